@@ -1,0 +1,214 @@
+"""Variables: which are free, how to substitute for them, and when two terms differ only in bound names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.terms import CMap, Lambda, Let, Nth, PAny, Pattern, PTuple, PVar, Term, Tup, Var
+from mrql.algebra.traversal import children, map_children
+
+
+@attrs.define
+class Names:
+    """A supply of fresh names, handed to whoever needs them, so that the same query always gets the same names."""
+
+    taken: set[str] = attrs.Factory(set)
+
+    def fresh(self, base: str) -> str:
+        """A name like `base` that was not given out before."""
+        stem = base.rstrip("0123456789") or "x"
+        name, n = base, 0
+        while name in self.taken:
+            n += 1
+            name = f"{stem}{n}"
+        self.taken.add(name)
+        return name
+
+
+def pattern_vars(pattern: Pattern) -> Iterator[PVar]:
+    """The variables that a pattern binds, left to right."""
+    match pattern:
+        case PVar():
+            yield pattern
+        case PTuple(items):
+            for item in items:
+                yield from pattern_vars(item)
+        case PAny():
+            pass
+
+
+def bound_names(pattern: Pattern) -> frozenset[str]:
+    return frozenset(v.name for v in pattern_vars(pattern))
+
+
+def free_vars(term: Term) -> frozenset[str]:
+    """The names of the variables that the term uses and does not bind."""
+    match term:
+        case Var(name, _):
+            return frozenset({name})
+        case Let(pattern, value, body):
+            return free_vars(value) | (free_vars(body) - bound_names(pattern))
+        case CMap(Lambda(param, body), source):
+            return free_vars(source) | (free_vars(body) - bound_names(param))
+        case _:
+            return frozenset().union(*map(free_vars, children(term)))
+
+
+def all_names(term: Term) -> frozenset[str]:
+    """Every variable name in the term, free or bound."""
+    own: frozenset[str] = frozenset()
+    match term:
+        case Var(name, _):
+            own = frozenset({name})
+        case Let(pattern, _, _) | CMap(Lambda(pattern, _), _):
+            own = bound_names(pattern)
+        case _:
+            pass
+    return own.union(*map(all_names, children(term)))
+
+
+def occurrences(term: Term, name: str) -> int:
+    """How often a variable occurs free. An occurrence under a `λ` counts twice: it may be evaluated many times."""
+    match term:
+        case Var(other, _):
+            return int(other == name)
+        case Let(pattern, value, body):
+            return occurrences(value, name) + (0 if name in bound_names(pattern) else occurrences(body, name))
+        case CMap(Lambda(param, body), source):
+            inner = 0 if name in bound_names(param) else 2 * occurrences(body, name)
+            return occurrences(source, name) + inner
+        case _:
+            return sum(occurrences(child, name) for child in children(term))
+
+
+def rename_pattern(pattern: Pattern, renaming: Mapping[str, str]) -> Pattern:
+    match pattern:
+        case PVar(name, t):
+            return PVar(renaming.get(name, name), t)
+        case PTuple(items):
+            return PTuple(tuple(rename_pattern(item, renaming) for item in items))
+        case PAny():
+            return pattern
+
+
+def substitute(term: Term, mapping: Mapping[str, Term]) -> Term:
+    """`term[e/x, …]`, renaming bound variables that would capture a free one of the `e`s."""
+    if not mapping:
+        return term
+    match term:
+        case Var(name, _):
+            return mapping.get(name, term)
+        case Let(pattern, value, body):
+            new_pattern, new_body = _under(pattern, body, mapping)
+            new_value = substitute(value, mapping)
+            if new_pattern is pattern and new_body is body and new_value is value:
+                return term
+            return attrs.evolve(term, pattern=new_pattern, value=new_value, body=new_body)
+        case CMap(Lambda(param, body), source):
+            new_param, new_body = _under(param, body, mapping)
+            new_source = substitute(source, mapping)
+            if new_param is param and new_body is body and new_source is source:
+                return term
+            return attrs.evolve(term, function=Lambda(new_param, new_body), source=new_source)
+        case _:
+            return map_children(term, lambda child: substitute(child, mapping))
+
+
+def _under(pattern: Pattern, body: Term, mapping: Mapping[str, Term]) -> tuple[Pattern, Term]:
+    """Substitutes in the scope of a binder."""
+    bound = bound_names(pattern)
+    inside = free_vars(body)
+    relevant = {name: e for name, e in mapping.items() if name not in bound and name in inside}
+    if not relevant:
+        return pattern, body
+    incoming = frozenset().union(*map(free_vars, relevant.values()))
+    captured = bound & incoming
+    if not captured:
+        return pattern, substitute(body, relevant)
+    supply = Names(set(incoming | all_names(body) | bound))
+    renaming = {name: supply.fresh(name) for name in sorted(captured)}
+    types = {v.name: v.type for v in pattern_vars(pattern)}
+    renamed = substitute(body, {old: Var(new, types[old]) for old, new in renaming.items()})
+    return rename_pattern(pattern, renaming), substitute(renamed, relevant)
+
+
+def rename_apart(pattern: Pattern, body: Term, taken: frozenset[str]) -> tuple[Pattern, Term]:
+    """The binder with its variables renamed away from the names in `taken`."""
+    clash = bound_names(pattern) & taken
+    if not clash:
+        return pattern, body
+    names = Names(set(taken | all_names(body) | bound_names(pattern)))
+    renaming = {name: names.fresh(name) for name in sorted(clash)}
+    types = {v.name: v.type for v in pattern_vars(pattern)}
+    renamed = substitute(body, {old: Var(new, types[old]) for old, new in renaming.items()})
+    return rename_pattern(pattern, renaming), renamed
+
+
+def match_pattern(pattern: Pattern, value: Term) -> dict[str, Term]:
+    """The bindings of a pattern to (the parts of) a term: `(x, y)` against `e` binds `x` to `e#0`, `y` to `e#1`."""
+    match pattern:
+        case PVar(name, _):
+            return {name: value}
+        case PAny():
+            return {}
+        case PTuple(items):
+            parts = value.items if isinstance(value, Tup) else tuple(Nth(value, i) for i in range(len(items)))
+            bindings: dict[str, Term] = {}
+            for item, part in zip(items, parts, strict=True):
+                bindings |= match_pattern(item, part)
+            return bindings
+
+
+def pattern_term(pattern: Pattern, names: Names) -> tuple[Pattern, Term]:
+    """A pattern without `_`, and the term that has the value which the pattern matched."""
+    match pattern:
+        case PVar(name, t):
+            return pattern, Var(name, t)
+        case PAny(t):
+            if t == ty.UNIT:
+                return pattern, Tup(())
+            name = names.fresh("u")
+            return PVar(name, t), Var(name, t)
+        case PTuple(items):
+            parts = [pattern_term(item, names) for item in items]
+            return PTuple(tuple(p for p, _ in parts)), Tup(tuple(e for _, e in parts))
+
+
+def alpha_equal(a: Term, b: Term) -> bool:
+    """Whether two terms differ in the names of bound variables at most."""
+    return _normal_names(a) == _normal_names(b)
+
+
+def _normal_names(term: Term) -> Term:
+    """The term with its bound variables named by the order in which they are bound."""
+    return _rename(term, {}, [0])
+
+
+def _rename(term: Term, renaming: Mapping[str, str], counter: list[int]) -> Term:
+    match term:
+        case Var(name, t):
+            return Var(renaming.get(name, name), t)
+        case Let(pattern, value, body):
+            new_value = _rename(value, renaming, counter)
+            inner = _extend(pattern, renaming, counter)
+            return attrs.evolve(
+                term, pattern=rename_pattern(pattern, inner), value=new_value, body=_rename(body, inner, counter)
+            )
+        case CMap(Lambda(param, body), source):
+            new_source = _rename(source, renaming, counter)
+            inner = _extend(param, renaming, counter)
+            function = Lambda(rename_pattern(param, inner), _rename(body, inner, counter))
+            return attrs.evolve(term, function=function, source=new_source)
+        case _:
+            return map_children(term, lambda child: _rename(child, renaming, counter))
+
+
+def _extend(pattern: Pattern, renaming: Mapping[str, str], counter: list[int]) -> dict[str, str]:
+    inner = dict(renaming)
+    for variable in pattern_vars(pattern):
+        counter[0] += 1
+        inner[variable.name] = f"·{counter[0]}"  # no name in a query can look like this
+    return inner

@@ -1,0 +1,71 @@
+"""What can go wrong, in two kinds: the user's query or data is wrong, or we are.
+
+Nothing here prints: the command line renders a `UserError` with its line and caret, and chooses the exit code
+that the error carries.
+"""
+
+from __future__ import annotations
+
+from mrql.algebra.span import Span
+
+
+class MrqlError(Exception):
+    """The root of all errors that this package raises on purpose."""
+
+    exit_code = 1
+
+
+class UserError(MrqlError):
+    """The query or its data is wrong.
+
+    `message` is one sentence without a place; `span` is the place, when there is one; `hint` says what would be right.
+    """
+
+    def __init__(self, message: str, span: Span | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.span = span
+        self.hint = hint
+
+    def render(self) -> str:
+        """The message as a person reads it: place, line, caret, hint."""
+        if self.span is None:
+            return f"error: {self.message}" + (f"\n  hint: {self.hint}" if self.hint else "")
+        line = self.span.source.line_text(self.span.line)
+        # A span over several lines is underlined to the end of its first one.
+        width = max(1, min(self.span.end - self.span.start, len(line) - self.span.column + 1))
+        gutter = str(self.span.line)
+        pad = " " * len(gutter)
+        caret = "".join("\t" if c == "\t" else " " for c in line[: self.span.column - 1]) + "^" * width
+        rendered = f"{self.span}: error: {self.message}\n {gutter} | {line}\n {pad} | {caret}"
+        return rendered + (f"\n {pad} = hint: {self.hint}" if self.hint else "")
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+class EngineError(MrqlError):
+    """Spark or Java is missing or failed, through no fault of the query."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def render(self) -> str:
+        return f"error: {self.message}" + (f"\n  hint: {self.hint}" if self.hint else "")
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+class InternalError(MrqlError):
+    """A pass broke its own promise: a fault of this package, with the pass and the term at which it showed."""
+
+    exit_code = 70
+
+    def __init__(self, where: str, message: str) -> None:
+        super().__init__(f"internal error in {where}: {message}")
+        self.where = where

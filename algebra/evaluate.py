@@ -1,0 +1,207 @@
+"""The reference evaluator: what a term means.
+
+Plain Python on plain values, one clause for each kind of term, written so that it can be read as the definition. Every
+rewrite and every plan that runs on Spark is held against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce as fold_left
+from typing import assert_never
+
+from mrql.algebra import monoids
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import AND, OR, EvaluationError, apply, convert
+from mrql.algebra.terms import (
+    Cast,
+    CMap,
+    CoGroup,
+    Empty,
+    Get,
+    GroupBy,
+    If,
+    Lambda,
+    Let,
+    ListOf,
+    Lit,
+    Nth,
+    OrderBy,
+    PAny,
+    Pattern,
+    Prim,
+    PTuple,
+    PVar,
+    Rec,
+    Reduce,
+    Single,
+    Stream,
+    Take,
+    Term,
+    Tup,
+    Union,
+    Var,
+    element_type,
+)
+from mrql.algebra.types import BagType, Type
+from mrql.algebra.values import Bag, Canonical, Record, Value, canonical
+
+Environment = Mapping[str, Value]
+
+
+def evaluate(term: Term, streams: Mapping[str, Bag] | None = None, env: Environment | None = None) -> Value:
+    """The value of a term.
+
+    `streams` gives each data source its contents, `env` each free variable its value.
+
+    Raises: UserError where a function has no value (overflow, division by zero), with the place in the query.
+    """
+    return _Evaluator(streams or {}).value(term, env or {})
+
+
+class _Evaluator:
+    """Carries the data sources, so that the clauses need not."""
+
+    def __init__(self, streams: Mapping[str, Bag]) -> None:
+        self.streams = streams
+
+    def value(self, term: Term, env: Environment) -> Value:
+        match term:
+            case Var(name, _):
+                return env[name]
+            case Lit(value, _):
+                return value
+            case Tup(items):
+                return tuple(self.value(item, env) for item in items)
+            case Rec(fields):
+                return Record({name: self.value(item, env) for name, item in fields})
+            case Nth(inner, index):
+                whole = self.value(inner, env)
+                return None if whole is None else whole[index]
+            case Get(inner, name):
+                whole = self.value(inner, env)
+                return None if whole is None else whole[name]
+            case Prim():
+                return self.prim(term, env)
+            case Cast(inner, t):
+                return _with_place(term, lambda: convert(self.value(inner, env), t))
+            case If(condition, then, otherwise):
+                # A missing condition is not true.
+                taken = then if self.value(condition, env) else otherwise
+                return convert(self.value(taken, env), term.type)
+            case Let(pattern, value, body):
+                return self.value(body, {**env, **bind(pattern, self.value(value, env))})
+            case _:
+                return self.collection(term, env)
+
+    def prim(self, term: Prim, env: Environment) -> Value:
+        if term.function in (AND, OR):
+            # The left side guards the right one: `x <> 0 and 1/x > 2`.
+            decided = term.function == OR
+            if self.value(term.args[0], env) is decided:
+                return decided
+        args = [self.value(arg, env) for arg in term.args]
+        types = [arg.type for arg in term.args]
+        return _with_place(term, lambda: apply(term.function, args, types, term.type))
+
+    def collection(self, term: Term, env: Environment) -> Value:
+        match term:
+            case Empty(t):
+                return Bag() if isinstance(t, BagType) else []
+            case Single(item):
+                return Bag([self.value(item, env)])
+            case ListOf(items):
+                return [convert(self.value(item, env), element_type(term)) for item in items]
+            case Union(left, right):
+                parts = [convert(self.value(side, env), term.type) for side in (left, right)]
+                return parts[0] + parts[1]
+            case Stream(name, _):
+                return self.streams[name]
+            case CMap(Lambda(param, body), source):
+                elements = self.elements(source, env)
+                return Bag(z for x in elements for z in self.elements(body, {**env, **bind(param, x)}))
+            case GroupBy(source):
+                return Bag((k, Bag(group)) for k, group in _grouped(self.elements(source, env)))
+            case CoGroup(left, right):
+                return _cogrouped(self.elements(left, env), self.elements(right, env))
+            case Reduce(_, source):
+                return self.reduce(term, self.elements(source, env))
+            case OrderBy(source, descending):
+                return [value for _, value in sort_pairs(self.elements(source, env), descending)]
+            case Take(count, source):
+                n = self.value(count, env)
+                return self.value(source, env)[: max(n or 0, 0)]
+            case Var() | Lit() | Tup() | Rec() | Nth() | Get() | Prim() | Cast() | If() | Let():
+                raise AssertionError("scalar terms are handled above")
+            case _:
+                assert_never(term)
+
+    def elements(self, term: Term, env: Environment) -> Iterable[Value]:
+        """The elements of a collection; a missing collection has none."""
+        value = self.value(term, env)
+        return () if value is None else value
+
+    def reduce(self, term: Reduce, elements: Iterable[Value]) -> Value:
+        """`reduce(⊕, {x, y, …}) = z ⊕ u(x) ⊕ u(y) ⊕ …`."""
+        m, t = term.monoid, term.type
+        carried = (convert_unit(m, x, t) for x in elements)
+        total = fold_left(lambda a, b: monoids.combine(m, a, b), carried, convert_zero(m, t))
+        return _with_place(term, lambda: convert(total, t))  # an integer sum may have left its range
+
+
+def convert_unit(m: monoids.Monoid, element: Value, t: Type) -> Value:
+    """The carrier's value for an element: sums of ints count in `long`s, of floats in `double`s."""
+    unit = monoids.unit(m, element)
+    return convert(unit, t) if isinstance(m, monoids.Aggregate) else unit
+
+
+def convert_zero(m: monoids.Monoid, t: Type) -> Value:
+    """The zero in the carrier's own type: `0.0` for a sum of doubles."""
+    value = monoids.zero(m)
+    return convert(value, t) if isinstance(m, monoids.Aggregate) else value
+
+
+def bind(pattern: Pattern, value: Value) -> dict[str, Value]:
+    """The variables of a pattern, bound to the parts of a value."""
+    match pattern:
+        case PVar(name, _):
+            return {name: value}
+        case PTuple(items):
+            bindings: dict[str, Value] = {}
+            for i, item in enumerate(items):
+                bindings |= bind(item, None if value is None else value[i])
+            return bindings
+        case PAny():
+            return {}
+
+
+def sort_pairs(pairs: Iterable[Value], descending: tuple[bool, ...]) -> list[Value]:
+    """Pairs `(k, v)` in the order of the parts of `k`, then of `v`."""
+    ordered = sorted(pairs, key=lambda pair: canonical(pair[1]))
+    # Python's sort is stable: sorting by the last part first gives the order by all parts.
+    for i in reversed(range(len(descending))):
+        ordered.sort(key=lambda pair: canonical(pair[0][i]), reverse=descending[i])
+    return ordered
+
+
+def _grouped(pairs: Iterable[Value]) -> list[tuple[Value, list[Value]]]:
+    groups: dict[Canonical, tuple[Value, list[Value]]] = {}
+    for k, a in pairs:
+        groups.setdefault(canonical(k), (k, []))[1].append(a)
+    return list(groups.values())
+
+
+def _cogrouped(left: Iterable[Value], right: Iterable[Value]) -> Bag:
+    groups: dict[Canonical, tuple[Value, list[Value], list[Value]]] = {}
+    for k, a in left:
+        groups.setdefault(canonical(k), (k, [], []))[1].append(a)
+    for k, b in right:
+        groups.setdefault(canonical(k), (k, [], []))[2].append(b)
+    return Bag((k, (Bag(xs), Bag(ys))) for k, xs, ys in groups.values())
+
+
+def _with_place(term: Term, compute: Callable[[], Value]) -> Value:
+    try:
+        return compute()
+    except EvaluationError as error:
+        raise UserError(str(error), term.span) from None

@@ -1,0 +1,265 @@
+"""Rows of files as values: the reference reader of csv, json lines and parquet.
+
+What a malformed row is, and how it is reported, is decided here; the runtime's Spark readers find the same rows
+malformed and come back here for the file and the line.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import INT_RANGES, EvaluationError, convert, to_single
+from mrql.algebra.sources import Format, SourceSpec
+from mrql.algebra.span import Source, Span
+from mrql.algebra.types import Type
+from mrql.algebra.values import Bag, Record, Value
+
+
+def list_files(spec: SourceSpec) -> list[Path]:
+    """The files of a source, by name: the file itself, those of a directory, or those that a pattern with `*` names.
+
+    Names that begin with `.` or `_` are not looked at: that is how a file is kept from being read while it is written.
+
+    Raises: UserError when a static source is not there; a stream's directory may still come.
+    """
+    path = Path(spec.path)
+    if path.is_dir():
+        found = [f for f in path.iterdir() if f.is_file()]
+    elif path.is_file():
+        found = [path]
+    else:
+        found = [Path(f) for f in glob.glob(spec.path)]
+        if not found and not (spec.stream and not path.suffix):
+            raise UserError(f"no such file or directory: {spec.path}", spec.span)
+    return sorted(f for f in found if not f.name.startswith((".", "_")))
+
+
+def read_source(spec: SourceSpec) -> Bag:
+    """All rows of a source.
+
+    Raises: UserError when a file is missing or a row is malformed.
+    """
+    return Bag(row for file in list_files(spec) for row in read_file(spec, file))
+
+
+def read_file(spec: SourceSpec, file: Path) -> Iterator[Value]:
+    """The rows of one file.
+
+    Raises: UserError at the first malformed row, with the file and the line.
+    """
+    match spec.format:
+        case Format.CSV:
+            return _read_csv(spec, file)
+        case Format.JSON:
+            return _read_json(spec, file)
+        case Format.PARQUET:
+            return _read_parquet(spec, file)
+
+
+# --- csv ----------------------------------------------------------------------------------------
+
+
+def _read_csv(spec: SourceSpec, file: Path) -> Iterator[Value]:
+    with file.open(newline="", encoding="utf-8") as text:
+        # QUOTE_NOTNULL tells an empty quoted field, which is a string, from an empty unquoted one, which is missing;
+        # it came with Python 3.12, so the quotes are looked at by hand.
+        for number, line in _csv_records(text):
+            if spec.header and number == 1:
+                continue
+            if line.strip() == "":
+                continue
+            yield _csv_row(spec, file, number, line)
+
+
+def _csv_records(text: Iterator[str]) -> Iterator[tuple[int, str]]:
+    """The records of a file with the line on which each starts; a quoted field may hold line breaks."""
+    record, start = "", 0
+    for number, line in enumerate(text, start=1):
+        if not record:
+            start = number
+        record += line
+        if record.count('"') % 2 == 0:
+            yield start, record.rstrip("\r\n")
+            record = ""
+    if record:
+        yield start, record.rstrip("\r\n")
+
+
+def _csv_row(spec: SourceSpec, file: Path, number: int, line: str) -> Value:
+    fields = list(_fields(line, spec.delimiter))
+    if len(fields) != len(spec.columns):
+        raise malformed(file, number, line, f"{len(fields)} fields, where {len(spec.columns)} were expected")
+    values = []
+    for column, (field, quoted) in zip(spec.columns, fields, strict=True):
+        if column.type is not None:
+            values.append(_csv_value(field, quoted, column.type, file, number, line, column.name))
+    return _row(spec.row, values)
+
+
+def _fields(line: str, delimiter: str) -> Iterator[tuple[str, bool]]:
+    """The fields of a record, each with whether it was quoted."""
+    parsed = next(csv.reader([line], delimiter=delimiter), [])
+    at = 0
+    for field in parsed:
+        while at < len(line) and line[at] == " " and delimiter != " ":
+            at += 1
+        quoted = at < len(line) and line[at] == '"'
+        yield field, quoted
+        if quoted:
+            at += 1
+            while at < len(line):
+                if line[at] == '"':
+                    if at + 1 < len(line) and line[at + 1] == '"':
+                        at += 1
+                    else:
+                        break
+                at += 1
+        while at < len(line) and line[at] != delimiter:
+            at += 1
+        at += 1
+
+
+def _csv_value(field: str, quoted: bool, t: Type, file: Path, number: int, line: str, column: str) -> Value:
+    if field == "" and not quoted:
+        return None
+    if t == ty.STRING:
+        return field
+    try:
+        return convert(field, t)
+    except EvaluationError:
+        raise malformed(file, number, line, f'"{field}" is not a value of type {t} (column {column})') from None
+
+
+def _row(t: Type, values: list[Value]) -> Value:
+    match t:
+        case ty.TupleType():
+            return tuple(values)
+        case ty.RecordType(fields):
+            return Record(dict(zip((name for name, _ in fields), values, strict=True)))
+        case _:
+            return values[0]
+
+
+def malformed(file: Path, number: int, line: str, reason: str) -> UserError:
+    """The error for a malformed row, with the line as its place."""
+    source = Source(str(file), "\n" * (number - 1) + line)
+    start = number - 1
+    return UserError(f"malformed row: {reason}", Span(source, start, start + len(line)))
+
+
+# --- json ---------------------------------------------------------------------------------------
+
+
+def _read_json(spec: SourceSpec, file: Path) -> Iterator[Value]:
+    with file.open(encoding="utf-8") as text:
+        for number, line in enumerate(text, start=1):
+            stripped = line.strip()
+            if not stripped:
+                continue
+            try:
+                yield from_json(json.loads(stripped), spec.row)
+            except (json.JSONDecodeError, ValueError) as error:
+                reason = str(error) if not isinstance(error, json.JSONDecodeError) else "not a JSON object"
+                raise malformed(file, number, stripped, reason) from None
+
+
+def from_json(value: Any, t: Type) -> Value:
+    """A JSON value as a value of type `t`; a field that is not there is missing.
+
+    Raises: ValueError when the value is of another type.
+    """
+    if value is None:
+        return None
+    match t:
+        case ty.RecordType(fields) if isinstance(value, dict):
+            return Record({name: from_json(value.get(name), item) for name, item in fields})
+        case ty.TupleType(items) if isinstance(value, list) and len(value) == len(items):
+            return tuple(from_json(v, item) for v, item in zip(value, items, strict=True))
+        case ty.BagType(item) if isinstance(value, list):
+            return Bag(from_json(v, item) for v in value)
+        case ty.ListType(item) if isinstance(value, list):
+            return [from_json(v, item) for v in value]
+        case ty.Basic() if _is_of(value, t):
+            return to_single(value) if t == ty.FLOAT else float(value) if t == ty.DOUBLE else value
+        case _:
+            raise ValueError(f"{json.dumps(value)} is not a value of type {t}")
+
+
+def _is_of(value: Any, t: ty.Basic) -> bool:
+    if t == ty.BOOL:
+        return isinstance(value, bool)
+    if t == ty.STRING:
+        return isinstance(value, str)
+    if isinstance(value, bool):
+        return False
+    if t in INT_RANGES:
+        low, high = INT_RANGES[t]
+        return isinstance(value, int) and low <= value <= high
+    return isinstance(value, int | float)
+
+
+# --- parquet ------------------------------------------------------------------------------------
+
+
+def parquet_type(spec: SourceSpec) -> Type:
+    """The type of the rows of a parquet source, read from its first file.
+
+    Raises: UserError when there is no file, or a column is of a type that the language does not have.
+    """
+    files = list_files(spec)
+    if not files:
+        raise UserError(f"no file in {spec.path} to take the type of the rows from", hint="add type(<A: long>), say")
+    schema = _parquet_schema(files[0])
+    return ty.RecordType(tuple((field.name, _from_arrow(field.type, files[0], field.name)) for field in schema))
+
+
+def _parquet_schema(file: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(file)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UserError(f"{file} is not a parquet file: {error}") from None
+
+
+_ARROW: dict[pa.DataType, Type] = {
+    pa.bool_(): ty.BOOL,
+    pa.int8(): ty.INT,
+    pa.int16(): ty.INT,
+    pa.int32(): ty.INT,
+    pa.int64(): ty.LONG,
+    pa.float32(): ty.FLOAT,
+    pa.float64(): ty.DOUBLE,
+    pa.string(): ty.STRING,
+    pa.large_string(): ty.STRING,
+}
+
+
+def _from_arrow(t: pa.DataType, file: Path, name: str) -> Type:
+    if t in _ARROW:
+        return _ARROW[t]
+    if pa.types.is_struct(t):
+        fields = [t.field(i) for i in range(t.num_fields)]
+        return ty.RecordType(tuple((f.name, _from_arrow(f.type, file, f.name)) for f in fields))
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        return ty.ListType(_from_arrow(t.value_type, file, name))
+    raise UserError(f"the column {name} of {file} is of type {t}, which the language does not have")
+
+
+def _read_parquet(spec: SourceSpec, file: Path) -> Iterator[Value]:
+    _parquet_schema(file)
+    assert isinstance(spec.row, ty.RecordType)
+    for batch in pq.ParquetFile(file).iter_batches(columns=list(spec.row.names)):
+        for row in batch.to_pylist():
+            try:
+                yield from_json(row, spec.row)
+            except ValueError as error:
+                raise UserError(f"malformed row in {file}: {error}") from None

@@ -1,0 +1,426 @@
+"""Reads the notation that `show` writes.  The grammar is `term.lark`.
+
+A term's text does not say everything: what a stream is, and the types of free variables, the caller says. A bare name
+is the innermost variable of that name, then a free variable, then a stream; `stream S` is always the stream.
+
+Beyond what `show` writes the reader takes `{a, b}` for `{a} ⊎ {b}`, `{}`, `[]` and `null` without a type (that of
+`nothing`), `\\` for `λ`, and any white space.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, reduce
+from typing import TypeAlias, TypeVar
+
+import attrs
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+
+from mrql.algebra import functions as fn
+from mrql.algebra import monoids
+from mrql.algebra import types as ty
+from mrql.algebra.binders import pattern_vars
+from mrql.algebra.check import first_fault
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import Function
+from mrql.algebra.monoids import Monoid
+from mrql.algebra.span import Source, Span
+from mrql.algebra.terms import (
+    Cast,
+    CMap,
+    CoGroup,
+    Empty,
+    Get,
+    GroupBy,
+    If,
+    IllTyped,
+    Lambda,
+    Let,
+    ListOf,
+    Lit,
+    Nth,
+    OrderBy,
+    PAny,
+    Pattern,
+    Prim,
+    PTuple,
+    PVar,
+    Rec,
+    Reduce,
+    Single,
+    Stream,
+    Take,
+    Term,
+    Tup,
+    Union,
+    Var,
+    element_type,
+)
+from mrql.algebra.types import Type
+
+Node: TypeAlias = Tree[Token]
+Scope: TypeAlias = Mapping[str, Type]
+Streams: TypeAlias = Mapping[str, Type | Stream | str]
+T = TypeVar("T")
+
+_BASIC_TYPES: dict[str, Type] = {"nothing": ty.NOTHING, **{kind.value: ty.Basic(kind) for kind in ty.Kind}}
+_MONOIDS: dict[str, Monoid] = {op.value: monoids.Aggregate(op) for op in monoids.Op}
+_MONOIDS |= {"⊎": monoids.BAG, "++": monoids.LIST, "□": monoids.INVARIANT}
+_PAIRED: dict[str, Callable[[Term, Term], Term]] = {"union": Union, "co_group": CoGroup, "take": Take}
+_SIGNS = {"DOT": ".", "COMMA": ",", "LPAR": "(", "RPAR": ")", "LBRACE": "{", "RBRACE": "}", "LSQB": "[", "RSQB": "]"}
+
+
+def parse(
+    text: str,
+    streams: Streams | None = None,
+    variables: Scope | None = None,
+    functions: Mapping[str, Function] = fn.FUNCTIONS,
+) -> Term:
+    """The term that `text` stands for; it is well formed (`check`).
+
+    `streams` says what each data source is (a term, or its type, also written as text), `variables` gives the types of the free variables.
+
+    >>> parse("{x + 1}", variables={"x": ty.LONG}).type == ty.BagType(ty.LONG)
+    True
+
+    Raises: UserError with the place in the text.
+    """
+    source = Source("<term>", text)
+    tree = _tree(source, "term")
+    known = {name: parse_type(t) if isinstance(t, str) else t for name, t in (streams or {}).items()}
+    term = _Reader(source, known, functions).term(tree, variables or {})
+    fault = first_fault(term, variables)
+    if fault is not None:
+        raise UserError(fault.message, fault.term.span)
+    return term
+
+
+def parse_type(text: str) -> Type:
+    """The type that `text` stands for.
+
+    >>> print(parse_type("{<A: long, B: (int, [string])>}"))
+    {<A: long, B: (int, [string])>}
+
+    Raises: UserError with the place in the text.
+    """
+    source = Source("<type>", text)
+    return _Reader(source, {}, {}).type(_tree(source, "type"))
+
+
+def parse_monoid(text: str) -> Monoid:
+    """The monoid that `text` stands for.
+
+    >>> print(parse_monoid("⇑(+ × ⊎)"))
+    ⇑(+ × ⊎)
+
+    Raises: UserError with the place in the text.
+    """
+    source = Source("<monoid>", text)
+    return _monoid(_tree(source, "monoid"))
+
+
+# --- text to tree -------------------------------------------------------------------------------
+
+
+@cache
+def _grammar(start: str) -> Lark:
+    return Lark.open(
+        "term.lark", rel_to=__file__, start=start, parser="lalr", propagate_positions=True, maybe_placeholders=False
+    )
+
+
+def _tree(source: Source, start: str) -> Node:
+    try:
+        return _grammar(start).parse(source.text)
+    except UnexpectedInput as error:
+        raise _syntax_error(source, error) from None
+
+
+def _syntax_error(source: Source, error: UnexpectedInput) -> UserError:
+    end = len(source.text)
+    match error:
+        case UnexpectedToken(token=Token(type="$END")) | UnexpectedEOF():
+            return UserError("the text ends too early", Span(source, end, end), _hint(error))
+        case UnexpectedToken(token=token):
+            return UserError(f"unexpected {token}", _place(source, token), _hint(error))
+        case UnexpectedCharacters():
+            at = error.pos_in_stream or 0
+            return UserError(f"unexpected {source.text[at]}", Span(source, at, at + 1), _hint(error))
+        case _:
+            return UserError("this is no term", Span(source, 0, end))
+
+
+def _place(source: Source, token: Token) -> Span:
+    start = token.start_pos or 0
+    return Span(source, start, start + len(token))
+
+
+def _hint(error: UnexpectedInput) -> str | None:
+    """What could have stood there, when that is a short list."""
+    expected = getattr(error, "accepts", None) or getattr(error, "expected", None) or getattr(error, "allowed", None)
+    names = sorted(_readable(name) for name in expected or () if name != "$END")
+    return f"expected {' or '.join(names)}" if 0 < len(names) <= 4 else None
+
+
+def _readable(terminal: str) -> str:
+    if terminal in _SIGNS:
+        return _SIGNS[terminal]
+    pattern = next((t.pattern for t in _grammar("term").terminals if t.name == terminal), None)
+    text = terminal.lower() if pattern is None else pattern.value.removesuffix("\\b")
+    return "a name" if terminal == "NAME" else text
+
+
+# --- tree to term -------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Reader:
+    """Turns trees into terms, from the outside in, since a variable has the type that its binder gives it."""
+
+    source: Source
+    streams: Mapping[str, Type | Stream]
+    functions: Mapping[str, Function]
+
+    def term(self, tree: Node, scope: Scope) -> Term:
+        """The term of a tree, which has a type."""
+        if tree.data == "parentheses":
+            return self.term(_child(tree, 0), scope)
+        term = attrs.evolve(self.build(tree, scope), span=self.span(tree))
+        self.typed(lambda: term.type, tree)
+        return term
+
+    def build(self, tree: Node, scope: Scope) -> Term:
+        match tree.data:
+            case "let" | "conditional" | "infix" | "negation" | "minus" | "cast" | "nth" | "get" | "call":
+                return self.operation(tree, scope)
+            case "name":
+                return self.name(_name(tree), scope, tree)
+            case "stream":
+                return self.stream(_name(tree), tree)
+            case "tuple":
+                return Tup(self.terms(tree, scope))
+            case "record":
+                fields = _children(tree)
+                return Rec(tuple((_name(field), self.term(_child(field, 0), scope)) for field in fields))
+            case "number" | "string" | "boolean" | "null":
+                return self.literal(tree)
+            case _:
+                return self.collection(tree, scope)
+
+    def operation(self, tree: Node, scope: Scope) -> Term:
+        match tree.data:
+            case "let":
+                pattern_tree, value_tree, body_tree = _children(tree)
+                value = self.term(value_tree, scope)
+                pattern = self.pattern(pattern_tree, value.type)
+                return Let(pattern, value, self.term(body_tree, _extend(scope, pattern)))
+            case "conditional":
+                condition, then, otherwise = self.terms(tree, scope)
+                return If(condition, then, otherwise)
+            case "infix":
+                left, right = self.terms(tree, scope)
+                return Prim(fn.FUNCTIONS[_token(tree).value], (left, right))
+            case "negation":
+                return Prim(fn.NOT, self.terms(tree, scope))
+            case "minus":
+                return self.minus(tree, scope)
+            case "cast":
+                inner, t = _children(tree)
+                return Cast(self.term(inner, scope), self.type(t))
+            case "nth":
+                return Nth(self.term(_child(tree, 0), scope), int(_token(tree)[1:]))
+            case "get":
+                return Get(self.term(_child(tree, 0), scope), _name(tree))
+            case _:
+                return Prim(self.function(tree), self.terms(tree, scope))
+
+    def collection(self, tree: Node, scope: Scope) -> Term:
+        match tree.data:
+            case "empty_bag":
+                return self.empty(tree, ty.BagType(ty.NOTHING))
+            case "empty_list":
+                return self.empty(tree, ty.ListType(ty.NOTHING))
+            case "bag":
+                return _bag(self.terms(tree, scope))
+            case "list":
+                return ListOf(self.terms(tree, scope))
+            case "union" | "co_group" | "take":
+                left, right = self.terms(tree, scope)
+                return _PAIRED[tree.data](left, right)
+            case "cmap":
+                return self.cmap(tree, scope)
+            case "group_by":
+                return GroupBy(self.term(_child(tree, 0), scope))
+            case "reduce":
+                monoid, source = _children(tree)
+                return Reduce(_monoid(monoid), self.term(source, scope))
+            case "order_by":
+                source, *directions = _children(tree)
+                return OrderBy(self.term(source, scope), tuple(_token(d).type == "DESC" for d in directions))
+            case other:
+                raise AssertionError(f"the grammar has no {other}")
+
+    def terms(self, tree: Node, scope: Scope) -> tuple[Term, ...]:
+        return tuple(self.term(child, scope) for child in _children(tree))
+
+    def cmap(self, tree: Node, scope: Scope) -> Term:
+        pattern_tree, body_tree, source_tree = _children(tree)
+        source = self.term(source_tree, scope)
+        pattern = self.pattern(pattern_tree, self.typed(lambda: element_type(source), source_tree))
+        return CMap(Lambda(pattern, self.term(body_tree, _extend(scope, pattern))), source)
+
+    def name(self, name: str, scope: Scope, tree: Node) -> Term:
+        if name in scope:
+            return Var(name, scope[name])
+        return self.stream(name, tree, scope)
+
+    def stream(self, name: str, tree: Node, scope: Scope | None = None) -> Term:
+        found = self.streams.get(name)
+        if found is None:
+            known = ", ".join(sorted({*self.streams, *(scope or {})}))
+            kind = "stream" if scope is None else "variable or stream"
+            raise self.error(f"there is no {kind} {name}", tree, f"known are {known}" if known else None)
+        return found if isinstance(found, Stream) else Stream(name, found)
+
+    def function(self, tree: Node) -> Function:
+        name = _name(tree)
+        if name not in self.functions:
+            raise self.error(f"there is no function {name}", tree)
+        return self.functions[name]
+
+    def minus(self, tree: Node, scope: Scope) -> Term:
+        """`-1` is a literal, `-x` and `-(1)` are the opposite of a value."""
+        operand = _child(tree, 0)
+        if operand.data != "number":
+            return Prim(fn.NEGATE, (self.term(operand, scope),))
+        literal = self.literal(operand)
+        return Lit(-literal.value, literal.type)
+
+    def literal(self, tree: Node) -> Lit:
+        match tree.data:
+            case "number":
+                return _number(_token(tree))
+            case "string":
+                return Lit(self.text(_token(tree)), ty.STRING)
+            case "boolean":
+                return Lit(_token(tree).type == "TRUE", ty.BOOL)
+            case _:
+                return Lit(None, self.annotation(tree, ty.NOTHING))
+
+    def text(self, token: Token) -> str:
+        try:
+            return str(json.loads(token, strict=False))
+        except json.JSONDecodeError as error:
+            raise UserError(f"in a string: {error.msg}", _place(self.source, token)) from None
+
+    def empty(self, tree: Node, unannotated: Type) -> Term:
+        t = self.annotation(tree, unannotated)
+        if type(t) is not type(unannotated):
+            raise self.error(f"an empty collection cannot have type {t}", tree)
+        return Empty(t)
+
+    def annotation(self, tree: Node, unannotated: Type) -> Type:
+        types = _children(tree)
+        return self.type(types[0]) if types else unannotated
+
+    def pattern(self, tree: Node, met: Type) -> Pattern:
+        """A pattern that meets values of type `met`."""
+        if tree.data == "variable_pattern":
+            t = self.annotation(tree, met)
+            return PAny(t) if _token(tree) == "_" else PVar(_name(tree), t)
+        items = _children(tree)
+        match met:
+            case ty.TupleType(types) if len(types) == len(items):
+                return PTuple(tuple(self.pattern(item, t) for item, t in zip(items, types, strict=True)))
+            case ty.Nothing():
+                return PTuple(tuple(self.pattern(item, met) for item in items))
+            case _:
+                raise self.error(f"a pattern of {len(items)} parts meets a value of type {met}", tree)
+
+    def type(self, tree: Node) -> Type:
+        match tree.data:
+            case "basic_type":
+                name = _name(tree)
+                if name not in _BASIC_TYPES:
+                    raise self.error(f"there is no type {name}", tree, f"basic types are {', '.join(_BASIC_TYPES)}")
+                return _BASIC_TYPES[name]
+            case "bag_type":
+                return ty.BagType(self.type(_child(tree, 0)))
+            case "list_type":
+                return ty.ListType(self.type(_child(tree, 0)))
+            case "tuple_type":
+                return ty.TupleType(tuple(map(self.type, _children(tree))))
+            case _:
+                fields = _children(tree)
+                return ty.RecordType(tuple((_name(field), self.type(_child(field, 0))) for field in fields))
+
+    def typed(self, compute: Callable[[], T], tree: Node) -> T:
+        try:
+            return compute()
+        except IllTyped as error:
+            raise self.error(f"ill-typed: {error}", tree) from None
+
+    def error(self, message: str, tree: Node, hint: str | None = None) -> UserError:
+        return UserError(message, self.span(tree), hint)
+
+    def span(self, tree: Node) -> Span:
+        return Span(self.source, tree.meta.start_pos, tree.meta.end_pos)
+
+
+def _monoid(tree: Node) -> Monoid:
+    match tree.data:
+        case "basic_monoid":
+            return _MONOIDS[_token(tree)]
+        case "keyed_monoid":
+            return monoids.Keyed(_monoid(_child(tree, 0)))
+        case _:
+            return monoids.ProductMonoid(tuple(map(_monoid, _children(tree))))
+
+
+def _number(token: Token) -> Lit:
+    """`1` is an int, `1L` a long, `1.0f` a float, `1.0`, `1e3`, `NaN` and `Infinity` are doubles."""
+    digits = token.rstrip("Lf")
+    if token.endswith("f"):
+        return Lit(fn.to_single(float(digits)), ty.FLOAT)
+    if not digits.isdigit():
+        return Lit(float(digits), ty.DOUBLE)
+    return Lit(int(digits), ty.LONG if token.endswith("L") else ty.INT)
+
+
+def _bag(items: Iterable[Term]) -> Term:
+    """`{a, b, c}`, which is `{a} ⊎ {b} ⊎ {c}`."""
+    singles: Iterable[Term] = (Single(item, span=item.span) for item in items)
+    return reduce(Union, singles)
+
+
+def _extend(scope: Scope, pattern: Pattern) -> Scope:
+    return {**scope, **{variable.name: variable.type for variable in pattern_vars(pattern)}}
+
+
+# --- parts of trees -----------------------------------------------------------------------------
+
+
+def _children(tree: Node) -> list[Node]:
+    """The subtrees, without tokens."""
+    return [child for child in tree.children if isinstance(child, Tree)]
+
+
+def _child(tree: Node, index: int) -> Node:
+    return _children(tree)[index]
+
+
+def _tokens(tree: Node) -> Iterable[Token]:
+    return (child for child in tree.children if isinstance(child, Token))
+
+
+def _token(tree: Node) -> Token:
+    """The token that says what a node is: its sign, its number, its direction."""
+    return next(iter(_tokens(tree)))
+
+
+def _name(tree: Node) -> str:
+    """The name in a node, freed of its backquotes."""
+    token = next(token for token in _tokens(tree) if token.type == "NAME")
+    return str(json.loads(f'"{token[1:-1]}"', strict=False)) if token.startswith("`") else str(token)

@@ -1,0 +1,465 @@
+"""Terms as text, in the notation of [MRQL] §5, in such a way that the text reads back.
+
+`parse(show(t), streams, variables) == t` for every well-formed term (`reader.parse`). The types of variables are not
+written where the reader can derive them: a `λ`'s parameter has the type of the elements that it ranges over, `let`
+the type of its value; streams and free variables are given to the reader by name. Where the two differ, as over the
+empty collection of `nothing`, the parameter is written with its type.
+
+A name is put between backquotes when it is no plain identifier or is a word of the notation. A stream is written by its
+name alone, or as `stream S` where a variable `S` is in scope.
+
+`show` writes one line; `pretty` breaks the same text so that it fits a width.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from mrql.algebra import functions as fn
+from mrql.algebra import types as ty
+from mrql.algebra.binders import bound_names, free_vars
+from mrql.algebra.monoids import Monoid
+from mrql.algebra.terms import (
+    Cast,
+    CMap,
+    CoGroup,
+    Empty,
+    Get,
+    GroupBy,
+    If,
+    IllTyped,
+    Lambda,
+    Let,
+    ListOf,
+    Lit,
+    Nth,
+    OrderBy,
+    PAny,
+    Pattern,
+    Prim,
+    PTuple,
+    PVar,
+    Rec,
+    Reduce,
+    Single,
+    Stream,
+    Take,
+    Term,
+    Tup,
+    Union,
+    Var,
+)
+from mrql.algebra.types import Type
+
+_OPERATORS = frozenset(("cMap", "groupBy", "coGroup", "reduce", "orderBy", "take", "stream"))
+_CONSTANTS = frozenset(("true", "false", "null", "NaN", "NaNf", "Infinity", "Infinityf"))
+_WORDS = frozenset(("let", "in", "if", "then", "else", "as", "and", "or", "not", "mod", "_"))
+RESERVED: frozenset[str] = _OPERATORS | _CONSTANTS | _WORDS
+"""The words that a variable, a stream or a function can only be called between backquotes."""
+
+_PLAIN = re.compile(r"(?!λ)[^\W\d]\w*")
+
+# How tightly each form binds, loosest first; `term.lark` has the same ladder.
+OPEN, OR, AND, NOT, COMPARE, UNION, ADD, MULTIPLY, AS, MINUS, POSTFIX, ATOM = range(12)
+
+# Each infix function: how tightly it binds, and what its left and right operands must bind at least.
+_LEFT = {fn.OR: OR, fn.AND: AND, fn.PLUS: ADD, fn.MINUS: ADD}
+_LEFT |= dict.fromkeys((fn.TIMES, fn.DIVIDE, fn.MODULO, fn.QUOTIENT), MULTIPLY)
+_COMPARISONS = (fn.EQ, fn.NE, fn.LT, fn.LE, fn.GT, fn.GE)
+INFIX: dict[str, tuple[int, int, int]] = {f.name: (level, level, level + 1) for f, level in _LEFT.items()}
+INFIX |= {f.name: (COMPARE, UNION, UNION) for f in _COMPARISONS}
+
+
+def show(term: Term) -> str:
+    """The term on one line.
+
+    >>> from mrql.algebra.reader import parse
+    >>> print(show(parse("reduce(+,cMap(λ(k,s). {(s+1)*2}, (S)))", {"S": ty.BagType(ty.TupleType((ty.INT, ty.INT)))})))
+    reduce(+, cMap(λ(k, s). {(s + 1) * 2}, S))
+    """
+    return _render(_Printer().term(term, free_vars(term), OPEN), sys.maxsize, 0)
+
+
+def pretty(term: Term, width: int = 100, indent: int = 0, types: bool = True) -> str:
+    """The term over several lines, each indented by `indent` and at most `width` characters wide where that can be.
+
+    Without `types`, the type after `{}`, `[]` and `null` is left out: easier to read, but it no longer reads back.
+
+    >>> from mrql.algebra.reader import parse
+    >>> print(pretty(parse("groupBy(cMap(λx. {(x, 1L)}, S))", {"S": ty.BagType(ty.LONG)}), width=24))
+    groupBy(cMap(
+      λx. {(x, 1L)},
+      S
+    ))
+    """
+    return " " * indent + _render(_Printer(types).term(term, free_vars(term), OPEN), width, indent)
+
+
+def show_pattern(pattern: Pattern, expected: Type | None = None) -> str:
+    """A pattern, with the types of its variables where they are not those of `expected`, the type that it meets."""
+    match pattern:
+        case PVar(name, t):
+            return show_name(name) + _unless(t == expected, t)
+        case PAny(t):
+            return "_" + _unless(t == expected, t)
+        case PTuple(items):
+            shown = [show_pattern(item, t) for item, t in zip(items, _parts(expected, len(items)), strict=True)]
+            return f"({', '.join(shown)}{',' if len(shown) == 1 else ''})"
+        case _:
+            assert_never(pattern)
+
+
+def show_type(t: Type) -> str:
+    """A type, with the names of fields quoted where they must be."""
+    match t:
+        case ty.TupleType(items):
+            return f"({', '.join(map(show_type, items))})"
+        case ty.RecordType(fields):
+            return f"<{', '.join(f'{show_name(name)}: {show_type(item)}' for name, item in fields)}>"
+        case ty.BagType(item):
+            return f"{{{show_type(item)}}}"
+        case ty.ListType(item):
+            return f"[{show_type(item)}]"
+        case ty.Basic() | ty.Nothing():
+            return str(t)
+        case _:
+            assert_never(t)
+
+
+def show_monoid(m: Monoid) -> str:
+    """A monoid: `+`, `⇑⊎`, `(+ × min)`."""
+    return str(m)
+
+
+def show_name(name: str) -> str:
+    """A name, between backquotes when it could be read as something else.
+
+    >>> show_name("k1"), show_name("let"), show_name("a b")
+    ('k1', '`let`', '`a b`')
+    """
+    if _PLAIN.fullmatch(name) and name not in RESERVED:
+        return name
+    escaped = _escape(name).replace("`", "\\u0060")
+    return f"`{escaped}`"
+
+
+def show_string(text: str) -> str:
+    """A string as in JSON, with whatever would break the line or not be seen escaped."""
+    return f'"{_escape(text)}"'
+
+
+def show_literal(term: Lit, types: bool = True) -> str:
+    """A constant: `1` is an int, `1L` a long, `1.0` a double, `1.0f` a float; `null` is followed by its type."""
+    value, t = term.value, term.type
+    if value is None:
+        return "null" + (f":{show_type(t)}" if types else "")
+    if isinstance(value, str):
+        return show_string(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if t == ty.FLOAT:
+        return f"{_show_number(_short_single(float(value)))}f"
+    if t == ty.DOUBLE:
+        return _show_number(float(value))
+    return f"{value}L" if t == ty.LONG else str(value)
+
+
+def _show_number(x: float) -> str:
+    return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(repr(x), repr(x))
+
+
+def _short_single(x: float) -> float:
+    """The shortest decimal that is rounded to the 32-bit float `x`: 0.1 and not 0.10000000149011612."""
+    shortened = (float(f"{x:.{digits}g}") for digits in range(1, 10))
+    return next((short for short in shortened if fn.to_single(short) == x), x)
+
+
+def _escape(text: str) -> str:
+    return "".join(c if c.isprintable() and c not in '"\\' else json.dumps(c)[1:-1] for c in text)
+
+
+def _unless(derived: bool, t: Type) -> str:
+    return "" if derived else f": {show_type(t)}"
+
+
+def _parts(expected: Type | None, count: int) -> Sequence[Type | None]:
+    """The types that the parts of a tuple pattern meet."""
+    match expected:
+        case ty.TupleType(items) if len(items) == count:
+            return items
+        case ty.Nothing():
+            return (expected,) * count
+        case _:
+            return (None,) * count
+
+
+# --- layout -------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Line:
+    """A place where the text may be broken; `flat` stands there when it is not."""
+
+    flat: str = " "
+
+
+@attrs.frozen
+class _Nest:
+    """Breaks inside are indented by one step more."""
+
+    doc: _Doc
+
+
+@attrs.frozen
+class _Group:
+    """All breaks that are directly inside are taken, or none."""
+
+    doc: _Doc
+
+
+_Doc: TypeAlias = str | _Line | _Nest | _Group | tuple["_Doc", ...]
+_Stack: TypeAlias = list[tuple[int, bool, _Doc]]
+_STEP = 2
+
+
+def _render(doc: _Doc, width: int, indent: int) -> str:
+    """The text of a layout: a group stays on its line when it fits, as in Wadler's *A prettier printer*."""
+    out: list[str] = []
+    column = indent
+    stack: _Stack = [(indent, False, doc)]
+    while stack:
+        margin, flat, current = stack.pop()
+        match current:
+            case str():
+                out.append(current)
+                column += len(current)
+            case _Line(text) if flat:
+                out.append(text)
+                column += len(text)
+            case _Line():
+                out.append("\n" + " " * margin)
+                column = margin
+            case _Nest(inner):
+                stack.append((margin + _STEP, flat, inner))
+            case _Group(inner):
+                stack.append((margin, flat or _fits(width - column, inner, stack), inner))
+            case tuple():
+                stack.extend((margin, flat, part) for part in reversed(current))
+            case _:
+                assert_never(current)
+    return "".join(out)
+
+
+def _fits(room: int, doc: _Doc, rest: _Stack) -> bool:
+    """Whether `doc` on one line, with what follows up to the next break, takes at most `room` characters."""
+    todo: list[tuple[bool, _Doc]] = [(True, doc)]
+    following = len(rest)
+    while room >= 0:
+        if not todo:
+            if following == 0:
+                return True
+            following -= 1
+            _, flat, current = rest[following]
+        else:
+            flat, current = todo.pop()
+        match current:
+            case str():
+                room -= len(current)
+            case _Line(text):
+                if not flat:
+                    return True
+                room -= len(text)
+            case _Nest(inner) | _Group(inner):
+                todo.append((flat, inner))
+            case tuple():
+                todo.extend((flat, part) for part in reversed(current))
+            case _:
+                assert_never(current)
+    return False
+
+
+def _joined(items: Sequence[_Doc]) -> _Doc:
+    """`a, b, c`, broken after the commas."""
+    parts: list[_Doc] = []
+    for item in items:
+        parts += [",", _Line(), item] if parts else [item]
+    return tuple(parts)
+
+
+def _block(opening: str, items: Sequence[_Doc], closing: str) -> _Doc:
+    """Items between brackets, on lines of their own when they do not fit."""
+    if not items:
+        return opening + closing
+    return _Group((opening, _Nest((_Line(""), _joined(items))), _Line(""), closing))
+
+
+# --- terms --------------------------------------------------------------------------------------
+
+_Names: TypeAlias = frozenset[str]
+
+
+@attrs.frozen
+class _Printer:
+    """Turns terms into layouts. `names` are the variables in scope, `level` is what the place of a term asks for."""
+
+    types: bool = True
+
+    def term(self, term: Term, names: _Names, level: int) -> _Doc:
+        """The layout of a term, in parentheses when it binds more loosely than `level`."""
+        own, doc = self.bare(term, names)
+        return _block("(", [doc], ")") if own < level else doc
+
+    def bare(self, term: Term, names: _Names) -> tuple[int, _Doc]:
+        """How tightly a term binds, and its layout without parentheses."""
+        match term:
+            case Var(name, _):
+                return ATOM, show_name(name)
+            case Lit():
+                text = show_literal(term, self.types)
+                return (MINUS if text.startswith("-") else ATOM), text
+            case Tup(items):
+                return ATOM, _block("(", self.all(items, names), ",)" if len(items) == 1 else ")")
+            case Rec(fields):
+                # A field ends at `>`, so that a comparison in it must stand in parentheses.
+                shown = [(f"{show_name(name)}: ", self.term(e, names, UNION)) for name, e in fields]
+                return ATOM, _block("<", shown, ">")
+            case Nth(inner, index):
+                return POSTFIX, (self.term(inner, names, POSTFIX), f"#{index}")
+            case Get(inner, name):
+                return POSTFIX, (self.term(inner, names, POSTFIX), f".{show_name(name)}")
+            case Cast(inner, t):
+                return AS, (self.term(inner, names, AS), f" as {show_type(t)}")
+            case Prim():
+                return self.prim(term, names)
+            case If(condition, then, otherwise):
+                test, yes, no = self.all((condition, then, otherwise), names)
+                return OPEN, _Group(("if ", test, _Nest((_Line(), "then ", yes, _Line(), "else ", no))))
+            case Let():
+                return OPEN, self.let(term, names)
+            case _:
+                return self.collection(term, names)
+
+    def collection(self, term: Term, names: _Names) -> tuple[int, _Doc]:
+        match term:
+            case Empty(t):
+                brackets = "{}" if isinstance(t, ty.BagType) else "[]"
+                return ATOM, brackets + (f":{show_type(t)}" if self.types else "")
+            case Single(item):
+                return ATOM, self.around("{", item, "}", names)
+            case ListOf(items):
+                return ATOM, _block("[", self.all(items, names), "]")
+            case Union():
+                return UNION, self.union(term, names)
+            case Stream(name, _):
+                return ATOM, f"stream {show_name(name)}" if name in names else show_name(name)
+            case CMap(function, source):
+                shown = self.function(function, _element_type(source), names)
+                return ATOM, _block("cMap(", [shown, self.term(source, names, OPEN)], ")")
+            case GroupBy(source):
+                return ATOM, self.around("groupBy(", source, ")", names)
+            case CoGroup(left, right):
+                return ATOM, _block("coGroup(", self.all((left, right), names), ")")
+            case Reduce(monoid, source):
+                return ATOM, self.around(f"reduce({show_monoid(monoid)}, ", source, ")", names)
+            case OrderBy(source, descending):
+                flags = ", ".join("desc" if down else "asc" for down in descending)
+                return ATOM, self.around("orderBy(", source, f"; {flags})" if flags else ")", names)
+            case Take(count, source):
+                return ATOM, _block("take(", self.all((count, source), names), ")")
+            case Var() | Lit() | Tup() | Rec() | Nth() | Get() | Prim() | Cast() | If() | Let():
+                raise AssertionError("scalar terms are handled above")
+            case _:
+                assert_never(term)
+
+    def all(self, terms: Iterable[Term], names: _Names) -> list[_Doc]:
+        """Terms in places that are closed on both sides."""
+        return [self.term(term, names, OPEN) for term in terms]
+
+    def around(self, opening: str, term: Term, closing: str, names: _Names) -> _Doc:
+        """One term between brackets; brackets of its own open on the same line."""
+        doc = self.term(term, names, OPEN)
+        return (opening, doc, closing) if _bracketed(term) else _block(opening, [doc], closing)
+
+    def after(self, head: str, term: Term, names: _Names) -> _Doc:
+        """One term after `λx.` or `let x =`, on a line of its own unless it fits or begins with a bracket."""
+        doc = self.term(term, names, OPEN)
+        return (f"{head} ", doc) if _bracketed(term) else _Group((head, _Nest((_Line(), doc))))
+
+    def prim(self, term: Prim, names: _Names) -> tuple[int, _Doc]:
+        name, args = term.function.name, term.args
+        if name in INFIX and len(args) == 2:
+            return INFIX[name][0], self.infix(term, names)
+        if term.function == fn.NOT and len(args) == 1:
+            return NOT, ("not ", self.term(args[0], names, NOT))
+        if term.function == fn.NEGATE and len(args) == 1:
+            # `-1` is the literal: the opposite of the literal 1 is `-(1)`.
+            literal = isinstance(args[0], Lit)
+            return MINUS, ("-", self.term(args[0], names, ATOM + 1 if literal else MINUS))
+        return ATOM, _block(f"{show_name(name)}(", self.all(args, names), ")")
+
+    def infix(self, term: Prim, names: _Names) -> _Doc:
+        """A chain of operators that bind alike, one to a line when it is broken."""
+        level, left, right = INFIX[term.function.name]
+        rest: list[tuple[str, Term]] = []
+        first: Term = term
+        while isinstance(first, Prim) and len(first.args) == 2 and _level(first) == level:
+            rest.append((first.function.name, first.args[1]))
+            first = first.args[0]
+            if left > level:
+                break  # comparisons do not chain
+        return self.chain(self.term(first, names, left), rest, names, right)
+
+    def union(self, term: Union, names: _Names) -> _Doc:
+        rest: list[tuple[str, Term]] = []
+        first: Term = term
+        while isinstance(first, Union):
+            rest.append(("++" if isinstance(_type(first), ty.ListType) else "⊎", first.right))
+            first = first.left
+        return self.chain(self.term(first, names, UNION), rest, names, ADD)
+
+    def chain(self, first: _Doc, rest: Sequence[tuple[str, Term]], names: _Names, level: int) -> _Doc:
+        parts: list[_Doc] = []
+        for operator, term in reversed(rest):
+            parts += [_Line(), f"{operator} ", self.term(term, names, level)]
+        return _Group((first, _Nest(tuple(parts))))
+
+    def function(self, function: Lambda, argument: Type | None, names: _Names) -> _Doc:
+        head = f"λ{show_pattern(function.param, argument)}."
+        return self.after(head, function.body, names | bound_names(function.param))
+
+    def let(self, term: Let, names: _Names) -> _Doc:
+        head = f"let {show_pattern(term.pattern, _type(term.value))} ="
+        body = self.term(term.body, names | bound_names(term.pattern), OPEN)
+        return _Group((self.after(head, term.value, names), " in", _Line(), body))
+
+
+def _bracketed(term: Term) -> bool:
+    """Whether the text of a term ends with the bracket that it opens on its first line."""
+    return isinstance(term, Tup | Rec | Single | ListOf | CMap | GroupBy | CoGroup | Reduce | OrderBy | Take)
+
+
+def _level(term: Prim) -> int | None:
+    found = INFIX.get(term.function.name)
+    return None if found is None else found[0]
+
+
+def _type(term: Term) -> Type | None:
+    """The type of a term, or None where it has none: ill-typed terms are shown too, in error messages."""
+    try:
+        return term.type
+    except IllTyped:
+        return None
+
+
+def _element_type(term: Term) -> Type | None:
+    match _type(term):
+        case ty.BagType(item) | ty.ListType(item):
+            return item
+        case _:
+            return None

@@ -1,0 +1,50 @@
+"""Data sources as a query describes them: where the rows lie, in which format, and of which type they are."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.span import Span
+from mrql.algebra.types import Type
+
+
+class Format(Enum):
+    """The formats that rows are read from."""
+
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+@attrs.frozen
+class Column:
+    """A column of a file; one without a type is read over."""
+
+    name: str
+    type: Type | None
+
+
+@attrs.frozen
+class SourceSpec:
+    """A file or a directory of files. `stream` says that files arriving later are part of it too.
+
+    `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or the one
+    column.
+    """
+
+    name: str
+    stream: bool
+    format: Format
+    path: str
+    row: Type
+    columns: tuple[Column, ...] = ()
+    delimiter: str = ","
+    header: bool = False
+    span: Span | None = attrs.field(default=None, eq=False, repr=False)
+
+    @property
+    def type(self) -> Type:
+        return ty.BagType(self.row)

@@ -1,0 +1,129 @@
+"""The one place that knows the children of each term.
+
+`map_children` rebuilds a node from its children, in the order in which `children` lists them, and returns the same
+object when no child changed: a rule that does nothing costs no allocation, and a fixpoint is seen by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import assert_never
+
+import attrs
+
+from mrql.algebra.terms import (
+    Cast,
+    CMap,
+    CoGroup,
+    Empty,
+    Get,
+    GroupBy,
+    If,
+    Lambda,
+    Let,
+    ListOf,
+    Lit,
+    Nth,
+    OrderBy,
+    Prim,
+    Rec,
+    Reduce,
+    Single,
+    Stream,
+    Take,
+    Term,
+    Tup,
+    Union,
+    Var,
+)
+
+Rule = Callable[[Term], Term]
+
+
+def children(term: Term) -> tuple[Term, ...]:
+    """The direct subterms, bodies of functions included."""
+    match term:
+        case Var() | Lit() | Empty() | Stream():
+            return ()
+        case Tup(items) | ListOf(items):
+            return items
+        case Rec(fields):
+            return tuple(item for _, item in fields)
+        case Nth(e, _) | Get(e, _) | Cast(e, _) | Single(e) | GroupBy(e) | Reduce(_, e) | OrderBy(e, _):
+            return (e,)
+        case Prim(_, args):
+            return args
+        case If(c, a, b):
+            return (c, a, b)
+        case Let(_, value, body):
+            return (value, body)
+        case Union(a, b) | CoGroup(a, b):
+            return (a, b)
+        case CMap(Lambda(_, body), source):
+            return (body, source)
+        case Take(count, source):
+            return (count, source)
+        case _:
+            assert_never(term)
+
+
+def map_children(term: Term, f: Rule) -> Term:
+    """The term with `f` applied to each direct subterm."""
+    old = children(term)
+    new = tuple(f(child) for child in old)
+    if all(a is b for a, b in zip(old, new, strict=True)):
+        return term
+    return with_children(term, new)
+
+
+def with_children(term: Term, new: tuple[Term, ...]) -> Term:
+    """The same kind of node over other children."""
+    match term:
+        case Var() | Lit() | Empty() | Stream():
+            return term
+        case Tup() | ListOf():
+            return attrs.evolve(term, items=new)
+        case Rec(fields):
+            return attrs.evolve(term, fields=tuple((name, e) for (name, _), e in zip(fields, new, strict=True)))
+        case Nth() | Get() | Cast():
+            return attrs.evolve(term, term=new[0])
+        case Single():
+            return attrs.evolve(term, item=new[0])
+        case GroupBy() | Reduce() | OrderBy():
+            return attrs.evolve(term, source=new[0])
+        case Prim():
+            return attrs.evolve(term, args=new)
+        case If():
+            return attrs.evolve(term, condition=new[0], then=new[1], otherwise=new[2])
+        case Let():
+            return attrs.evolve(term, value=new[0], body=new[1])
+        case Union() | CoGroup():
+            return attrs.evolve(term, left=new[0], right=new[1])
+        case CMap(Lambda(param, _), _):
+            return attrs.evolve(term, function=Lambda(param, new[0]), source=new[1])
+        case Take():
+            return attrs.evolve(term, count=new[0], source=new[1])
+        case _:
+            assert_never(term)
+
+
+def bottom_up(term: Term, rule: Rule) -> Term:
+    """Applies `rule` once to every node, children first."""
+    return rule(map_children(term, lambda child: bottom_up(child, rule)))
+
+
+def top_down(term: Term, rule: Rule) -> Term:
+    """Applies `rule` once to every node, the node before its (new) children."""
+    return map_children(rule(term), lambda child: top_down(child, rule))
+
+
+def subterms(term: Term) -> Iterator[Term]:
+    """The term and all its subterms, outermost first."""
+    yield term
+    for child in children(term):
+        yield from subterms(child)
+
+
+def size(term: Term) -> int:
+    """The number of nodes."""
+    return 1 + sum(map(size, children(term)))

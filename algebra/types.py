@@ -1,0 +1,172 @@
+"""The types of values: basic types, tuples, records, bags and lists.
+
+`(t, …)` is a tuple, `<A: t>` a record, `{t}` a bag, `[t]` a list. `Nothing` is the type without values: the
+elements of `{}` have it, and so has `null`, since every type admits a missing value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import TypeAlias
+
+import attrs
+
+
+class Kind(Enum):
+    """The basic types, by their name in the language."""
+
+    BOOL = "bool"
+    INT = "int"
+    LONG = "long"
+    FLOAT = "float"
+    DOUBLE = "double"
+    STRING = "string"
+
+
+@attrs.frozen
+class Basic:
+    """A type of atomic values: `int` has 32 bits, `long` 64, `float` 32, `double` 64; strings are Unicode."""
+
+    kind: Kind
+
+    def __str__(self) -> str:
+        return self.kind.value
+
+
+@attrs.frozen
+class Nothing:
+    """The type without values, below every other type."""
+
+    def __str__(self) -> str:
+        return "nothing"
+
+
+@attrs.frozen
+class TupleType:
+    items: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.items))})"
+
+
+@attrs.frozen
+class RecordType:
+    fields: tuple[tuple[str, Type], ...]
+
+    def __str__(self) -> str:
+        return f"<{', '.join(f'{name}: {t}' for name, t in self.fields)}>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.fields)
+
+    def field(self, name: str) -> Type | None:
+        """The type of a field, or None where there is no such field."""
+        return dict(self.fields).get(name)
+
+
+@attrs.frozen
+class BagType:
+    item: Type
+
+    def __str__(self) -> str:
+        return f"{{{self.item}}}"
+
+
+@attrs.frozen
+class ListType:
+    item: Type
+
+    def __str__(self) -> str:
+        return f"[{self.item}]"
+
+
+Type: TypeAlias = Basic | Nothing | TupleType | RecordType | BagType | ListType
+Collection: TypeAlias = BagType | ListType
+
+BOOL = Basic(Kind.BOOL)
+INT = Basic(Kind.INT)
+LONG = Basic(Kind.LONG)
+FLOAT = Basic(Kind.FLOAT)
+DOUBLE = Basic(Kind.DOUBLE)
+STRING = Basic(Kind.STRING)
+NOTHING = Nothing()
+UNIT = TupleType(())
+
+NUMERIC: tuple[Basic, ...] = (INT, LONG, FLOAT, DOUBLE)
+
+
+def is_numeric(t: Type) -> bool:
+    return t in NUMERIC or t == NOTHING
+
+
+def is_integral(t: Type) -> bool:
+    return t in (INT, LONG)
+
+
+def is_collection(t: Type) -> bool:
+    return isinstance(t, BagType | ListType)
+
+
+def join_types(a: Type, b: Type) -> Type | None:
+    """The least type that holds the values of both, or None.
+
+    Numbers widen (`int` < `long` < `float` < `double`), also inside tuples, records and collections.
+
+    >>> print(join_types(TupleType((INT, STRING)), TupleType((DOUBLE, STRING))))
+    (double, string)
+    >>> join_types(INT, STRING) is None
+    True
+    """
+    match a, b:
+        case _ if a == b:
+            return a
+        case Nothing(), _:
+            return b
+        case _, Nothing():
+            return a
+        case Basic(), Basic():
+            if a in NUMERIC and b in NUMERIC:
+                return max(a, b, key=NUMERIC.index)
+            return None
+        case TupleType(xs), TupleType(ys) if len(xs) == len(ys):
+            items = [join_types(x, y) for x, y in zip(xs, ys, strict=True)]
+            return None if None in items else TupleType(tuple(t for t in items if t is not None))
+        case RecordType(), RecordType() if a.names == b.names:
+            fields = [(n, join_types(x, y)) for (n, x), (_, y) in zip(a.fields, b.fields, strict=True)]
+            return RecordType(tuple((n, t) for n, t in fields if t is not None)) if all(t for _, t in fields) else None
+        case BagType(x), BagType(y):
+            item = join_types(x, y)
+            return None if item is None else BagType(item)
+        case ListType(x), ListType(y):
+            item = join_types(x, y)
+            return None if item is None else ListType(item)
+        case _:
+            return None
+
+
+def fits(value: Type, expected: Type) -> bool:
+    """Whether a value of type `value` may stand where `expected` is asked for (after widening)."""
+    return join_types(value, expected) == expected
+
+
+def walk(t: Type) -> Iterator[Type]:
+    """The type and all types in it, outermost first."""
+    yield t
+    match t:
+        case TupleType(items):
+            for item in items:
+                yield from walk(item)
+        case RecordType(fields):
+            for _, item in fields:
+                yield from walk(item)
+        case BagType(item) | ListType(item):
+            yield from walk(item)
+        case _:
+            pass
+
+
+def has_collection(t: Type) -> bool:
+    """Whether a bag or a list occurs anywhere in the type."""
+    return any(is_collection(part) for part in walk(t))

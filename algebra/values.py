@@ -1,0 +1,132 @@
+"""Values as the reference evaluator holds them, and the one order and equality on them.
+
+Tuples are Python tuples, records `Record`s, bags `Bag`s, lists Python lists, a missing value is `None`. `canonical`
+maps each value to a hashable, totally ordered key: equal values have equal keys, numbers compare across types,
+bags compare as bags, NaN equals itself and is greater than any other number, as in Spark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+Value: TypeAlias = Any
+Canonical: TypeAlias = tuple[Any, ...]
+
+
+class Record:
+    """A record value: field names to values, in the order of its type."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: Mapping[str, Value]) -> None:
+        self.fields = dict(fields)
+
+    def __getitem__(self, name: str) -> Value:
+        return self.fields[name]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and canonical(self) == canonical(other)
+
+    def __hash__(self) -> int:
+        return hash(canonical(self))
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(f'{name}: {value!r}' for name, value in self.fields.items())}>"
+
+
+class Bag:
+    """A bag: a collection without order, in which equal elements may occur more than once."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Iterable[Value] = ()) -> None:
+        self.items: tuple[Value, ...] = tuple(items)
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __add__(self, other: Bag) -> Bag:
+        return Bag(self.items + other.items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bag) and canonical(self) == canonical(other)
+
+    def __hash__(self) -> int:
+        return hash(canonical(self))
+
+    def __repr__(self) -> str:
+        return f"Bag([{', '.join(map(repr, self.items))}])"
+
+
+def canonical(value: Value) -> Canonical:
+    """The hashable, totally ordered key of a value.
+
+    >>> canonical(Bag([2, 1])) == canonical(Bag([1, 2]))
+    True
+    >>> canonical(1) == canonical(1.0), canonical(True) == canonical(1)
+    (True, False)
+    """
+    if value is None:
+        return (0,)
+    if isinstance(value, bool):
+        return (1, value)
+    if isinstance(value, int):
+        return (2, 0, value)
+    if isinstance(value, float):
+        # NaN is one value, after all others; -0.0 == 0.0 already holds in Python.
+        return (2, 1, 0.0) if math.isnan(value) else (2, 0, value)
+    if isinstance(value, str):
+        return (3, value)
+    if isinstance(value, tuple):
+        return (4, tuple(map(canonical, value)))
+    if isinstance(value, Record):
+        return (5, tuple((name, canonical(item)) for name, item in value.fields.items()))
+    if isinstance(value, list):
+        return (6, tuple(map(canonical, value)))
+    if isinstance(value, Bag):
+        return (7, tuple(sorted(map(canonical, value))))
+    raise TypeError(f"not a value of the language: {value!r}")
+
+
+def same(a: Value, b: Value) -> bool:
+    """Whether two values are the same one, nulls included (the equality of group-by, not of `=`)."""
+    return canonical(a) == canonical(b)
+
+
+def has_null(value: Value) -> bool:
+    """Whether a value is missing, or a part of a tuple or record is: such a key joins with nothing."""
+    if value is None:
+        return True
+    if isinstance(value, tuple):
+        return any(map(has_null, value))
+    if isinstance(value, Record):
+        return any(map(has_null, value.fields.values()))
+    return False
+
+
+def close(a: Value, b: Value, relative: float = 1e-9) -> bool:
+    """Equality up to the rounding of floating-point sums, for comparing the answers of two engines."""
+    if _is_number(a) and _is_number(b) and (isinstance(a, float) or isinstance(b, float)):
+        if math.isnan(a) or math.isnan(b):
+            return math.isnan(a) and math.isnan(b)
+        return a == b or math.isclose(a, b, rel_tol=relative, abs_tol=relative)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(close(x, y, relative) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Record) and isinstance(b, Record):
+        same_names = list(a.fields) == list(b.fields)
+        return same_names and all(close(a[name], b[name], relative) for name in a.fields)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(close(x, y, relative) for x, y in zip(a, b, strict=True))
+    if isinstance(a, Bag) and isinstance(b, Bag):
+        left, right = sorted(a, key=canonical), sorted(b, key=canonical)
+        return len(left) == len(right) and all(close(x, y, relative) for x, y in zip(left, right, strict=True))
+    return same(a, b)
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

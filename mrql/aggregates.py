@@ -1,0 +1,59 @@
+"""The built-in aggregations as reductions."""
+
+from __future__ import annotations
+
+from mrql.algebra import types as ty
+from mrql.algebra.binders import Names
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import GT, IS_NULL, NOT, QUOTIENT
+from mrql.algebra.monoids import AND, MAX, MIN, OR, SUM, Aggregate, result_type
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, Lit, Prim, PVar, Reduce, Single, Term, Var, element_type
+
+MONOIDS: dict[str, Aggregate] = {"sum": SUM, "min": MIN, "max": MAX, "all": AND, "some": OR}
+AGGREGATIONS: tuple[str, ...] = ("count", "sum", "avg", "min", "max", "all", "some", "exists")
+
+
+def aggregate(name: str, collection: Term, names: Names, span: Span) -> Term:
+    """An aggregation of a collection, by its name in the language.
+
+    `count` counts all elements; the others skip missing ones. `avg` is the sum divided by the number of what was
+    summed.
+
+    Raises: UserError when the elements cannot be aggregated so.
+    """
+    match name:
+        case "count":
+            return count(collection, names)
+        case "exists":
+            return Prim(GT, (count(collection, names), Lit(0, ty.LONG)), span=span)
+        case "avg":
+            total = _reduce("avg", SUM, collection, span)
+            as_double = total if total.type == ty.DOUBLE else Cast(total, ty.DOUBLE)
+            return Prim(QUOTIENT, (as_double, count_present(collection, names)), span=span)
+        case _:
+            return _reduce(name, MONOIDS[name], collection, span)
+
+
+def count(collection: Term, names: Names) -> Term:
+    """`reduce(+, {1 | v ∈ X})`."""
+    v = PVar(names.fresh("v"), element_type(collection))
+    return Reduce(SUM, CMap(Lambda(v, Single(Lit(1, ty.LONG))), collection))
+
+
+def count_present(collection: Term, names: Names) -> Term:
+    """`reduce(+, {1 | v ∈ X, v is there})`."""
+    v = PVar(names.fresh("v"), element_type(collection))
+    present = Prim(NOT, (Prim(IS_NULL, (Var(v.name, v.type),)),))
+    one = If(present, Single(Lit(1, ty.LONG)), Empty(ty.BagType(ty.LONG)))
+    return Reduce(SUM, CMap(Lambda(v, one), collection))
+
+
+def _reduce(name: str, monoid: Aggregate, collection: Term, span: Span) -> Term:
+    element = element_type(collection)
+    if result_type(monoid, element) is None:
+        wanted = "numbers" if monoid == SUM else "bools"
+        raise UserError(f"`{name}` takes a collection of {wanted}, not of {element}", span)
+    if monoid in (MIN, MAX) and any(isinstance(t, ty.BagType) for t in ty.walk(element)):
+        raise UserError(f"`{name}` takes ordered values, and bags have no order", span)
+    return Reduce(monoid, collection, span=span)

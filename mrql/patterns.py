@@ -1,0 +1,115 @@
+"""Patterns of the language, as patterns of the algebra plus what those cannot say.
+
+The algebra's patterns take tuples apart and cannot fail. A record pattern becomes projections, a constant or a
+repeated name becomes a condition.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import attrs
+
+from mrql import syntax
+from mrql.algebra import types as ty
+from mrql.algebra.binders import match_pattern as parts_of
+from mrql.algebra.binders import substitute
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import EQ
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Get, PAny, Pattern, Prim, PTuple, PVar, Term, Var
+from mrql.algebra.types import Type
+from mrql.literals import literal
+from mrql.scope import Globals
+from mrql.typing import not_yet, resolve
+
+
+@attrs.define
+class Match:
+    """What matching a pattern gives: names with their values, and the conditions under which it matches."""
+
+    bindings: dict[str, Term] = attrs.Factory(dict)
+    conditions: list[Term] = attrs.Factory(list)
+
+    def name(self, name: str, value: Term, span: Span) -> None:
+        """Binds a name; a name that is there already must have an equal value."""
+        if name in self.bindings:
+            self.conditions.append(equal(self.bindings[name], value, span))
+        else:
+            self.bindings[name] = value
+
+
+def equal(a: Term, b: Term, span: Span) -> Term:
+    if ty.join_types(a.type, b.type) is None:
+        raise UserError(f"a name that occurs twice is an equality, but {a.type} and {b.type} cannot be equal", span)
+    return Prim(EQ, (a, b), span=span)
+
+
+def match_pattern(pattern: syntax.Pattern, t: Type, known: Globals, match: Match) -> Pattern:
+    """The algebra's pattern for values of type `t`; names and conditions are added to `match`.
+
+    Raises: UserError when values of the type cannot have the pattern's form.
+    """
+    match pattern:
+        case syntax.VarPattern(name):
+            variable = PVar(known.names.fresh(name), t)
+            match_name(match, name, variable, pattern.span)
+            return variable
+        case syntax.WildcardPattern():
+            return PAny(t)
+        case syntax.ConstPattern(value):
+            return _constant(value, t, known, match)
+        case syntax.TuplePattern(items):
+            if not isinstance(t, ty.TupleType) or len(t.items) != len(items):
+                raise UserError(
+                    f"this pattern takes a tuple of {len(items)} apart, but the value is of type {t}", pattern.span
+                )
+            return PTuple(tuple(match_pattern(p, item, known, match) for p, item in zip(items, t.items, strict=True)))
+        case syntax.RecordPattern():
+            return _record(pattern, t, known, match)
+        case syntax.TypedPattern(inner, written):
+            wanted = resolve(written, known)
+            if wanted != t:
+                raise UserError(f"the pattern is of type {wanted}, but the value is of type {t}", pattern.span)
+            return match_pattern(inner, t, known, match)
+        case syntax.ListPattern():
+            raise not_yet("a list pattern", pattern.span)
+        case syntax.ConstructorPattern(name):
+            raise not_yet(f"the constructor `{name}` in a pattern", pattern.span)
+        case _:
+            assert_never(pattern)
+
+
+def match_name(match: Match, name: str, variable: PVar, span: Span) -> None:
+    match.name(name, Var(variable.name, variable.type, span=span), span)
+
+
+def _constant(value: syntax.Literal, t: Type, known: Globals, match: Match) -> Pattern:
+    constant = literal(value)
+    if ty.join_types(constant.type, t) is None:
+        raise UserError(f"the pattern is a {constant.type}, but the value is of type {t}", value.span)
+    variable = PVar(known.names.fresh("c"), t)
+    match.conditions.append(Prim(EQ, (Var(variable.name, t), constant), span=value.span))
+    return variable
+
+
+def _record(pattern: syntax.RecordPattern, t: Type, known: Globals, match: Match) -> Pattern:
+    if not isinstance(t, ty.RecordType):
+        raise UserError(f"this pattern takes a record apart, but the value is of type {t}", pattern.span)
+    whole = PVar(known.names.fresh("r"), t)
+    for name, inner in pattern.fields:
+        found = t.field(name)
+        if found is None:
+            raise UserError(f"there is no field `{name}` in {t}", pattern.span)
+        _project(inner, Get(Var(whole.name, t), name), known, match)
+    return whole
+
+
+def _project(pattern: syntax.Pattern, value: Term, known: Globals, match: Match) -> None:
+    """Matches a pattern against a term instead of an argument: its names stand for projections."""
+    inner = Match()
+    algebraic = match_pattern(pattern, value.type, known, inner)
+    parts = parts_of(algebraic, value)
+    for name, bound in inner.bindings.items():
+        match.name(name, substitute(bound, parts), pattern.span)
+    match.conditions += [substitute(condition, parts) for condition in inner.conditions]

@@ -1,0 +1,143 @@
+"""A whole query file: its definitions, its sources, and the expressions whose answers are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import assert_never
+
+import attrs
+
+from mrql import syntax
+from mrql.algebra.errors import UserError
+from mrql.algebra.sources import SourceSpec
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Stream, Term
+from mrql.algebra.types import Type
+from mrql.parser import parse_program
+from mrql.scope import Globals, Scope
+from mrql.sources import declare
+from mrql.translate import translate
+from mrql.typing import not_yet, resolve
+
+
+@attrs.frozen
+class Query:
+    """An expression of a program whose answer is wanted."""
+
+    term: Term
+    span: Span
+
+    @property
+    def type(self) -> Type:
+        return self.term.type
+
+
+@attrs.frozen
+class Program:
+    """A typed program: its queries in order, and every source that they may read, by name."""
+
+    queries: tuple[Query, ...]
+    sources: Mapping[str, SourceSpec]
+
+
+def compile_program(
+    text: str, name: str = "<query>", streams: Mapping[str, Type] | None = None, base: Path | None = None
+) -> Program:
+    """Parses and types a program.
+
+    `streams` are names that stand for streams of the given (bag) types; relative paths of sources start at `base`.
+
+    Raises: UserError at the first thing that is wrong.
+    """
+    try:
+        tree = parse_program(text, name)
+        return _Compiler(streams or {}, base or Path()).program(tree)
+    except RecursionError:
+        raise UserError(f"{name} is nested too deeply") from None
+
+
+class _Compiler:
+    def __init__(self, streams: Mapping[str, Type], base: Path) -> None:
+        self.base = base
+        self.sources: dict[str, SourceSpec] = {}
+        values: dict[str, Term] = {stream: Stream(stream, t) for stream, t in streams.items()}
+        self.globals = Globals(values=values, declare_source=self.declare)
+        self.globals.names.taken.update(streams)
+        self.queries: list[Query] = []
+
+    def program(self, tree: syntax.Program) -> Program:
+        for statement in tree.statements:
+            self.statement(statement)
+        return Program(tuple(self.queries), self.sources)
+
+    def statement(self, statement: syntax.Statement) -> None:
+        known = self.globals
+        match statement:
+            case syntax.ExprStatement(expr):
+                self.queries.append(Query(translate(expr, Scope(known)), expr.span))
+            case syntax.Definition(name, syntax.SourceExpr() as source):
+                self.fresh(name, statement.span)
+                known.values[name] = self.declare(source, name)
+            case syntax.Definition(name, expr):
+                self.fresh(name, statement.span)
+                known.values[name] = translate(expr, Scope(known))
+            case syntax.TypeDef(name, written):
+                self.fresh(name, statement.span)
+                known.types[name] = resolve(written, known)
+            case syntax.FunctionDef(name):
+                self.fresh(name, statement.span)
+                known.functions[name] = statement
+                self.check_function(statement)
+            case syntax.MacroDef(name):
+                self.fresh(name, statement.span)
+                known.macros[name] = statement
+            case syntax.Store():
+                raise not_yet("`store`", statement.span)
+            case syntax.Dump():
+                raise not_yet("`dump`" if statement.text else "`store … from`", statement.span)
+            case syntax.DataDef():
+                raise not_yet("`data`", statement.span)
+            case syntax.AggregationDef():
+                raise not_yet("`aggregation`", statement.span)
+            case syntax.Include():
+                raise not_yet("`include`", statement.span)
+            case syntax.Import():
+                raise not_yet("`import`", statement.span)
+            case syntax.ParserDef():
+                raise not_yet("`parser`", statement.span)
+            case _:
+                assert_never(statement)
+
+    def fresh(self, name: str, span: Span) -> None:
+        known = self.globals
+        for defined in (known.values, known.types, known.functions, known.macros):
+            if name in defined:
+                raise UserError(f"`{name}` is defined already", span)
+
+    def check_function(self, function: syntax.FunctionDef) -> None:
+        """Types a function where it is defined, so that an error in it is reported there."""
+        from mrql.algebra.terms import Var
+        from mrql.typing import coerce
+
+        params = {name: Var(self.globals.names.fresh(name), resolve(t, self.globals)) for name, t in function.params}
+        body = translate(function.body, Scope(self.globals).outermost(function.name, params))
+        coerce(body, resolve(function.result, self.globals), function.body.span, f"the result of `{function.name}`")
+
+    def declare(self, source: syntax.SourceExpr, name: str | None) -> Term:
+        """A source becomes a stream term of its own name; the same source written twice is one source."""
+        spec = declare(source, name, self.globals, self.base)
+        for known in self.sources.values():
+            if attrs.evolve(known, name=spec.name) == spec and name is None:
+                return Stream(known.name, known.type, static=not known.stream)
+        named = attrs.evolve(spec, name=self.unused(spec.name))
+        self.sources[named.name] = named
+        return Stream(named.name, named.type, static=not named.stream)
+
+    def unused(self, name: str) -> str:
+        taken = set(self.sources) | set(self.globals.values)
+        n, result = 1, name
+        while result in taken:
+            n += 1
+            result = f"{name}{n}"
+        return result

@@ -1,0 +1,90 @@
+"""What the names of a query stand for, at one place of its text."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+import attrs
+
+from mrql import syntax
+from mrql.algebra.binders import Names
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Term
+from mrql.algebra.types import Type
+
+
+@attrs.frozen
+class Thunk:
+    """An argument of a macro: an expression, with the scope that it was written in."""
+
+    expr: syntax.Expr
+    scope: Scope
+
+
+Binding: TypeAlias = Term | Thunk
+
+
+@attrs.frozen
+class Group:
+    """What a select with `group by` knows about its groups: how to see their elements one by one.
+
+    `over` takes a function from a scope, in which the from-variables stand for one element, to a term of a bag, and
+    returns the bag over all elements of the group.
+    """
+
+    names: frozenset[str]
+    over: Callable[[Callable[[Scope], Term]], Term]
+
+
+@attrs.frozen
+class Globals:
+    """What the statements of a program have defined so far, and the supply of fresh names."""
+
+    values: dict[str, Term] = attrs.Factory(dict)
+    types: dict[str, Type] = attrs.Factory(dict)
+    functions: dict[str, syntax.FunctionDef] = attrs.Factory(dict)
+    macros: dict[str, syntax.MacroDef] = attrs.Factory(dict)
+    names: Names = attrs.Factory(Names)
+    declare_source: Callable[[syntax.SourceExpr, str | None], Term] | None = None
+
+
+@attrs.frozen
+class Scope:
+    """The variables at a place, the expressions that a `group by` has named, and the functions being expanded."""
+
+    globals: Globals
+    variables: Mapping[str, Binding] = attrs.Factory(dict)
+    keys: tuple[tuple[syntax.Expr, Term], ...] = ()
+    group: Group | None = None
+    expanding: tuple[str, ...] = ()
+
+    def bind(self, bindings: Mapping[str, Binding]) -> Scope:
+        """The scope with more variables; a group-by key that mentions a rebound name is one no longer."""
+        keys = tuple((e, t) for e, t in self.keys if not (set(bindings) & names_in(e)))
+        return attrs.evolve(self, variables={**self.variables, **bindings}, keys=keys)
+
+    def outermost(self, expanding: str, bindings: Mapping[str, Binding]) -> Scope:
+        """The scope of a function's or macro's body: its parameters and the global names."""
+        return Scope(self.globals, bindings, expanding=(*self.expanding, expanding))
+
+    def key(self, expr: syntax.Expr) -> Term | None:
+        """What a group-by key written like this expression stands for."""
+        return next((term for key, term in self.keys if key == expr), None)
+
+    def lookup(self, name: str) -> Binding | None:
+        found = self.variables.get(name)
+        return self.globals.values.get(name) if found is None else found
+
+    def unknown(self, what: str, name: str, candidates: Iterable[str], span: Span) -> UserError:
+        """The error for a name that nothing has, with the nearest one that something has."""
+        near = difflib.get_close_matches(name, list(candidates), n=1)
+        return UserError(f"unknown {what} `{name}`", span, f"did you mean `{near[0]}`?" if near else None)
+
+
+def names_in(node: syntax.Node) -> frozenset[str]:
+    """The names that occur in an expression."""
+    own = frozenset({node.name}) if isinstance(node, syntax.Name) else frozenset[str]()
+    return own.union(*map(names_in, syntax.children(node)))

@@ -1,0 +1,199 @@
+"""Comprehensions: `select … from … where … group by … order by …`.
+
+    select e from p in e1, q in e2 where c                  {e | p ∈ e1, q ∈ e2, c}
+    … group by k: e' having h                               {e | (k, s) ∈ groupBy({(e', (p, q)) | …}), h}
+    … order by e''                                          orderBy({(e'', e) | …})
+
+After `group by`, each from-variable stands for the bag of its values in the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from mrql import syntax
+from mrql.algebra import types as ty
+from mrql.algebra.binders import pattern_term
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import AND
+from mrql.algebra.terms import (
+    CMap,
+    Empty,
+    GroupBy,
+    If,
+    Lambda,
+    OrderBy,
+    Pattern,
+    Prim,
+    PTuple,
+    PVar,
+    Rec,
+    Single,
+    Take,
+    Term,
+    Tup,
+    Var,
+    element_type,
+)
+from mrql.patterns import Match, match_pattern
+from mrql.scope import Group, Scope
+from mrql.translate import distinct, translate
+from mrql.typing import coerce
+
+
+@attrs.frozen
+class From:
+    """The from-part as translated: generators, the conditions of their patterns, and what the names stand for."""
+
+    generators: tuple[tuple[Pattern, Term], ...]
+    match: Match
+    scope: Scope
+
+
+def select(expr: syntax.Select, scope: Scope) -> Term:
+    """The term of a select: a bag, or a list when it is ordered or limited."""
+    origin = _from(expr.generators, scope)
+    conditions = list(origin.match.conditions)
+    if expr.where is not None:
+        conditions.append(
+            coerce(translate(expr.where, origin.scope), ty.BOOL, expr.where.span, "the condition of `where`")
+        )
+    if expr.group is None:
+        heads = _nest(origin.generators, _guard(conditions, _head(expr, origin.scope)))
+    else:
+        heads = _grouped(expr, expr.group, origin, conditions, scope)
+    return _finish(expr, heads, scope)
+
+
+def _from(generators: tuple[syntax.Generator, ...], scope: Scope) -> From:
+    match = Match()
+    translated = []
+    for generator in generators:
+        source = translate(generator.source, scope.bind(match.bindings))
+        if not ty.is_collection(source.type):
+            raise UserError(f"`from` takes a collection, not {source.type}", generator.source.span)
+        pattern = match_pattern(generator.pattern, element_type(source), scope.globals, match)
+        translated.append((pattern, source))
+    return From(tuple(translated), match, scope.bind(match.bindings))
+
+
+def _nest(generators: tuple[tuple[Pattern, Term], ...], body: Term) -> Term:
+    for pattern, source in reversed(generators):
+        body = CMap(Lambda(pattern, body), source)
+    return body
+
+
+def _guard(conditions: list[Term], then: Term) -> Term:
+    """`if c and … then e else {}`."""
+    if not conditions:
+        return then
+    joined = conditions[0]
+    for condition in conditions[1:]:
+        joined = Prim(AND, (joined, condition), span=condition.span)
+    return If(joined, then, Empty(then.type), span=joined.span)
+
+
+# --- head, order, distinct ----------------------------------------------------------------------
+
+
+def _head(expr: syntax.Select, scope: Scope) -> Term:
+    """`{e}`, or `{(order key, e)}` when the select is ordered."""
+    head = translate(expr.head, scope)
+    if expr.order is None:
+        return Single(head, span=expr.head.span)
+    return Single(Tup((_order_key(expr.order, scope), head)), span=expr.head.span)
+
+
+def _order_key(order: syntax.OrderBy, scope: Scope) -> Term:
+    parts = []
+    for key in order.keys:
+        term = translate(_uninverted(key)[0], scope)
+        if any(isinstance(t, ty.BagType) for t in ty.walk(term.type)):
+            raise UserError(f"values of type {term.type} have no order", key.span)
+        parts.append(term)
+    return Tup(tuple(parts))
+
+
+def _uninverted(key: syntax.OrderKey) -> tuple[syntax.Expr, bool]:
+    """The expression of an order key and whether it descends; `inv(e)` is the dialect's way to say `e desc`."""
+    if isinstance(key.expr, syntax.Call) and key.expr.function == "inv" and len(key.expr.args) == 1:
+        return key.expr.args[0], not key.descending
+    return key.expr, key.descending
+
+
+def _finish(expr: syntax.Select, heads: Term, scope: Scope) -> Term:
+    rows = distinct(heads, scope) if expr.distinct else heads
+    if expr.order is None:
+        return rows
+    ordered: Term = OrderBy(rows, tuple(_uninverted(key)[1] for key in expr.order.keys), span=expr.span)
+    if expr.order.limit is None:
+        return ordered
+    limit = translate(expr.order.limit, scope)
+    if not ty.is_integral(limit.type):
+        raise UserError(f"`limit` takes a number of rows, not {limit.type}", expr.order.limit.span)
+    return Take(limit, ordered, span=expr.span)
+
+
+# --- group by -----------------------------------------------------------------------------------
+
+
+def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, conditions: list[Term], scope: Scope) -> Term:
+    variables = dict(origin.match.bindings)
+    keys = [translate(key.expr, origin.scope) for key in group.keys]
+    for key, term in zip(group.keys, keys, strict=True):
+        if ty.has_collection(term.type) and any(isinstance(t, ty.ListType) for t in ty.walk(term.type)):
+            raise UserError(f"a group-by key of type {term.type}: lists are no keys", key.span)
+    key_value = _one_or_tuple(tuple(keys))
+    element = _one_or_tuple(tuple(variables.values()))
+    pairs = _nest(origin.generators, _guard(conditions, Single(Tup((key_value, element)))))
+    match = Match()
+    patterns = [_key_pattern(key, term, scope, match) for key, term in zip(group.keys, keys, strict=True)]
+    key_pattern = patterns[0][0] if len(patterns) == 1 else PTuple(tuple(p for p, _ in patterns))
+    s = PVar(scope.globals.names.fresh("s"), ty.BagType(element.type))
+    inner = _group_scope(scope, variables, match, s)
+    named = tuple((key.expr, value) for key, (_, value) in zip(group.keys, patterns, strict=True))
+    inner = attrs.evolve(inner, keys=named)
+    filters = list(match.conditions)
+    if group.having is not None:
+        filters.append(coerce(translate(group.having, inner), ty.BOOL, group.having.span, "the condition of `having`"))
+    body = _guard(filters, _head(expr, inner))
+    return CMap(Lambda(PTuple((key_pattern, s)), body), GroupBy(pairs, span=group.span))
+
+
+def _one_or_tuple(terms: tuple[Term, ...]) -> Term:
+    return terms[0] if len(terms) == 1 else Tup(terms)
+
+
+def _key_pattern(key: syntax.GroupKey, term: Term, scope: Scope, match: Match) -> tuple[Pattern, Term]:
+    """The pattern for a key, and the term that the key's own expression stands for after the group-by."""
+    if key.pattern is None:
+        k = PVar(scope.globals.names.fresh("k"), term.type)
+        return k, Var(k.name, k.type)
+    pattern = match_pattern(key.pattern, term.type, scope.globals, match)
+    return pattern_term(pattern, scope.globals.names)
+
+
+def _group_scope(scope: Scope, variables: Mapping[str, Term], match: Match, s: PVar) -> Scope:
+    """The scope of head, having and order: key names, lifted from-variables, `partition`."""
+    assert isinstance(s.type, ty.BagType)
+    names = scope.globals.names
+
+    def over(body: Callable[[Mapping[str, Term]], Term]) -> Term:
+        parts = tuple(PVar(names.fresh(name), value.type) for name, value in variables.items())
+        element = {name: Var(part.name, part.type) for name, part in zip(variables, parts, strict=True)}
+        pattern: Pattern = parts[0] if len(parts) == 1 else PTuple(parts)
+        return CMap(Lambda(pattern, body(element)), Var(s.name, s.type))
+
+    def lifted(name: str) -> Term:
+        return over(lambda element: Single(element[name]))
+
+    def by_element(body: Callable[[Scope], Term]) -> Term:
+        return over(lambda element: body(attrs.evolve(scope.bind({**element, **match.bindings}), group=None)))
+
+    bags = {name: lifted(name) for name in variables if name not in match.bindings}
+    records = over(lambda element: Single(Rec(tuple(element.items()))))
+    group = Group(frozenset(variables) - frozenset(match.bindings), by_element)
+    inner = scope.bind({**bags, "partition": records, **match.bindings})
+    return attrs.evolve(inner, group=group)

@@ -1,0 +1,793 @@
+"""The syntax tree: what the parser makes of a query's text, and nothing more.
+
+Nodes are frozen, their children are tuples, and each knows its place in the text. The place takes no part in equality,
+so two trees are equal when they say the same thing. `Expr`, `Pattern`, `TypeExpr` and `Statement` are closed: a `match`
+over one of them ends in `assert_never`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from typing import Any, ClassVar, TypeAlias
+
+import attrs
+
+from mrql.algebra.span import Span
+
+
+class Node:
+    """What all nodes have in common: a place in the text."""
+
+    __slots__ = ()
+    __attrs_attrs__: ClassVar[Any]  # every node is an attrs class, though this one is not
+
+    span: Span
+
+
+class BinaryOp(enum.Enum):
+    """The operators between two expressions; the value is the preferred spelling (`!=` is `<>`, `%` is `mod`)."""
+
+    ADD = "+"
+    SUBTRACT = "-"
+    MULTIPLY = "*"
+    DIVIDE = "/"
+    MOD = "mod"
+    EQUAL = "="
+    NOT_EQUAL = "<>"
+    LESS = "<"
+    LESS_EQUAL = "<="
+    GREATER = ">"
+    GREATER_EQUAL = ">="
+    AND = "and"
+    OR = "or"
+    UNION = "union"
+    INTERSECT = "intersect"
+    EXCEPT = "except"
+    IN = "in"
+
+
+class UnaryOp(enum.Enum):
+    """The operators before one expression."""
+
+    NEGATE = "-"
+    NOT = "not"
+
+
+class QuantifierKind(enum.Enum):
+    """Whether one witness is enough."""
+
+    SOME = "some"
+    ALL = "all"
+
+
+class SourceKind(enum.Enum):
+    """Whether the data are read once or watched for changes."""
+
+    SOURCE = "source"
+    STREAM = "stream"
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class NamedType(Node):
+    """`int`, `any`, or a name that a `type` or `data` statement gives."""
+
+    name: str
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class TupleType(Node):
+    """`(t, t)`; `()` has no items, and `(t)` is just `t`."""
+
+    items: tuple[TypeExpr, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class RecordType(Node):
+    """`<A: t, B: t>`."""
+
+    fields: tuple[tuple[str, TypeExpr], ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class BagType(Node):
+    """`{t}` or `bag(t)`."""
+
+    item: TypeExpr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class ListType(Node):
+    """`[t]` or `list(t)`."""
+
+    item: TypeExpr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+TypeExpr: TypeAlias = NamedType | TupleType | RecordType | BagType | ListType
+
+
+# --- literals ---------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class IntLit(Node):
+    """`42`. Its type depends on its size, which is not the parser's business; a sign is a `Unary`."""
+
+    value: int
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class FloatLit(Node):
+    """`1.5`, `1e3`."""
+
+    value: float
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class StringLit(Node):
+    """`"a"` or `'a'`, with its escapes resolved."""
+
+    value: str
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class BoolLit(Node):
+    """`true` or `false`."""
+
+    value: bool
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class NullLit(Node):
+    """`null`."""
+
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+Literal: TypeAlias = IntLit | FloatLit | StringLit | BoolLit | NullLit
+
+
+# --- patterns ---------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class VarPattern(Node):
+    """A name. It may turn out to be a constructor without arguments."""
+
+    name: str
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class WildcardPattern(Node):
+    """`*` or `_`: matches anything, names nothing."""
+
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class ConstPattern(Node):
+    """A constant, with its sign: `10`, `-1`, `"CSE"`."""
+
+    value: Literal
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class TuplePattern(Node):
+    """`(p, p)`; `()` has no items, and `(p)` is just `p`."""
+
+    items: tuple[Pattern, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class RecordPattern(Node):
+    """`<A: p, B: p>`; fields that are not named may hold anything."""
+
+    fields: tuple[tuple[str, Pattern], ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class ListPattern(Node):
+    """`[p, p]`: a list of just so many elements."""
+
+    items: tuple[Pattern, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class ConstructorPattern(Node):
+    """`C(p, p)`."""
+
+    name: str
+    args: tuple[Pattern, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class TypedPattern(Node):
+    """`p as t`."""
+
+    pattern: Pattern
+    type: TypeExpr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+Pattern: TypeAlias = (
+    VarPattern
+    | WildcardPattern
+    | ConstPattern
+    | TuplePattern
+    | RecordPattern
+    | ListPattern
+    | ConstructorPattern
+    | TypedPattern
+)
+
+
+# --- expressions ------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Name(Node):
+    """A variable, a definition, a stream, or a constructor without arguments."""
+
+    name: str
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class TupleExpr(Node):
+    """`(e, e)`; `()` has no items, and `(e)` is just `e`."""
+
+    items: tuple[Expr, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class RecordExpr(Node):
+    """`<A: e, B: e>`."""
+
+    fields: tuple[tuple[str, Expr], ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class BagExpr(Node):
+    """`{e, e}`."""
+
+    items: tuple[Expr, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class ListExpr(Node):
+    """`[e, e]`."""
+
+    items: tuple[Expr, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class RangeExpr(Node):
+    """`e..e`, or, for ranges too large to hold in one place, `e...e` (then `large`). Both ends belong to it."""
+
+    low: Expr
+    high: Expr
+    large: bool
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Field(Node):
+    """`e.A`."""
+
+    expr: Expr
+    name: str
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Attribute(Node):
+    """`e.@a`; for `e.@*` the name is `*`."""
+
+    expr: Expr
+    name: str
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Children(Node):
+    """`e.*`."""
+
+    expr: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Nth(Node):
+    """`e#0`."""
+
+    expr: Expr
+    index: int
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Index(Node):
+    """`e[i]`: the i-th of a list, or what a bag of pairs holds under the key i."""
+
+    expr: Expr
+    index: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Slice(Node):
+    """`e[i:j]`, both ends included."""
+
+    expr: Expr
+    low: Expr
+    high: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Unary(Node):
+    """`-e` or `not e`."""
+
+    op: UnaryOp
+    expr: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Binary(Node):
+    """`e + e`, `e and e`, `e in e`, and so on; `e not in e` is a `not` around an `in`."""
+
+    op: BinaryOp
+    left: Expr
+    right: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class IfExpr(Node):
+    """`if e then e else e`."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class LetExpr(Node):
+    """`let p = e, p = e in e`; each binding sees those before it."""
+
+    bindings: tuple[tuple[Pattern, Expr], ...]
+    body: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class CaseExpr(Node):
+    """`case e { p: e | p: e }`."""
+
+    subject: Expr
+    branches: tuple[tuple[Pattern, Expr], ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Lambda(Node):
+    """`\\(x: t, y: t): t. e`, or without types: `\\(x, y). e`, `\\x. e`."""
+
+    params: tuple[tuple[Pattern, TypeExpr | None], ...]
+    result: TypeExpr | None
+    body: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Ascribe(Node):
+    """`e as t`."""
+
+    expr: Expr
+    type: TypeExpr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Call(Node):
+    """`f(e, e)`: a function, a macro, an aggregation or a constructor. `exists e` is the call `exists(e)`."""
+
+    function: str
+    args: tuple[Expr, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Apply(Node):
+    """A call of something that is not a name: `(\\x. x + 1)(2)`."""
+
+    function: Expr
+    args: tuple[Expr, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Generator(Node):
+    """`p in e` after `from`, `some` or `all`. `p = e` stands for `p in {e}`, and is that here."""
+
+    pattern: Pattern
+    source: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class GroupKey(Node):
+    """`p: e` after `group by`. For a bare key that is a name or a tuple of names, these are also its pattern."""
+
+    pattern: Pattern | None
+    expr: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class GroupBy(Node):
+    """`group by p: e, p: e having e`."""
+
+    keys: tuple[GroupKey, ...]
+    having: Expr | None
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class OrderKey(Node):
+    """`e asc` or `e desc`; `inv(e)` is left as the call that it is."""
+
+    expr: Expr
+    descending: bool
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class OrderBy(Node):
+    """`order by e desc, e limit e`."""
+
+    keys: tuple[OrderKey, ...]
+    limit: Expr | None
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Select(Node):
+    """`select distinct e from p in e, p in e where e group by … order by …`."""
+
+    distinct: bool
+    head: Expr
+    generators: tuple[Generator, ...]
+    where: Expr | None
+    group: GroupBy | None
+    order: OrderBy | None
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Quantified(Node):
+    """`some p in e, p in e: e` (or `exists …`) and `all p in e: e`."""
+
+    kind: QuantifierKind
+    generators: tuple[Generator, ...]
+    body: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Repeat(Node):
+    """`repeat p = e step e limit e`."""
+
+    pattern: Pattern
+    init: Expr
+    step: Expr
+    limit: Expr | None
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Incr(Node):
+    """`incr e`: keep e up to date."""
+
+    expr: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class TypeArg(Node):
+    """`type(t)` in a source: what a row looks like."""
+
+    type: TypeExpr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class TagsArg(Node):
+    """`{"tag", "tag"}` in a source: the elements that are rows."""
+
+    tags: tuple[str, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class XPathArg(Node):
+    """`xpath(path)` in a source, the path as text."""
+
+    path: str
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class DeletionsArg(Node):
+    """`deletions(e)` in a stream: where the rows to take away arrive."""
+
+    path: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class TaggedArg(Node):
+    """`tagged` in a stream: the first column says whether a row is added or taken away."""
+
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class OptionArg(Node):
+    """A word that sets an option of a source: `header`."""
+
+    name: str
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class SourceExpr(Node):
+    """`source(csv, "points", ",", type(<X: long>))`, or `stream(…)` with the same arguments."""
+
+    kind: SourceKind
+    format: str
+    args: tuple[SourceArg, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class XmlElement(Node):
+    """An element of `[xml| <tag a="x">text{{e}}</tag> |]`. Text is a `StringLit`, a hole any expression."""
+
+    tag: str
+    attributes: tuple[tuple[str, Expr], ...]
+    children: tuple[Expr, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+Expr: TypeAlias = (
+    Literal
+    | Name
+    | TupleExpr
+    | RecordExpr
+    | BagExpr
+    | ListExpr
+    | RangeExpr
+    | Field
+    | Attribute
+    | Children
+    | Nth
+    | Index
+    | Slice
+    | Unary
+    | Binary
+    | IfExpr
+    | LetExpr
+    | CaseExpr
+    | Lambda
+    | Ascribe
+    | Call
+    | Apply
+    | Select
+    | Quantified
+    | Repeat
+    | Incr
+    | SourceExpr
+    | XmlElement
+)
+
+SourceArg: TypeAlias = Expr | TypeArg | TagsArg | XPathArg | DeletionsArg | TaggedArg | OptionArg
+
+
+# --- statements -------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class ExprStatement(Node):
+    """`e;`: an answer that is wanted."""
+
+    expr: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Definition(Node):
+    """`x = e;`: a name for an expression."""
+
+    name: str
+    expr: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Store(Node):
+    """`store x := e;`: evaluated once and kept."""
+
+    name: str
+    expr: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Dump(Node):
+    """`store "file" from e;`, or as text: `dump "file" from e;`."""
+
+    path: Expr
+    expr: Expr
+    text: bool
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class TypeDef(Node):
+    """`type N = t;`."""
+
+    name: str
+    type: TypeExpr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Constructor(Node):
+    """`C: t` in a `data` statement. A tuple type stands for several arguments, no type for none."""
+
+    name: str
+    args: tuple[TypeExpr, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class DataDef(Node):
+    """`data N = C: t | D: t;`."""
+
+    name: str
+    constructors: tuple[Constructor, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class FunctionDef(Node):
+    """`function f(x: t): t { e };`."""
+
+    name: str
+    params: tuple[tuple[str, TypeExpr], ...]
+    result: TypeExpr
+    body: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class MacroDef(Node):
+    """`macro f(x) { e };`."""
+
+    name: str
+    params: tuple[str, ...]
+    body: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class AggregationDef(Node):
+    """`aggregation f(combine, zero, unit): t;`."""
+
+    name: str
+    combine: Expr
+    zero: Expr
+    unit: Expr | None
+    type: TypeExpr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Include(Node):
+    """`include "file";`."""
+
+    path: str
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class ImportedFunction(Node):
+    """One imported callable: its name here, its name there, and its type if that is written."""
+
+    name: str
+    attribute: str
+    params: tuple[TypeExpr, ...] | None
+    result: TypeExpr | None
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class Import(Node):
+    """`import f, g from "module";`. With no functions: all that the module declares."""
+
+    module: str
+    functions: tuple[ImportedFunction, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class ParserDef(Node):
+    """`parser f = "module:class";`: a format for `source`."""
+
+    name: str
+    target: str
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+Statement: TypeAlias = (
+    ExprStatement
+    | Definition
+    | Store
+    | Dump
+    | TypeDef
+    | DataDef
+    | FunctionDef
+    | MacroDef
+    | AggregationDef
+    | Include
+    | Import
+    | ParserDef
+)
+
+
+@attrs.frozen
+class Program(Node):
+    """A whole text: its statements in order."""
+
+    statements: tuple[Statement, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below a node, in the order of its fields."""
+    for field in attrs.fields(type(node)):
+        if field.name != "span":
+            yield from _nodes_in(getattr(node, field.name))
+
+
+def _nodes_in(value: object) -> Iterator[Node]:
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _nodes_in(item)

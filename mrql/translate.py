@@ -1,0 +1,387 @@
+"""Expressions to terms: typing and translation in one walk.
+
+The algebra's terms carry their types, so a typed syntax tree of its own would say the same twice: the walk infers the
+type of each part by building it, and the first part that cannot be built is the first error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from mrql import syntax
+from mrql.aggregates import AGGREGATIONS, aggregate
+from mrql.algebra import functions as fn
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import Function
+from mrql.algebra.span import Span
+from mrql.algebra.terms import (
+    Cast,
+    CMap,
+    Empty,
+    Get,
+    GroupBy,
+    If,
+    IllTyped,
+    Lambda,
+    Let,
+    ListOf,
+    Nth,
+    PAny,
+    Prim,
+    PTuple,
+    PVar,
+    Rec,
+    Single,
+    Term,
+    Tup,
+    Union,
+    Var,
+    element_type,
+)
+from mrql.literals import integer, literal
+from mrql.patterns import Match, match_pattern
+from mrql.scope import Scope, Thunk, names_in
+from mrql.typing import castable, coerce, common, not_yet, resolve
+
+BINARY: dict[syntax.BinaryOp, Function] = {
+    syntax.BinaryOp.ADD: fn.PLUS,
+    syntax.BinaryOp.SUBTRACT: fn.MINUS,
+    syntax.BinaryOp.MULTIPLY: fn.TIMES,
+    syntax.BinaryOp.DIVIDE: fn.DIVIDE,
+    syntax.BinaryOp.MOD: fn.MODULO,
+    syntax.BinaryOp.EQUAL: fn.EQ,
+    syntax.BinaryOp.NOT_EQUAL: fn.NE,
+    syntax.BinaryOp.LESS: fn.LT,
+    syntax.BinaryOp.LESS_EQUAL: fn.LE,
+    syntax.BinaryOp.GREATER: fn.GT,
+    syntax.BinaryOp.GREATER_EQUAL: fn.GE,
+    syntax.BinaryOp.AND: fn.AND,
+    syntax.BinaryOp.OR: fn.OR,
+}
+LIBRARY: dict[str, Function] = {f.name: f for f in fn.LIBRARY}
+
+
+def translate(expr: syntax.Expr, scope: Scope) -> Term:
+    """The term of an expression, with the expression's place.
+
+    Raises: UserError at the first part that has no type or no meaning yet.
+    """
+    key = scope.key(expr)
+    if key is not None:
+        return key
+    try:
+        term = _translate(expr, scope)
+    except IllTyped as error:
+        raise UserError(f"this has no type: {error}", expr.span) from error
+    return term if term.span is not None else attrs.evolve(term, span=expr.span)
+
+
+def _translate(expr: syntax.Expr, scope: Scope) -> Term:
+    match expr:
+        case syntax.IntLit() | syntax.FloatLit() | syntax.StringLit() | syntax.BoolLit() | syntax.NullLit():
+            return literal(expr)
+        case syntax.Name():
+            return _name(expr, scope)
+        case syntax.TupleExpr(items):
+            return Tup(tuple(translate(item, scope) for item in items))
+        case syntax.RecordExpr():
+            return _record(expr, scope)
+        case syntax.BagExpr(items) | syntax.ListExpr(items):
+            return _collection(expr, items, scope)
+        case syntax.Field():
+            return _field(expr, scope)
+        case syntax.Nth():
+            return _nth(expr, scope)
+        case syntax.Unary():
+            return _unary(expr, scope)
+        case syntax.Binary():
+            return _binary(expr, scope)
+        case syntax.IfExpr():
+            return _if(expr, scope)
+        case syntax.LetExpr(bindings, body):
+            return _let(bindings, body, scope)
+        case syntax.Ascribe(inner, written):
+            return _ascribe(translate(inner, scope), resolve(written, scope.globals), expr.span)
+        case syntax.Call():
+            return _call(expr, scope)
+        case syntax.Select():
+            from mrql.select import select  # the two walks call each other
+
+            return select(expr, scope)
+        case syntax.SourceExpr():
+            assert scope.globals.declare_source is not None
+            return scope.globals.declare_source(expr, None)
+        case syntax.Incr(inner):
+            return translate(inner, scope)
+        case _:
+            raise _unsupported(expr)
+
+
+def _unsupported(expr: syntax.Expr) -> UserError:
+    match expr:
+        case syntax.RangeExpr():
+            construct = "a range"
+        case syntax.Index():
+            construct = "indexing with `[…]`"
+        case syntax.Slice():
+            construct = "a slice"
+        case syntax.Attribute() | syntax.Children() | syntax.XmlElement():
+            construct = "XML"
+        case syntax.CaseExpr():
+            construct = "`case`"
+        case syntax.Lambda() | syntax.Apply():
+            construct = "a function value"
+        case syntax.Quantified(kind):
+            construct = f"the quantifier `{kind.value}`"
+        case syntax.Repeat():
+            construct = "`repeat`"
+        case _:
+            construct = f"`{type(expr).__name__}`"
+    return not_yet(construct, expr.span)
+
+
+# --- names, structures --------------------------------------------------------------------------
+
+
+def _name(expr: syntax.Name, scope: Scope) -> Term:
+    match scope.lookup(expr.name):
+        case None:
+            if expr.name == "args":
+                raise not_yet("query arguments", expr.span)
+            raise scope.unknown("name", expr.name, [*scope.variables, *scope.globals.values], expr.span)
+        case Thunk(argument, outer):
+            return translate(argument, outer)
+        case term:
+            return attrs.evolve(term, span=expr.span) if isinstance(term, Var) else term
+
+
+def _record(expr: syntax.RecordExpr, scope: Scope) -> Term:
+    names = [name for name, _ in expr.fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"the field `{name}` is there twice", expr.span)
+    return Rec(tuple((name, translate(item, scope)) for name, item in expr.fields))
+
+
+def _collection(expr: syntax.BagExpr | syntax.ListExpr, items: Sequence[syntax.Expr], scope: Scope) -> Term:
+    what = "a bag" if isinstance(expr, syntax.BagExpr) else "a list"
+    if not items:
+        return Empty(ty.BagType(ty.NOTHING) if isinstance(expr, syntax.BagExpr) else ty.ListType(ty.NOTHING))
+    terms = [translate(item, scope) for item in items]
+    _, widened = common(terms, [item.span for item in items], f"the elements of {what}")
+    return _union([Single(t) for t in widened]) if isinstance(expr, syntax.BagExpr) else ListOf(tuple(widened))
+
+
+def _union(bags: Sequence[Term]) -> Term:
+    """A union of many bags, balanced so that it is not deep."""
+    if len(bags) == 1:
+        return bags[0]
+    middle = len(bags) // 2
+    return Union(_union(bags[:middle]), _union(bags[middle:]))
+
+
+def _field(expr: syntax.Field, scope: Scope) -> Term:
+    term = translate(expr.expr, scope)
+    match term.type:
+        case ty.RecordType() as record:
+            if record.field(expr.name) is None:
+                raise scope.unknown("field", expr.name, record.names, expr.span)
+            return Get(term, expr.name)
+        case ty.BagType(ty.RecordType() as record):
+            # The projection of a bag of records, as a from-variable is after `group by`: the bag of the fields.
+            if record.field(expr.name) is None:
+                raise scope.unknown("field", expr.name, record.names, expr.span)
+            x = PVar(scope.globals.names.fresh("x"), record)
+            return CMap(Lambda(x, Single(Get(Var(x.name, record), expr.name))), term)
+        case other:
+            raise UserError(f"`.{expr.name}` takes a record, not {other}", expr.span)
+
+
+def _nth(expr: syntax.Nth, scope: Scope) -> Term:
+    term = translate(expr.expr, scope)
+    tuple_type = term.type.item if isinstance(term.type, ty.BagType) else term.type
+    if not isinstance(tuple_type, ty.TupleType):
+        raise UserError(f"`#{expr.index}` takes a tuple, not {term.type}", expr.span)
+    if expr.index >= len(tuple_type.items):
+        raise UserError(f"`#{expr.index}` of a tuple of {len(tuple_type.items)}; the first part is `#0`", expr.span)
+    if term.type == tuple_type:
+        return Nth(term, expr.index)
+    x = PVar(scope.globals.names.fresh("x"), tuple_type)
+    return CMap(Lambda(x, Single(Nth(Var(x.name, tuple_type), expr.index))), term)
+
+
+def _ascribe(term: Term, wanted: ty.Type, span: Span) -> Term:
+    if not castable(term.type, wanted):
+        raise UserError(f"a value of type {term.type} cannot be taken as {wanted}", span)
+    return term if term.type == wanted else Cast(term, wanted)
+
+
+# --- operators ----------------------------------------------------------------------------------
+
+
+def _unary(expr: syntax.Unary, scope: Scope) -> Term:
+    if expr.op is syntax.UnaryOp.NEGATE and isinstance(expr.expr, syntax.IntLit):
+        return integer(-expr.expr.value, expr.span)
+    function = fn.NEGATE if expr.op is syntax.UnaryOp.NEGATE else fn.NOT
+    return apply(function, [translate(expr.expr, scope)], expr.span, shown=expr.op.value)
+
+
+def _binary(expr: syntax.Binary, scope: Scope) -> Term:
+    left, right = translate(expr.left, scope), translate(expr.right, scope)
+    if expr.op is syntax.BinaryOp.UNION or (expr.op is syntax.BinaryOp.ADD and ty.is_collection(left.type)):
+        joined = ty.join_types(left.type, right.type)
+        if joined is None or not ty.is_collection(joined):
+            raise UserError(
+                f"`{expr.op.value}` of {left.type} and {right.type}", expr.span, "both sides must be bags, or lists"
+            )
+        return Union(
+            coerce(left, joined, expr.left.span, "the left side"),
+            coerce(right, joined, expr.right.span, "the right side"),
+        )
+    if expr.op in BINARY:
+        return apply(BINARY[expr.op], [left, right], expr.span)
+    raise not_yet(f"`{expr.op.value}`", expr.span)
+
+
+def apply(function: Function, args: Sequence[Term], span: Span, shown: str | None = None) -> Term:
+    """A scalar function applied; the error says what it takes."""
+    if function.type_rule([arg.type for arg in args]) is None:
+        found = " and ".join(str(arg.type) for arg in args) or "nothing"
+        raise UserError(f"`{shown or function.name}` takes {function.signature}, not {found}", span)
+    return Prim(function, tuple(args), span=span)
+
+
+def _if(expr: syntax.IfExpr, scope: Scope) -> Term:
+    condition = coerce(translate(expr.condition, scope), ty.BOOL, expr.condition.span, "a condition")
+    branches = [translate(expr.then, scope), translate(expr.otherwise, scope)]
+    _, widened = common(branches, [expr.then.span, expr.otherwise.span], "the branches of an if")
+    return If(condition, widened[0], widened[1])
+
+
+def _let(bindings: Sequence[tuple[syntax.Pattern, syntax.Expr]], body: syntax.Expr, scope: Scope) -> Term:
+    if not bindings:
+        return translate(body, scope)
+    (pattern, value), *rest = bindings
+    term = translate(value, scope)
+    match = Match()
+    algebraic = match_pattern(pattern, term.type, scope.globals, match)
+    if match.conditions:
+        raise UserError("the pattern of a `let` must match every value", pattern.span)
+    return Let(algebraic, term, _let(rest, body, scope.bind(match.bindings)))
+
+
+# --- calls --------------------------------------------------------------------------------------
+
+
+def _call(expr: syntax.Call, scope: Scope) -> Term:
+    known = scope.globals
+    if expr.function in known.functions:
+        return _expand_function(known.functions[expr.function], expr, scope)
+    if expr.function in known.macros:
+        return _expand_macro(known.macros[expr.function], expr, scope)
+    if expr.function == "distinct":
+        return distinct(_one_collection(expr, scope), scope)
+    if expr.function in AGGREGATIONS:
+        return _aggregation(expr, scope)
+    if expr.function in LIBRARY:
+        return apply(LIBRARY[expr.function], [translate(arg, scope) for arg in expr.args], expr.span)
+    if expr.function == "trace":
+        raise not_yet("`trace`", expr.span)
+    candidates = [*known.functions, *known.macros, *AGGREGATIONS, *LIBRARY, "distinct"]
+    raise scope.unknown("function", expr.function, candidates, expr.span)
+
+
+def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Term:
+    """A function is its body, with the parameters bound to the arguments."""
+    _check_call(function.name, len(function.params), expr, scope)
+    result = resolve(function.result, scope.globals)
+    bindings: dict[str, Term | Thunk] = {}
+    lets: list[tuple[PVar, Term]] = []
+    for (name, written), arg in zip(function.params, expr.args, strict=True):
+        t = resolve(written, scope.globals)
+        variable = PVar(scope.globals.names.fresh(name), t)
+        lets.append(
+            (variable, coerce(translate(arg, scope), t, arg.span, f"the argument `{name}` of `{function.name}`"))
+        )
+        bindings[name] = Var(variable.name, t)
+    body = translate(function.body, scope.outermost(function.name, bindings))
+    term = coerce(body, result, function.body.span, f"the result of `{function.name}`")
+    for variable, value in reversed(lets):
+        term = Let(variable, value, term)
+    return term
+
+
+def _expand_macro(macro: syntax.MacroDef, expr: syntax.Call, scope: Scope) -> Term:
+    """A macro is its body, with the parameters standing for the arguments' expressions in their own scope."""
+    _check_call(macro.name, len(macro.params), expr, scope)
+    thunks = {name: Thunk(arg, scope) for name, arg in zip(macro.params, expr.args, strict=True)}
+    return translate(macro.body, scope.outermost(macro.name, thunks))
+
+
+def _check_call(name: str, arity: int, expr: syntax.Call, scope: Scope) -> None:
+    if len(expr.args) != arity:
+        raise UserError(f"`{name}` takes {arity} arguments, not {len(expr.args)}", expr.span)
+    if name in scope.expanding:
+        raise not_yet(f"the recursive function `{name}`", expr.span)
+
+
+def _aggregation(expr: syntax.Call, scope: Scope) -> Term:
+    """An aggregation of a collection; in a select with `group by`, also of an expression over the group's elements."""
+    if len(expr.args) != 1:
+        raise UserError(f"`{expr.function}` takes one collection, not {len(expr.args)} arguments", expr.span)
+    collection = _over_group(expr.args[0], scope)
+    if collection is None:
+        collection = _one_collection(expr, scope)
+    return aggregate(expr.function, collection, scope.globals.names, expr.span)
+
+
+def _over_group(arg: syntax.Expr, scope: Scope) -> Term | None:
+    """`sum(x.price * y.rate)` after `group by`: the values of the expression over the group's elements.
+
+    None where the expression does not use the group, or is a collection by itself (`sum(x.price)` is a projected bag).
+    """
+    group = scope.group
+    if group is None or not (names_in(arg) & group.names):
+        return None
+
+    def one(element: Scope) -> Term:
+        value = translate(arg, element)
+        if ty.is_collection(value.type):
+            raise UserError("a collection", arg.span)
+        return Single(value)
+
+    try:
+        return group.over(one)
+    except UserError as error:
+        try:
+            _collection_term(arg, scope)
+        except UserError:
+            if error.message != "a collection":
+                raise error from None
+        return None
+
+
+def _one_collection(expr: syntax.Call, scope: Scope) -> Term:
+    if len(expr.args) != 1:
+        raise UserError(f"`{expr.function}` takes one collection, not {len(expr.args)} arguments", expr.span)
+    return _collection_term(expr.args[0], scope, expr.function)
+
+
+def _collection_term(arg: syntax.Expr, scope: Scope, function: str = "this") -> Term:
+    term = translate(arg, scope)
+    if not ty.is_collection(term.type):
+        raise UserError(f"`{function}` takes a collection, not {term.type}", arg.span)
+    return term
+
+
+def distinct(collection: Term, scope: Scope) -> Term:
+    """Each element once: `π1(groupBy({(x, ()) | x ∈ X}))` ([MRQL] §5)."""
+    t = element_type(collection)
+    names = scope.globals.names
+    x, k = PVar(names.fresh("x"), t), PVar(names.fresh("k"), t)
+    pairs = CMap(Lambda(x, Single(Tup((Var(x.name, t), Tup(()))))), collection)
+    unused = PAny(ty.BagType(ty.UNIT))
+    return CMap(Lambda(PTuple((k, unused)), Single(Var(k.name, t))), GroupBy(pairs))

@@ -1,0 +1,89 @@
+"""Types as they are written, and terms fitted to the types that are asked for."""
+
+from __future__ import annotations
+
+import attrs
+
+from mrql import syntax
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Cast, Empty, Lit, Term
+from mrql.algebra.types import Type
+from mrql.scope import Globals, Scope
+
+BASIC: dict[str, Type] = {kind.value: ty.Basic(kind) for kind in ty.Kind}
+
+
+def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
+    """The type that a type expression names.
+
+    Raises: UserError for an unknown name, and for `any`, which is a type only of columns that are left out.
+    """
+    match t:
+        case syntax.NamedType(name):
+            found = BASIC.get(name) or known.types.get(name)
+            if found is not None:
+                return found
+            if name == "any":
+                raise not_yet("values of type `any`", t.span, "as the type of a column, `any` leaves the column out")
+            raise Scope(known).unknown("type", name, [*BASIC, *known.types], t.span)
+        case syntax.TupleType(items):
+            return ty.TupleType(tuple(resolve(item, known) for item in items))
+        case syntax.RecordType(fields):
+            _no_duplicates([name for name, _ in fields], t.span)
+            return ty.RecordType(tuple((name, resolve(item, known)) for name, item in fields))
+        case syntax.BagType(item):
+            return ty.BagType(resolve(item, known))
+        case syntax.ListType(item):
+            return ty.ListType(resolve(item, known))
+
+
+def _no_duplicates(names: list[str], span: Span) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"the field `{name}` is there twice", span)
+
+
+def not_yet(construct: str, span: Span, hint: str | None = None) -> UserError:
+    """The one error for what is parsed and has no meaning here so far."""
+    return UserError(f"{construct} cannot be evaluated yet", span, hint)
+
+
+def coerce(term: Term, wanted: Type, span: Span, what: str) -> Term:
+    """The term widened to a type; `what` says in an error where the type comes from.
+
+    Raises: UserError when the term's type does not fit.
+    """
+    if term.type == wanted:
+        return term
+    if not ty.fits(term.type, wanted):
+        raise UserError(f"{what} must be of type {wanted}, not {term.type}", span)
+    match term:
+        case Empty() | Lit(None, _):
+            return attrs.evolve(term, type=wanted)
+        case _:
+            return Cast(term, wanted, span=term.span)
+
+
+def common(terms: list[Term], spans: list[Span], what: str) -> tuple[Type, list[Term]]:
+    """The least common type of some terms, and the terms widened to it.
+
+    Raises: UserError at the first term that has no common type with those before it.
+    """
+    joined: Type = ty.NOTHING
+    for term, span in zip(terms, spans, strict=True):
+        wider = ty.join_types(joined, term.type)
+        if wider is None:
+            raise UserError(f"{what} must be of one type, but here is {term.type} after {joined}", span)
+        joined = wider
+    return joined, [coerce(term, joined, span, what) for term, span in zip(terms, spans, strict=True)]
+
+
+def castable(source: Type, target: Type) -> bool:
+    """Whether `e as t` has a meaning: widening, numbers among each other, and anything atomic from and to strings."""
+    if ty.fits(source, target):
+        return True
+    if not (isinstance(source, ty.Basic) and isinstance(target, ty.Basic)):
+        return False
+    return ty.STRING in (source, target) or (ty.is_numeric(source) and ty.is_numeric(target))

@@ -1,0 +1,53 @@
+"""The answer function: from the state back to what was asked.
+
+*Equations* ([MRQL] Def. 4), over the annotated state x, with T dropping the lineage below the outermost key:
+
+    A[[cMap(f, S)]]x             = π2(x)
+    A[[reduce(⊕, cMap(f, e))]]x  = reduce(⊕, π2(x))
+    A[[cMap(f, e)]]x             = π2(reduce(⇑⊗, T(x)))
+
+followed by the kMap of the non-homomorphic parts (§9). Over the pruned state, which is `reduce(⇑⊗, T(x))` already, what
+is left is the kMap alone.
+"""
+
+from __future__ import annotations
+
+from mrql.algebra.monoids import Keyed, Monoid
+from mrql.algebra.terms import CMap, Lambda, Nth, Pattern, PTuple, PVar, Reduce, Single, Term, Tup, Var, pair_type
+from mrql.rewrite.split import Part
+
+
+def value_pattern(parts: tuple[Part, ...]) -> Pattern:
+    """The pattern that binds the parts' variables to a stored value."""
+    items = tuple(PVar(part.name, part.term.type) for part in parts)
+    return items[0] if len(items) == 1 else PTuple(items)
+
+
+def value_term(parts: tuple[Part, ...]) -> Term:
+    """The stored value: the parts' terms."""
+    items = tuple(part.term for part in parts)
+    return items[0] if len(items) == 1 else Tup(items)
+
+
+def keyed_answer(state: Term, key: Pattern, parts: tuple[Part, ...], rest: Term) -> Term:
+    """`cMap(λ(k, (x1, …, xn)). f(x1, …, xn), X)`: the kMap over the pruned state."""
+    return CMap(Lambda(PTuple((key, value_pattern(parts))), rest), state)
+
+
+def drop_lineage(state: Term) -> Term:
+    """`T(X) = {(k, a) | ((k, θ), a) ∈ X}` ([MRQL] Def. 4).
+
+    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.show import show
+    >>> print(show(drop_lineage(parse("X", {"X": "{((long, ()), long)}"}))))
+    cMap(λ(p, a). {(p#0, a)}, X)
+    """
+    lineage_type, value_type = pair_type(state)
+    p, a = PVar("p", lineage_type), PVar("a", value_type)
+    return CMap(Lambda(PTuple((p, a)), Single(Tup((Nth(Var("p", lineage_type), 0), Var("a", value_type))))), state)
+
+
+def annotated_answer(state: Term, merge: Monoid, key: Pattern, parts: tuple[Part, ...], rest: Term) -> Term:
+    """The paper's own answer, over the state with all its lineage: the kMap over `reduce(⇑⊗, T(x))`."""
+    assert isinstance(merge, Keyed)
+    return keyed_answer(Reduce(merge, drop_lineage(state)), key, parts, rest)

@@ -1,0 +1,319 @@
+"""From a normal form to stages: the largest parts of the query that are homomorphisms, each with its state.
+
+The query is read from the top. A part whose value merges is a stage, and a variable takes its place; what stands
+above is the answer ([MRQL] §9: the non-homomorphic parts are pulled outwards). The parts that merge:
+
+    cMap(f, groupBy(c))    by key, c linear in its streams           (the components of f, split)
+    cMap(f, coGroup(c, d)) by key, c and d linear in theirs          (likewise; a join by element is a linear bag)
+    reduce(⊕, c)           one total
+    c                      a linear bag
+
+In the worst case that is the streams themselves, and the whole query is the answer: nothing is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.binders import Names, all_names, alpha_equal, bound_names, free_vars, substitute
+from mrql.algebra.errors import InternalError
+from mrql.algebra.monoids import BAG, Aggregate, Monoid
+from mrql.algebra.terms import (
+    CMap,
+    CoGroup,
+    GroupBy,
+    Lambda,
+    Let,
+    Pattern,
+    PTuple,
+    PVar,
+    Reduce,
+    Single,
+    Stream,
+    Term,
+    Tup,
+    Var,
+    element_type,
+    pair_type,
+)
+from mrql.algebra.traversal import map_children, subterms
+from mrql.rewrite.answer import keyed_answer, value_term
+from mrql.rewrite.infer import infer_merge
+from mrql.rewrite.lineage import lineage
+from mrql.rewrite.multilinear import is_multilinear, label_occurrences, multilinear, summands
+from mrql.rewrite.normalize import normalize
+from mrql.rewrite.prune import prune
+from mrql.rewrite.split import Part, split
+from mrql.rewrite.stages import Component, Derivation, Feed, Plan, Shape, Stage, by_key
+
+
+def derive(term: Term, query: Term | None = None) -> Plan:
+    """The plan of a query in normal form; `query` is the query as it was written, for the record."""
+    deriver = _Deriver(Names(set(all_names(term)) | {"X"}))
+    answer = deriver.visit(term, frozenset())
+    return Plan(term if query is None else query, tuple(deriver.stages), answer)
+
+
+def _reads_streams(term: Term) -> bool:
+    return any(isinstance(t, Stream) and not t.static for t in subterms(term))
+
+
+def _feeds_a_state(term: Term) -> bool:
+    """Whether a state can be fed by the term: every summand is linear in its streams, or does not change."""
+    return all(not _reads_streams(part) or is_multilinear(part) for part in summands(term))
+
+
+class _Deriver:
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.stages: list[Stage] = []
+
+    def visit(self, term: Term, local: frozenset[str]) -> Term:
+        """The term with its largest stages replaced by variables."""
+        if not _reads_streams(term):
+            return term
+        if not free_vars(term) & local:
+            answer = self.stage(term)
+            if answer is not None:
+                return answer
+        match term:
+            case CMap(Lambda(param, body), source):
+                new_source = self.visit(source, local)
+                new_body = self.visit(body, local | bound_names(param))
+                return CMap(Lambda(param, new_body), new_source, span=term.span)
+            case Let(pattern, value, body):
+                new_value = self.visit(value, local)
+                return Let(pattern, new_value, self.visit(body, local | bound_names(pattern)), span=term.span)
+            case _:
+                return map_children(term, lambda child: self.visit(child, local))
+
+    def stage(self, term: Term) -> Term | None:
+        """The answer over a new (or known) stage for the whole term, or None when it does not merge."""
+        match term:
+            case _ if is_multilinear(term):
+                return self.bag(term)
+            case CMap(_, GroupBy(c)) if _feeds_a_state(c):
+                return self.keyed(term)
+            case CMap(_, CoGroup(c, d)) if _feeds_a_state(c) and _feeds_a_state(d):
+                return self.keyed(term)
+            case GroupBy() | CoGroup():
+                x = PVar(self.names.fresh("p"), element_type(term))
+                return self.stage(CMap(Lambda(x, Single(Var(x.name, x.type))), term, span=term.span))
+            case Reduce(Aggregate(), c) if _feeds_a_state(c):
+                return self.total(term)
+            case _:
+                return None
+
+    # --- the three shapes ---------------------------------------------------------------------
+
+    def bag(self, term: Term) -> Term:
+        known = self.known(term, Shape.BAG)
+        if known is not None:
+            return known.var
+        annotated = lineage(term)
+        h = prune(annotated)
+        x = PVar(self.names.fresh("x"), element_type(h))
+        feed = self.feed(_under_unit(h, x), PTuple(()), x, [(0, Single(_var(x)))])
+        name = self.new_name()
+        components = (Component(name, BAG, term.type),)
+        derivation = Derivation(term, annotated, annotated, h, BAG, Var(name, term.type))
+        return self.add(Stage(name, Shape.BAG, ty.UNIT, components, (feed,), derivation)).var
+
+    def total(self, term: Reduce) -> Term:
+        """One total; totals over the same rows share a stage."""
+        annotated = lineage(term)
+        h = prune(annotated)
+        assert isinstance(h, Reduce)
+        assert isinstance(term.monoid, Aggregate)
+        feeds = tuple(self.total_feed(h, part) for part in summands(h.source))
+        name = self.new_name()
+        components = (Component(name, term.monoid, term.type),)
+        derivation = Derivation(term, annotated, annotated, h, term.monoid, Var(name, term.type))
+        return self.add(Stage(name, Shape.TOTAL, ty.UNIT, components, feeds, derivation)).var
+
+    def total_feed(self, h: Reduce, part: Term) -> Feed:
+        x = PVar(self.names.fresh("x"), element_type(part))
+        return self.feed(_under_unit(part, x), PTuple(()), x, [(0, Reduce(h.monoid, Single(_var(x))))])
+
+    def keyed(self, term: CMap) -> Term:
+        known = self.known(term, Shape.KEYED)
+        if known is not None:
+            return known.derivation.answer
+        term = self.with_pair_pattern(term)
+        annotated_query = lineage(term)
+        key, groups, body = _function(term)
+        parts, rest = split(body, bound_names(groups), self.names)
+        annotated = _store(annotated_query, groups, parts)
+        h = prune(annotated)
+        assert isinstance(h, CMap)
+        monoids = tuple(part.monoid for part in parts)
+        name = self.new_name()
+        key_type = pair_type(h)[0]
+        components = tuple(Component(part.name, part.monoid, part.term.type) for part in parts)
+        merge = by_key(monoids)
+        _agree(h, merge)
+        state = Var(name, ty.BagType(ty.TupleType((key_type, value_term(parts).type))))
+        answer = normalize(self.visit(keyed_answer(state, key, parts, rest), frozenset()))
+        derivation = Derivation(term, annotated_query, annotated, h, merge, answer)
+        self.add(Stage(name, Shape.KEYED, key_type, components, self.feeds(h, body), derivation))
+        return answer
+
+    def with_pair_pattern(self, term: CMap) -> CMap:
+        """The same function with its argument taken apart: `λ(k, s)`, or `λ(k, (xs, ys))` over a coGroup."""
+        names, source = self.names, term.source
+        key_type, group_type = pair_type(source)
+        groups: Pattern
+        if isinstance(source, CoGroup):
+            assert isinstance(group_type, ty.TupleType)
+            xs, ys = (PVar(names.fresh(n), t) for n, t in zip(("xs", "ys"), group_type.items, strict=True))
+            groups, whole = PTuple((xs, ys)), Tup((_var(xs), _var(ys)))
+        else:
+            s = PVar(names.fresh("s"), group_type)
+            groups, whole = s, _var(s)  # type: ignore[assignment]
+        k = PVar(names.fresh("k"), key_type)
+        return self._taken_apart(term, k, groups, whole)
+
+    def _taken_apart(self, term: CMap, k: PVar, groups: Pattern, whole: Term) -> CMap:
+        match term.function.param, groups:
+            case PTuple((_, PVar())), PVar():
+                return term
+            case PTuple((_, PTuple((PVar(), PVar())))), PTuple():
+                return term
+            case param, _:
+                body = normalize(Let(param, Tup((_var(k), whole)), term.function.body))
+                return CMap(Lambda(PTuple((k, groups)), body), term.source, span=term.span)
+
+    # --- feeds --------------------------------------------------------------------------------
+
+    def feeds(self, h: CMap, body: Term) -> tuple[Feed, ...]:
+        """The rows from which the components of a keyed `h` are computed."""
+        key, groups, stored = _function(h)
+        assert isinstance(stored, Single)
+        assert isinstance(stored.item, Tup)
+        value = stored.item.items[1]
+        parts = _values(value)
+        match h.source, groups:
+            case GroupBy(source), PVar() as s:
+                return tuple(self.side_feed(key, s, parts, part, supports=True) for part in summands(source))
+            case CoGroup(left, right), PTuple((PVar() as xs, PVar() as ys)):
+                return self.co_feeds(h, key, (xs, ys), parts, (left, right), body)
+            case _:
+                raise InternalError("derive", "a keyed stage over neither a groupBy nor a coGroup")
+
+    def co_feeds(
+        self,
+        h: CMap,
+        key: Pattern,
+        groups: tuple[PVar, PVar],
+        parts: list[tuple[int, Term]],
+        sides: tuple[Term, Term],
+        body: Term,
+    ) -> tuple[Feed, ...]:
+        feeds = []
+        names = [group.name for group in groups]
+        for i, (group, side) in enumerate(zip(groups, sides, strict=True)):
+            own = [(n, e) for n, e in parts if free_vars(e) & set(names) == {group.name}]
+            # Where the function ranges over the left group, a key without left rows has no answer.
+            supports = i == 0 or not _ranges_over(body, 0, h)
+            if own or supports:
+                feeds += [self.side_feed(key, group, own, part, supports=supports) for part in summands(side)]
+        both = [(n, e) for n, e in parts if set(names) <= free_vars(e)]
+        if both:
+            for left in summands(sides[0]):
+                for right in summands(sides[1]):
+                    feeds.append(self.joined_feed(key, groups, both, left, right))
+        return tuple(feeds)
+
+    def side_feed(
+        self, key: Pattern, group: PVar, parts: Iterable[tuple[int, Term]], rows: Term, *, supports: bool
+    ) -> Feed:
+        x = PVar(self.names.fresh("x"), pair_type(rows)[1])
+        units = [(i, substitute(e, {group.name: Single(_var(x))})) for i, e in parts]
+        return attrs.evolve(self.feed(rows, key, x, units), supports=supports)
+
+    def joined_feed(
+        self, key: Pattern, groups: tuple[PVar, PVar], parts: list[tuple[int, Term]], left: Term, right: Term
+    ) -> Feed:
+        """The rows of a join: each element of the left group with each of the right one."""
+        xs, ys = groups
+        x = PVar(self.names.fresh("x"), element_type(_var(xs)))
+        y = PVar(self.names.fresh("y"), element_type(_var(ys)))
+        k = PVar(self.names.fresh("k"), pair_type(CoGroup(left, right))[0])
+        pair: Term = Single(Tup((_var(k), Tup((_var(x), _var(y))))))
+        pair = CMap(Lambda(x, CMap(Lambda(y, pair), _var(ys))), _var(xs))
+        rows = CMap(Lambda(PTuple((k, PTuple((xs, ys)))), pair), CoGroup(left, right))
+        units = [(i, substitute(e, {xs.name: Single(_var(x)), ys.name: Single(_var(y))})) for i, e in parts]
+        return attrs.evolve(self.feed(rows, key, PTuple((x, y)), units), supports=False)
+
+    def feed(self, rows: Term, key: Pattern, element: Pattern, units: Iterable[tuple[int, Term]]) -> Feed:
+        return Feed(multilinear(rows), key, element, tuple((i, normalize(unit)) for i, unit in units))
+
+    # --- bookkeeping --------------------------------------------------------------------------
+
+    def new_name(self) -> str:
+        return self.names.fresh("X1")
+
+    def add(self, stage: Stage) -> Stage:
+        self.stages.append(stage)
+        return stage
+
+    def known(self, term: Term, shape: Shape) -> Stage | None:
+        """A stage that was made for the same term before."""
+        for stage in self.stages:
+            if stage.shape is shape and alpha_equal(stage.derivation.query, term):
+                return stage
+        return None
+
+
+def _function(term: Term) -> tuple[Pattern, Pattern, Term]:
+    """The key pattern, the pattern of the groups and the body of a function over a groupBy or coGroup."""
+    match term:
+        case CMap(Lambda(PTuple((key, groups)), body), _):
+            return key, groups, body
+        case _:
+            raise InternalError("derive", "a function of a key and its groups was expected")
+
+
+def _store(annotated: Term, groups: Pattern, parts: tuple[Part, ...]) -> Term:
+    """The annotated query with the parts in the place of its result: `{((k, θ), (e1, …, en))}`."""
+    match annotated:
+        case CMap(
+            Lambda(PTuple((PTuple((key, theta)), _)), CMap(Lambda(_, Single(Tup((lineage_term, _)))), _)), source
+        ):
+            stored = Single(Tup((lineage_term, value_term(parts))))
+            return CMap(Lambda(PTuple((PTuple((key, theta)), groups)), stored), source)
+        case _:
+            raise InternalError("derive", "lineage was not annotated as expected")
+
+
+def _values(value: Term) -> list[tuple[int, Term]]:
+    """The components of a stored value, numbered; a single component is the value itself."""
+    return list(enumerate(value.items)) if isinstance(value, Tup) else [(0, value)]
+
+
+def _ranges_over(body: Term, side: int, h: CMap) -> bool:
+    """Whether a function of two groups is a cMap over one of them, and so gives nothing where that is empty."""
+    _, groups, _ = _function(h)
+    assert isinstance(groups, PTuple)
+    group = groups.items[side]
+    ranged = body.source if isinstance(body, CMap) else None
+    return isinstance(group, PVar) and isinstance(ranged, Var) and ranged.name == group.name
+
+
+def _agree(h: Term, merge: Monoid) -> None:
+    """The merge that inference finds for h must be the one that the components were split by."""
+    inferred = infer_merge(label_occurrences(h))
+    if inferred is not None and inferred != merge:
+        raise InternalError("derive", f"h merges with {inferred}, its components with {merge}")
+
+
+def _under_unit(bag: Term, x: PVar) -> Term:
+    """`{((), x) | x ∈ X}`."""
+    return normalize(CMap(Lambda(x, Single(Tup((Tup(()), _var(x))))), bag))
+
+
+def _var(v: PVar) -> Var:
+    return Var(v.name, v.type)

@@ -1,0 +1,61 @@
+"""The diminisher: how a merge is undone, so that a deletion is the inverse of an insertion.
+
+*Equations* ([MRQL] §11, Def. 6): `⊎` becomes `−` on bags, `+` becomes `−`, products component by component, and `⇑⊕`
+a left outer join by key that diminishes the values.
+
+*Requires*: a group. `min max ∧ ∨` and `*` have no inverse: where a stream can delete, the values are kept with their
+counts.
+
+*Deviation*: the paper drops a key when the value taken away equals the stored one (`a ≠ b`). Rows `(k, 5), (k, 0)`
+minus `(k, 5)` would lose `k`, whose sum is 0. A key goes when its *support*, the number of rows behind it, is 0: that
+is kept beside the values, and is not decided here.
+"""
+
+from __future__ import annotations
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.monoids import Aggregate, BagUnion, Invariant, Keyed, ListAppend, Monoid, Op, ProductMonoid
+from mrql.algebra.values import Bag, Value, canonical
+from mrql.algebra.zset import ZSet
+
+
+def diminish(monoid: Monoid, a: Value, b: Value) -> Value:
+    """`a ⊗̃ b`, with `(x ⊗ y) ⊗̃ y = x` ([MRQL] Theorem 3).
+
+    Raises: UserError when the monoid is not a group, or when b takes away what a does not hold.
+
+    >>> from mrql.algebra.monoids import BAG, SUM
+    >>> diminish(ProductMonoid((SUM, BAG)), (5, Bag(["a", "b"])), (2, Bag(["a"])))
+    (3, Bag(['b']))
+    """
+    match monoid:
+        case Aggregate(Op.SUM):
+            return a - b
+        case BagUnion():
+            return _difference(a, b)
+        case Invariant():
+            return a
+        case ProductMonoid(items):
+            return tuple(diminish(m, x, y) for m, x, y in zip(items, a, b, strict=True))
+        case Keyed(value):
+            return _by_key(value, a, b)
+        case Aggregate() | ListAppend():
+            raise UserError(f"{monoid} has no inverse: it cannot take back what was deleted")
+
+
+def _difference(a: Bag, b: Bag) -> Bag:
+    rest = ZSet.of(a) - ZSet.of(b)
+    try:
+        return rest.bag()
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _by_key(value: Monoid, a: Bag, b: Bag) -> Bag:
+    merged = {canonical(k): (k, v) for k, v in a}
+    for k, v in b:
+        key = canonical(k)
+        if key not in merged:
+            raise UserError(f"the key {k!r} was deleted and never inserted")
+        merged[key] = (k, diminish(value, merged[key][1], v))
+    return Bag(merged.values())

@@ -1,0 +1,167 @@
+"""Equality predicates between generators become coGroups.
+
+*Equation*: for generators `p ∈ X` and `q ∈ Y` of one comprehension, where Y does not depend on p:
+
+    {e | p ∈ X, q ∈ Y, l(p) = r(q), c}
+      = {e | (k, (xs, ys)) ∈ coGroup({(l(p), p) | p ∈ X}, {(r(q), q) | q ∈ Y}), p ∈ xs, q ∈ ys, c}
+
+Generators are joined from left to right, each with one that it shares an equality with, where there is one;
+conditions move to the first place where all their variables are known. Without an equality the key is `()`.
+
+*Requires*: X and Y read streams or static tables. Rows whose key has a missing part are dropped on both sides: a
+comparison with null is false.
+
+*Source*: [MRQL] §5 (coGroup, and the exclusion of nested cMaps over streams in Def. 1), §6.
+
+*Does not fire* on a generator that ranges over a part of an outer element (`i in x.items`): that is a cMap already.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.binders import Names, all_names, bound_names, free_vars, pattern_term, rename_apart
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Pattern, PTuple, PVar, Single, Term, Tup, Var
+from mrql.algebra.traversal import map_children
+from mrql.rewrite.equate import co_grouped, conjuncts, guard, keyed, link, reads_sources
+from mrql.rewrite.normalize import normalize
+
+
+def joins(term: Term) -> Term:
+    """The term with every comprehension over several sources turned into coGroups.
+
+    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.show import show
+    >>> S = {"S": "{(long, long)}", "T": "{(long, long)}"}
+    >>> q = parse("cMap(λ(a, b). cMap(λ(c, d). if b = c then {(a, d)} else {}:{(long, long)}, T), S)", S)
+    >>> "coGroup" in show(joins(q))
+    True
+    """
+    return normalize(_joins(term, Names(set(all_names(term)))))
+
+
+def _joins(term: Term, names: Names) -> Term:
+    if isinstance(term, CMap):
+        spine = _spine(term, names, frozenset())
+        if sum(map(_is_bulk, spine.generators)) > 1:
+            inner = attrs.evolve(
+                spine,
+                generators=tuple(attrs.evolve(g, source=_joins(g.source, names)) for g in spine.generators),
+                head=_joins(spine.head, names),
+            )
+            return _join_all(inner, names)
+    return map_children(term, lambda child: _joins(child, names))
+
+
+@attrs.frozen
+class Generator:
+    pattern: Pattern
+    source: Term
+
+    @property
+    def bound(self) -> frozenset[str]:
+        return bound_names(self.pattern)
+
+
+@attrs.frozen
+class Spine:
+    """A comprehension: `{z | p1 ∈ e1, p2 ∈ e2, …, conditions, z ∈ head}`."""
+
+    generators: tuple[Generator, ...]
+    conditions: tuple[Term, ...]
+    head: Term
+
+
+def _spine(term: Term, names: Names, bound: frozenset[str]) -> Spine:
+    """Reads nested cMaps and ifs as one comprehension, in which no two generators bind the same name."""
+    match term:
+        case CMap(Lambda(param, body), source):
+            # Patterns without `_`: the joined element has to be put together again from its variables.
+            pattern, _ = pattern_term(param, names)
+            pattern, body = rename_apart(pattern, body, bound)
+            inner = _spine(body, names, bound | bound_names(pattern))
+            return attrs.evolve(inner, generators=(Generator(pattern, source), *inner.generators))
+        case If(condition, then, Empty()):
+            inner = _spine(then, names, bound)
+            return attrs.evolve(inner, conditions=(*conjuncts(condition), *inner.conditions))
+        case _:
+            return Spine((), (), term)
+
+
+def _is_bulk(generator: Generator) -> bool:
+    return reads_sources(generator.source)
+
+
+def _join_all(spine: Spine, names: Names) -> Term:
+    pending = list(spine.generators)
+    bound_anywhere = frozenset().union(*(g.bound for g in pending))
+    first = next(g for g in pending if _is_bulk(g) and not free_vars(g.source) & bound_anywhere)
+    pending.remove(first)
+    joined, conditions = first, list(spine.conditions)
+    joined, conditions = _filtered(joined, conditions)
+    while any(_is_bulk(g) for g in pending):
+        following = _next(joined, pending, conditions)
+        pending.remove(following)
+        if _is_bulk(following) and not free_vars(following.source) & joined.bound:
+            following, conditions = _filtered(following, conditions)
+            joined, conditions = _joined(joined, following, conditions, names)
+        else:
+            joined = _flattened(joined, following)
+        joined, conditions = _filtered(joined, conditions)
+    body = guard(conditions, spine.head)
+    for generator in reversed(pending):
+        body = CMap(Lambda(generator.pattern, body), generator.source)
+    return CMap(Lambda(joined.pattern, body), joined.source)
+
+
+def _next(joined: Generator, pending: list[Generator], conditions: list[Term]) -> Generator:
+    """The first generator that shares an equality with what is joined already, or else the first one in the text."""
+    later = frozenset().union(*(g.bound for g in pending))
+    ready = [g for g in pending if not free_vars(g.source) & later]
+    for generator in ready:
+        if _is_bulk(generator) and link(conditions, joined.bound, generator.bound).on_keys:
+            return generator
+    return ready[0]
+
+
+def _filtered(generator: Generator, conditions: list[Term]) -> tuple[Generator, list[Term]]:
+    """Moves the conditions that need only this generator's variables to its source."""
+    known = generator.bound
+    own = [c for c in conditions if free_vars(c) <= known and free_vars(c) and not reads_sources(c)]
+    if not own:
+        return generator, conditions
+    _, element = pattern_term(generator.pattern, Names())
+    source = CMap(Lambda(generator.pattern, guard(own, Single(element))), generator.source)
+    return attrs.evolve(generator, source=source), [c for c in conditions if c not in own]
+
+
+def _joined(left: Generator, right: Generator, conditions: list[Term], names: Names) -> tuple[Generator, list[Term]]:
+    keys = link(conditions, left.bound, right.bound)
+    _, x = pattern_term(left.pattern, Names())
+    _, y = pattern_term(right.pattern, Names())
+    a = keyed(keys.left, left.pattern, x, left.source, drop_null_keys=True)
+    b = keyed(keys.right, right.pattern, y, right.source, drop_null_keys=True)
+    xs, ys = (PVar(names.fresh(base), _bag_of(e)) for base, e in (("xs", x), ("ys", y)))
+    pairs: Term = Single(Tup((x, y)))
+    pairs = CMap(Lambda(right.pattern, pairs), _var(ys))
+    pairs = CMap(Lambda(left.pattern, pairs), _var(xs))
+    key = PVar(names.fresh("j"), keys.left.type)
+    source = co_grouped(a, b, xs, ys, key, pairs)
+    return Generator(PTuple((left.pattern, right.pattern)), source), list(keys.rest)
+
+
+def _flattened(outer: Generator, inner: Generator) -> Generator:
+    """`{(p, q) | p ∈ X, q ∈ e(p)}` as one generator."""
+    _, x = pattern_term(outer.pattern, Names())
+    _, y = pattern_term(inner.pattern, Names())
+    source = CMap(Lambda(outer.pattern, CMap(Lambda(inner.pattern, Single(Tup((x, y)))), inner.source)), outer.source)
+    return Generator(PTuple((outer.pattern, inner.pattern)), source)
+
+
+def _bag_of(term: Term) -> ty.Type:
+    return ty.BagType(term.type)
+
+
+def _var(v: PVar) -> Term:
+    return Var(v.name, v.type)

@@ -1,0 +1,134 @@
+"""Terms that are linear in each of their streams, and how they change.
+
+*Equation*: where `[Si: ⊎, others: □] ⊢ h : ⊎` for every occurrence i of a stream, and `S' = S ⊎ Δ`,
+
+    h(S1', …, Sn') − h(S1, …, Sn) = h(Δ1, S2, …, Sn) ⊎ h(S1', Δ2, S3, …, Sn) ⊎ … ⊎ h(S1', …, S(n−1)', Δn)
+
+Each summand reads one change and the other sides as they were or are, so partners that arrive in different batches meet
+exactly once. Each occurrence counts as a stream of its own, so a self-join is an ordinary case.
+
+*Source*: [DBSP] Thm 3.4 (the bilinear rule); [CU] §3 (the delta of a product).
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.binders import free_vars
+from mrql.algebra.monoids import BAG
+from mrql.algebra.terms import CMap, Empty, Stream, Term, Union
+from mrql.algebra.traversal import map_children, subterms
+from mrql.rewrite.infer import infer_multilinear
+
+MARK = "·"
+"""Between a stream's name and the number of its occurrence; no name in a query holds it."""
+
+
+def label_occurrences(term: Term) -> Term:
+    """The term with the occurrences of streams named apart: `S·0`, `S·1`, …"""
+    counter = [0]
+
+    def label(part: Term) -> Term:
+        if isinstance(part, Stream) and not part.static:
+            name = f"{part.name}{MARK}{counter[0]}"
+            counter[0] += 1
+            return attrs.evolve(part, name=name)
+        return map_children(part, label)
+
+    return label(term)
+
+
+def stream_of(label: str) -> str:
+    """The stream that an occurrence belongs to."""
+    return label.split(MARK)[0]
+
+
+def occurrences(term: Term) -> tuple[str, ...]:
+    """The streams (not the static tables) of a term, one entry for each occurrence."""
+    return tuple(t.name for t in subterms(term) if isinstance(t, Stream) and not t.static)
+
+
+def is_multilinear(term: Term) -> bool:
+    """Whether the term is a bag that is linear in each occurrence of a stream.
+
+    >>> from mrql.algebra.reader import parse
+    >>> S = {"S": "{(long, long)}"}
+    >>> is_multilinear(parse("cMap(λ(a, b). cMap(λ(c, d). if b = c then {a} else {}:{long}, S), S)", S))
+    True
+    >>> is_multilinear(parse("cMap(λ(k, s). {k}, groupBy(S))", S))
+    False
+    """
+    return isinstance(term.type, ty.BagType) and infer_multilinear(label_occurrences(term)) == BAG
+
+
+def summands(term: Term) -> tuple[Term, ...]:
+    """The terms whose union this is; a union of multilinear terms changes by the union of their changes."""
+    match term:
+        case Union(left, right) if isinstance(term.type, ty.BagType):
+            return summands(left) + summands(right)
+        case Empty():
+            return ()
+        case _:
+            return (term,)
+
+
+@attrs.frozen
+class Input:
+    """What a multilinear term reads of one occurrence: a linear term over one stream, known by its label."""
+
+    label: str
+    stream: str
+    term: Term
+
+
+@attrs.frozen
+class Multilinear:
+    """A multilinear term over its inputs: each input stands in `body` as a stream of the input's label."""
+
+    body: Term
+    inputs: tuple[Input, ...]
+
+
+def multilinear(term: Term) -> Multilinear:
+    """Separates a multilinear term into its inputs and what joins them.
+
+    An input is the largest part that reads one occurrence, so that a stored side of a join holds only the columns and
+    rows that the join can use.
+    """
+    labelled = label_occurrences(term)
+    inputs: list[Input] = []
+
+    def visit(part: Term) -> Term:
+        read = occurrences(part)
+        if len(read) == 1 and _stands_alone(part):
+            inputs.append(Input(read[0], stream_of(read[0]), part))
+            return Stream(read[0], part.type)
+        return map_children(part, visit)
+
+    if len(occurrences(labelled)) == 1:
+        label = occurrences(labelled)[0]
+        source = next(t for t in subterms(labelled) if isinstance(t, Stream) and t.name == label)
+        return Multilinear(labelled, (Input(label, stream_of(label), source),))
+    body = visit(labelled)
+    return Multilinear(body, tuple(inputs))
+
+
+def _stands_alone(term: Term) -> bool:
+    return isinstance(term, CMap | Stream) and not free_vars(term) and infer_multilinear(term) == BAG
+
+
+def delta_choices(changed: tuple[bool, ...]) -> tuple[tuple[str, ...], ...]:
+    """For each summand of the delta rule, which version of each input it reads: `new`, `delta` or `old`.
+
+    Inputs that did not change have no summand.
+
+    >>> delta_choices((True, False, True))
+    (('delta', 'old', 'old'), ('new', 'old', 'delta'))
+    """
+    n = len(changed)
+    return tuple(
+        tuple("delta" if j == i else ("new" if j < i and changed[j] else "old") for j in range(n))
+        for i in range(n)
+        if changed[i]
+    )

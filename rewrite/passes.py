@@ -1,0 +1,85 @@
+"""The passes in their order, and the driver that runs them.
+
+This is the whole way from a translated query to its plan. Each pass is a function of a file of its own name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+
+from mrql.algebra.check import check
+from mrql.algebra.errors import InternalError
+from mrql.algebra.terms import Term
+from mrql.rewrite.columns import columns
+from mrql.rewrite.derive import derive
+from mrql.rewrite.joins import joins
+from mrql.rewrite.normalize import normalize
+from mrql.rewrite.stages import Plan
+from mrql.rewrite.unnest import unnest
+
+
+@attrs.frozen
+class Pass:
+    """A rewrite of the whole query that keeps its value and its type."""
+
+    name: str
+    run: Callable[[Term], Term]
+    source: str
+
+
+PASSES: tuple[Pass, ...] = (
+    Pass("normalize", normalize, "[MRQL] §6, rule 4"),
+    # After normalize, which brings all generators of a comprehension into one nest of cMaps.
+    Pass("joins", joins, "[MRQL] §5"),
+    # After joins: a generator is a join, and what is left of the selects over other sources is nested.
+    Pass("unnest", unnest, "[MRQL] §6"),
+    # Last: only then it is known what each groupBy and coGroup holds.
+    Pass("columns", columns, "[CU]"),
+)
+
+
+@attrs.frozen
+class Step:
+    """One pass as it ran: the term before and after."""
+
+    name: str
+    source: str
+    before: Term
+    after: Term
+
+
+@attrs.frozen
+class Trace:
+    """How a query became its plan."""
+
+    steps: tuple[Step, ...]
+    plan: Plan
+
+
+def rewrite(term: Term, *, checked: bool = False) -> Trace:
+    """Runs all passes over a query and derives its stages.
+
+    With `checked`, the term is checked after each pass: well-scoped, well-typed, and of the type that it had.
+
+    Raises: InternalError, naming the pass, when a pass breaks a term.
+    """
+    steps = []
+    current = term
+    for step in PASSES:
+        after = step.run(current)
+        if checked:
+            _check(step.name, current, after)
+        steps.append(Step(step.name, step.source, current, after))
+        current = after
+    return Trace(tuple(steps), derive(current, term))
+
+
+def _check(name: str, before: Term, after: Term) -> None:
+    try:
+        check(after)
+    except InternalError as error:
+        raise InternalError(name, str(error)) from error
+    if after.type != before.type:
+        raise InternalError(name, f"the type changed from {before.type} to {after.type}")

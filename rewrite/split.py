@@ -1,0 +1,115 @@
+"""Splitting a function of groups into what merges and what does not.
+
+*Equation*: with `e1, …, en` the largest subterms of e that are homomorphisms of the groups,
+
+    cMap(λ(θ, v). {(θ', e)}, X)
+      = cMap(λ(θ', (x1, …, xn)). {(θ', f(x1, …, xn))}, cMap(λ(θ, v). {(θ', (e1, …, en))}, X))
+
+The outer cMap keeps the lineage: it is a kMap, and part of the answer. We generalise it to a function that may return
+any bag, so that a `having` or a nested select over the group is split in the same way.
+
+*Requires*: a candidate names no variable bound in e, and no stream; it merges with `⊎` or a monoid on basic values in
+each group that it uses, the others invariant.
+
+*Source*: [MRQL] §9.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from mrql.algebra.binders import Names, alpha_equal, bound_names, free_vars
+from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, Op
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Lit, Reduce, Single, Stream, Term, Var
+from mrql.algebra.traversal import map_children, subterms
+from mrql.rewrite.infer import infer
+
+
+@attrs.frozen
+class Part:
+    """A largest homomorphic subterm: the variable that stands for it, the term, and its monoid."""
+
+    name: str
+    term: Term
+    monoid: Aggregate | BagUnion
+
+    @property
+    def var(self) -> Var:
+        return Var(self.name, self.term.type)
+
+
+def split(function: Term, groups: frozenset[str], names: Names) -> tuple[tuple[Part, ...], Term]:
+    """The parts `e1, …, en` of a function of `groups`, and `f` over their variables.
+
+    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.types import BagType, DOUBLE
+    >>> f = parse("{reduce(+, s) ÷ reduce(+, cMap(λv. {1L}, s))}", {}, {"s": BagType(DOUBLE)})
+    >>> parts, rest = split(f, frozenset({"s"}), Names())
+    >>> [show(part.term) for part in parts], show(rest)
+    (['reduce(+, s)', 'reduce(+, cMap(λv. {1L}, s))'], '{s ÷ c}')
+    """
+    splitter = _Splitter(groups, names)
+    rest = splitter.visit(function, frozenset())
+    return tuple(splitter.parts), rest
+
+
+class _Splitter:
+    def __init__(self, groups: frozenset[str], names: Names) -> None:
+        self.groups = groups
+        self.names = names
+        self.parts: list[Part] = []
+
+    def visit(self, term: Term, local: frozenset[str]) -> Term:
+        monoid = self.merges(term, local)
+        if monoid is not None:
+            return self.part(term, monoid).var
+        match term:
+            case CMap(Lambda(param, body), source):
+                new_body = self.visit(body, local | bound_names(param))
+                return CMap(Lambda(param, new_body), self.visit(source, local), span=term.span)
+            case Let(pattern, value, body):
+                new_body = self.visit(body, local | bound_names(pattern))
+                return Let(pattern, self.visit(value, local), new_body, span=term.span)
+            case _:
+                return map_children(term, lambda child: self.visit(child, local))
+
+    def merges(self, term: Term, local: frozenset[str]) -> Aggregate | BagUnion | None:
+        """The one monoid with which the term merges in each group that it uses, or None."""
+        used = free_vars(term) & self.groups
+        if not used or free_vars(term) & local or any(isinstance(t, Stream) for t in subterms(term)):
+            return None
+        judged = {infer(term, {group: BAG}) for group in used}
+        monoid = judged.pop() if len(judged) == 1 else None
+        return monoid if isinstance(monoid, Aggregate | BagUnion) else None
+
+    def part(self, term: Term, monoid: Aggregate | BagUnion) -> Part:
+        """The part for a term, the same one for terms that differ in bound names only."""
+        for known in self.parts:
+            if alpha_equal(known.term, term):
+                return known
+        new = Part(self.names.fresh(_base_name(term, monoid)), term, monoid)
+        self.parts.append(new)
+        return new
+
+
+def _base_name(term: Term, monoid: Monoid) -> str:
+    match monoid:
+        case BagUnion():
+            return "vs"
+        case Aggregate(Op.SUM):
+            return "c" if is_count(term) else "s"
+        case Aggregate(op):
+            return op.name.lower()
+        case _:
+            return "v"
+
+
+def is_count(term: Term) -> bool:
+    """Whether the term counts elements of a group: `reduce(+, cMap(λv. {1}, s))`, also under a condition."""
+    match term:
+        case Reduce(monoid, CMap(Lambda(_, body), Var())):
+            counted = body.then if isinstance(body, If) and isinstance(body.otherwise, Empty) else body
+            return monoid == SUM and isinstance(counted, Single) and isinstance(counted.item, Lit)
+        case _:
+            return False

@@ -1,0 +1,143 @@
+"""What a query is compiled to: stages with a state, and an answer over the states.
+
+A *stage* is a key, the monoids of what is stored by key (its *components*), and *feeds*: bags of rows `(key,
+element)`, linear in each of their streams, from which the components are computed, a row's share at a time. The state
+after a batch is
+
+    state ⊗ h(Δ),    ⊗ = ⇑(⊕1 × … × ⊕n)
+
+and beside the values it counts the rows behind each key, the *support*, which says when a key is there at all.
+
+The *answer* is a term over variables that stand for the states: `q(S) = a(h(S))` ([MRQL] §2).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.monoids import Aggregate, BagUnion, Keyed, Monoid, ProductMonoid
+from mrql.algebra.terms import Pattern, Stream, Term, Var
+from mrql.algebra.traversal import subterms
+from mrql.algebra.types import Type
+from mrql.rewrite.multilinear import Multilinear
+
+
+class Shape(Enum):
+    """What a state looks like to the answer."""
+
+    KEYED = "keyed"
+    """A bag of `(key, value)`, one for each key with support."""
+    TOTAL = "total"
+    """The one value of the key `()`, which is there also when nothing is: the zero."""
+    BAG = "bag"
+    """The bag itself: the key is `()`, and the one component `⊎`."""
+
+
+@attrs.frozen
+class Component:
+    """One value that is stored by key: `monoid` merges it, `type` is the type of its carrier."""
+
+    name: str
+    monoid: Aggregate | BagUnion
+    type: Type
+
+
+@attrs.frozen
+class Feed:
+    """Rows `(key, element)` and, for each component that they feed, the share `u` of one row.
+
+    `h` of a single row is its share, and `h(A ⊎ B) = h(A) ⊕ h(B)`: that is all that a batch needs. The terms of
+    `units` are over the variables of the two patterns. A feed that `supports` brings its keys into being.
+    """
+
+    rows: Multilinear
+    key: Pattern
+    element: Pattern
+    units: tuple[tuple[int, Term], ...]
+    supports: bool = True
+
+
+@attrs.frozen
+class Derivation:
+    """How a stage came about, pass by pass, for `explain` and for the tests of each step."""
+
+    query: Term
+    """The part of the query that the stage answers, in normal form."""
+    lineage: Term
+    """The same with all lineage ([MRQL] Alg. 1)."""
+    annotated: Term
+    """`h` with lineage, after the split ([MRQL] §9)."""
+    h: Term
+    """`h` with the lineage pruned that the answer would only drop: what is stored."""
+    merge: Monoid
+    """`⊗`, with `[Si: ⊎, others: □] ⊢ h : ⊗` for each stream."""
+    answer: Term
+    """The part of the answer that reads this stage: `a`, over the stage's variable."""
+
+
+@attrs.frozen
+class Stage:
+    """A state and how each batch changes it."""
+
+    name: str
+    shape: Shape
+    key_type: Type
+    components: tuple[Component, ...]
+    feeds: tuple[Feed, ...]
+    derivation: Derivation
+
+    @property
+    def value_type(self) -> Type:
+        """The type of what is stored by key: the component itself where there is one, else their tuple."""
+        types = tuple(component.type for component in self.components)
+        return types[0] if len(types) == 1 else ty.TupleType(types)
+
+    @property
+    def var(self) -> Var:
+        """The variable that stands for the state in the answer."""
+        match self.shape:
+            case Shape.KEYED:
+                return Var(self.name, ty.BagType(ty.TupleType((self.key_type, self.value_type))))
+            case Shape.TOTAL | Shape.BAG:
+                return Var(self.name, self.value_type)
+
+    @property
+    def merge(self) -> Monoid:
+        return self.derivation.merge
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams whose batches change this state."""
+        return tuple(dict.fromkeys(i.stream for feed in self.feeds for i in feed.rows.inputs))
+
+
+@attrs.frozen
+class Plan:
+    """A compiled query: `answer` is a term over the stages' variables and static tables, without streams."""
+
+    query: Term
+    stages: tuple[Stage, ...]
+    answer: Term
+
+    @property
+    def streams(self) -> dict[str, Type]:
+        """The streams that the query reads, with the types of their bags."""
+        return {t.name: t.type for t in subterms(self.query) if isinstance(t, Stream) and not t.static}
+
+    @property
+    def tables(self) -> dict[str, Type]:
+        """The static tables that the query reads."""
+        return {t.name: t.type for t in subterms(self.query) if isinstance(t, Stream) and t.static}
+
+
+def product(monoids: tuple[Monoid, ...]) -> Monoid:
+    """`⊕1 × … × ⊕n`, and `⊕` itself where there is one."""
+    return monoids[0] if len(monoids) == 1 else ProductMonoid(monoids)
+
+
+def by_key(monoids: tuple[Monoid, ...]) -> Monoid:
+    """`⇑(⊕1 × … × ⊕n)`."""
+    return Keyed(product(monoids))

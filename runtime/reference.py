@@ -1,0 +1,147 @@
+"""The incremental evaluation of a plan in the reference semantics: the oracle between the paper and Spark.
+
+A state is a plain dictionary, a batch is evaluated with the reference evaluator, and shares are merged one row at a
+time. It needs no Java, and serves `--engine reference`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from mrql.algebra import monoids
+from mrql.algebra.evaluate import bind, convert_zero, evaluate
+from mrql.algebra.functions import convert
+from mrql.algebra.monoids import Aggregate, BagUnion
+from mrql.algebra.types import Type
+from mrql.algebra.values import Bag, Canonical, Value, canonical
+from mrql.algebra.zset import ZSet
+from mrql.rewrite.diminish import diminish
+from mrql.rewrite.multilinear import Input, delta_choices
+from mrql.rewrite.stages import Component, Feed, Plan, Shape, Stage
+
+
+@attrs.define
+class Entry:
+    """What is stored under one key: the support that each feed gives it, and the components."""
+
+    key: Value
+    support: list[int]
+    values: list[Value]
+
+
+@attrs.define
+class StageState:
+    """The state of a stage: its entries by key, and what its joins keep of their inputs."""
+
+    stage: Stage
+    entries: dict[Canonical, Entry] = attrs.Factory(dict)
+    inputs: dict[str, ZSet] = attrs.Factory(dict)
+
+    def value(self) -> Value:
+        """The value of the stage's variable in the answer."""
+        match self.stage.shape:
+            case Shape.KEYED:
+                return Bag(
+                    (entry.key, _value(entry.values)) for entry in self.entries.values() if self._is_there(entry)
+                )
+            case Shape.TOTAL | Shape.BAG:
+                entry = self.entries.get(canonical(()))
+                return _value(_zeros(self.stage.components) if entry is None else entry.values)
+
+    def _is_there(self, entry: Entry) -> bool:
+        return any(n for n, feed in zip(entry.support, self.stage.feeds, strict=True) if feed.supports)
+
+    def merge(self, feed_index: int, key: Value, share: Mapping[int, Value], weight: int) -> None:
+        """Merges the share of one row, as often as its weight says; a negative weight takes it back."""
+        found = canonical(key)
+        if found not in self.entries:
+            self.entries[found] = Entry(key, [0] * len(self.stage.feeds), _zeros(self.stage.components))
+        entry = self.entries[found]
+        entry.support[feed_index] += weight
+        for i, value in share.items():
+            entry.values[i] = _merged(self.stage.components[i], entry.values[i], value, weight)
+
+    def drop_unsupported(self) -> None:
+        """A key lives while there are rows behind it."""
+        for found in [found for found, entry in self.entries.items() if not any(entry.support)]:
+            del self.entries[found]
+
+
+class ReferenceView:
+    """A query kept up to date, in the reference semantics."""
+
+    def __init__(self, plan: Plan, tables: Mapping[str, Bag] | None = None) -> None:
+        self.plan = plan
+        self.tables = dict(tables or {})
+        self.states = [StageState(stage) for stage in plan.stages]
+        for state in self.states:
+            for i, feed in enumerate(state.stage.feeds):
+                if not feed.rows.inputs:
+                    self._merge_rows(state, i, self._rows(feed, {}, 1))
+
+    def apply(self, deltas: Mapping[str, ZSet]) -> None:
+        """Brings the states up to date with a batch: for each stream, what was inserted (+) and deleted (−)."""
+        for state in self.states:
+            for i, feed in enumerate(state.stage.feeds):
+                self._step(state, i, feed, deltas)
+            state.drop_unsupported()
+
+    def answer(self) -> Value:
+        """The answer over all that was applied so far."""
+        env = {state.stage.name: state.value() for state in self.states}
+        return evaluate(self.plan.answer, self.tables, env)
+
+    def _step(self, state: StageState, index: int, feed: Feed, deltas: Mapping[str, ZSet]) -> None:
+        """The delta rule over one feed: one summand for each input that changed."""
+        inputs = feed.rows.inputs
+        changes = {i.label: self._change(i, deltas.get(i.stream, ZSet())) for i in inputs}
+        old = {i.label: state.inputs.get(i.label, ZSet()) for i in inputs}
+        new = {label: old[label] + change for label, change in changes.items()}
+        for choice in delta_choices(tuple(len(changes[i.label]) > 0 for i in inputs)):
+            chosen = {
+                i.label: {"old": old, "new": new}.get(which, {}).get(i.label)
+                for i, which in zip(inputs, choice, strict=True)
+            }
+            changed = next(i.label for i, which in zip(inputs, choice, strict=True) if which == "delta")
+            for weight, part in ((1, changes[changed].positive()), (-1, changes[changed].negative())):
+                bags = {label: part if zset is None else zset.bag() for label, zset in chosen.items()}
+                self._merge_rows(state, index, self._rows(feed, bags, weight))
+        if len(inputs) > 1:
+            state.inputs.update(new)
+
+    def _change(self, read: Input, delta: ZSet) -> ZSet:
+        """The change of an input; it is linear, so insertions and deletions can be computed apart."""
+        added = evaluate(read.term, {**self.tables, read.label: delta.positive()})
+        removed = evaluate(read.term, {**self.tables, read.label: delta.negative()})
+        return ZSet.of(added) - ZSet.of(removed)
+
+    def _rows(self, feed: Feed, inputs: Mapping[str, Bag], weight: int) -> ZSet:
+        return ZSet.of(evaluate(feed.rows.body, {**self.tables, **inputs}), weight)
+
+    def _merge_rows(self, state: StageState, index: int, rows: ZSet) -> None:
+        feed = state.stage.feeds[index]
+        for (key, element), weight in rows:
+            env = bind(feed.key, key) | bind(feed.element, element)
+            share = {i: evaluate(unit, self.tables, env) for i, unit in feed.units}
+            state.merge(index, key, share, weight)
+
+
+def _value(values: list[Value]) -> Value:
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _zeros(components: Iterable[Component]) -> list[Value]:
+    return [convert_zero(component.monoid, component.type) for component in components]
+
+
+def _merged(component: Component, stored: Value, share: Value, weight: int) -> Value:
+    monoid = component.monoid
+    for _ in range(1 if monoids.is_idempotent(monoid) and weight > 0 else abs(weight)):
+        stored = monoids.combine(monoid, stored, share) if weight > 0 else diminish(monoid, stored, share)
+    return _in_range(stored, monoid, component.type)
+
+
+def _in_range(value: Value, monoid: Aggregate | BagUnion, t: Type) -> Value:
+    return convert(value, t) if isinstance(monoid, Aggregate) else value

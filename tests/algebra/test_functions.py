@@ -1,0 +1,397 @@
+"""The scalar functions: a table of arguments and results, and the rules for nulls, overflow and NaN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrql.algebra import functions as fn
+from mrql.algebra import types as ty
+from mrql.algebra.functions import FUNCTIONS, EvaluationError, convert, show_atom, to_single
+from mrql.algebra.reader import parse_type
+from mrql.algebra.types import BOOL, DOUBLE, FLOAT, INT, LONG, NOTHING, STRING, Type
+from mrql.algebra.values import Bag, Record, Value, same
+from tests.strategies import types, values
+
+INF, NAN = math.inf, math.nan
+MAX_LONG, MIN_LONG = 2**63 - 1, -(2**63)
+MAX_INT, MIN_INT = 2**31 - 1, -(2**31)
+KINDS = {bool: BOOL, int: LONG, float: DOUBLE, str: STRING, type(None): NOTHING}
+
+
+def type_of(value: Value) -> Type:
+    """The type that a test's argument has: integers are longs."""
+    if isinstance(value, tuple):
+        return ty.TupleType(tuple(map(type_of, value)))
+    if isinstance(value, list):
+        return ty.ListType(type_of(value[0]) if value else NOTHING)
+    return KINDS[type(value)]
+
+
+def apply(name: str, args: Sequence[Value], types_: Sequence[Type] | None = None) -> Value:
+    """The function at the arguments, by way of its type rule."""
+    own = [type_of(arg) for arg in args] if types_ is None else types_
+    result = FUNCTIONS[name].type_rule(own)
+    assert result is not None, f"{name} does not apply to {own}"
+    return fn.apply(FUNCTIONS[name], args, own, result)
+
+
+TABLE: list[tuple[str, tuple[Value, ...], Value]] = [
+    ("+", (1, 2), 3),
+    ("+", (1, 0.5), 1.5),
+    ("+", ("a", "b"), "ab"),
+    ("-", (1, 2), -1),
+    ("*", (3, -2), -6),
+    ("/", (7, 2), 3),
+    ("/", (-7, 2), -3),
+    ("/", (7, -2), -3),
+    ("/", (-7, -2), 3),
+    ("/", (7.0, 2), 3.5),
+    ("/", (1.0, 0.0), INF),
+    ("/", (-1.0, 0.0), -INF),
+    ("/", (0.0, 0.0), NAN),
+    ("mod", (7, 3), 1),
+    ("mod", (-7, 3), -1),
+    ("mod", (7, -3), 1),
+    ("mod", (-6, 3), 0),
+    ("mod", (MIN_LONG, -1), 0),
+    ("mod", (7.5, 2.0), 1.5),
+    ("mod", (7.5, 0.0), NAN),
+    ("mod", (INF, 2.0), NAN),
+    ("mod", (2.0, INF), 2.0),
+    ("neg", (3,), -3),
+    ("neg", (1.5,), -1.5),
+    ("=", (1, 1.0), True),
+    ("=", ("a", "b"), False),
+    ("=", ((1, "a"), (1.0, "a")), True),
+    ("=", (NAN, NAN), True),
+    ("=", ([1], [1]), True),
+    ("<>", (1, 2), True),
+    ("<>", ("a", "a"), False),
+    ("<", (1, 2), True),
+    ("<", (1, 1), False),
+    ("<", (INF, NAN), True),
+    ("<", ("A", "a"), True),
+    ("<", ((1, "a"), (1, "b")), True),
+    ("<", (False, True), True),
+    ("<=", (1, 1.0), True),
+    (">", (NAN, INF), True),
+    (">", (2, 1), True),
+    (">=", (1, 2), False),
+    ("and", (True, True), True),
+    ("and", (True, False), False),
+    ("or", (False, False), False),
+    ("or", (False, True), True),
+    ("not", (True,), False),
+    ("is_null", (None,), True),
+    ("is_null", (0,), False),
+    ("is_null", ((None,),), False),
+    ("has_null", ((1, None),), True),
+    ("has_null", ((1, 2),), False),
+    ("÷", (6.0, 4), 1.5),
+    ("÷", (6, 4), 1.5),
+    ("÷", (6.0, 0), None),
+    ("abs", (-3,), 3),
+    ("abs", (-0.5,), 0.5),
+    ("round", (2.5,), 3),
+    ("round", (-2.5,), -3),
+    ("round", (2.4,), 2),
+    ("round", (7,), 7),
+    ("floor", (2.7,), 2),
+    ("floor", (-2.1,), -3),
+    ("floor", (MAX_LONG,), MAX_LONG),
+    ("ceil", (2.1,), 3),
+    ("ceil", (-2.7,), -2),
+    ("sqrt", (9.0,), 3.0),
+    ("sqrt", (4,), 2.0),
+    ("sqrt", (-1.0,), NAN),
+    ("exp", (0.0,), 1.0),
+    ("exp", (1000.0,), INF),
+    ("log", (1.0,), 0.0),
+    ("log", (0.0,), None),
+    ("log", (-1.0,), None),
+    ("log", (NAN,), NAN),
+    ("log10", (1000.0,), 3.0),
+    ("log10", (0.0,), None),
+    ("pow", (2.0, 10.0), 1024.0),
+    ("pow", (10.0, 400.0), INF),
+    ("pow", (-10.0, 401.0), -INF),
+    ("pow", (-8.0, 0.5), NAN),
+    ("pow", (0.0, -1.0), INF),
+    ("sin", (0.0,), 0.0),
+    ("sin", (INF,), NAN),
+    ("cos", (0.0,), 1.0),
+    ("tan", (0.0,), 0.0),
+    ("upper", ("aß",), "ASS"),
+    ("lower", ("AÄ",), "aä"),
+    ("trim", ("  a b\t ",), "a b\t"),
+    ("contains", ("abc", "bc"), True),
+    ("contains", ("abc", ""), True),
+    ("contains", ("abc", "d"), False),
+    ("startswith", ("abc", "ab"), True),
+    ("endswith", ("abc", "ab"), False),
+    ("replace", ("a.b.c", ".", "-"), "a-b-c"),
+    ("length", ("a𝄞",), 2),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "expected"), TABLE)
+def test_table(name: str, args: tuple[Value, ...], expected: Value) -> None:
+    """Each function at some arguments."""
+    found = apply(name, args)
+    assert same(found, expected), f"{name}{args} = {found!r}"
+    assert type(found) is type(expected)
+
+
+def test_table_is_complete() -> None:
+    """Each function stands in the table, or has a test of its own."""
+    assert {name for name, _, _ in TABLE} | {"substring"} == set(FUNCTIONS)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [(0, 2, "ab"), (1, 1, ""), (1, 99, "bcd"), (-3, 2, "ab"), (3, 1, ""), (9, 12, ""), (-3, -1, "")],
+)
+def test_substring_is_cut_to_the_string(start: int, end: int, expected: str) -> None:
+    """Positions count from 0, the end is not included, and no range is an error."""
+    assert apply("substring", ("abcd", start, end), (STRING, INT, INT)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "t"),
+    [
+        ("+", (MAX_INT, 1), INT),
+        ("+", (MAX_LONG, 1), LONG),
+        ("-", (MIN_LONG, 1), LONG),
+        ("*", (2**32, 2**31), LONG),
+        ("*", (2**16, 2**15), INT),
+        ("/", (MIN_LONG, -1), LONG),
+        ("/", (MIN_INT, -1), INT),
+        ("neg", (MIN_LONG,), LONG),
+        ("neg", (MIN_INT,), INT),
+        ("abs", (MIN_LONG,), LONG),
+    ],
+)
+def test_overflow_is_an_error(name: str, args: tuple[int, ...], t: Type) -> None:
+    """Integer arithmetic never yields a wrong number."""
+    with pytest.raises(EvaluationError, match=f"{t} overflow"):
+        apply(name, args, (t,) * len(args))
+
+
+@pytest.mark.parametrize("name", ["round", "floor", "ceil"])
+@pytest.mark.parametrize("x", [NAN, INF, -INF, 1e19])
+def test_rounding_out_of_range_is_an_error(name: str, x: float) -> None:
+    """What no long stands for is not rounded to one."""
+    with pytest.raises(EvaluationError):
+        apply(name, (x,))
+
+
+@pytest.mark.parametrize("name", ["/", "mod"])
+def test_integer_division_by_zero_is_an_error(name: str) -> None:
+    """Only floating-point division has a result at zero."""
+    with pytest.raises(EvaluationError, match="division by zero"):
+        apply(name, (1, 0))
+
+
+@given(st.integers(MIN_LONG, MAX_LONG), st.integers(MIN_LONG, MAX_LONG).filter(bool))
+def test_division_with_remainder(a: int, b: int) -> None:
+    """`a = (a / b) · b + a mod b`, the remainder is smaller than `b` and has the sign of `a`."""
+    if (a, b) == (MIN_LONG, -1):
+        return
+    quotient, remainder = apply("/", (a, b)), apply("mod", (a, b))
+    assert quotient * b + remainder == a
+    assert abs(remainder) < abs(b)
+    assert remainder == 0 or (remainder < 0) == (a < 0)
+
+
+ARGUMENTS: dict[str, tuple[tuple[Value, Type], ...]] = {
+    "substring": (("ab", STRING), (0, INT), (1, INT)),
+    **{name: tuple((arg, type_of(arg)) for arg in args) for name, args, _ in TABLE if None not in args},
+}
+
+
+@pytest.mark.parametrize("name", sorted(name for name, f in FUNCTIONS.items() if not f.null_safe))
+def test_nulls_give_null(name: str) -> None:
+    """A missing argument gives a missing result, whichever it is, typed or not."""
+    args = [arg for arg, _ in ARGUMENTS[name]]
+    own = [t for _, t in ARGUMENTS[name]]
+    for i in range(len(args)):
+        with_null = [*args[:i], None, *args[i + 1 :]]
+        assert apply(name, with_null, own) is None
+        assert apply(name, with_null, [*own[:i], NOTHING, *own[i + 1 :]]) is None
+
+
+@pytest.mark.parametrize("name", ["=", "<>", "<", "<=", ">", ">="])
+@pytest.mark.parametrize(("a", "b"), [(1, None), (None, 1), (None, None)])
+def test_comparisons_with_null_are_false(name: str, a: Value, b: Value) -> None:
+    """Also `<>`, and also where a part of a tuple is missing."""
+    pair = parse_type("(long, long)")
+    assert apply(name, (a, b), (LONG, LONG)) is False
+    assert apply(name, ((a, 2), (b, 2)), (pair, pair)) is False
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "b", "expected"),
+    [
+        ("and", False, None, False),
+        ("and", None, False, False),
+        ("and", True, None, None),
+        ("and", None, None, None),
+        ("or", True, None, True),
+        ("or", None, True, True),
+        ("or", False, None, None),
+        ("or", None, None, None),
+    ],
+)
+def test_three_valued_logic(name: str, a: Value, b: Value, expected: Value) -> None:
+    """What one side decides does not need the other."""
+    assert apply(name, (a, b), (BOOL, BOOL)) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "types_", "result"),
+    [
+        ("+", "(int, int)", "int"),
+        ("+", "(int, long)", "long"),
+        ("+", "(long, float)", "float"),
+        ("+", "(float, double)", "double"),
+        ("+", "(nothing, int)", "int"),
+        ("+", "(string, string)", "string"),
+        ("+", "(string, int)", None),
+        ("+", "(bool, bool)", None),
+        ("+", "(int)", None),
+        ("+", "(int, int, int)", None),
+        ("-", "(string, string)", None),
+        ("neg", "(float)", "float"),
+        ("neg", "(int, int)", None),
+        ("=", "({int}, {long})", "bool"),
+        ("=", "(int, string)", None),
+        ("=", "(<A: int>, <A: long>)", "bool"),
+        ("=", "(int)", None),
+        ("<", "([int], [long])", "bool"),
+        ("<", "({int}, {long})", None),
+        ("<", "((int, {int}), (int, {int}))", None),
+        ("and", "(bool, nothing)", "bool"),
+        ("and", "(bool, int)", None),
+        ("and", "(bool)", None),
+        ("not", "(bool, bool)", None),
+        ("is_null", "({int})", "bool"),
+        ("is_null", "()", None),
+        ("÷", "(double, long)", "double"),
+        ("÷", "(string, long)", None),
+        ("abs", "(int)", "int"),
+        ("abs", "(string)", None),
+        ("abs", "(int, int)", None),
+        ("round", "(float)", "long"),
+        ("sqrt", "(int)", "double"),
+        ("sqrt", "(string)", None),
+        ("length", "(string)", "int"),
+        ("substring", "(string, int, int)", "string"),
+        ("substring", "(string, int)", None),
+        ("contains", "(string, string)", "bool"),
+    ],
+)
+def test_type_rules(name: str, types_: str, result: str | None) -> None:
+    """What each function takes and gives; the number of arguments is part of it."""
+    args = parse_type(types_)
+    assert isinstance(args, ty.TupleType)
+    assert FUNCTIONS[name].type_rule(args.items) == (None if result is None else parse_type(result))
+
+
+def test_floats_stay_floats() -> None:
+    """Arithmetic on 32-bit floats is rounded to 32 bits."""
+    third = apply("/", (1.0, 3.0), (FLOAT, FLOAT))
+    assert third == to_single(third) != 1 / 3
+    assert to_single(1e300) == INF
+    assert to_single(-1e300) == -INF
+
+
+@pytest.mark.parametrize(
+    ("value", "t", "expected"),
+    [
+        (1, DOUBLE, 1.0),
+        (1.9, LONG, 1),
+        (-1.9, LONG, -1),
+        (0.1, FLOAT, to_single(0.1)),
+        (True, INT, 1),
+        (0, BOOL, False),
+        (" 42 ", LONG, 42),
+        ("1e3", DOUBLE, 1000.0),
+        ("TRUE", BOOL, True),
+        ("NaN", DOUBLE, NAN),
+        (7, STRING, "7"),
+        (None, LONG, None),
+        ((1, None), parse_type("(double, long)"), (1.0, None)),
+        (Record({"A": 1}), parse_type("<A: double>"), Record({"A": 1.0})),
+        ([1], parse_type("[double]"), [1.0]),
+        ([1, 2], parse_type("{double}"), Bag([2.0, 1.0])),
+        (Bag([1]), parse_type("{string}"), Bag(["1"])),
+    ],
+)
+def test_convert(value: Value, t: Type, expected: Value) -> None:
+    """Casts and widenings, part by part."""
+    found = convert(value, t)
+    assert same(found, expected)
+    assert type(found) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "t"),
+    [
+        ("x", LONG),
+        ("", INT),
+        ("1.5", LONG),
+        ("1_000", LONG),
+        ("1_0.5", DOUBLE),
+        ("yes", BOOL),
+        (NAN, LONG),
+        (1e30, INT),
+        (2**31, INT),
+        ("2147483648", INT),
+    ],
+)
+def test_convert_refuses(value: Value, t: Type) -> None:
+    """What is no value of a type is an error, not a null."""
+    with pytest.raises(EvaluationError):
+        convert(value, t)
+
+
+@given(types().flatmap(lambda t: st.tuples(st.just(t), values(t))))
+def test_converting_to_the_own_type_changes_nothing(pair: tuple[Type, Value]) -> None:
+    """`convert` is the identity on values of the type."""
+    t, value = pair
+    assert same(convert(value, t), value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (True, "true"),
+        (1, "1"),
+        (1.0, "1.0"),
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (1234567.0, "1234567.0"),
+        (1e7, "1.0E7"),
+        (1.5e-4, "1.5E-4"),
+        (0.001, "0.001"),
+        (123456789.125, "1.23456789125E8"),
+        (1e300, "1.0E300"),
+        (NAN, "NaN"),
+        (-INF, "-Infinity"),
+        ("a", "a"),
+    ],
+)
+def test_show_atom(value: Value, text: str) -> None:
+    """Numbers become strings as in Spark."""
+    assert show_atom(value) == text
+
+
+@given(st.floats())
+def test_shown_doubles_read_back(x: float) -> None:
+    """A double that was cast to a string and back is the same."""
+    assert same(convert(show_atom(x), DOUBLE), x)
