@@ -6,7 +6,6 @@ malformed and come back here for the file and the line.
 
 from __future__ import annotations
 
-import csv
 import glob
 import json
 from collections.abc import Iterator
@@ -70,29 +69,10 @@ def read_file(spec: SourceSpec, file: Path) -> Iterator[Value]:
 
 
 def _read_csv(spec: SourceSpec, file: Path) -> Iterator[Value]:
-    with file.open(newline="", encoding="utf-8") as text:
-        # QUOTE_NOTNULL tells an empty quoted field, which is a string, from an empty unquoted one, which is missing;
-        # it came with Python 3.12, so the quotes are looked at by hand.
-        for number, line in _csv_records(text):
-            if spec.header and number == 1:
-                continue
-            if line.strip() == "":
-                continue
-            yield _csv_row(spec, file, number, line)
-
-
-def _csv_records(text: Iterator[str]) -> Iterator[tuple[int, str]]:
-    """The records of a file with the line on which each starts; a quoted field may hold line breaks."""
-    record, start = "", 0
-    for number, line in enumerate(text, start=1):
-        if not record:
-            start = number
-        record += line
-        if record.count('"') % 2 == 0:
-            yield start, record.rstrip("\r\n")
-            record = ""
-    if record:
-        yield start, record.rstrip("\r\n")
+    with file.open(encoding="utf-8") as text:
+        for number, line in enumerate(text, start=1):
+            if not (spec.header and number == 1) and line.strip():
+                yield _csv_row(spec, file, number, line.rstrip("\r\n"))
 
 
 def _csv_row(spec: SourceSpec, file: Path, number: int, line: str) -> Value:
@@ -107,26 +87,39 @@ def _csv_row(spec: SourceSpec, file: Path, number: int, line: str) -> Value:
 
 
 def _fields(line: str, delimiter: str) -> Iterator[tuple[str, bool]]:
-    """The fields of a record, each with whether it was quoted."""
-    parsed = next(csv.reader([line], delimiter=delimiter), [])
+    """The fields of a record, each with whether it was quoted.
+
+    An empty quoted field is a string and an empty unquoted one is missing; Python's own reader tells them apart only
+    from 3.12 on. Blanks around a field do not belong to it.
+    """
     at = 0
-    for field in parsed:
-        while at < len(line) and line[at] == " " and delimiter != " ":
+    while True:
+        start = at + len(line[at:]) - len(line[at:].lstrip(" ")) if delimiter != " " else at
+        if line.startswith('"', start):
+            end, text = _quoted(line, start + 1)
+            stop = line.find(delimiter, end)
+            yield text, True
+        else:
+            stop = line.find(delimiter, at)
+            yield line[at : stop if stop >= 0 else len(line)].strip(), False
+        if stop < 0:
+            return
+        at = stop + len(delimiter)
+
+
+def _quoted(line: str, at: int) -> tuple[int, str]:
+    """A quoted field from behind its first quote: where it ends, and its text. A doubled quote stands for one."""
+    text = ""
+    while at < len(line):
+        if line.startswith('""', at):
+            text += '"'
+            at += 2
+        elif line[at] == '"':
+            return at + 1, text
+        else:
+            text += line[at]
             at += 1
-        quoted = at < len(line) and line[at] == '"'
-        yield field, quoted
-        if quoted:
-            at += 1
-            while at < len(line):
-                if line[at] == '"':
-                    if at + 1 < len(line) and line[at + 1] == '"':
-                        at += 1
-                    else:
-                        break
-                at += 1
-        while at < len(line) and line[at] != delimiter:
-            at += 1
-        at += 1
+    return at, text
 
 
 def _csv_value(field: str, quoted: bool, t: Type, file: Path, number: int, line: str, column: str) -> Value:
@@ -183,12 +176,12 @@ def from_json(value: Any, t: Type) -> Value:
     match t:
         case ty.RecordType(fields) if isinstance(value, dict):
             return Record({name: from_json(value.get(name), item) for name, item in fields})
-        case ty.TupleType(items) if isinstance(value, list) and len(value) == len(items):
-            return tuple(from_json(v, item) for v, item in zip(value, items, strict=True))
         case ty.BagType(item) if isinstance(value, list):
             return Bag(from_json(v, item) for v in value)
         case ty.ListType(item) if isinstance(value, list):
             return [from_json(v, item) for v in value]
+        case ty.Basic(ty.Kind.STRING) if not isinstance(value, str):
+            return json.dumps(value, separators=(",", ":"))
         case ty.Basic() if _is_of(value, t):
             return to_single(value) if t == ty.FLOAT else float(value) if t == ty.DOUBLE else value
         case _:

@@ -13,7 +13,7 @@ import math
 import operator
 import struct
 from collections.abc import Callable, Sequence
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import Any
 
 import attrs
@@ -61,7 +61,7 @@ def check_range(value: int, t: Type) -> int:
     """
     low, high = INT_RANGES[t]  # type: ignore[index]
     if not low <= value <= high:
-        raise EvaluationError(f"{t} overflow")
+        raise EvaluationError("integer overflow")
     return value
 
 
@@ -240,17 +240,14 @@ def _quotient(total: Value, count: Value) -> Value:
 
 
 def _round(x: Value) -> Value:
-    if isinstance(x, int):
-        return x
-    if math.isnan(x) or math.isinf(x):
-        raise EvaluationError(f"{show_atom(x)} cannot be rounded to a long")
-    return check_range(int(Decimal(x).to_integral_value(ROUND_HALF_UP)), ty.LONG)
+    """The nearest integer; halves go up, as in Java."""
+    return x if isinstance(x, int) else _to_long(lambda y: math.floor(y + 0.5))(x)
 
 
 def _to_long(rounding: Callable[[float], int]) -> Implementation:
     def apply(x: Value) -> Value:
         if math.isnan(x) or math.isinf(x):
-            raise EvaluationError(f"{show_atom(x)} cannot be rounded to a long")
+            raise EvaluationError("not a number that a long can hold")
         return check_range(rounding(x), ty.LONG)
 
     return apply
@@ -280,6 +277,10 @@ def _power(x: Value, y: Value) -> Value:
         return -math.inf if negative else math.inf
     except ValueError:
         return math.inf if x == 0 else math.nan
+
+
+def _replace(text: str, old: str, new: str) -> str:
+    return text.replace(old, new) if old else text
 
 
 def _substring(text: str, start: int, end: int) -> str:
@@ -337,7 +338,7 @@ LIBRARY: tuple[Function, ...] = (
     Function("contains", _fixed(_S, _S, result=ty.BOOL), lambda s, part: part in s, signature="two strings"),
     Function("startswith", _fixed(_S, _S, result=ty.BOOL), str.startswith, signature="two strings"),
     Function("endswith", _fixed(_S, _S, result=ty.BOOL), str.endswith, signature="two strings"),
-    Function("replace", _fixed(_S, _S, _S, result=_S), str.replace, signature="three strings"),
+    Function("replace", _fixed(_S, _S, _S, result=_S), _replace, signature="three strings"),
 )
 
 OPERATORS: tuple[Function, ...] = (

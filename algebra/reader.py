@@ -80,7 +80,8 @@ def parse(
 ) -> Term:
     """The term that `text` stands for; it is well formed (`check`).
 
-    `streams` says what each data source is (a term, or its type, also written as text), `variables` gives the types of the free variables.
+    `streams` says what each data source is (a term, or its type, also written as text), `variables` gives the types of
+    the free variables.
 
     >>> parse("{x + 1}", variables={"x": ty.LONG}).type == ty.BagType(ty.LONG)
     True

@@ -31,8 +31,8 @@ class Column:
 class SourceSpec:
     """A file or a directory of files. `stream` says that files arriving later are part of it too.
 
-    `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or the one
-    column.
+    `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
+    the one column.
     """
 
     name: str

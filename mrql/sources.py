@@ -99,6 +99,8 @@ def _with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments,
             t = resolve(row.type, known)
             if not isinstance(t, ty.RecordType):
                 raise UserError(f"rows of {spec.format.value} are records, not {t}", row.span)
+            if any(isinstance(part, ty.TupleType) for part in ty.walk(t)):
+                raise UserError(f"a {spec.format.value} file holds records and collections, no tuples", row.span)
             return attrs.evolve(spec, row=t)
 
 

@@ -38,8 +38,12 @@ class Part:
         return Var(self.name, self.term.type)
 
 
-def split(function: Term, groups: frozenset[str], names: Names) -> tuple[tuple[Part, ...], Term]:
+def split(
+    function: Term, groups: frozenset[str], names: Names, *, one_group: bool = False
+) -> tuple[tuple[Part, ...], Term]:
     """The parts `e1, …, en` of a function of `groups`, and `f` over their variables.
+
+    With `one_group`, a part may use one of the groups only.
 
     >>> from mrql.algebra.reader import parse
     >>> from mrql.algebra.show import show
@@ -49,14 +53,15 @@ def split(function: Term, groups: frozenset[str], names: Names) -> tuple[tuple[P
     >>> [show(part.term) for part in parts], show(rest)
     (['reduce(+, s)', 'reduce(+, cMap(λv. {1L}, s))'], '{s ÷ c}')
     """
-    splitter = _Splitter(groups, names)
+    splitter = _Splitter(groups, names, one_group)
     rest = splitter.visit(function, frozenset())
     return tuple(splitter.parts), rest
 
 
 class _Splitter:
-    def __init__(self, groups: frozenset[str], names: Names) -> None:
+    def __init__(self, groups: frozenset[str], names: Names, one_group: bool) -> None:
         self.groups = groups
+        self.most = 1 if one_group else len(groups)
         self.names = names
         self.parts: list[Part] = []
 
@@ -77,7 +82,7 @@ class _Splitter:
     def merges(self, term: Term, local: frozenset[str]) -> Aggregate | BagUnion | None:
         """The one monoid with which the term merges in each group that it uses, or None."""
         used = free_vars(term) & self.groups
-        if not used or free_vars(term) & local or any(isinstance(t, Stream) for t in subterms(term)):
+        if not 0 < len(used) <= self.most or free_vars(term) & local or any(isinstance(t, Stream) for t in subterms(term)):
             return None
         judged = {infer(term, {group: BAG}) for group in used}
         monoid = judged.pop() if len(judged) == 1 else None

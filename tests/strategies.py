@@ -65,7 +65,8 @@ TO_STRING = ("upper", "lower", "trim")
 GROUPED = ty.TupleType((ty.INT, ty.BagType(ty.STRING)))
 COGROUPED = ty.TupleType((ty.INT, ty.TupleType((ty.BagType(ty.LONG), ty.BagType(ty.STRING)))))
 SUMMED = ty.TupleType((ty.STRING, ty.LONG))
-LIKELY: tuple[Type, ...] = (*BASIC, *map(ty.BagType, (GROUPED, COGROUPED, SUMMED, ty.LONG)), ty.ListType(ty.LONG))
+BULK: tuple[Type, ...] = (GROUPED, COGROUPED, SUMMED, ty.LONG)
+LIKELY: tuple[Type, ...] = (*BASIC, *(ty.BagType(item) for item in BULK), ty.ListType(ty.LONG))
 
 # How often a term is a constant, something in scope, a form of its own type or a form of any type.
 CHOICES = ("leaf", *("known",) * 2, *("special",) * 6, *("other",) * 2)
@@ -320,7 +321,7 @@ class _Generator:
 
     def numbers(self, t: ty.Basic, scope: Scope, depth: int) -> list[Production]:
         def arithmetic() -> Term:
-            narrower = self.draw(st.sampled_from(ty.NUMERIC[: ty.NUMERIC.index(t) + 1]))
+            narrower: Type = self.draw(st.sampled_from(ty.NUMERIC[: ty.NUMERIC.index(t) + 1]))
             args = self.draw(st.permutations((t, narrower)))
             return self.prim(fn.FUNCTIONS[self.draw(st.sampled_from(DIRECTED))], scope, depth, *args)
 
@@ -381,8 +382,8 @@ class _Generator:
     def cmap(self, item: Type, scope: Scope, depth: int) -> Term:
         elements = [ty.LONG, GROUPED, COGROUPED, *self.ranged(scope)]
         element = self.draw(st.sampled_from(elements) | types(3))
-        over = self.draw(st.sampled_from((ty.BagType(element), ty.ListType(element))))
-        result = self.draw(st.sampled_from((ty.BagType(item), ty.BagType(item), ty.ListType(item))))
+        over = self.draw(st.sampled_from(_collections(element)))
+        result = self.draw(st.sampled_from(_collections(item)))
         source = self.term(over, scope, depth)
         pattern = self.pattern(element)
         return CMap(Lambda(pattern, self.term(result, _extend(scope, pattern), depth)), source)
@@ -417,6 +418,10 @@ class _Generator:
             ),
             lambda: Reduce(mo.LIST, self.term(t, scope, depth)),
         ]
+
+
+def _collections(item: Type) -> tuple[Type, ...]:
+    return ty.BagType(item), ty.BagType(item), ty.ListType(item)
 
 
 def _parts(term: Term) -> Iterator[Term]:

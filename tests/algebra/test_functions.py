@@ -20,7 +20,7 @@ from tests.strategies import types, values
 INF, NAN = math.inf, math.nan
 MAX_LONG, MIN_LONG = 2**63 - 1, -(2**63)
 MAX_INT, MIN_INT = 2**31 - 1, -(2**31)
-KINDS = {bool: BOOL, int: LONG, float: DOUBLE, str: STRING, type(None): NOTHING}
+KINDS: dict[type, Type] = {bool: BOOL, int: LONG, float: DOUBLE, str: STRING, type(None): NOTHING}
 
 
 def type_of(value: Value) -> Type:

@@ -55,7 +55,7 @@ NESTED: list[Monoid] = [
 MONOIDS = [*BASIC, *PRODUCTS, *KEYED, *NESTED]
 
 every_monoid = pytest.mark.parametrize("m", MONOIDS, ids=str)
-few = settings(max_examples=12, deadline=None, database=None)
+few = settings(max_examples=10, deadline=None, database=None)
 searching = settings(max_examples=2000, database=None, derandomize=True, phases=[Phase.generate])
 
 

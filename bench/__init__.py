@@ -1,0 +1,1 @@
+"""Measurements against other ways to keep the same answer up to date: `python -m bench`."""

@@ -1,0 +1,74 @@
+"""Results as text: the table, the machine, and the place in the documentation where they stand."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import duckdb
+import pyspark
+
+from bench.contender import cores, spark_session
+from bench.data import Scale
+from bench.groupby import OURS, Results, Target, best
+
+
+def machine() -> str:
+    """What the measurements were taken on."""
+    with spark_session() as spark:
+        java = spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version')").collect()[0][0]
+    return (
+        f"{cores()} cores ({_processor()}), {_memory()}, {platform.system()} {platform.release()}; "
+        f"Spark {pyspark.__version__}, Java {java}, DuckDB {duckdb.__version__}, Python {platform.python_version()}"
+    )
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _memory() -> str:
+    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+        return "memory unknown"
+    return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GB"
+
+
+def table(results: Results, scale: Scale) -> Iterator[str]:
+    """The medians as a Markdown table; a ratio says how much of a rival's time mrql takes."""
+    windows = (scale.early, scale.late)
+    heads = [f"batch {scale.middle(w)} ({scale.rows(scale.middle(w)) / 1e6:.1f} M rows), ms" for w in windows]
+    yield f"| | | {heads[0]} | mrql takes | {heads[1]} | mrql takes |"
+    yield "|---|---|---:|---:|---:|---:|"
+    for contender, result in results.items():
+        cells = []
+        for window in windows:
+            own = result.median(window)
+            ratio = "" if contender.group == OURS else f"{best(results, OURS, window) / own:.2f} ×"
+            cells += [f"{own:.0f}", ratio]
+        yield f"| {contender.group} | {contender.name} | {' | '.join(cells)} |"
+
+
+def verdicts(found: Iterable[Target]) -> Iterator[str]:
+    """Whether each promise holds."""
+    for target in found:
+        answer = "holds" if target.holds else "does **not** hold"
+        yield f"- {target.promise}: {target.ratio:.2f}, {answer}."
+
+
+def replace(document: Path, name: str, lines: Iterable[str]) -> None:
+    """Puts lines between the markers of that name in a document; what stands around them is kept.
+
+    Raises: ValueError when the markers are not there.
+    """
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    text = document.read_text(encoding="utf-8")
+    before, found_begin, rest = text.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not (found_begin and found_end):
+        raise ValueError(f"{document} has no lines {begin} and {end}")
+    document.write_text("\n".join([before + begin, "", *lines, "", end + after]), encoding="utf-8")

@@ -1,0 +1,196 @@
+"""The programmatic interface: queries over DataFrames, kept up to date batch by batch.
+
+query = mrql.compile("select (k, avg(p.Y)) from p in points group by k: p.X", points="bag(<X: long, Y: double>)")
+query.batch(points=df)
+view = query.view(spark)
+changes = view.apply(points=mrql.Delta(insert=new))
+view.answer()
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.terms import Stream, Term
+from mrql.algebra.traversal import map_children
+from mrql.algebra.types import Type
+from mrql.parser import parse_type
+from mrql.program import Query as ProgramQuery
+from mrql.program import compile_program
+from mrql.rewrite.passes import Trace, rewrite
+from mrql.scope import Globals
+from mrql.typing import resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from mrql.runtime.frames import Frame
+    from mrql.runtime.view import SparkView
+
+
+@attrs.frozen
+class Delta:
+    """A batch of changes to one stream: the rows to insert, and the rows to delete."""
+
+    insert: DataFrame | None = None
+    delete: DataFrame | None = None
+
+
+def compile(text: str, name: str = "<query>", **streams: str | Type) -> Query:
+    """Compiles a program whose last expression is the query.
+
+    Each keyword names a stream and gives the type of its bag, as text (`"bag(<X: long>)"`) or as a type.
+
+    Raises: UserError when the text is wrong, with the place.
+    """
+    types = {stream: _bag_type(stream, t) for stream, t in streams.items()}
+    program = compile_program(text, name, types)
+    if not program.queries:
+        raise UserError(f"{name} has no expression to answer")
+    if program.sources:
+        spec = next(iter(program.sources.values()))
+        raise UserError("a query over DataFrames names its streams and reads no files", spec.span)
+    return Query(program.queries[-1], types)
+
+
+def _bag_type(stream: str, t: str | Type) -> Type:
+    resolved = resolve(parse_type(t, f"<type of {stream}>"), Globals()) if isinstance(t, str) else t
+    if not isinstance(resolved, ty.BagType):
+        raise UserError(f"the stream `{stream}` must be a bag, not {resolved}", hint=f"bag({resolved})")
+    return resolved
+
+
+@attrs.frozen
+class Query:
+    """A compiled query."""
+
+    query: ProgramQuery
+    streams: dict[str, Type]
+
+    @property
+    def term(self) -> Term:
+        """The query in the algebra."""
+        return self.query.term
+
+    @property
+    def type(self) -> Type:
+        return self.query.type
+
+    def trace(self) -> Trace:
+        """How the query becomes its stages."""
+        return rewrite(self.term)
+
+    def explain(self) -> str:
+        """Every step from the query to its stages, as text."""
+        from mrql.explain import explain_trace
+
+        return explain_trace(self.trace())
+
+    def batch(self, spark: SparkSession | None = None, **streams: DataFrame) -> DataFrame:
+        """Evaluates the query once over all its streams.
+
+        Raises: UserError when a stream is missing, or a DataFrame is of another type.
+        """
+        from mrql.runtime.failures import translated
+        from mrql.runtime.session import STEP_SETTINGS, settings
+        from mrql.runtime.view import evaluate
+
+        session = _session(spark)
+        frames = {name: self._frame(name, df) for name, df in streams.items()}
+        for name in self._used():
+            if name not in frames:
+                raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
+        with settings(session, {"spark.sql.ansi.enabled": STEP_SETTINGS["spark.sql.ansi.enabled"]}):
+            with translated(self.query.span.source):
+                return evaluate(session, _rewritten(self.term), frames)
+
+    def view(self, spark: SparkSession | None = None, **tables: DataFrame) -> View:
+        """A view of the query, empty at first. A stream that is given a DataFrame here is a static table."""
+        from mrql.runtime.view import SparkView
+
+        frames = {name: self._frame(name, df) for name, df in tables.items()}
+        plan = rewrite(_with_static(self.term, frozenset(tables))).plan
+        return View(self, SparkView(plan, _session(spark), frames, self.query.span.source), frozenset(tables))
+
+    def _used(self) -> dict[str, Type]:
+        trace = self.trace()
+        return trace.plan.streams
+
+    def _frame(self, name: str, df: DataFrame) -> Frame:
+        from mrql.runtime.frames import from_dataframe
+        from mrql.runtime.readers import conformed
+
+        if name not in self.streams:
+            raise UserError(
+                f"the query has no stream `{name}`", hint=f"its streams: {', '.join(self.streams) or 'none'}"
+            )
+        bag = self.streams[name]
+        assert isinstance(bag, ty.BagType)
+        return from_dataframe(conformed(df, bag.item, f"`{name}`"), bag.item)
+
+
+class View:
+    """A query kept up to date on Spark. Its state lives until `close`, or the end of a `with` block."""
+
+    def __init__(self, query: Query, view: SparkView, tables: frozenset[str]) -> None:
+        self._query = query
+        self._view = view
+        self._tables = tables
+
+    def apply(self, **deltas: Delta | DataFrame) -> DataFrame:
+        """Applies a batch; a plain DataFrame is what is inserted. Returns how the answer changed, with a column
+        `weight`.
+
+        The changes can be read until the next `apply`. A batch that fails leaves the view as it was.
+
+        Raises: UserError when a name or a type does not fit, or the query has no value for the new data.
+        """
+        frames = {}
+        for name, delta in deltas.items():
+            if name in self._tables:
+                raise UserError(f"`{name}` is a static table of this view: it does not change")
+            insert = delta.insert if isinstance(delta, Delta) else delta
+            if isinstance(delta, Delta) and delta.delete is not None:
+                raise UserError("deletions cannot be applied yet")
+            if insert is not None:
+                frames[name] = self._query._frame(name, insert)
+        return self._view.apply(frames)
+
+    def answer(self) -> DataFrame:
+        """The answer over all that was applied so far."""
+        return self._view.answer()
+
+    def close(self) -> None:
+        """Frees the state."""
+        self._view.close()
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _rewritten(term: Term) -> Term:
+    """The query after the passes, before it is cut into stages."""
+    return rewrite(term).steps[-1].after
+
+
+def _with_static(term: Term, tables: frozenset[str]) -> Term:
+    """The query with some of its streams as static tables."""
+    if isinstance(term, Stream):
+        return attrs.evolve(term, static=True) if term.name in tables else term
+    return map_children(term, lambda child: _with_static(child, tables))
+
+
+def _session(spark: SparkSession | None) -> Any:
+    from mrql.runtime.session import local_session
+
+    return spark if spark is not None else local_session()

@@ -1,0 +1,225 @@
+"""How to tell a person what is wrong with a text."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any
+
+from lark import Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Source, Span
+
+# How the terminals of the grammar are called in front of people. Those that are left out begin an expression, a
+# pattern, a type or a statement, or continue an expression, and are never listed one by one.
+SPELLING = {
+    "_FROM": "`from`",
+    "_WHERE": "`where`",
+    "_GROUP": "`group by`",
+    "_HAVING": "`having`",
+    "_ORDER": "`order by`",
+    "_BY": "`by`",
+    "DIRECTION": "`asc`, `desc`",
+    "_LIMIT": "`limit`",
+    "_THEN": "`then`",
+    "_ELSE": "`else`",
+    "_STEP": "`step`",
+    "_LET_IN": "`in`",
+    "_GENERATOR_IN": "`in`",
+    "_ASSIGN": "`:=`",
+    "_AS": "`as`",
+    "_BAR": "`|`",
+    "_COLON": "`:`",
+    "_COMMA": "`,`",
+    "_RPAR": "`)`",
+    "_RBRACKET": "`]`",
+    "_RBRACE": "`}`",
+    "_RECORD_END": "`>`",
+    "_SEMI": "`;`",
+    "_LBRACE": "`{`",
+    "_LPAR": "`(`",
+    "_DOT": "`.`",
+    "EQ": "`=`",
+    "STRING": "a string",
+    "INT": "a whole number",
+    "NAME": "a name",
+}
+CONTINUES = {"_DOT", "_LPAR", "_AS", "EQ"}
+# What an unfinished construct waits for. Where several wait, the innermost construct is in the way of the others, but
+# an `if` without an `else` is more likely forgotten than meant to be a part of something unfinished.
+AWAITED = {
+    "_THEN": "`then` after the condition",
+    "_ELSE": "`else`, which every `if` needs",
+    "_STEP": "`step` after the first value of the repeat",
+    "_LET_IN": "`in` after the bindings of the let",
+    "_GENERATOR_IN": "`in` after the pattern",
+    "_BY": "`by`",
+}
+BRACKETS = {"_LPAR": "(", "_LBRACE": "{", "_LBRACKET": "[", "_RECORD_START": "<"}
+CLOSING = {"_RPAR", "_RBRACE", "_RBRACKET", "_RECORD_END"}
+HINTS = {
+    "==": "equality is written `=`",
+    "&&": "write `and`",
+    "||": "write `or`",
+    "!": "write `not`",
+    ":=": "`x = e;` names an expression; `store x := e;` evaluates it once",
+    "->": "the body of a function follows a `.`: `\\x. e`",
+    "=>": "the body of a function follows a `.`: `\\x. e`",
+    "#": "comments begin with `//`",
+    "descending": "write `desc`",
+    "ascending": "write `asc`",
+    "limit": "`limit` follows the keys of an `order by`, or the step of a `repeat`",
+    "having": "`having` follows the keys of a `group by`",
+}
+
+
+def explain(error: UnexpectedToken | UnexpectedCharacters, source: Source, begin: int, end: int) -> UserError:
+    """The error for what the parser could not read between two offsets of a source."""
+    if isinstance(error, UnexpectedToken):
+        return _explain_token(error, source, begin, end)
+    return _explain_character(source, begin + (error.pos_in_stream or 0))
+
+
+def _explain_character(source: Source, at: int) -> UserError:
+    """The error for a character that begins no token."""
+    span = Span(source, at, at + 1)
+    char = source.text[at]
+    if char in "\"'":
+        return UserError("unterminated string", span, f"it needs a closing {char}")
+    hint = next((hint for sign, hint in HINTS.items() if source.text.startswith(sign, at)), None)
+    return UserError(f"unexpected character `{char}`", span, hint)
+
+
+def _explain_token(error: UnexpectedToken, source: Source, begin: int, end: int) -> UserError:
+    """The error for a token that the grammar has no use for where it stands, or for the end of the text."""
+    state: Any = error.state
+    token = error.token
+    open_tokens = [value for value in state.value_stack if isinstance(value, Token)]
+    expected = _expectation(_accepted(state), open_tokens)
+    if token.type == "$END":
+        stop = len(source.text[:end].rstrip())
+        whole = "query" if end == len(source.text) else "expression"
+        hint = _unclosed(source, begin, open_tokens)
+        return UserError(f"unexpected end of the {whole}: expected {expected}", Span(source, stop, stop), hint)
+    at = begin + (token.start_pos or 0)
+    unterminated = _unterminated(source, at)
+    if unterminated:
+        return unterminated
+    span = Span(source, at, begin + (token.end_pos or 0))
+    hint = _hint(source, begin, at, token, state, open_tokens)
+    return UserError(f"expected {expected}, found {_shown(token)}", span, hint)
+
+
+def _accepted(state: Any) -> set[str]:
+    """The terminals that the parser could go on with.
+
+    The keys of its table are too many: a terminal may be there only because of a reduction that leads to a dead end.
+    """
+    if state.position == state.parse_conf.end_state:
+        return {"$END"}
+    states = state.parse_conf.states
+    return {t for t in states[state.position] if t.isupper() and _leads_on(states, list(state.state_stack), t)}
+
+
+def _leads_on(states: Any, stack: list[Any], terminal: str) -> bool:
+    while terminal in states[stack[-1]]:
+        action, target = states[stack[-1]][terminal]
+        if action.name == "Shift":
+            return True
+        if target.expansion:
+            del stack[-len(target.expansion) :]
+        stack.append(states[stack[-1]][target.origin.name][1])
+        # The end of the text is accepted without being shifted.
+        if terminal == "$END" and "$END" not in states[stack[-1]]:
+            return True
+    return False
+
+
+def _expectation(accepted: set[str], open_tokens: list[Token]) -> str:
+    """What could follow, in a person's words."""
+    if "_TYPE_DEF" in accepted:
+        return "a statement"
+    if "_SELECT" in accepted:
+        return "an expression"
+    if "_BANG" in accepted:
+        return "a type"
+    if {"STAR", "NAME"} <= accepted and "OPERATOR" not in accepted:
+        return _after_sign(open_tokens, accepted) or "a pattern"
+    for terminal, awaited in AWAITED.items():
+        if terminal in accepted:
+            return awaited
+    opened = [token.type for token in open_tokens]
+    if "_FROM" in accepted and _innermost(opened, {"_SELECT", "DISTINCT"}, {"_STORE", "_DUMP", "_IMPORT"}):
+        return "`from` after the head of the select"
+    if "_LBRACE" in accepted and opened and opened[-1] == "_CASE":
+        return "`{` and the branches of the case"
+    if accepted == {"NAME"}:
+        return "a field name" if opened and opened[-1] in {"_RECORD_START", "_COMMA", "_DOT", "_AT"} else "a name"
+    # Inside brackets, only what closes them matters; elsewhere, what continues an expression goes without saying.
+    unsaid = CONTINUES if "OPERATOR" in accepted else {"_AS", "_LPAR"}
+    words = [SPELLING[t] for t in SPELLING if t in accepted and t not in unsaid]
+    return _listed(words or ["the end of the query" if "$END" in accepted else SPELLING["_LPAR"]])
+
+
+def _after_sign(open_tokens: list[Token], accepted: set[str]) -> str | None:
+    if "_AT" in accepted:
+        return "a field name"
+    return "the name of an attribute" if open_tokens and open_tokens[-1].type == "_AT" else None
+
+
+def _innermost(opened: list[str], wanted: set[str], others: set[str]) -> bool:
+    return next((token in wanted for token in reversed(opened) if token in wanted | others), False)
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _shown(token: Token) -> str:
+    text = token.split("\n")[0]
+    return f"`{text if len(text) <= 30 else text[:30] + '…'}`"
+
+
+def _unterminated(source: Source, at: int) -> UserError | None:
+    """The error for a comment or an XML literal without an end; its first characters pass for something else."""
+    for start in (at, at - 1):
+        if start >= 0 and source.text.startswith("/*", start):
+            return UserError("unterminated comment", Span(source, start, start + 2), "it needs a closing */")
+    if source.text[at] == "|" and re.search(r"\[xml\Z", source.text[:at], re.IGNORECASE):
+        return UserError("unterminated XML literal", Span(source, at - 4, at + 1), "it needs a closing |]")
+    return None
+
+
+def _unclosed(source: Source, begin: int, open_tokens: list[Token]) -> str | None:
+    for token in reversed(open_tokens):
+        if token.type in BRACKETS:
+            line = source.line_of(begin + (token.start_pos or 0))
+            return f"the `{BRACKETS[token.type]}` on line {line} is not closed"
+    return None
+
+
+def _hint(source: Source, begin: int, at: int, token: Token, state: Any, open_tokens: list[Token]) -> str | None:
+    """What may help, from the most to the least certain."""
+    before = state.value_stack[-1] if state.value_stack else None
+    if isinstance(before, Token):
+        if before.type == "_RECORD_END":
+            return "inside a record, put a comparison with `>` in round brackets"
+        if before.type == "STRING" and "\n" in before:
+            return f"the string that begins on line {source.line_of(begin + (before.start_pos or 0))} has several lines"
+        if before.type in {"_SELECT", "DISTINCT"} and token == "*":
+            return "a select has one expression: `select x from x in X`"
+    for sign in (source.text[at : at + 2], source.text[max(at - 1, 0) : at + 1], token.lower()):
+        if sign in HINTS:
+            return HINTS[sign]
+    accepted = _accepted(state)
+    known = {word for terminal in accepted for word in re.findall(r"`(\w+)", SPELLING.get(terminal, ""))}
+    close = difflib.get_close_matches(token.lower(), known, n=1, cutoff=0.7) if token.isalpha() else []
+    if close:
+        return f"did you mean `{close[0]}`?"
+    if accepted & CLOSING and token.type not in {"NAME", "INT", "STRING", "CONSTANT"}:
+        return _unclosed(source, begin, open_tokens)
+    if "_SEMI" in accepted and not source.text[source.line_starts[source.line_of(at) - 1] : at].strip():
+        return "a statement ends with `;`"
+    return None

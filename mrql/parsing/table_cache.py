@@ -1,0 +1,78 @@
+"""Keeps the tables of a grammar from one run to the next.
+
+To work them out takes longer than all else that happens before a query is parsed, so they are stored in the user's
+cache directory. Nothing depends on the file: where it is missing, damaged, someone else's or made from another grammar,
+the tables are worked out, and where it cannot be written, they are worked out the next time, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import lark
+from lark import Lark
+from lark.lark import PostLex
+
+
+def cached_parser(name: str, grammar: str, postlex: PostLex, **options: object) -> Lark:
+    """The LALR parser of a grammar, from the cache if it is there; `name` distinguishes the grammars of the cache."""
+    directory = cache_directory()
+    path = directory / f"{name}-{sys.implementation.cache_tag}.tables" if directory else None
+    kind = f"{type(postlex).__module__}.{type(postlex).__qualname__}"
+    key = "\0".join((lark.__version__, sys.version, kind, repr(options), grammar)).encode()
+    tables = _load(path, key) if path else None
+    if tables is not None:
+        return Lark.load(io.BytesIO(tables))
+    parser = Lark(grammar, parser="lalr", postlex=postlex, **options)
+    if path:
+        _save(path, key, parser)
+    return parser
+
+
+def cache_directory() -> Path | None:
+    """Where this user's caches of this package are, by the custom of the system; None where there is no such place."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", "")
+    elif sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        # A relative path is to be ignored, says the XDG specification.
+        base = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
+    return Path(base, "mrql") if os.path.isabs(base) else None
+
+
+def _load(path: Path, key: bytes) -> bytes | None:
+    """The stored tables. Only what this user has written, and whole, is read: to unpickle is to trust."""
+    try:
+        with path.open("rb") as file:
+            if sys.platform != "win32" and os.fstat(file.fileno()).st_uid != os.geteuid():
+                return None
+            digest, tables = file.read(hashlib.sha256().digest_size), file.read()
+    except OSError:
+        return None
+    return tables if digest == _digest(key, tables) else None
+
+
+def _save(path: Path, key: bytes, parser: Lark) -> None:
+    # A directory may be read-only and a disk full; that is no concern of whoever wants to parse a query.
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
+            buffer = io.BytesIO()
+            parser.save(buffer)
+            tables = buffer.getvalue()
+            # Moved into place as a whole: another process sees the old file or the new one.
+            whole = Path(scratch, path.name)
+            whole.write_bytes(_digest(key, tables) + tables)
+            whole.replace(path)
+
+
+def _digest(key: bytes, tables: bytes) -> bytes:
+    return hashlib.sha256(key + tables).digest()

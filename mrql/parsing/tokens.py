@@ -1,0 +1,79 @@
+"""Between the lexer and the grammar: which `>` and which `in` close something, and which words are reserved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lark import Token
+from lark.lark import PostLex
+
+CLOSES = {"_RPAR": "_LPAR", "_RBRACE": "_LBRACE", "_RBRACKET": "_LBRACKET", "_THEN": "_IF", "_ELSE": "_THEN"}
+OPENS = {"_LPAR", "_LBRACE", "_LBRACKET", "_RECORD_START", "_IF", "_THEN", "_LET"}
+WORDS = {"_IF", "_THEN", "_LET"}
+
+# Words that never name a value. The lexer knows only which words the grammar could use at a place, and would take any
+# other word for a name; then `select from x in X` would be told off for its `x`.
+RESERVED = {
+    "and": "OPERATOR",
+    "as": "_AS",
+    "case": "_CASE",
+    "else": "_ELSE",
+    "except": "SET_OPERATOR",
+    "from": "_FROM",
+    "having": "_HAVING",
+    "if": "_IF",
+    "in": "IN",
+    "incr": "_INCR",
+    "intersect": "SET_OPERATOR",
+    "let": "_LET",
+    "mod": "OPERATOR",
+    "not": "PREFIX",
+    "or": "OPERATOR",
+    "repeat": "_REPEAT",
+    "select": "_SELECT",
+    "then": "_THEN",
+    "union": "SET_OPERATOR",
+    "where": "_WHERE",
+}
+
+
+class BracketFilter(PostLex):
+    """Follows the open brackets, and says which `>` ends a record, which `in` a let, and which names are reserved.
+
+    `if … then` and `then … else` are brackets, too: nothing around them can end between them.
+    """
+
+    # A type has no place for a comparison, but its record may end there.
+    always_accept = ("GT",)
+
+    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        opened: list[str] = []
+        previous = ""
+        for token in stream:
+            innermost = opened[-1] if opened else ""
+            if token.type == "GT" and innermost == "_RECORD_START":
+                token.type = "_RECORD_END"
+                opened.pop()
+            elif token.type == "IN" and innermost == "_LET":
+                token.type = "_LET_IN"
+                opened.pop()
+            elif token.type == "NAME" and not _names_a_field(previous, innermost):
+                token.type = RESERVED.get(token.lower(), "NAME")
+            if token.type in CLOSES:
+                _close(opened, CLOSES[token.type])
+            if token.type in OPENS:
+                opened.append(token.type)
+            previous = token.type
+            yield token
+
+
+def _close(opened: list[str], bracket: str) -> None:
+    # Where brackets do not match, the parser will say so; all that matters here is to stay in step until then.
+    while bracket not in WORDS and opened and opened[-1] in WORDS:
+        opened.pop()
+    if opened and opened[-1] == bracket:
+        opened.pop()
+
+
+def _names_a_field(previous: str, innermost: str) -> bool:
+    return previous in {"_DOT", "_AT", "_RECORD_START"} or (previous == "_COMMA" and innermost == "_RECORD_START")

@@ -1,0 +1,53 @@
+"""Answers brought to the driver, as values of the language."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+
+from mrql.algebra import types as ty
+from mrql.algebra.types import Type
+from mrql.algebra.values import Bag, Record, Value
+from mrql.runtime.layout import labels
+
+
+def collect_value(df: DataFrame, t: Type) -> Value:
+    """The value that an answer's DataFrame holds: a bag or list of its rows, or the value of its one row."""
+    rows = df.collect()
+    match t:
+        case ty.BagType(item):
+            return Bag(_row(row, item) for row in rows)
+        case ty.ListType(item):
+            return [_row(row, item) for row in rows]
+        case _:
+            return _row(rows[0], t)
+
+
+def _row(row: Row, t: Type) -> Value:
+    match t:
+        case ty.TupleType() | ty.RecordType() if labels(t):
+            return from_spark(row, t)
+        case _:
+            return from_spark(row[0], t)
+
+
+def from_spark(value: Any, t: Type) -> Value:
+    """A value as Spark's rows hold it, as a value of the language."""
+    if value is None:
+        return None
+    match t:
+        case ty.TupleType(()):
+            return ()
+        case ty.RecordType(()):
+            return Record({})
+        case ty.TupleType(items):
+            return tuple(from_spark(v, item) for v, item in zip(value, items, strict=True))
+        case ty.RecordType(fields):
+            return Record({name: from_spark(v, item) for v, (name, item) in zip(value, fields, strict=True)})
+        case ty.BagType(item):
+            return Bag(from_spark(v, item) for v in value)
+        case ty.ListType(item):
+            return [from_spark(v, item) for v in value]
+        case _:
+            return value

@@ -1,0 +1,425 @@
+"""Scalar and nested-collection terms as Catalyst expressions, in SQL text.
+
+Rows never pass through Python: a nested cMap becomes `transform`, `filter` and `flatten`, a nested reduce
+`aggregate`, a record a struct. A bag or list is an array. Text is what is built, since one call hands it to Spark
+whole, and since Spark's errors quote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+
+from mrql.algebra import functions as fn
+from mrql.algebra import types as ty
+from mrql.algebra.errors import InternalError
+from mrql.algebra.functions import Function, argument_types
+from mrql.algebra.monoids import Aggregate, BagUnion, ListAppend, Monoid, Op
+from mrql.algebra.span import Span
+from mrql.algebra.terms import (
+    Cast,
+    CMap,
+    CoGroup,
+    Empty,
+    Get,
+    GroupBy,
+    If,
+    Lambda,
+    Let,
+    ListOf,
+    Lit,
+    Nth,
+    OrderBy,
+    Prim,
+    Rec,
+    Reduce,
+    Single,
+    Stream,
+    Take,
+    Term,
+    Tup,
+    Union,
+    Var,
+    element_type,
+    pair_type,
+)
+from mrql.algebra.types import Type
+from mrql.runtime.functions import COMPARISONS, function_sql
+from mrql.runtime.layout import Atom, Layout, Struct, atoms, bind, label, labels, part, quote, sql_type, to_sql
+
+Environment = Mapping[str, Layout]
+
+
+class Expressions:
+    """Compiles terms; hands out the names of SQL lambda variables, so that none hides another."""
+
+    def __init__(self) -> None:
+        self.counter = count()
+
+    def fresh(self, base: str = "x") -> str:
+        return f"{base}{next(self.counter)}"
+
+    # --- scalars ------------------------------------------------------------------------------
+
+    def value(self, term: Term, env: Environment) -> Layout:
+        """The layout of a term's value over the columns that `env` speaks of."""
+        match term:
+            case Var(name, _):
+                return env[name]
+            case Lit(value, t):
+                return Atom(literal_sql(value, t), t, value is None)
+            case Tup(items):
+                parts = tuple((label(i), self.value(item, env)) for i, item in enumerate(items))
+                return Struct(parts, term.type)
+            case Rec(fields):
+                return Struct(tuple((name, self.value(item, env)) for name, item in fields), term.type)
+            case Nth(inner, index):
+                return part(self.value(inner, env), label(index), term.type)
+            case Get(inner, name):
+                return part(self.value(inner, env), name, term.type)
+            case Prim():
+                return self.prim(term, env)
+            case Cast(inner, t):
+                return cast(self.value(inner, env), inner.type, t, place(term.span))
+            case If():
+                return self.choice(term, env)
+            case Let(pattern, value, body):
+                return self.value(body, {**env, **bind(pattern, self.value(value, env))})
+            case Reduce(Aggregate() as monoid, source):
+                return Atom(self.reduce(monoid, term.type, source, env), term.type)
+            case _:
+                return Atom(self.array(term, env), term.type, False)
+
+    def sql(self, term: Term, env: Environment) -> str:
+        return to_sql(self.value(term, env))
+
+    def choice(self, term: If, env: Environment) -> Layout:
+        condition = self.condition(term.condition, env)
+        branches = []
+        for branch in (term.then, term.otherwise):
+            value = cast(self.value(branch, env), branch.type, term.type, "")
+            branches.append(to_sql(value))
+        return Atom(f"if({condition}, {branches[0]}, {branches[1]})", term.type)
+
+    def condition(self, term: Term, env: Environment) -> str:
+        """A term as a condition, where missing counts as false, so that comparisons need no care for nulls."""
+        match term:
+            case Prim(function, (a, b)) if function == fn.AND:
+                return f"({self.condition(a, env)} AND {self.condition(b, env)})"
+            case Prim(function, (a, b)) if function == fn.OR:
+                return f"({self.condition(a, env)} OR {self.condition(b, env)})"
+            case Prim(function, (a, b)) if function == fn.EQ:
+                return self.compare(term, env, exact=False)
+            case _:
+                return self.sql(term, env)
+
+    def prim(self, term: Prim, env: Environment) -> Layout:
+        function = term.function
+        if function.name in COMPARISONS:
+            return Atom(self.compare(term, env, exact=True), ty.BOOL, False)
+        if function == fn.HAS_NULL:
+            return Atom(has_null(self.value(term.args[0], env)), ty.BOOL, False)
+        if function == fn.IS_NULL:
+            value = self.value(term.args[0], env)
+            missing = "false" if isinstance(value, Struct) else f"({to_sql(value)} IS NULL)"
+            return Atom(missing, ty.BOOL, False)
+        args, widened = self.arguments(function, term.args, env)
+        return Atom(function_sql(function, args, widened, place(term.span)), term.type)
+
+    def arguments(self, function: Function, args: tuple[Term, ...], env: Environment) -> tuple[list[str], Type]:
+        """The arguments widened as the function wants them, and the type of the first."""
+        types = argument_types(function, [arg.type for arg in args])
+        texts = [to_sql(cast(self.value(a, env), a.type, t, "")) for a, t in zip(args, types, strict=True)]
+        return texts, types[0]
+
+    def compare(self, term: Prim, env: Environment, *, exact: bool) -> str:
+        """A comparison. With `exact` it is false, and not missing, where a side is missing."""
+        types = argument_types(term.function, [arg.type for arg in term.args])
+        sides = [cast(self.value(a, env), a.type, t, "") for a, t in zip(term.args, types, strict=True)]
+        operator = COMPARISONS[term.function.name]
+        left, right = (to_sql(canonical(self, side)) for side in sides)
+        if isinstance(types[0], ty.Basic | ty.BagType | ty.ListType | ty.Nothing):
+            compared = f"({left} {operator} {right})"
+            needed = exact and any(atom.missing for side in sides for atom in atoms(side))
+            return f"coalesce({compared}, false)" if needed else compared
+        # Spark compares structs with their missing parts as values; here such a comparison is false.
+        present = " AND ".join(f"NOT {has_null(side)}" for side in sides)
+        return f"({present} AND ({left} {operator} {right}))"
+
+    # --- collections as arrays ----------------------------------------------------------------
+
+    def array(self, term: Term, env: Environment) -> str:
+        """A collection as an array, never missing."""
+        match term:
+            case Empty(t):
+                return f"CAST(array() AS {sql_type(t)})"
+            case Single(item):
+                return f"array({self.sql(item, env)})"
+            case ListOf(items):
+                return f"CAST(array({', '.join(self.sql(item, env) for item in items)}) AS {sql_type(term.type)})"
+            case Union(left, right):
+                sides = [cast_array(self.array(side, env), side.type, term.type) for side in (left, right)]
+                return f"concat({sides[0]}, {sides[1]})"
+            case CMap():
+                return self.cmap(term, env)
+            case GroupBy(source):
+                return self.group_by(source, env)
+            case CoGroup():
+                return self.co_group(term, env)
+            case OrderBy(source, descending):
+                return self.order_by(source, descending, env)
+            case Take(n, source):
+                return f"slice({self.array(source, env)}, 1, CAST(greatest({self.sql(n, env)}, 0) AS INT))"
+            case If(condition, then, otherwise):
+                sides = [cast_array(self.array(side, env), side.type, term.type) for side in (then, otherwise)]
+                return f"if({self.condition(condition, env)}, {sides[0]}, {sides[1]})"
+            case Let(pattern, value, body):
+                return self.array(body, {**env, **bind(pattern, self.value(value, env))})
+            case Reduce(BagUnion() | ListAppend(), source):
+                return self.array(source, env)
+            case Stream(name, _):
+                raise InternalError("expressions", f"the source {name} inside a function")
+            case _:
+                given = self.value(term, env)
+                missing = isinstance(given, Atom) and given.missing
+                empty = f"CAST(array() AS {sql_type(term.type)})"
+                return f"coalesce({to_sql(given)}, {empty})" if missing else to_sql(given)
+
+    def cmap(self, term: CMap, env: Environment) -> str:
+        param, body = term.function.param, term.function.body
+        source = self.array(term.source, env)
+        x = self.fresh()
+        inner = {**env, **bind(param, Atom(x, element_type(term.source)))}
+        if isinstance(body, If) and isinstance(body.otherwise, Empty):
+            y = self.fresh()
+            guard_env = {**env, **bind(param, Atom(y, element_type(term.source)))}
+            source = f"filter({source}, {y} -> {self.condition(body.condition, guard_env)})"
+            body = body.then
+        if isinstance(body, Single):
+            return f"transform({source}, {x} -> {self.sql(body.item, inner)})"
+        return f"flatten(transform({source}, {x} -> {self.array(body, inner)}))"
+
+    def reduce(self, monoid: Aggregate, t: Type, source: Term, env: Environment) -> str:
+        """`reduce(⊕, e)` of a nested collection: by structure where e is built, by `aggregate` where it is given."""
+        match source:
+            case Empty():
+                return zero_sql(monoid, t)
+            case Single(item):
+                return unit_sql(monoid, t, cast(self.value(item, env), item.type, t, ""))
+            case If(condition, then, otherwise):
+                parts = [self.reduce(monoid, t, part, env) for part in (then, otherwise)]
+                return f"if({self.condition(condition, env)}, {parts[0]}, {parts[1]})"
+            case Union(left, right):
+                parts = [self.reduce(monoid, t, part, env) for part in (left, right)]
+                return combine_sql(monoid, parts[0], parts[1], place(source.span))
+            case CMap(Lambda(param, body), inner):
+                x, acc = self.fresh(), self.fresh("a")
+                scope = {**env, **bind(param, Atom(x, element_type(inner)))}
+                step = combine_sql(monoid, acc, self.reduce(monoid, t, body, scope), "")
+                return f"aggregate({self.array(inner, env)}, {zero_sql(monoid, t)}, ({acc}, {x}) -> {step})"
+            case _:
+                x, acc = self.fresh(), self.fresh("a")
+                share = unit_sql(monoid, t, cast(Atom(x, element_type(source)), element_type(source), t, ""))
+                step = combine_sql(monoid, acc, share, "")
+                return f"aggregate({self.array(source, env)}, {zero_sql(monoid, t)}, ({acc}, {x}) -> {step})"
+
+    def group_by(self, source: Term, env: Environment) -> str:
+        key, _ = pair_type(source)
+        pairs = self.array(source, env)
+        keys = self.keys(pairs, key)
+        group = self.matching(pairs, key)
+        k = self.fresh("k")
+        return f"transform({keys}, {k} -> named_struct('_1', {k}, '_2', {group(k)}))"
+
+    def co_group(self, term: CoGroup, env: Environment) -> str:
+        key, other = pair_type(term.left)[0], pair_type(term.right)[0]
+        left, right = self.array(term.left, env), self.array(term.right, env)
+        wide = element_type(term).items[0]  # type: ignore[union-attr]
+        both = [
+            cast_array(f"transform({pairs}, p -> p._1)", ty.ListType(t), ty.ListType(wide))
+            for pairs, t in ((left, key), (right, other))
+        ]
+        xs, ys = self.matching(left, key), self.matching(right, other)
+        k = self.fresh("k")
+        groups = f"named_struct('_1', {xs(k)}, '_2', {ys(k)})"
+        return (
+            f"transform(array_distinct(concat({both[0]}, {both[1]})), {k} -> named_struct('_1', {k}, '_2', {groups}))"
+        )
+
+    def keys(self, pairs: str, key: Type) -> str:
+        p = self.fresh("p")
+        return f"array_distinct(transform({pairs}, {p} -> {to_sql(canonical(self, Atom(f'{p}._1', key)))}))"
+
+    def matching(self, pairs: str, key: Type) -> Matching:
+        return Matching(self, pairs, key)
+
+    def order_by(self, source: Term, descending: tuple[bool, ...], env: Environment) -> str:
+        """Sorted by the values first: `array_sort` is stable, and so equal keys keep that order."""
+        key, _ = pair_type(source)
+        p, q = self.fresh("p"), self.fresh("p")
+        pairs = f"transform({self.array(source, env)}, {p} -> named_struct('_1', {p}._2, '_2', {p}._1))"
+        left, right = self.fresh("l"), self.fresh("r")
+        comparison = "0"
+        for (name, _), down in reversed(list(zip(labels(key), descending, strict=True))):
+            a, b = (f"{side}._2.{quote(name)}" for side in (left, right))
+            less, more = ("1", "-1") if down else ("-1", "1")
+            comparison = (
+                f"CASE WHEN {a} <=> {b} THEN {comparison} WHEN {a} IS NULL THEN {less} "
+                f"WHEN {b} IS NULL THEN {more} WHEN {a} < {b} THEN {less} ELSE {more} END"
+            )
+        ordered = f"sort_array({pairs})"
+        if descending:
+            ordered = f"array_sort({ordered}, ({left}, {right}) -> {comparison})"
+        return f"transform({ordered}, {q} -> {q}._1)"
+
+
+class Matching:
+    """The values of an array of pairs under one key; missing keys are equal to each other."""
+
+    def __init__(self, expressions: Expressions, pairs: str, key: Type) -> None:
+        self.expressions, self.pairs, self.key = expressions, pairs, key
+
+    def __call__(self, key: str) -> str:
+        p, q = self.expressions.fresh("p"), self.expressions.fresh("p")
+        own = to_sql(canonical(self.expressions, Atom(f"{p}._1", self.key)))
+        return f"transform(filter({self.pairs}, {p} -> {own} <=> {key}), {q} -> {q}._2)"
+
+
+# --- pieces of SQL ------------------------------------------------------------------------------
+
+
+def place(span: Span | None) -> str:
+    """A comment that carries a place of the query into Spark's errors."""
+    return "" if span is None else f"/*@{span.start}:{span.end}*/ "
+
+
+def literal_sql(value: object, t: Type) -> str:
+    """A constant."""
+    if value is None:
+        return f"CAST(NULL AS {sql_type(t)})"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return string_sql(value)
+    if isinstance(value, int):
+        return f"{value}{'L' if t == ty.LONG else ''}" if 0 <= value < 2**31 else f"CAST('{value}' AS {sql_type(t)})"
+    return f"CAST('{fn.show_atom(value)}' AS {sql_type(t)})"
+
+
+def string_sql(text: str) -> str:
+    """A string constant; what could end it or is not printable is written as its code."""
+    plain = (c if c.isprintable() and c not in "'\\" else f"\\U{ord(c):08x}" for c in text)
+    return f"'{''.join(plain)}'"
+
+
+def cast(value: Layout, source: Type, target: Type, at: str) -> Layout:
+    """A value widened or converted; parts that are of the wanted type already are left as they are."""
+    if source == target:
+        return value
+    if isinstance(value, Struct) and isinstance(target, ty.TupleType | ty.RecordType):
+        parts = zip(value.fields, labels(source), labels(target), strict=True)
+        return Struct(tuple((name, cast(item, a, b, at)) for (_, item), (_, a), (name, b) in parts), target)
+    sql = to_sql(value)
+    if source == ty.STRING and target == ty.BOOL:
+        sql = f"lower(trim({sql}))"
+    return Atom(f"CAST({sql} AS {at}{sql_type(target)})", target)
+
+
+def cast_array(sql: str, source: Type, target: Type) -> str:
+    same = sql_type(source) == sql_type(target)
+    return sql if same else f"CAST({sql} AS {sql_type(target)})"
+
+
+def has_null(value: Layout) -> str:
+    """Whether a value, or a part of it if it is a tuple or record, is missing."""
+    match value:
+        case Struct(()):
+            return "false"
+        case Struct(fields):
+            return f"({' OR '.join(has_null(item) for _, item in fields)})"
+        case Atom(sql, ty.TupleType() | ty.RecordType() as t) if labels(t):
+            parts = [has_null(part(value, name, item)) for name, item in labels(t)]
+            return f"({sql} IS NULL OR {' OR '.join(parts)})"
+        case Atom(sql, _, missing):
+            return f"({sql} IS NULL)" if missing else "false"
+
+
+def canonical(expressions: Expressions, value: Layout) -> Layout:
+    """The value with the bags in it sorted, so that equal bags are equal arrays."""
+    match value:
+        case Struct(fields, t):
+            return Struct(tuple((name, canonical(expressions, item)) for name, item in fields), t)
+        case Atom(sql, t, missing) if any(isinstance(inner, ty.BagType) for inner in ty.walk(t)):
+            return Atom(_sorted(expressions, sql, t), t, missing)
+        case _:
+            return value
+
+
+def _sorted(expressions: Expressions, sql: str, t: Type) -> str:
+    if not any(isinstance(inner, ty.BagType) for inner in ty.walk(t)):
+        return sql
+    x = expressions.fresh()
+    match t:
+        case ty.BagType(item):
+            return f"sort_array(transform({sql}, {x} -> {_sorted(expressions, x, item)}))"
+        case ty.ListType(item):
+            return f"transform({sql}, {x} -> {_sorted(expressions, x, item)})"
+        case _:
+            parts = (f"'{name}', {_sorted(expressions, f'({sql}).{quote(name)}', item)}" for name, item in labels(t))
+            return f"if({sql} IS NULL, NULL, named_struct({', '.join(parts)}))"
+
+
+# --- monoids ------------------------------------------------------------------------------------
+
+
+def zero_sql(monoid: Aggregate, t: Type) -> str:
+    """The zero in the carrier's type."""
+    constant = {Op.SUM: "0", Op.PRODUCT: "1", Op.AND: "true", Op.OR: "false"}.get(monoid.op, "NULL")
+    return f"CAST({constant} AS {sql_type(t)})"
+
+
+def unit_sql(monoid: Aggregate, t: Type, value: Layout) -> str:
+    """The carrier's value of one element: missing elements are skipped."""
+    sql = to_sql(value)
+    missing = any(atom.missing for atom in atoms(value))
+    if monoid.op in (Op.MIN, Op.MAX) or not missing:
+        return sql
+    return f"coalesce({sql}, {zero_sql(monoid, t)})"
+
+
+def combine_sql(monoid: Monoid, a: str, b: str, at: str) -> str:
+    """`a ⊕ b`; `least` and `greatest` skip what is missing."""
+    assert isinstance(monoid, Aggregate)
+    match monoid.op:
+        case Op.SUM:
+            return f"({a} + {at}{b})"
+        case Op.PRODUCT:
+            return f"({a} * {at}{b})"
+        case Op.AND:
+            return f"({a} AND {b})"
+        case Op.OR:
+            return f"({a} OR {b})"
+        case Op.MIN:
+            return f"least({a}, {b})"
+        case Op.MAX:
+            return f"greatest({a}, {b})"
+
+
+def aggregate_sql(monoid: Aggregate, t: Type, value: str, weight: str | None) -> str:
+    """The aggregate function that merges the shares of many rows, each as often as its weight says."""
+    match monoid.op:
+        case Op.SUM:
+            weighted = value if weight is None else f"{value} * {weight}"
+            return f"coalesce(sum({weighted}), {zero_sql(monoid, t)})"
+        case Op.MIN:
+            return f"min({value})"
+        case Op.MAX:
+            return f"max({value})"
+        case Op.AND:
+            return f"coalesce(bool_and({value}), true)"
+        case Op.OR:
+            return f"coalesce(bool_or({value}), false)"
+        case Op.PRODUCT:
+            repeated = f"array({value})" if weight is None else f"array_repeat({value}, CAST({weight} AS INT))"
+            one = zero_sql(monoid, t)
+            return f"aggregate(flatten(collect_list({repeated})), {one}, (a, x) -> a * coalesce(x, {one}))"

@@ -1,0 +1,85 @@
+"""Spark's run-time errors as errors of the query or its data, with the place.
+
+An expression that can fail carries its place as a comment in its SQL text. Spark quotes the text around a fault, so
+the comment comes back with the error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+
+from mrql.algebra.errors import EngineError, MrqlError, UserError
+from mrql.algebra.span import Source, Span
+
+PLACE = re.compile(r"/\*@(\d+):(\d+)\*/")
+MESSAGES: dict[str, str] = {
+    "ARITHMETIC_OVERFLOW": "integer overflow",
+    "BINARY_ARITHMETIC_OVERFLOW": "integer overflow",
+    "CAST_OVERFLOW": "integer overflow",
+    "DIVIDE_BY_ZERO": "division by zero",
+    "REMAINDER_BY_ZERO": "remainder of a division by zero",
+}
+READING = ("FAILED_READ_FILE", "MALFORMED_RECORD", "CANNOT_READ_FILE", "MALFORMED_CSV_RECORD")
+
+
+@contextmanager
+def translated(source: Source | None, find_malformed: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Turns Spark's errors in the block into ours. `find_malformed` reads the data again and raises at a bad row."""
+    try:
+        yield
+    except MrqlError:
+        raise
+    except PySparkException as error:
+        raise _translate(error, source, find_malformed) from error
+    except ConnectionError as error:
+        raise EngineError("Spark has stopped") from error
+    except Exception as error:
+        # py4j's own errors: the JVM is gone, or an error that PySpark does not know.
+        if type(error).__module__.startswith("py4j"):
+            raise EngineError(f"Spark failed: {_first_line(str(error))}") from error
+        raise
+
+
+def _translate(error: PySparkException, source: Source | None, find_malformed: Callable[[], None]) -> MrqlError:
+    text = str(error)
+    if any(condition in text for condition in READING):
+        try:
+            find_malformed()
+        except UserError as found:
+            return found
+        return UserError(f"the data could not be read: {_first_line(text)}")
+    message = _message(text)
+    if message is None:
+        return EngineError(f"Spark failed: {_first_line(text)}")
+    return UserError(message, _span(text, source))
+
+
+def _message(text: str) -> str | None:
+    for condition, message in MESSAGES.items():
+        if f"[{condition}" in text:
+            return message
+    invalid = re.search(
+        r"\[CAST_INVALID_INPUT\] The value '(.*)' of the type \"STRING\" cannot be cast to \"(\w+)\"", text
+    )
+    if invalid:
+        names = {"INT": "int", "BIGINT": "long", "DOUBLE": "double", "FLOAT": "float", "BOOLEAN": "bool"}
+        return f'"{invalid[1]}" is not a value of type {names.get(invalid[2], invalid[2].lower())}'
+    raised = re.search(r"\[USER_RAISED_EXCEPTION\] (?:/\*@\d+:\d+\*/ )?(.*?)(?: SQLSTATE.*)?$", text, re.MULTILINE)
+    return raised[1] if raised else None
+
+
+def _span(text: str, source: Source | None) -> Span | None:
+    """The place that the last comment in the quoted text names: that of the outermost failing operator."""
+    places = PLACE.findall(text)
+    if source is None or not places:
+        return None
+    start, end = map(int, places[0])
+    return Span(source, start, end)
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n")[0]

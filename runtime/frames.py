@@ -1,0 +1,133 @@
+"""A bag as a DataFrame: rows, what their value is, and how often each counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+
+import attrs
+from pyspark.sql import DataFrame
+
+from mrql.algebra import types as ty
+from mrql.algebra.types import Type
+from mrql.runtime.expressions import cast
+from mrql.runtime.layout import Atom, Layout, Struct, atoms, quote, sql_type, to_sql, with_columns
+
+
+@attrs.frozen
+class Frame:
+    """A weighted bag. `weight` is an SQL expression, None where every row counts once.
+
+    `changes` says that the rows are a batch's, and so few beside those of a state: a join builds its table from them.
+    """
+
+    df: DataFrame
+    value: Layout
+    weight: str | None = None
+    changes: bool = False
+
+    def where(self, condition: str) -> Frame:
+        return attrs.evolve(self, df=self.df.where(condition))
+
+    def times(self, other: str | None) -> str | None:
+        """The weight of a pair of rows: the product."""
+        if self.weight is None or other is None:
+            return self.weight if other is None else other
+        return f"({self.weight} * {other})"
+
+
+def numbered(prefix: str) -> Iterator[str]:
+    """`prefix0`, `prefix1`, …"""
+    return (f"{prefix}{n}" for n in count())
+
+
+class Columns:
+    """A supply of column names that no two frames of one plan share."""
+
+    def __init__(self) -> None:
+        self.names = numbered("c")
+
+    def take(self) -> Iterator[str]:
+        return self.names
+
+
+def flat(frame: Frame, columns: Columns, kept: Iterable[str] = ()) -> Frame:
+    """The frame with its value, each part in a column of its own, its weight, and nothing else but `kept` columns."""
+    value = with_columns(frame.value, columns.take())
+    named = [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(frame.value), atoms(value), strict=True)]
+    weight = None
+    if frame.weight is not None:
+        weight = quote(next(columns.take()))
+        named.append(f"{frame.weight} AS {weight}")
+    named += [quote(name) for name in kept]
+    # A bag of () has no columns of its own, but its rows count.
+    return attrs.evolve(frame, df=frame.df.selectExpr(*(named or ["true AS c"])), value=value, weight=weight)
+
+
+def union(frames: Sequence[Frame], item: Type, columns: Columns) -> Frame:
+    """The union of bags, with values of type `item` in the same columns."""
+    weighted = any(frame.weight is not None for frame in frames)
+    shape = common_shape([frame.value for frame in frames])
+    value = with_columns(shape, columns.take())
+    weight = quote(next(columns.take())) if weighted else None
+    parts = []
+    for frame in frames:
+        fitted = fit(cast(frame.value, frame.value.type, item, ""), shape)
+        named = [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(fitted), atoms(value), strict=True)]
+        if weight is not None:
+            named.append(f"CAST({frame.weight or '1L'} AS BIGINT) AS {weight}")
+        parts.append(frame.df.selectExpr(*(named or ["true AS c"])))
+    df = parts[0]
+    for part in parts[1:]:
+        df = df.union(part)
+    return Frame(df, value, weight, all(frame.changes for frame in frames))
+
+
+def common_shape(values: Sequence[Layout]) -> Layout:
+    """The most taken-apart layout that all values can be brought to: an atom where one of them is an atom."""
+    first = values[0]
+    for value in values:
+        if isinstance(value, Atom):
+            return Atom("", value.type, any(atom.missing for v in values for atom in atoms(v)))
+    assert not isinstance(first, Atom)
+    structs = [value for value in values if not isinstance(value, Atom)]
+    parts = []
+    for i, (name, _) in enumerate(first.fields):
+        parts.append((name, common_shape([struct.fields[i][1] for struct in structs])))
+    return attrs.evolve(first, fields=tuple(parts))
+
+
+def fit(value: Layout, shape: Layout) -> Layout:
+    """A value in the given layout; parts that the layout holds as one are put together."""
+    if isinstance(shape, Atom):
+        return value if isinstance(value, Atom) else Atom(to_sql(value), shape.type, shape.missing)
+    assert not isinstance(value, Atom)
+    pairs = zip(value.fields, shape.fields, strict=True)
+    return attrs.evolve(shape, fields=tuple((name, fit(v, s)) for (_, v), (name, s) in pairs))
+
+
+def from_dataframe(df: DataFrame, row: Type, weight: str | None = None) -> Frame:
+    """A frame over a DataFrame's columns, by name for records, by position for tuples, the first one otherwise."""
+    names = df.columns
+    match row:
+        case ty.RecordType(fields):
+            parts = [(name, Atom(quote(name), t)) for name, t in fields]
+        case ty.TupleType(items):
+            parts = [(f"_{i + 1}", Atom(quote(names[i]), t)) for i, t in enumerate(items)]
+        case _:
+            return Frame(df, Atom(quote(names[0]), row), weight)
+    return Frame(df, Struct(tuple(parts), row), weight)
+
+
+def expanded(frame: Frame, columns: Columns) -> Frame:
+    """Each row as often as its weight says."""
+    if frame.weight is None:
+        return frame
+    once = flat(frame, columns)
+    n = next(columns.take())
+    repeated = once.df.where(f"{once.weight} > 0").selectExpr("*", f"explode(sequence(1L, {once.weight})) AS {n}")
+    return attrs.evolve(once, df=repeated, weight=None)
+
+
+def null_of(t: Type) -> Atom:
+    return Atom(f"CAST(NULL AS {sql_type(t)})", t)

@@ -1,0 +1,167 @@
+"""How a value lies in the columns of a DataFrame.
+
+A value is an `Atom`, one SQL expression over the columns, or a `Struct` of values. Tuples and records that a query
+builds stay taken apart for as long as possible: a key is a few flat columns and not a struct, a projection costs
+nothing, and a struct is made only where a value has to be one (inside an array, in the output).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias, assert_never
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.errors import InternalError
+from mrql.algebra.terms import PAny, Pattern, PTuple, PVar
+from mrql.algebra.types import Type
+
+
+@attrs.frozen
+class Atom:
+    """One SQL expression of the given type; `missing` says whether it can be null."""
+
+    sql: str
+    type: Type
+    missing: bool = True
+
+
+@attrs.frozen
+class Struct:
+    """A tuple or a record as its parts."""
+
+    fields: tuple[tuple[str, Layout], ...]
+    type: Type
+
+    def part(self, label: str) -> Layout:
+        return dict(self.fields)[label]
+
+
+Layout: TypeAlias = Atom | Struct
+
+
+def label(index: int) -> str:
+    """The column name of a part of a tuple: `_1`, `_2`, …"""
+    return f"_{index + 1}"
+
+
+def labels(t: Type) -> tuple[tuple[str, Type], ...]:
+    """The parts of a tuple or record type by their column names."""
+    match t:
+        case ty.TupleType(items):
+            return tuple((label(i), item) for i, item in enumerate(items))
+        case ty.RecordType(fields):
+            return fields
+        case _:
+            raise InternalError("layout", f"{t} has no parts")
+
+
+def quote(name: str) -> str:
+    """A column name in SQL."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def sql_type(t: Type) -> str:
+    """The Spark type of a value. The empty tuple is a constant `true`, as Spark keeps no empty structs in files."""
+    match t:
+        case ty.Basic(kind):
+            return {
+                ty.Kind.BOOL: "BOOLEAN",
+                ty.Kind.INT: "INT",
+                ty.Kind.LONG: "BIGINT",
+                ty.Kind.FLOAT: "FLOAT",
+                ty.Kind.DOUBLE: "DOUBLE",
+                ty.Kind.STRING: "STRING",
+            }[kind]
+        case ty.Nothing():
+            return "BOOLEAN"
+        case ty.BagType(item) | ty.ListType(item):
+            return f"ARRAY<{sql_type(item)}>"
+        case ty.TupleType(()) | ty.RecordType(()):
+            return "BOOLEAN"
+        case ty.TupleType() | ty.RecordType():
+            return f"STRUCT<{', '.join(f'{quote(name)}: {sql_type(item)}' for name, item in labels(t))}>"
+        case _:
+            assert_never(t)
+
+
+def to_sql(value: Layout) -> str:
+    """The value as one SQL expression."""
+    match value:
+        case Atom(sql, _):
+            return sql
+        case Struct(()):
+            return "true"
+        case Struct(fields):
+            parts = ", ".join(f"'{_escaped(name)}', {to_sql(part)}" for name, part in fields)
+            return f"named_struct({parts})"
+        case _:
+            assert_never(value)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def atoms(value: Layout) -> Iterator[Atom]:
+    """The single expressions of a value, left to right."""
+    match value:
+        case Atom():
+            yield value
+        case Struct(fields):
+            for _, part in fields:
+                yield from atoms(part)
+
+
+def with_columns(value: Layout, names: Iterator[str]) -> Layout:
+    """The same value, each of its expressions now standing in a column of its own."""
+    match value:
+        case Atom(_, t, missing):
+            return Atom(quote(next(names)), t, missing)
+        case Struct(fields, t):
+            return Struct(tuple((name, with_columns(part, names)) for name, part in fields), t)
+        case _:
+            assert_never(value)
+
+
+def part(value: Layout, name: str, t: Type) -> Layout:
+    """A part of a tuple or record."""
+    match value:
+        case Struct():
+            return value.part(name)
+        case Atom(sql, _):
+            return Atom(f"({sql}).{quote(name)}", t)
+        case _:
+            assert_never(value)
+
+
+def taken_apart(value: Layout) -> Layout:
+    """A value of a tuple or record type taken apart to its atomic parts, for the key of a join.
+
+    A struct that is missing as a whole becomes one of missing parts: as a join key, both match nothing.
+    """
+    match value:
+        case Struct(fields, t):
+            return Struct(tuple((name, taken_apart(item)) for name, item in fields), t)
+        case Atom(_, ty.TupleType() | ty.RecordType() as t) if labels(t):
+            return Struct(tuple((name, taken_apart(part(value, name, item))) for name, item in labels(t)), t)
+        case _:
+            return value
+
+
+def bind(pattern: Pattern, value: Layout) -> dict[str, Layout]:
+    """The variables of a pattern, bound to the parts of a value."""
+    match pattern:
+        case PVar(name, _):
+            return {name: value}
+        case PAny():
+            return {}
+        case PTuple(items):
+            bindings: dict[str, Layout] = {}
+            for i, item in enumerate(items):
+                bindings |= bind(item, part(value, label(i), item.type))
+            return bindings
+        case _:
+            assert_never(pattern)

@@ -1,0 +1,101 @@
+"""Spark sessions: finding or starting one, and the settings that a step needs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from mrql.algebra.errors import EngineError
+
+STEP_SETTINGS: Mapping[str, str] = {
+    # Adaptive execution plans again between stages, and puts an Exchange above the state.
+    "spark.sql.adaptive.enabled": "false",
+    # A union of runs that are partitioned alike is partitioned alike (Spark ≥ 4.1).
+    "spark.sql.unionOutputPartitioning": "true",
+    # Integer overflow and division by zero are errors.
+    "spark.sql.ansi.enabled": "true",
+}
+"""What the plan of a step rests on; set for the time of a step in a session that has it otherwise."""
+
+
+def local_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """The active session, or a new one: embedded and local, unless `master` names another.
+
+    Raises: EngineError when there is no Java, or Spark does not start.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None and master is None and not conf:
+        return active
+    require_java()
+    _quiet()
+    cores = os.cpu_count() or 2
+    builder = SparkSession.builder.appName("mrql").master(master or f"local[{cores}]")
+    defaults = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.driver.memory": _driver_memory(),
+        "spark.sql.session.timeZone": "UTC",
+        **STEP_SETTINGS,
+    }
+    for key, value in {**defaults, **(conf or {})}.items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        raise EngineError(f"Spark did not start: {_first_line(error)}") from error
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def require_java() -> None:
+    """Java 17 or newer is needed to run on Spark.
+
+    Raises: EngineError, saying what to install, where none is found.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = (home and (Path(home) / "bin" / "java").exists()) or shutil.which("java")
+    if not found:
+        raise EngineError(
+            "no Java was found, and Spark needs one",
+            "install Java 17 or newer (on Debian: apt-get install openjdk-17-jre-headless), or use --engine reference",
+        )
+
+
+@contextmanager
+def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Sets what is set otherwise, for the time of the block."""
+    before = {key: spark.conf.get(key, None) for key in wanted}
+    changed = {key: value for key, value in wanted.items() if before[key] != value}
+    for key, value in changed.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in changed:
+            old = before[key]
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)
+
+
+def _quiet() -> None:
+    """Spark reports each failing query to a logger of its own; we report it to the user once."""
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+
+
+def _driver_memory() -> str:
+    """Half of the machine's memory, at least 1 GB: in local mode the driver holds the states."""
+    pages, page = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    return f"{max(1024, pages * page // 2**21)}m"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

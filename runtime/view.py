@@ -1,0 +1,239 @@
+"""A query on Spark: evaluated once, or kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Source
+from mrql.algebra.terms import CMap, CoGroup, GroupBy, OrderBy, Stream, Take, Term, Var
+from mrql.algebra.traversal import subterms
+from mrql.algebra.types import Type
+from mrql.rewrite.stages import Plan, Shape
+from mrql.runtime import jvm
+from mrql.runtime.bulk import Compiler
+from mrql.runtime.failures import translated
+from mrql.runtime.frames import Columns, Frame, expanded
+from mrql.runtime.layout import Layout, Struct, labels, part, quote, to_sql
+from mrql.runtime.session import STEP_SETTINGS, settings
+from mrql.runtime.state import Table
+from mrql.runtime.step import Snapshot, StageState
+
+
+def evaluate(spark: SparkSession, term: Term, sources: Mapping[str, Frame]) -> DataFrame:
+    """The answer of a term over its sources, as a DataFrame."""
+    return answer_frame(Compiler(spark, sources), term)
+
+
+def answer_frame(compiler: Compiler, term: Term) -> DataFrame:
+    """The rows of an answer: those of a bag, those of a list in its order, or one row with the value."""
+    if not ty.is_collection(term.type):
+        return as_dataframe(compiler.one(term))
+    match term:
+        case OrderBy() | Take(_, OrderBy()):
+            return _ordered(compiler, term)
+        case _:
+            return as_dataframe(expanded(compiler.bag(term), compiler.columns))
+
+
+def _ordered(compiler: Compiler, term: Term) -> DataFrame:
+    if isinstance(term, Take):
+        assert isinstance(term.source, OrderBy)
+        return as_dataframe(compiler.top(term.count, term.source))
+    assert isinstance(term, OrderBy)
+    frame = expanded(compiler.bag(term.source), compiler.columns)
+    ordered = frame.df.orderBy(*compiler.order(frame, term))
+    pair = frame.value.type
+    assert isinstance(pair, ty.TupleType)
+    return as_dataframe(attrs.evolve(frame, df=ordered, value=part(frame.value, "_2", pair.items[1])))
+
+
+def as_dataframe(frame: Frame, *, weighted: bool = False) -> DataFrame:
+    """A frame with the columns that a user expects: the fields of a record, `_1`, `_2`, … of a tuple, else `value`."""
+    columns = [f"{to_sql(value)} AS {quote(name)}" for name, value in output_columns(frame.value)]
+    if weighted:
+        columns.append(f"{frame.weight or '1L'} AS weight")
+    return frame.df.selectExpr(*columns)
+
+
+def output_columns(value: Layout) -> list[tuple[str, Layout]]:
+    if isinstance(value, Struct) and value.fields:
+        return list(value.fields)
+    if isinstance(value.type, ty.TupleType | ty.RecordType) and labels(value.type):
+        return [(name, part(value, name, t)) for name, t in labels(value.type)]
+    return [("value", value)]
+
+
+@attrs.frozen
+class Step:
+    """A batch as it was planned: nothing is computed before its answer, its changes or `settle` asks for it."""
+
+    answer: DataFrame
+    changes: DataFrame
+
+
+class SparkView:
+    """A plan with its states on Spark.
+
+    A failing batch leaves the states as they were.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        tables: Mapping[str, Frame] | None = None,
+        source: Source | None = None,
+        partitions: int | None = None,
+    ) -> None:
+        self.plan = plan
+        self.spark = spark
+        self.source = source
+        self.tables = dict(tables or {})
+        self.columns = Columns()
+        self.settings = {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(partitions or _partitions(spark))}
+        self.states = [StageState(stage, spark, self.tables, self.columns) for stage in plan.stages]
+        self.marked: list[tuple[Table, list[DataFrame]]] = []
+        self.stale: list[DataFrame] = []
+        with settings(spark, self.settings), translated(source):
+            for state in self.states:
+                state.start()
+            self.settle()
+
+    def advance(self, deltas: Mapping[str, Frame]) -> Step:
+        """Plans a batch: the changed states, the answer over them, and how the answer changes."""
+        before = [state.snapshot() for state in self.states]
+        # What the batch before this one has replaced may still be read by its changes, until now.
+        self.stale = [run for table in self.all_tables() for run in table.retired]
+        self.marked = [(table, list(table.runs)) for table in self.all_tables()]
+        for table in self.all_tables():
+            table.retired = []
+        with settings(self.spark, self.settings):
+            shared = self._shared(deltas)
+            for state in self.states:
+                state.step(shared)
+            return Step(self.answer(), self._changes(before))
+
+    def settle(self) -> None:
+        """Computes the states that no action has computed yet, in one job, and frees what they have replaced."""
+        runs = [run for table in self.all_tables() for run in table.unsettled()]
+        if runs:
+            counted = [run.select(F.lit(1).alias("one")) for run in runs]
+            whole = counted[0]
+            for other in counted[1:]:
+                whole = whole.union(other)
+            with settings(self.spark, self.settings):
+                whole.count()
+        for run in self.stale:
+            jvm.free(run)
+        self.stale = []
+        self.marked = []
+
+    def rollback(self) -> None:
+        """Goes back to the states before the batch that was planned last."""
+        known = {id(table) for table, _ in self.marked}
+        for table in self.all_tables():
+            if id(table) not in known:
+                table.rollback([])
+        for table, runs in self.marked:
+            table.rollback(runs)
+        self.marked = []
+
+    def apply(self, deltas: Mapping[str, Frame]) -> DataFrame:
+        """Applies a batch and returns how the answer changes. The changes can be read until the next batch."""
+        with translated(self.source):
+            try:
+                step = self.advance(deltas)
+                self.settle()
+            except BaseException:
+                self.rollback()
+                raise
+        return step.changes
+
+    def answer(self) -> DataFrame:
+        """The answer over all that was applied so far."""
+        return answer_frame(self._compiler([state.snapshot() for state in self.states]), self.plan.answer)
+
+    def sizes(self) -> dict[str, int]:
+        """The number of rows that each state holds."""
+        return {
+            state.stage.name: sum(run.count() for table in state.all_tables() for run in table.runs)
+            for state in self.states
+        }
+
+    def close(self) -> None:
+        """Frees the states."""
+        for table in self.all_tables():
+            table.close()
+        for run in self.stale:
+            jvm.free(run)
+        self.stale = []
+
+    def all_tables(self) -> list[Table]:
+        return [table for state in self.states for table in state.all_tables()]
+
+    def _shared(self, deltas: Mapping[str, Frame]) -> dict[str, Frame]:
+        return {name: attrs.evolve(frame, changes=True) for name, frame in deltas.items()}
+
+    def _compiler(self, snapshots: list[Snapshot], keys: DataFrame | None = None) -> Compiler:
+        views = {
+            state.stage.name: state.view(keys, before=snapshot)
+            for state, snapshot in zip(self.states, snapshots, strict=True)
+        }
+        return Compiler(self.spark, {**self.tables, **views}, self.columns)
+
+    # --- changes ------------------------------------------------------------------------------
+
+    def _changes(self, before: list[Snapshot]) -> DataFrame:
+        """The new answer minus the old one, as rows with a weight.
+
+        Where each key has its answer by itself, only the keys that the batch touched are looked at.
+        """
+        after = [state.snapshot() for state in self.states]
+        keys = self._touched()
+        sides = []
+        for snapshots, sign in ((after, 1), (before, -1)):
+            compiler = self._compiler(snapshots, keys)
+            if ty.is_collection(self.plan.answer.type):
+                frame = compiler.bag(self.plan.answer)
+            else:
+                frame = compiler.one(self.plan.answer)
+            weight = f"({sign}L * {frame.weight or '1L'})"
+            sides.append(as_dataframe(attrs.evolve(frame, weight=weight), weighted=True))
+        names = [quote(name) for name in sides[0].columns if name != "weight"]
+        whole = sides[0].union(sides[1]).groupBy(*names).agg(F.expr("sum(weight) AS weight"))
+        return whole.where("weight <> 0")
+
+    def _touched(self) -> DataFrame | None:
+        """The touched keys, when the answer is made key by key from one state."""
+        if len(self.states) != 1 or self.states[0].stage.shape is not Shape.KEYED:
+            return None
+        return self.states[0].touched if by_key(self.plan.answer, self.states[0].stage.name) else None
+
+
+def by_key(answer: Term, state: str) -> bool:
+    """Whether an answer is the union of what it is for each key of a state alone."""
+    match answer:
+        case Var(name, _):
+            return name == state
+        case CMap(_, source):
+            inner = any(isinstance(t, Var) and t.name == state for t in subterms(answer.function.body))
+            return not inner and by_key(source, state)
+        case _:
+            return False
+
+
+def bag_type(t: Type) -> Type:
+    if not isinstance(t, ty.BagType):
+        raise UserError(f"a stream is a bag, not {t}")
+    return t.item
+
+
+def _partitions(spark: SparkSession) -> int:
+    """As many partitions as can be worked on at once: a state's partitions are tasks of every batch."""
+    return max(2, spark.sparkContext.defaultParallelism)
