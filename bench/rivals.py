@@ -137,7 +137,7 @@ def duckdb_csv(job: Job) -> Result:
 
         def answer(batch: int) -> pa.Table:
             files = [str(file) for file in job.files[: batch + 1]]
-            return connection.execute(query, {"files": files}).to_arrow_table()
+            return connection.sql(query, params={"files": files}).to_arrow_table()
 
         for _ in range(WARM_UP):
             answer(job.measured[0])
@@ -155,7 +155,7 @@ def duckdb_table(job: Job) -> Result:
         for batch, file in enumerate(job.files):
             with clock.time(batch):
                 connection.execute(f"insert into points select * from read_csv($file, {COLUMNS})", {"file": str(file)})
-                answer = connection.execute("select x, avg(y) from points group by x").to_arrow_table()
+                answer = connection.sql("select x, avg(y) from points group by x").to_arrow_table()
         return Result(_answer(answer), clock.milliseconds)
 
 

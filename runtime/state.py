@@ -22,6 +22,10 @@ MAX_RUNS = 8
 """A table of many small runs is merged into one when it has more than these: the cost of reading a run is its tasks."""
 
 
+BATCH = "batch"
+"""The column that dates a row."""
+
+
 @attrs.frozen
 class Measure:
     """A column that merges: its name and the aggregate function over it."""
@@ -32,14 +36,21 @@ class Measure:
 
 @attrs.define
 class Table:
-    """The rows of a state. `alive` is the condition under which a merged row is kept."""
+    """The rows of a state. `alive` is the condition under which a merged row is kept.
+
+    A table with a `batch` column says of each row which batch touched it last, and keeps what that batch has emptied
+    until the next one: so the touched keys, old and new, can be read off the state.
+    """
 
     keys: tuple[str, ...]
     partition_by: tuple[str, ...]
     measures: tuple[Measure, ...]
     alive: str
+    batch: int = 0
+    dated: bool = False
     runs: list[DataFrame] = attrs.Factory(list)
     retired: list[DataFrame] = attrs.Factory(list)
+    latest: DataFrame | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -51,7 +62,18 @@ class Table:
         for part in parts[1:]:
             whole = whole.union(part)
         merges = [F.expr(f"{measure.merge} AS {measure.name}") for measure in self.measures]
-        return whole.groupBy(*self.keys).agg(*merges).where(self.alive).select(*self.columns)
+        kept = f"({self.alive}) OR {BATCH} = {self.batch}" if self.dated else self.alive
+        return whole.groupBy(*self.keys).agg(*merges).where(kept).select(*self.columns)
+
+    def changed_in(self, run: DataFrame) -> str:
+        """The condition on a run's rows for having been touched by the last batch."""
+        if self.dated:
+            return f"{BATCH} = {self.batch}"
+        return "true" if run is self.latest else "false"
+
+    def touched(self) -> DataFrame | None:
+        """The keys that the last batch touched."""
+        return self.runs[0].where(f"{BATCH} = {self.batch}").select(*self.keys) if self.runs and self.dated else None
 
     def partitioned(self, changes: DataFrame) -> DataFrame:
         """A change, moved to where the rows of its keys are."""
@@ -67,6 +89,7 @@ class Table:
     def append(self, changes: DataFrame) -> DataFrame:
         """Adds a change as a run of its own, and returns the run; many runs become one."""
         run = jvm.local_checkpoint(self.merged([changes]))
+        self.latest = run
         if len(self.runs) >= MAX_RUNS:
             self.replace(jvm.local_checkpoint(self.merged([*self.runs, run])))
             self.retired.append(run)

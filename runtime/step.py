@@ -36,7 +36,7 @@ from mrql.runtime.layout import (
     to_sql,
     with_columns,
 )
-from mrql.runtime.state import Measure, Table
+from mrql.runtime.state import BATCH, Measure, Table
 
 
 @attrs.define
@@ -75,7 +75,7 @@ class StageState:
     key_shape: Layout | None = None
     bag_shapes: dict[int, Layout] = attrs.Factory(dict)
     inputs: dict[str, InputState] = attrs.Factory(dict)
-    touched: DataFrame | None = None
+    batch: int = 0
 
     # --- a batch ------------------------------------------------------------------------------
 
@@ -87,6 +87,7 @@ class StageState:
 
     def step(self, deltas: Mapping[str, Frame]) -> None:
         """Merges a batch into the state; nothing is computed until an action asks for it."""
+        self.batch += 1
         shares = []
         for i, feed in enumerate(self.stage.feeds):
             changed = {read.label: deltas[read.stream] for read in feed.rows.inputs if read.stream in deltas}
@@ -153,7 +154,6 @@ class StageState:
 
     def _merge(self, shares: list[Share]) -> None:
         if not shares:
-            self.touched = None
             return
         self.key_shape = self.key_shape or with_columns(shares[0].key, numbered("k"))
         if self.stage.shape is not Shape.BAG:
@@ -167,8 +167,16 @@ class StageState:
             self.groups = self._group_table()
         changes = _union([self._group_changes(share) for share in shares])
         assert changes is not None
-        self.touched = changes.select(*self.groups.keys) if self.groups.keys else None
+        self.groups.batch = self.batch
         self.groups.merge(changes)
+
+    def touched(self) -> DataFrame | None:
+        """The keys that the last batch touched, none if it passed the stage by."""
+        if self.groups is None:
+            return None
+        if self.groups.batch != self.batch:
+            return self.groups.runs[0].where("false").select(*self.groups.keys)
+        return self.groups.touched()
 
     def _group_table(self) -> Table:
         assert self.key_shape is not None
@@ -181,7 +189,8 @@ class StageState:
         ]
         alive = " OR ".join(f"{measure.name} <> 0" for measure in supports)
         # A total is there also when nothing is.
-        return Table(keys, keys, (*supports, *values), alive if keys else "true")
+        measures = (*supports, *values, Measure(BATCH, f"max({BATCH})"))
+        return Table(keys, keys, measures, alive if keys else "true", dated=True)
 
     def _group_changes(self, share: Share) -> DataFrame:
         """The change that one feed makes: by key, its support and its components, nulls for those of other feeds."""
@@ -198,6 +207,7 @@ class StageState:
             if isinstance(component.monoid, Aggregate):
                 own = self._aggregated(component, units[i], env, weight, expressions) if i in units else None
                 measures.append(f"{own or f'CAST(NULL AS {sql_type(component.type)})'} AS v{i}")
+        measures.append(f"{self.batch} AS {BATCH}")
         keys = [F.expr(atom.sql).alias(f"k{n}") for n, atom in enumerate(atoms(share.key))]
         return share.frame.df.groupBy(*keys).agg(*map(F.expr, measures))
 

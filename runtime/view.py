@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source
-from mrql.algebra.terms import CMap, CoGroup, GroupBy, OrderBy, Stream, Take, Term, Var
+from mrql.algebra.terms import CMap, OrderBy, Take, Term, Var
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.rewrite.stages import Plan, Shape
@@ -69,12 +69,32 @@ def output_columns(value: Layout) -> list[tuple[str, Layout]]:
     return [("value", value)]
 
 
-@attrs.frozen
 class Step:
     """A batch as it was planned: nothing is computed before its answer, its changes or `settle` asks for it."""
 
-    answer: DataFrame
-    changes: DataFrame
+    def __init__(self, view: SparkView, before: list[Snapshot]) -> None:
+        self._view = view
+        self._before = before
+        self._after = [state.snapshot() for state in view.states]
+        self._touched = view.touched()
+
+    def answer(self) -> DataFrame:
+        """The answer after the batch."""
+        with settings(self._view.spark, self._view.settings):
+            return self._view.answer_over(self._after)
+
+    def changes(self) -> DataFrame:
+        """The answer after the batch minus the one before, as rows with a weight."""
+        with settings(self._view.spark, self._view.settings):
+            return self._view.difference(self._after, self._before, self._touched)
+
+
+@attrs.frozen
+class Sizes:
+    """How large the states are: their rows, and the rows that the last batch touched."""
+
+    rows: int
+    touched: int
 
 
 class SparkView:
@@ -106,7 +126,7 @@ class SparkView:
             self.settle()
 
     def advance(self, deltas: Mapping[str, Frame]) -> Step:
-        """Plans a batch: the changed states, the answer over them, and how the answer changes."""
+        """Plans a batch: its states are there to be read, and are computed with whatever is first asked of them."""
         before = [state.snapshot() for state in self.states]
         # What the batch before this one has replaced may still be read by its changes, until now.
         self.stale = [run for table in self.all_tables() for run in table.retired]
@@ -117,18 +137,18 @@ class SparkView:
             shared = self._shared(deltas)
             for state in self.states:
                 state.step(shared)
-            return Step(self.answer(), self._changes(before))
+            return Step(self, before)
 
     def settle(self) -> None:
         """Computes the states that no action has computed yet, in one job, and frees what they have replaced."""
         runs = [run for table in self.all_tables() for run in table.unsettled()]
         if runs:
-            counted = [run.select(F.lit(1).alias("one")) for run in runs]
-            whole = counted[0]
-            for other in counted[1:]:
-                whole = whole.union(other)
+            whole = runs[0].select(F.lit(1))
+            for run in runs[1:]:
+                whole = whole.union(run.select(F.lit(1)))
             with settings(self.spark, self.settings):
-                whole.count()
+                # A write to nowhere computes every partition, and has no second stage as a count would.
+                whole.write.format("noop").mode("overwrite").save()
         for run in self.stale:
             jvm.free(run)
         self.stale = []
@@ -153,18 +173,30 @@ class SparkView:
             except BaseException:
                 self.rollback()
                 raise
-        return step.changes
+        return step.changes()
 
     def answer(self) -> DataFrame:
         """The answer over all that was applied so far."""
-        return answer_frame(self._compiler([state.snapshot() for state in self.states]), self.plan.answer)
+        return self.answer_over([state.snapshot() for state in self.states])
 
-    def sizes(self) -> dict[str, int]:
-        """The number of rows that each state holds."""
-        return {
-            state.stage.name: sum(run.count() for table in state.all_tables() for run in table.runs)
-            for state in self.states
-        }
+    def answer_over(self, snapshots: list[Snapshot]) -> DataFrame:
+        """The answer over states as they were at some time."""
+        return answer_frame(self._compiler(snapshots), self.plan.answer)
+
+    def sizes(self) -> Sizes:
+        """How many rows the states hold, and how many of them the last batch touched; one small job."""
+        counts = [
+            run.selectExpr("count(1) AS rows", f"count_if({table.changed_in(run)}) AS touched")
+            for table in self.all_tables()
+            for run in table.runs
+        ]
+        if not counts:
+            return Sizes(0, 0)
+        whole = counts[0]
+        for other in counts[1:]:
+            whole = whole.union(other)
+        rows, touched = whole.agg(F.sum("rows"), F.sum("touched")).collect()[0]
+        return Sizes(int(rows), int(touched))
 
     def close(self) -> None:
         """Frees the states."""
@@ -189,13 +221,11 @@ class SparkView:
 
     # --- changes ------------------------------------------------------------------------------
 
-    def _changes(self, before: list[Snapshot]) -> DataFrame:
-        """The new answer minus the old one, as rows with a weight.
+    def difference(self, after: list[Snapshot], before: list[Snapshot], keys: DataFrame | None) -> DataFrame:
+        """The answer over some states minus that over others, as rows with a weight.
 
-        Where each key has its answer by itself, only the keys that the batch touched are looked at.
+        Where each key has its answer by itself, only `keys`, those that the batch touched, are looked at.
         """
-        after = [state.snapshot() for state in self.states]
-        keys = self._touched()
         sides = []
         for snapshots, sign in ((after, 1), (before, -1)):
             compiler = self._compiler(snapshots, keys)
@@ -209,11 +239,11 @@ class SparkView:
         whole = sides[0].union(sides[1]).groupBy(*names).agg(F.expr("sum(weight) AS weight"))
         return whole.where("weight <> 0")
 
-    def _touched(self) -> DataFrame | None:
-        """The touched keys, when the answer is made key by key from one state."""
+    def touched(self) -> DataFrame | None:
+        """The keys that the last batch touched, when the answer is made key by key from one state."""
         if len(self.states) != 1 or self.states[0].stage.shape is not Shape.KEYED:
             return None
-        return self.states[0].touched if by_key(self.plan.answer, self.states[0].stage.name) else None
+        return self.states[0].touched() if by_key(self.plan.answer, self.states[0].stage.name) else None
 
 
 def by_key(answer: Term, state: str) -> bool:

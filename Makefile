@@ -1,0 +1,58 @@
+# Everything is installed into .venv; PYTHON is only what makes it: make test PYTHON=python3.12
+
+PYTHON ?= python3
+VENV ?= .venv
+
+BIN = $(VENV)/bin
+INSTALLED = $(VENV)/.installed
+
+.PHONY: all demo test check bench clean java
+
+all: $(INSTALLED)
+
+demo: java $(INSTALLED) ## a continuous join, held against an evaluation from scratch
+	$(BIN)/python queries/demo.py
+
+test: java $(INSTALLED) ## all tests
+	$(BIN)/python -m pytest
+
+check: java $(INSTALLED) ## what has to be in order before a change goes in
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/mypy --strict bench
+	$(BIN)/mypy --strict queries
+	$(BIN)/python -m pytest --doctest-modules mrql tests
+
+bench: java $(INSTALLED) ## measures, and keeps the table in docs/benchmarks.md
+	$(BIN)/python -m bench --write
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
+	find . -name .git -prune -o -type d -name __pycache__ -exec rm -rf {} +
+
+# --- what has to be there -------------------------------------------------------------------------
+
+# The rooms are seen under mrql/ too, through links: doctests are collected there, and only there.
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "Python 3.11 or newer is needed, and $(PYTHON) is not one."; \
+	  echo "Install it (on Debian or Ubuntu: apt-get install python3 python3-venv), or name it: make PYTHON=python3.12"; \
+	  exit 1; } >&2
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make virtual environments."; \
+	  echo "Install what is missing (on Debian or Ubuntu: apt-get install python3-venv)."; \
+	  exit 1; } >&2
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $(INSTALLED)
+
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1); \
+	[ "$${version:-0}" -ge 17 ] || { \
+	  echo "Java 17 or newer is needed to run Spark, and $$java is $${version:+version $$version}$${version:-missing}."; \
+	  echo "Install it (on Debian or Ubuntu: apt-get install openjdk-17-jre-headless;"; \
+	  echo "on Fedora: dnf install java-17-openjdk-headless; on macOS: brew install openjdk@17), or set JAVA_HOME."; \
+	  exit 1; } >&2
