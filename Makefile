@@ -22,6 +22,7 @@ check: java $(INSTALLED) ## what has to be in order before a change goes in
 	$(BIN)/mypy
 	$(BIN)/mypy --strict bench
 	$(BIN)/mypy --strict queries
+# The rooms are seen under mrql/ too, through links: doctests are collected there, and only there.
 	$(BIN)/python -m pytest --doctest-modules mrql tests
 
 bench: java $(INSTALLED) ## measures, and keeps the table in docs/benchmarks.md
@@ -32,8 +33,6 @@ clean:
 	find . -name .git -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 # --- what has to be there -------------------------------------------------------------------------
-
-# The rooms are seen under mrql/ too, through links: doctests are collected there, and only there.
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -52,7 +51,7 @@ java:
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
 	version=$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1); \
 	[ "$${version:-0}" -ge 17 ] || { \
-	  echo "Java 17 or newer is needed to run Spark, and $$java is $${version:+version $$version}$${version:-missing}."; \
+	  echo "Java 17 or newer is needed to run Spark, and $$java is $${version:+version }$${version:-missing}."; \
 	  echo "Install it (on Debian or Ubuntu: apt-get install openjdk-17-jre-headless;"; \
 	  echo "on Fedora: dnf install java-17-openjdk-headless; on macOS: brew install openjdk@17), or set JAVA_HOME."; \
 	  exit 1; } >&2

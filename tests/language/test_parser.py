@@ -10,6 +10,8 @@ import pytest
 from mrql import syntax as s
 from mrql.algebra.span import Source, Span
 from mrql.parser import parse_expression, parse_program, parse_type
+from mrql.parsing.grammar import grammar
+from mrql.parsing.tree_builder import TreeBuilder
 
 NOWHERE = Span(Source("nowhere", ""), 0, 0)
 
@@ -78,6 +80,14 @@ def brackets(expr: s.Expr) -> str:
             return f"(select {brackets(head)} from {sources}{f' where {brackets(where)}' if where else ''})"
         case _:
             return expr.span.text
+
+
+def test_every_rule_is_built() -> None:
+    """For each rule of the grammar that makes a tree there is a method that makes a node of it."""
+    for rule in grammar().rules:
+        name = rule.alias or rule.origin.name
+        replaced_by_its_child = rule.options.expand1 and not rule.alias and len(rule.expansion) == 1
+        assert name.startswith("_") or replaced_by_its_child or callable(getattr(TreeBuilder, name, None)), name
 
 
 # --- precedence -------------------------------------------------------------------------------------------------------
