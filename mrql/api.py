@@ -105,9 +105,9 @@ class Query:
         for name in self._used():
             if name not in frames:
                 raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
-        with settings(session, {"spark.sql.ansi.enabled": STEP_SETTINGS["spark.sql.ansi.enabled"]}):
-            with translated(self.query.span.source):
-                return evaluate(session, _rewritten(self.term), frames)
+        ansi = {"spark.sql.ansi.enabled": STEP_SETTINGS["spark.sql.ansi.enabled"]}
+        with settings(session, ansi), translated(self.query.span.source):
+            return evaluate(session, _rewritten(self.term), frames)
 
     def view(self, spark: SparkSession | None = None, **tables: DataFrame) -> View:
         """A view of the query, empty at first. A stream that is given a DataFrame here is a static table."""

@@ -51,3 +51,8 @@ def from_spark(value: Any, t: Type) -> Value:
             return [from_spark(v, item) for v in value]
         case _:
             return value
+
+
+def collect_changes(df: DataFrame, item: Type) -> Bag:
+    """The changes of an answer as a bag of `(row, weight)`."""
+    return Bag((_row(Row(*row[:-1]), item), row[-1]) for row in df.collect())

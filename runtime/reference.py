@@ -38,6 +38,16 @@ class StageState:
     stage: Stage
     entries: dict[Canonical, Entry] = attrs.Factory(dict)
     inputs: dict[str, ZSet] = attrs.Factory(dict)
+    touched_keys: set[Canonical] = attrs.Factory(set)
+
+    @property
+    def touched(self) -> int:
+        """How many keys the last batch touched."""
+        return len(self.touched_keys)
+
+    def size(self) -> int:
+        """How many rows the state holds."""
+        return len(self.entries) + sum(map(len, self.inputs.values()))
 
     def value(self) -> Value:
         """The value of the stage's variable in the answer."""
@@ -58,6 +68,7 @@ class StageState:
         found = canonical(key)
         if found not in self.entries:
             self.entries[found] = Entry(key, [0] * len(self.stage.feeds), _zeros(self.stage.components))
+        self.touched_keys.add(found)
         entry = self.entries[found]
         entry.support[feed_index] += weight
         for i, value in share.items():
@@ -84,6 +95,7 @@ class ReferenceView:
     def apply(self, deltas: Mapping[str, ZSet]) -> None:
         """Brings the states up to date with a batch: for each stream, what was inserted (+) and deleted (−)."""
         for state in self.states:
+            state.touched_keys.clear()
             for i, feed in enumerate(state.stage.feeds):
                 self._step(state, i, feed, deltas)
             state.drop_unsupported()

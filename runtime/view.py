@@ -23,6 +23,7 @@ from mrql.runtime.layout import Layout, Struct, labels, part, quote, to_sql
 from mrql.runtime.session import STEP_SETTINGS, settings
 from mrql.runtime.state import Table
 from mrql.runtime.step import Snapshot, StageState
+from mrql.runtime.stream import Sizes
 
 
 def evaluate(spark: SparkSession, term: Term, sources: Mapping[str, Frame]) -> DataFrame:
@@ -87,14 +88,6 @@ class Step:
         """The answer after the batch minus the one before, as rows with a weight."""
         with settings(self._view.spark, self._view.settings):
             return self._view.difference(self._after, self._before, self._touched)
-
-
-@attrs.frozen
-class Sizes:
-    """How large the states are: their rows, and the rows that the last batch touched."""
-
-    rows: int
-    touched: int
 
 
 class SparkView:

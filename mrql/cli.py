@@ -1,0 +1,303 @@
+"""The command line.
+
+    mrql run FILE        evaluate every expression of a file once
+    mrql stream FILE     keep the streaming query of a file up to date
+    mrql explain FILE    every step from the text to the stages
+    mrql check FILE      parse and type only
+
+Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark or Java is missing or failed.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+
+import attrs
+import click
+from rich.console import Console
+
+import mrql
+from mrql.algebra.errors import MrqlError, UserError
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.files import read_source
+from mrql.algebra.terms import Stream
+from mrql.algebra.traversal import subterms
+from mrql.algebra.values import Value
+from mrql.output import ConsoleSink, DirectorySink, json_line, print_table, type_name
+from mrql.program import Program, Query, compile_program
+from mrql.rewrite.passes import rewrite
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from mrql.runtime.stream import Engine, Report
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@attrs.frozen
+class Common:
+    """The options that all commands share."""
+
+    data: Path
+    engine: str
+    format: str
+    master: str | None
+    conf: dict[str, str]
+
+    @property
+    def as_json(self) -> bool:
+        return self.format == "json"
+
+    def session(self) -> SparkSession:
+        from mrql.runtime.session import local_session
+
+        return local_session(self.master, self.conf)
+
+
+def common_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Adds the common options, and hands them to the command as one argument."""
+
+    @click.option(
+        "--data", type=click.Path(file_okay=False, path_type=Path), help="Base of relative paths in the query."
+    )
+    @click.option("--engine", type=click.Choice(["spark", "reference"]), default="spark", show_default=True)
+    @click.option("--format", "output_format", type=click.Choice(["table", "json"]), default="table", show_default=True)
+    @click.option("--master", help="Spark master; a local one by default.")
+    @click.option("--conf", multiple=True, metavar="K=V", help="A Spark setting; may be given more than once.")
+    @functools.wraps(command)
+    def wrapped(
+        data: Path | None,
+        engine: str,
+        output_format: str,
+        master: str | None,
+        conf: tuple[str, ...],
+        **rest: Any,
+    ) -> R:
+        settings = dict(_setting(pair) for pair in conf)
+        return command(common=Common(data or Path(), engine, output_format, master, settings), **rest)
+
+    return wrapped
+
+
+def _setting(pair: str) -> tuple[str, str]:
+    key, separator, value = pair.partition("=")
+    if not separator or not key:
+        raise click.BadParameter(f"{pair!r} is not of the form K=V", param_hint="--conf")
+    return key, value
+
+
+def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Errors of the package end a command with their message and exit code; others are faults, and show as such."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except MrqlError as error:
+            _fail(error)
+        except BrokenPipeError:
+            sys.exit(0)
+
+    return wrapped
+
+
+def _fail(error: MrqlError) -> NoReturn:
+    click.echo(str(error), err=True)
+    sys.exit(error.exit_code)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(mrql.__version__)
+def main() -> None:
+    """Queries over nested data, written once and kept up to date on Spark."""
+
+
+FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+
+
+def load(file: Path, base: Path) -> Program:
+    """The typed program of a file."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{file} is not a text file in UTF-8") from None
+    return compile_program(text, str(file), base=base)
+
+
+# --- check and explain --------------------------------------------------------------------------
+
+
+@main.command()
+@FILE
+@common_options
+@reports_errors
+def check(file: Path, common: Common) -> None:
+    """Parse and type a query file, and say what its expressions are."""
+    program = load(file, common.data)
+    for query in program.queries:
+        if common.as_json:
+            click.echo(json.dumps({"line": query.span.line, "type": type_name(query.type)}))
+        else:
+            click.echo(f"{file}:{query.span.line}: {type_name(query.type)}")
+    if not program.queries and not common.as_json:
+        click.echo(f"{file}: definitions only")
+
+
+@main.command()
+@FILE
+@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document.")
+@click.option("--graph", type=click.Path(dir_okay=False, path_type=Path), help="Draw the stages into an SVG file.")
+@common_options
+@reports_errors
+def explain(file: Path, as_json: bool, graph: Path | None, common: Common) -> None:
+    """Show every step from a query's text to the stages that keep it up to date."""
+    from mrql.explain import explain_graph, explain_json, explain_trace
+
+    program = load(file, common.data)
+    traces = [(query, rewrite(query.term)) for query in program.queries]
+    if graph is not None:
+        graph.write_text(explain_graph(traces[-1][1]), encoding="utf-8")
+        click.echo(f"wrote {graph}", err=True)
+    if as_json or common.as_json:
+        documents = [{"line": q.span.line, "type": type_name(q.type), **explain_json(t)} for q, t in traces]
+        click.echo(json.dumps(documents, ensure_ascii=False, indent=2))
+        return
+    for query, trace in traces:
+        click.echo(f"── {file}:{query.span.line}: {type_name(query.type)}\n")
+        click.echo(explain_trace(trace))
+
+
+# --- run ----------------------------------------------------------------------------------------
+
+
+@main.command()
+@FILE
+@click.argument("args", nargs=-1)
+@common_options
+@reports_errors
+def run(file: Path, args: tuple[str, ...], common: Common) -> None:
+    """Evaluate every expression of a query file once."""
+    if args:
+        raise UserError("query arguments cannot be used yet")
+    program = load(file, common.data)
+    console = Console()
+    for query in program.queries:
+        value = _evaluate(program, query, common)
+        if common.as_json:
+            click.echo(json_line(query.span.line, query.type, value))
+        else:
+            print_table(value, query.type, console, limit=None)
+
+
+def _evaluate(program: Program, query: Query, common: Common) -> Value:
+    names = list(dict.fromkeys(t.name for t in subterms(query.term) if isinstance(t, Stream)))
+    specs = {name: program.sources[name] for name in names}
+    if common.engine == "reference":
+        return evaluate(query.term, {name: read_source(spec) for name, spec in specs.items()})
+    from mrql.algebra.files import list_files
+    from mrql.runtime.collect import collect_value
+    from mrql.runtime.failures import translated
+    from mrql.runtime.readers import find_malformed, read
+    from mrql.runtime.view import evaluate as evaluate_on_spark
+
+    files = {name: list_files(spec) for name, spec in specs.items()}
+    spark = common.session()
+
+    def reread() -> None:
+        find_malformed((specs[name], files[name]) for name in specs)
+
+    with translated(query.span.source, reread):
+        frames = {name: read(spark, spec, files[name]) for name, spec in specs.items()}
+        rewritten = rewrite(query.term).steps[-1].after
+        return collect_value(evaluate_on_spark(spark, rewritten, frames), query.type)
+
+
+# --- stream -------------------------------------------------------------------------------------
+
+
+@main.command()
+@FILE
+@click.argument("args", nargs=-1)
+@click.option(
+    "--output", type=click.Path(file_okay=False, path_type=Path), help="A directory for each batch goes here."
+)
+@click.option("--once", is_flag=True, help="Take what is there, then stop.")
+@click.option(
+    "--interval", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Seconds between looks."
+)
+@click.option(
+    "--max-files", type=click.IntRange(min=1), help="At most so many files a batch, over all streams, oldest first."
+)
+@click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
+@common_options
+@reports_errors
+def stream(
+    file: Path,
+    args: tuple[str, ...],
+    output: Path | None,
+    once: bool,
+    interval: float,
+    max_files: int | None,
+    emit: str,
+    common: Common,
+) -> None:
+    """Keep the streaming query of a file up to date as files arrive."""
+    from mrql.runtime.stream import Emit, Options
+    from mrql.runtime.stream import run as run_stream
+
+    if args:
+        raise UserError("query arguments cannot be used yet")
+    program = load(file, common.data)
+    query = streaming_query(program, file)
+    options = Options(once, interval, max_files, Emit(emit))
+    changes = options.emit is Emit.CHANGES
+    if output is None:
+        sink: Any = ConsoleSink(query.type, query.span.line, as_json=common.as_json, changes=changes)
+    else:
+        sink = DirectorySink(output, query.type, changes=changes)
+    engine = _engine(program, query, common)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    plan_streams = rewrite(query.term).plan.streams
+    specs = {name: program.sources[name] for name in plan_streams}
+    try:
+        for report in run_stream(engine, specs, options, sink):
+            click.echo(progress(report), err=True)
+    except KeyboardInterrupt:
+        click.echo("stopped", err=True)
+    finally:
+        engine.close()
+
+
+def streaming_query(program: Program, file: Path) -> Query:
+    """The one expression of a program that reads a stream."""
+    streaming = [q for q in program.queries if rewrite(q.term).plan.streams]
+    if not streaming:
+        raise UserError(f"{file} has no expression that reads a stream", hint='stream(csv, "directory", …) makes one')
+    if len(streaming) > 1:
+        raise UserError("a second expression reads a stream; one is kept up to date at a time", streaming[1].span)
+    return streaming[0]
+
+
+def _engine(program: Program, query: Query, common: Common) -> Engine:
+    from mrql.runtime.engines import ReferenceEngine, SparkEngine
+
+    plan = rewrite(query.term).plan
+    if common.engine == "reference":
+        return ReferenceEngine(plan, program.sources)
+    return SparkEngine(plan, program.sources, common.session(), query.span.source)
+
+
+def progress(report: Report) -> str:
+    """The line that a batch leaves on standard error."""
+    return (
+        f"batch {report.number}: {report.rows:,} rows in {report.files} files, {report.touched:,} keys touched, "
+        f"{report.state_rows:,} state rows, {report.milliseconds:,.0f} ms"
+    )

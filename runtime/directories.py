@@ -1,0 +1,81 @@
+"""Stream directories: which files are new, and whether those that were read are still what they were.
+
+The offset of a directory is the set of files that were read, each with its size and modification time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.files import list_files
+from mrql.algebra.sources import Format, SourceSpec
+
+
+@attrs.frozen
+class Seen:
+    """What a file looked like when it was read."""
+
+    size: int
+    modified: int
+
+    @staticmethod
+    def of(file: Path) -> Seen:
+        status = file.stat()
+        return Seen(status.st_size, status.st_mtime_ns)
+
+
+@attrs.define
+class Directory:
+    """The files of one stream, and which of them have been read."""
+
+    spec: SourceSpec
+    seen: dict[Path, Seen] = attrs.Factory(dict)
+
+    def latest(self) -> list[Path]:
+        """The files that have not been read yet.
+
+        Raises: UserError when a file that was read has changed or is gone: its rows are part of the answer.
+        """
+        present = list_files(self.spec)
+        for file, before in self.seen.items():
+            if not file.exists():
+                raise UserError(f"{file} is gone, and its rows are part of the answer", self.spec.span)
+            if Seen.of(file) != before:
+                raise UserError(f"{file} has changed since it was read", self.spec.span, "write new rows to a new file")
+        return [file for file in present if file not in self.seen]
+
+    def commit(self, files: Sequence[Path]) -> None:
+        """Notes files as read."""
+        for file in files:
+            self.seen[file] = Seen.of(file)
+
+
+Batch = Mapping[str, list[Path]]
+"""The files of a batch, by stream."""
+
+
+def next_batch(directories: Sequence[Directory], max_files: int | None) -> dict[str, list[Path]]:
+    """The new files of all streams, at most `max_files` of them, the oldest first."""
+    new = [(file.stat().st_mtime_ns, file, d.spec.name) for d in directories for file in d.latest()]
+    batch: dict[str, list[Path]] = {}
+    for _, file, stream in sorted(new)[:max_files]:
+        batch.setdefault(stream, []).append(file)
+    return batch
+
+
+def count_rows(spec: SourceSpec, files: Sequence[Path]) -> int:
+    """The number of rows in some files, for the report of a batch."""
+    if spec.format is Format.PARQUET:
+        import pyarrow.parquet as pq
+
+        return sum(int(pq.read_metadata(file).num_rows) for file in files)
+    return sum(_count_lines(file) - int(spec.header) for file in files)
+
+
+def _count_lines(file: Path) -> int:
+    with file.open("rb") as lines:
+        return sum(1 for line in lines if line.strip())

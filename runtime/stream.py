@@ -1,0 +1,124 @@
+"""The stream loop: new files become batches, each batch a new answer.
+
+What a batch does on an engine is behind `Engine`, so that the loop is the same on Spark and in the reference semantics.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.sources import SourceSpec
+from mrql.runtime.directories import Batch, Directory, count_rows, next_batch
+
+
+class Emit(Enum):
+    """What a batch puts out."""
+
+    SNAPSHOT = "snapshot"
+    """The whole answer after the batch."""
+    CHANGES = "changes"
+    """How the batch changed the answer: rows with a weight, +1 for new, −1 for gone."""
+
+
+class Sink(Protocol):
+    """Where the answer of each batch goes."""
+
+    def write(self, number: int, rows: object) -> None:
+        """Puts out the rows of a batch; returns when they are there as a whole, or raises."""
+
+
+@attrs.frozen
+class Sizes:
+    """How large the states are: their rows, and the keys that the last batch touched."""
+
+    rows: int
+    touched: int
+
+
+class Engine(Protocol):
+    """What keeps a plan up to date."""
+
+    def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
+        """Applies a batch and puts out its answer; on failure the state is as it was."""
+
+    def sizes(self) -> Sizes:
+        """The sizes after the last batch."""
+
+    def close(self) -> None:
+        """Frees the state."""
+
+
+@attrs.frozen
+class Report:
+    """What a batch was: its number, the files and rows that it read, and what it cost."""
+
+    number: int
+    files: int
+    rows: int
+    touched: int
+    state_rows: int
+    milliseconds: float
+
+
+@attrs.frozen
+class Options:
+    """How to run a stream: `once` stops when all that is there has been read; `interval` is in seconds."""
+
+    once: bool = False
+    interval: float = 1.0
+    max_files: int | None = None
+    emit: Emit = Emit.SNAPSHOT
+
+
+def run(engine: Engine, specs: Mapping[str, SourceSpec], options: Options, sink: Sink) -> Iterator[Report]:
+    """Runs the loop and yields a report for each batch; with `once` it ends, else when the caller stops asking.
+
+    Raises: UserError when a directory or a row is not what it should be.
+    """
+    directories = [Directory(spec) for spec in specs.values()]
+    if options.once:
+        _must_exist(list(specs.values()))
+    number = 0
+    while True:
+        started = time.perf_counter()
+        batch = next_batch(directories, options.max_files)
+        if batch or (options.once and number == 0):
+            yield _step(engine, specs, directories, batch, number, options, sink, started)
+            number += 1
+        elif options.once:
+            return
+        else:
+            time.sleep(options.interval)
+
+
+def _step(
+    engine: Engine,
+    specs: Mapping[str, SourceSpec],
+    directories: Sequence[Directory],
+    batch: Batch,
+    number: int,
+    options: Options,
+    sink: Sink,
+    started: float,
+) -> Report:
+    rows = sum(count_rows(specs[stream], files) for stream, files in batch.items())
+    engine.advance(batch, options.emit, number, sink)
+    for directory in directories:
+        directory.commit(batch.get(directory.spec.name, []))
+    sizes = engine.sizes()
+    elapsed = (time.perf_counter() - started) * 1000
+    return Report(number, sum(map(len, batch.values())), rows, sizes.touched, sizes.rows, elapsed)
+
+
+def _must_exist(specs: Sequence[SourceSpec]) -> None:
+    """With `--once` a directory that is not there is a mistake; otherwise it may still come."""
+    for spec in specs:
+        if not Path(spec.path).exists() and "*" not in spec.path:
+            raise UserError(f"no such file or directory: {spec.path}", spec.span)
