@@ -5,9 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from pyspark.sql import SparkSession
 
@@ -46,11 +50,12 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
     }
     for key, value in {**defaults, **(conf or {})}.items():
         builder = builder.config(key, value)
-    try:
-        spark = builder.getOrCreate()
-    except Exception as error:
-        raise EngineError(f"Spark did not start: {_first_line(error)}") from error
-    spark.sparkContext.setLogLevel("OFF")
+    with _quiet_start() as said:
+        try:
+            spark = builder.getOrCreate()
+        except Exception as error:
+            raise EngineError(f"Spark did not start: {_first_line(str(error))}", said()) from error
+        spark.sparkContext.setLogLevel("OFF")
     return spark
 
 
@@ -97,5 +102,31 @@ def _driver_memory() -> str:
     return f"{max(1024, pages * page // 2**21)}m"
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
+@contextmanager
+def _quiet_start() -> Iterator[Callable[[], str | None]]:
+    """Keeps what Java and Spark's launcher write while they start from standard error.
+
+    The Java process inherits the descriptor, so what it has to say is caught in a file, whose last line is given when
+    the start fails.
+    """
+    with tempfile.TemporaryFile() as caught:
+        sys.stderr.flush()
+        stderr = os.dup(2)
+        os.dup2(caught.fileno(), 2)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield lambda: _last_line(caught)
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
+def _last_line(file: IO[bytes]) -> str | None:
+    file.seek(0)
+    lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else None
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n")[0]

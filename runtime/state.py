@@ -65,12 +65,6 @@ class Table:
         kept = f"({self.alive}) OR {BATCH} = {self.batch}" if self.dated else self.alive
         return whole.groupBy(*self.keys).agg(*merges).where(kept).select(*self.columns)
 
-    def changed_in(self, run: DataFrame) -> str:
-        """The condition on a run's rows for having been touched by the last batch."""
-        if self.dated:
-            return f"{BATCH} = {self.batch}"
-        return "true" if run is self.latest else "false"
-
     def touched(self) -> DataFrame | None:
         """The keys that the last batch touched."""
         return self.runs[0].where(f"{BATCH} = {self.batch}").select(*self.keys) if self.runs and self.dated else None

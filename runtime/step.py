@@ -343,6 +343,22 @@ class StageState:
         merged = left.union(right).groupBy(*keys).agg(*first, F.expr("bool_or(here) AS here"))
         return merged.where("here").drop("here")
 
+    def measured(self) -> list[tuple[DataFrame, str]]:
+        """The runs of all tables, each with the condition on its rows for having been touched by the last batch.
+
+        The inputs that joins keep are part of the state, but no keys of it.
+        """
+        measured = []
+        if self.groups is not None:
+            now = self.groups.batch == self.batch
+            measured += [(run, f"{BATCH} = {self.batch}" if now else "false") for run in self.groups.runs]
+        for table in self.bags.values():
+            counted = self.groups is None
+            measured += [(run, "true" if counted and run is table.latest else "false") for run in table.runs]
+        for kept in self.inputs.values():
+            measured += [(run, "false") for run in kept.table.runs] if kept.table else []
+        return measured
+
     # --- upkeep -------------------------------------------------------------------------------
 
     def all_tables(self) -> list[Table]:

@@ -125,11 +125,11 @@ class SparkView:
         self.stale = [run for table in self.all_tables() for run in table.retired]
         self.marked = [(table, list(table.runs)) for table in self.all_tables()]
         for table in self.all_tables():
-            table.retired = []
+            table.retired, table.latest = [], None
         with settings(self.spark, self.settings):
-            shared = self._shared(deltas)
+            changes = {name: attrs.evolve(frame, changes=True) for name, frame in deltas.items()}
             for state in self.states:
-                state.step(shared)
+                state.step(changes)
             return Step(self, before)
 
     def settle(self) -> None:
@@ -142,6 +142,29 @@ class SparkView:
             with settings(self.spark, self.settings):
                 # A write to nowhere computes every partition, and has no second stage as a count would.
                 whole.write.format("noop").mode("overwrite").save()
+        self._settled()
+
+    def settle_and_measure(self) -> Sizes:
+        """Settles, and counts the rows of the states and the keys that the last batch touched, all in one job."""
+        counts = [
+            run.selectExpr("count(1) AS rows", f"count_if({changed}) AS touched")
+            for state in self.states
+            for run, changed in state.measured()
+        ]
+        # What was replaced within this very batch is still to be computed, but no part of the state.
+        replaced = [run for table in self.all_tables() for run in table.retired if not jvm.is_computed(run)]
+        counts += [run.selectExpr("count(1) * 0L AS rows", "0L AS touched") for run in replaced]
+        rows = touched = 0
+        if counts:
+            whole = counts[0]
+            for other in counts[1:]:
+                whole = whole.union(other)
+            with settings(self.spark, self.settings):
+                rows, touched = whole.agg(F.sum("rows"), F.sum("touched")).collect()[0]
+        self._settled()
+        return Sizes(int(rows), int(touched))
+
+    def _settled(self) -> None:
         for run in self.stale:
             jvm.free(run)
         self.stale = []
@@ -176,21 +199,6 @@ class SparkView:
         """The answer over states as they were at some time."""
         return answer_frame(self._compiler(snapshots), self.plan.answer)
 
-    def sizes(self) -> Sizes:
-        """How many rows the states hold, and how many of them the last batch touched; one small job."""
-        counts = [
-            run.selectExpr("count(1) AS rows", f"count_if({table.changed_in(run)}) AS touched")
-            for table in self.all_tables()
-            for run in table.runs
-        ]
-        if not counts:
-            return Sizes(0, 0)
-        whole = counts[0]
-        for other in counts[1:]:
-            whole = whole.union(other)
-        rows, touched = whole.agg(F.sum("rows"), F.sum("touched")).collect()[0]
-        return Sizes(int(rows), int(touched))
-
     def close(self) -> None:
         """Frees the states."""
         for table in self.all_tables():
@@ -201,9 +209,6 @@ class SparkView:
 
     def all_tables(self) -> list[Table]:
         return [table for state in self.states for table in state.all_tables()]
-
-    def _shared(self, deltas: Mapping[str, Frame]) -> dict[str, Frame]:
-        return {name: attrs.evolve(frame, changes=True) for name, frame in deltas.items()}
 
     def _compiler(self, snapshots: list[Snapshot], keys: DataFrame | None = None) -> Compiler:
         views = {

@@ -25,7 +25,7 @@ class TreeBuilder(StatementBuilder, ExpressionBuilder, PatternBuilder, TypeBuild
             order.append(part)
             if isinstance(part, Tree):
                 waiting.extend(part.children)
-        # What is built, with where it starts and ends.
+        # What is built, with where it starts and ends. Brackets and keywords say where a rule does, and build nothing.
         built: list[tuple[Any, int, int]] = []
         for part in reversed(order):
             if isinstance(part, Tree):
@@ -33,13 +33,10 @@ class TreeBuilder(StatementBuilder, ExpressionBuilder, PatternBuilder, TypeBuild
                 parts = built[first:]
                 del built[first:]
                 start, end = (parts[0][1], parts[-1][2]) if parts else (0, 0)
-                built.append((self._node(part.data, start, end, parts), start, end))
+                span = Span(self._source, self._offset + start, self._offset + end)
+                nodes = [node for node, _, _ in parts if node is not None]
+                built.append((getattr(self, part.data)(span, *nodes), start, end))
             else:
-                built.append((part, part.start_pos or 0, part.end_pos or 0))
+                token = None if part.type.startswith("_") else part
+                built.append((token, part.start_pos or 0, part.end_pos or 0))
         return built[0][0]
-
-    def _node(self, rule: str, start: int, end: int, parts: list[tuple[Any, int, int]]) -> Any:
-        span = Span(self._source, self._offset + start, self._offset + end)
-        # Brackets and keywords say where a rule begins and ends, and no more.
-        wanted = [part for part, _, _ in parts if not (isinstance(part, Token) and part.type.startswith("_"))]
-        return getattr(self, rule)(span, *wanted)
