@@ -31,12 +31,13 @@ Binding: TypeAlias = Term | Thunk
 class Group:
     """What a select with `group by` knows about its groups: how to see their elements one by one.
 
-    `over` takes a function from a scope, in which the from-variables stand for one element, to a term of a bag, and
-    returns the bag over all elements of the group.
+    `names` are the from-variables that no inner variable covers. `over` takes the scope of a place and a function
+    from that scope, with those variables standing for one element, to a term of a bag; it returns the bag over all
+    elements of the group.
     """
 
     names: frozenset[str]
-    over: Callable[[Callable[[Scope], Term]], Term]
+    over: Callable[[Scope, Callable[[Scope], Term]], Term]
 
 
 @attrs.frozen
@@ -64,7 +65,8 @@ class Scope:
     def bind(self, bindings: Mapping[str, Binding]) -> Scope:
         """The scope with more variables; a group-by key that mentions a rebound name is one no longer."""
         keys = tuple((e, t) for e, t in self.keys if not (set(bindings) & names_in(e)))
-        return attrs.evolve(self, variables={**self.variables, **bindings}, keys=keys)
+        group = self.group and attrs.evolve(self.group, names=self.group.names - set(bindings))
+        return attrs.evolve(self, variables={**self.variables, **bindings}, keys=keys, group=group)
 
     def outermost(self, expanding: str, bindings: Mapping[str, Binding]) -> Scope:
         """The scope of a function's or macro's body: its parameters and the global names."""

@@ -38,7 +38,7 @@ from mrql.algebra.terms import (
     element_type,
 )
 from mrql.patterns import Match, match_pattern
-from mrql.scope import Group, Scope
+from mrql.scope import Group, Scope, names_in
 from mrql.translate import distinct, translate
 from mrql.typing import coerce
 
@@ -153,8 +153,13 @@ def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, condition
     key_pattern = patterns[0][0] if len(patterns) == 1 else PTuple(tuple(p for p, _ in patterns))
     s = PVar(scope.globals.names.fresh("s"), ty.BagType(element.type))
     inner = _group_scope(scope, variables, match, s)
-    named = tuple((key.expr, value) for key, (_, value) in zip(group.keys, patterns, strict=True))
-    inner = attrs.evolve(inner, keys=named)
+    # A key's expression stands for the key, unless a name in it now means the key itself: `group by a: a + 1`.
+    named = tuple(
+        (key.expr, value)
+        for key, (_, value) in zip(group.keys, patterns, strict=True)
+        if not names_in(key.expr) & set(match.bindings)
+    )
+    inner = attrs.evolve(inner, keys=(*named, *inner.keys))
     filters = list(match.conditions)
     if group.having is not None:
         filters.append(coerce(translate(group.having, inner), ty.BOOL, group.having.span, "the condition of `having`"))
@@ -189,8 +194,11 @@ def _group_scope(scope: Scope, variables: Mapping[str, Term], match: Match, s: P
     def lifted(name: str) -> Term:
         return over(lambda element: Single(element[name]))
 
-    def by_element(body: Callable[[Scope], Term]) -> Term:
-        return over(lambda element: body(attrs.evolve(scope.bind({**element, **match.bindings}), group=None)))
+    def by_element(place: Scope, body: Callable[[Scope], Term]) -> Term:
+        visible = place.group.names if place.group else frozenset()
+        return over(
+            lambda element: body(attrs.evolve(place.bind({name: element[name] for name in visible}), group=None))
+        )
 
     bags = {name: lifted(name) for name in variables if name not in match.bindings}
     records = over(lambda element: Single(Rec(tuple(element.items()))))

@@ -354,7 +354,7 @@ def _over_group(arg: syntax.Expr, scope: Scope) -> Term | None:
         return Single(value)
 
     try:
-        return group.over(one)
+        return group.over(scope, one)
     except UserError as error:
         try:
             _collection_term(arg, scope)

@@ -8,13 +8,19 @@
 
 followed by the kMap of the non-homomorphic parts (§9). Over the pruned state, which is `reduce(⇑⊗, T(x))` already, what
 is left is the kMap alone.
+
+Where the whole answer is such a kMap over one state, a batch changes it at the keys that it touches, and only there:
+`touched_stage` says so, for the step that computes the changes and for whoever tells what a batch costs.
 """
 
 from __future__ import annotations
 
+from mrql.algebra import types as ty
 from mrql.algebra.monoids import Keyed, Monoid
-from mrql.algebra.terms import CMap, Lambda, Nth, Pattern, PTuple, PVar, Reduce, Single, Term, Tup, Var, pair_type
+from mrql.algebra.terms import CMap, Lambda, Pattern, PTuple, PVar, Reduce, Single, Term, Tup, Var, pair_type
+from mrql.algebra.traversal import subterms
 from mrql.rewrite.split import Part
+from mrql.rewrite.stages import Plan, Shape, Stage
 
 
 def value_pattern(parts: tuple[Part, ...]) -> Pattern:
@@ -40,14 +46,48 @@ def drop_lineage(state: Term) -> Term:
     >>> from mrql.algebra.reader import parse
     >>> from mrql.algebra.show import show
     >>> print(show(drop_lineage(parse("X", {"X": "{((long, ()), long)}"}))))
-    cMap(λ(p, a). {(p#0, a)}, X)
+    cMap(λ((k, θ), a). {(k, a)}, X)
     """
     lineage_type, value_type = pair_type(state)
-    p, a = PVar("p", lineage_type), PVar("a", value_type)
-    return CMap(Lambda(PTuple((p, a)), Single(Tup((Nth(Var("p", lineage_type), 0), Var("a", value_type))))), state)
+    assert isinstance(lineage_type, ty.TupleType)
+    k, theta = (PVar(name, t) for name, t in zip("kθ", lineage_type.items, strict=True))
+    kept = Single(Tup((Var("k", k.type), Var("a", value_type))))
+    return CMap(Lambda(PTuple((PTuple((k, theta)), PVar("a", value_type))), kept), state)
 
 
 def annotated_answer(state: Term, merge: Monoid, key: Pattern, parts: tuple[Part, ...], rest: Term) -> Term:
     """The paper's own answer, over the state with all its lineage: the kMap over `reduce(⇑⊗, T(x))`."""
     assert isinstance(merge, Keyed)
     return keyed_answer(Reduce(merge, drop_lineage(state)), key, parts, rest)
+
+
+# --- what a batch changes -----------------------------------------------------------------------
+
+
+def is_by_key(answer: Term, state: str) -> bool:
+    """Whether an answer is the union of what it is for each key of a state alone.
+
+    >>> from mrql.algebra.reader import parse
+    >>> X = {"X": ty.BagType(ty.TupleType((ty.LONG, ty.LONG)))}
+    >>> is_by_key(parse("cMap(λ(k, s). if s > 2L then {k} else {}:{long}, X)", {}, X), "X")
+    True
+    >>> is_by_key(parse("groupBy(X)", {}, X), "X")
+    False
+    """
+    match answer:
+        case Var(name, _):
+            return name == state
+        case CMap(_, source):
+            inner = any(isinstance(t, Var) and t.name == state for t in subterms(answer.function.body))
+            return not inner and is_by_key(source, state)
+        case _:
+            return False
+
+
+def touched_stage(plan: Plan) -> Stage | None:
+    """The stage whose touched keys are all that a change of the answer depends on; None where it depends on more."""
+    match plan.stages:
+        case (stage,) if stage.shape is Shape.KEYED and is_by_key(plan.answer, stage.name):
+            return stage
+        case _:
+            return None

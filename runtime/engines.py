@@ -88,7 +88,7 @@ class SparkEngine:
                 step = self.view.advance(frames)
                 # The states are computed by the same action that puts out the answer.
                 sink.write(number, step.answer() if emit is Emit.SNAPSHOT else step.changes())
-                self.measured = self.view.settle_and_measure()
+                self.measured = self.view.settle()
             except BaseException:
                 self.view.rollback()
                 raise

@@ -18,9 +18,11 @@ from pyspark.sql import functions as F
 
 from mrql.runtime import jvm
 
-MAX_RUNS = 8
-"""A table of many small runs is merged into one when it has more than these: the cost of reading a run is its tasks."""
+GROWTH = 2
+"""A run is merged with the one before it unless that one is more than so many times larger.
 
+The runs of a table then grow geometrically: their number is the logarithm of its size, and each row is merged as often.
+"""
 
 BATCH = "batch"
 """The column that dates a row."""
@@ -34,7 +36,23 @@ class Measure:
     merge: str
 
 
-@attrs.define
+@attrs.define(eq=False)
+class Run:
+    """Some rows of a table. Their number is known once an action has computed them."""
+
+    df: DataFrame
+    rows: int | None = None
+
+    @staticmethod
+    def of(rows: DataFrame) -> Run:
+        """A run that is computed with the next action that reads it."""
+        return Run(jvm.local_checkpoint(rows))
+
+    def free(self) -> None:
+        jvm.free(self.df)
+
+
+@attrs.define(eq=False)
 class Table:
     """The rows of a state. `alive` is the condition under which a merged row is kept.
 
@@ -48,9 +66,8 @@ class Table:
     alive: str
     batch: int = 0
     dated: bool = False
-    runs: list[DataFrame] = attrs.Factory(list)
-    retired: list[DataFrame] = attrs.Factory(list)
-    latest: DataFrame | None = None
+    runs: list[Run] = attrs.Factory(list)
+    retired: list[Run] = attrs.Factory(list)
 
     @property
     def columns(self) -> list[str]:
@@ -58,16 +75,9 @@ class Table:
 
     def merged(self, parts: Sequence[DataFrame]) -> DataFrame:
         """Rows of equal keys in one row; those that are not alive are gone."""
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = whole.union(part)
         merges = [F.expr(f"{measure.merge} AS {measure.name}") for measure in self.measures]
         kept = f"({self.alive}) OR {BATCH} = {self.batch}" if self.dated else self.alive
-        return whole.groupBy(*self.keys).agg(*merges).where(kept).select(*self.columns)
-
-    def touched(self) -> DataFrame | None:
-        """The keys that the last batch touched."""
-        return self.runs[0].where(f"{BATCH} = {self.batch}").select(*self.keys) if self.runs and self.dated else None
+        return union_all(parts).groupBy(*self.keys).agg(*merges).where(kept).select(*self.columns)
 
     def partitioned(self, changes: DataFrame) -> DataFrame:
         """A change, moved to where the rows of its keys are."""
@@ -76,57 +86,67 @@ class Table:
         return changes.repartition(*self.partition_by)
 
     def merge(self, changes: DataFrame) -> None:
-        """Merges a change into one new run."""
-        new = jvm.local_checkpoint(self.merged([*self.runs, changes]))
-        self.replace(new)
-
-    def append(self, changes: DataFrame) -> DataFrame:
-        """Adds a change as a run of its own, and returns the run; many runs become one."""
-        run = jvm.local_checkpoint(self.merged([changes]))
-        self.latest = run
-        if len(self.runs) >= MAX_RUNS:
-            self.replace(jvm.local_checkpoint(self.merged([*self.runs, run])))
-            self.retired.append(run)
-        else:
-            self.runs.append(run)
-        return run
-
-    def replace(self, run: DataFrame) -> None:
+        """Merges a change and all runs into one new run."""
+        run = Run.of(self.merged([*(run.df for run in self.runs), changes]))
         self.retired += self.runs
         self.runs = [run]
 
+    def append(self, changes: DataFrame) -> Run:
+        """Adds a change as a run of its own, and returns the run."""
+        self.compact()
+        run = Run.of(self.merged([changes]))
+        self.runs.append(run)
+        return run
+
+    def compact(self) -> None:
+        """Merges the last runs until each is a good deal smaller than the one before it."""
+        last = len(self.runs)
+        size = 0
+        while last > 0:
+            rows = self.runs[last - 1].rows
+            if rows is None or (size > 0 and rows > GROWTH * size):
+                break
+            size += rows
+            last -= 1
+        small = self.runs[last:]
+        if len(small) > 1:
+            self.retired += small
+            self.runs[last:] = [Run.of(self.merged([run.df for run in small]))]
+
+    def touched(self) -> DataFrame | None:
+        """The keys that the last batch touched."""
+        return self.runs[0].df.where(f"{BATCH} = {self.batch}").select(*self.keys) if self.runs and self.dated else None
+
     def rows(self) -> DataFrame | None:
         """All rows, those of equal keys not merged; None when there are none."""
-        if not self.runs:
-            return None
-        whole = self.runs[0]
-        for run in self.runs[1:]:
-            whole = whole.union(run)
-        return whole
+        return union_all([run.df for run in self.runs]) if self.runs else None
 
     def current(self) -> DataFrame | None:
         """All rows, merged; None when there are none."""
-        return self.runs[0] if len(self.runs) == 1 else self.merged(self.runs) if self.runs else None
+        if len(self.runs) <= 1:
+            return self.rows()
+        return self.merged([run.df for run in self.runs])
 
-    def rollback(self, runs: list[DataFrame]) -> None:
+    def uncomputed(self) -> list[Run]:
+        """The runs that no action has computed yet, those included that have been replaced already."""
+        return [run for run in [*self.runs, *self.retired] if run.rows is None]
+
+    def rollback(self, runs: Sequence[Run]) -> None:
         """Goes back to the given runs; those that came after them are given up, computed or not."""
-        kept = {id(run) for run in runs}
         for run in [*self.runs, *self.retired]:
-            if id(run) not in kept:
-                jvm.free(run)
+            if run not in runs:
+                run.free()
         self.runs, self.retired = list(runs), []
 
-    def unsettled(self) -> list[DataFrame]:
-        """The runs that no action has computed yet."""
-        return [run for run in [*self.runs, *self.retired] if not jvm.is_computed(run)]
-
-    def free_retired(self) -> None:
-        """Frees the runs that others have replaced."""
-        for run in self.retired:
-            jvm.free(run)
-        self.retired = []
-
     def close(self) -> None:
-        self.retired += self.runs
-        self.runs = []
-        self.free_retired()
+        for run in [*self.runs, *self.retired]:
+            run.free()
+        self.runs, self.retired = [], []
+
+
+def union_all(parts: Sequence[DataFrame]) -> DataFrame:
+    """The rows of some DataFrames with the same columns."""
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.union(part)
+    return whole

@@ -36,7 +36,7 @@ from mrql.runtime.layout import (
     to_sql,
     with_columns,
 )
-from mrql.runtime.state import BATCH, Measure, Table
+from mrql.runtime.state import BATCH, Measure, Run, Table, union_all
 
 
 @attrs.define
@@ -134,10 +134,10 @@ class StageState:
         value = fit(canonical(compiler.expressions, change.value), state.shape)
         named = [f"{a.sql} AS {b.sql}" for a, b in zip(atoms(value), atoms(state.shape), strict=True)]
         rows = change.df.selectExpr(*named, f"CAST({change.weight or '1L'} AS BIGINT) AS w")
-        before = list(state.table.runs)
         run = state.table.append(state.table.partitioned(rows))
-        old = state.frame(_union(before))
-        return {"old": old, "new": state.frame(_union([*before, run])), "delta": state.frame(run, changes=True)}
+        before = [other.df for other in state.table.runs if other is not run]
+        old = state.frame(union_all(before) if before else None)
+        return {"old": old, "new": state.frame(state.table.rows()), "delta": state.frame(run.df, changes=True)}
 
     def _input_table(self, change: Frame, expressions: Expressions) -> tuple[Layout, Table]:
         """The table of an input, partitioned by its join key when its elements are pairs of a key and a value."""
@@ -165,8 +165,7 @@ class StageState:
     def _merge_groups(self, shares: list[Share]) -> None:
         if self.groups is None:
             self.groups = self._group_table()
-        changes = _union([self._group_changes(share) for share in shares])
-        assert changes is not None
+        changes = union_all([self._group_changes(share) for share in shares])
         self.groups.batch = self.batch
         self.groups.merge(changes)
 
@@ -175,7 +174,7 @@ class StageState:
         if self.groups is None:
             return None
         if self.groups.batch != self.batch:
-            return self.groups.runs[0].where("false").select(*self.groups.keys)
+            return self.groups.runs[0].df.where("false").select(*self.groups.keys)
         return self.groups.touched()
 
     def _group_table(self) -> Table:
@@ -225,11 +224,9 @@ class StageState:
             unit = dict(feed.units).get(index)
             if unit is not None:
                 changes.append(self._bag_changes(index, share, feed, unit))
-        whole = _union(changes)
-        if whole is None:
-            return
-        table = self.bags[index]
-        table.append(table.partitioned(whole))
+        if changes:
+            table = self.bags[index]
+            table.append(table.partitioned(union_all(changes)))
 
     def _bag_changes(self, index: int, share: Share, feed: Feed, unit: Term) -> DataFrame:
         """The rows (key…, element…, weight) that a feed adds to a bag."""
@@ -343,21 +340,20 @@ class StageState:
         merged = left.union(right).groupBy(*keys).agg(*first, F.expr("bool_or(here) AS here"))
         return merged.where("here").drop("here")
 
-    def measured(self) -> list[tuple[DataFrame, str]]:
-        """The runs of all tables, each with the condition on its rows for having been touched by the last batch.
+    def uncomputed(self) -> list[tuple[Run, str]]:
+        """The runs that are still to be computed, each with the condition on its rows for being touched keys.
 
         The inputs that joins keep are part of the state, but no keys of it.
         """
-        measured = []
+        pending = []
         if self.groups is not None:
-            now = self.groups.batch == self.batch
-            measured += [(run, f"{BATCH} = {self.batch}" if now else "false") for run in self.groups.runs]
+            pending += [(run, f"{BATCH} = {self.batch}") for run in self.groups.uncomputed()]
         for table in self.bags.values():
-            counted = self.groups is None
-            measured += [(run, "true" if counted and run is table.latest else "false") for run in table.runs]
+            new = table.runs[-1:] if self.groups is None else []
+            pending += [(run, "true" if run in new else "false") for run in table.uncomputed()]
         for kept in self.inputs.values():
-            measured += [(run, "false") for run in kept.table.runs] if kept.table else []
-        return measured
+            pending += [(run, "false") for run in kept.table.uncomputed()] if kept.table else []
+        return pending
 
     # --- upkeep -------------------------------------------------------------------------------
 
@@ -372,15 +368,6 @@ class Snapshot:
 
     groups: DataFrame | None
     bags: Mapping[int, DataFrame]
-
-
-def _union(parts: list[DataFrame]) -> DataFrame | None:
-    if not parts:
-        return None
-    whole = parts[0]
-    for part_ in parts[1:]:
-        whole = whole.union(part_)
-    return whole
 
 
 def _shape_of(item: Type) -> Layout:

@@ -15,13 +15,12 @@ from mrql.algebra.terms import CMap, OrderBy, Take, Term, Var
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.rewrite.stages import Plan, Shape
-from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.failures import translated
 from mrql.runtime.frames import Columns, Frame, expanded
 from mrql.runtime.layout import Layout, Struct, labels, part, quote, to_sql
 from mrql.runtime.session import STEP_SETTINGS, settings
-from mrql.runtime.state import Table
+from mrql.runtime.state import Run, Table, union_all
 from mrql.runtime.step import Snapshot, StageState
 from mrql.runtime.stream import Sizes
 
@@ -111,8 +110,8 @@ class SparkView:
         self.columns = Columns()
         self.settings = {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(partitions or _partitions(spark))}
         self.states = [StageState(stage, spark, self.tables, self.columns) for stage in plan.stages]
-        self.marked: list[tuple[Table, list[DataFrame]]] = []
-        self.stale: list[DataFrame] = []
+        self.marked: list[tuple[Table, list[Run]]] = []
+        self.stale: list[Run] = []
         with settings(spark, self.settings), translated(source):
             for state in self.states:
                 state.start()
@@ -125,50 +124,34 @@ class SparkView:
         self.stale = [run for table in self.all_tables() for run in table.retired]
         self.marked = [(table, list(table.runs)) for table in self.all_tables()]
         for table in self.all_tables():
-            table.retired, table.latest = [], None
+            table.retired = []
         with settings(self.spark, self.settings):
             changes = {name: attrs.evolve(frame, changes=True) for name, frame in deltas.items()}
             for state in self.states:
                 state.step(changes)
             return Step(self, before)
 
-    def settle(self) -> None:
-        """Computes the states that no action has computed yet, in one job, and frees what they have replaced."""
-        runs = [run for table in self.all_tables() for run in table.unsettled()]
-        if runs:
-            whole = runs[0].select(F.lit(1))
-            for run in runs[1:]:
-                whole = whole.union(run.select(F.lit(1)))
-            with settings(self.spark, self.settings):
-                # A write to nowhere computes every partition, and has no second stage as a count would.
-                whole.write.format("noop").mode("overwrite").save()
-        self._settled()
+    def settle(self) -> Sizes:
+        """Computes the states that no action has computed yet, in one job, and frees what they have replaced.
 
-    def settle_and_measure(self) -> Sizes:
-        """Settles, and counts the rows of the states and the keys that the last batch touched, all in one job."""
-        counts = [
-            run.selectExpr("count(1) AS rows", f"count_if({changed}) AS touched")
-            for state in self.states
-            for run, changed in state.measured()
-        ]
-        # What was replaced within this very batch is still to be computed, but no part of the state.
-        replaced = [run for table in self.all_tables() for run in table.retired if not jvm.is_computed(run)]
-        counts += [run.selectExpr("count(1) * 0L AS rows", "0L AS touched") for run in replaced]
-        rows = touched = 0
-        if counts:
-            whole = counts[0]
-            for other in counts[1:]:
-                whole = whole.union(other)
+        Returns how large the states are, and how many keys the last batch touched.
+        """
+        pending = [(run, changed) for state in self.states for run, changed in state.uncomputed()]
+        touched = 0
+        if pending:
+            counts = [
+                run.df.selectExpr(f"{i} AS run", "count(1) AS rows", f"count_if({changed}) AS touched")
+                for i, (run, changed) in enumerate(pending)
+            ]
             with settings(self.spark, self.settings):
-                rows, touched = whole.agg(F.sum("rows"), F.sum("touched")).collect()[0]
-        self._settled()
-        return Sizes(int(rows), int(touched))
-
-    def _settled(self) -> None:
+                for i, rows, changed_rows in union_all(counts).collect():
+                    pending[i][0].rows = rows
+                    touched += changed_rows
         for run in self.stale:
-            jvm.free(run)
+            run.free()
         self.stale = []
         self.marked = []
+        return Sizes(sum(run.rows or 0 for table in self.all_tables() for run in table.runs), touched)
 
     def rollback(self) -> None:
         """Goes back to the states before the batch that was planned last."""
@@ -204,7 +187,7 @@ class SparkView:
         for table in self.all_tables():
             table.close()
         for run in self.stale:
-            jvm.free(run)
+            run.free()
         self.stale = []
 
     def all_tables(self) -> list[Table]:

@@ -1,0 +1,677 @@
+"""Generated query texts, with the data that they read and the batches in which it arrives.
+
+Every query has a value for every data: numbers stay small, fractions are dyadic so that their sums are exact in any
+order, and an average is compared, grouped by and counted, but never summed. Domains are small, so that keys meet and
+rows repeat. Names are sometimes taken again by an inner select, as people do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+import attrs
+from hypothesis import strategies as st
+
+from mrql.algebra import types as ty
+from mrql.algebra.values import Bag, Record, Value
+
+T = TypeVar("T")
+
+# --- shapes ---------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Atom:
+    """A basic value by its kind: the name of a type, or `ratio`, a double that is not exact."""
+
+    kind: str
+
+
+@attrs.frozen
+class Parts:
+    """A tuple or a record."""
+
+    fields: tuple[tuple[str, Shape], ...]
+    record: bool
+
+
+@attrs.frozen
+class Many:
+    """A bag, or a list where it is ordered."""
+
+    item: Shape
+
+
+Shape: TypeAlias = Atom | Parts | Many
+
+INT, LONG, DOUBLE, STRING, BOOL, RATIO = map(Atom, ("int", "long", "double", "string", "bool", "ratio"))
+BASIC: dict[str, ty.Type] = {
+    "int": ty.INT,
+    "long": ty.LONG,
+    "double": ty.DOUBLE,
+    "ratio": ty.DOUBLE,
+    "string": ty.STRING,
+    "bool": ty.BOOL,
+}
+NUMBERS = ("int", "long", "double")
+NARROWER = {"int": ("int",), "long": ("int", "long"), "double": ("int", "long", "double")}
+
+
+def tuple_of(*items: Shape) -> Parts:
+    return Parts(tuple((f"#{i}", item) for i, item in enumerate(items)), record=False)
+
+
+def record_of(**fields: Shape) -> Parts:
+    return Parts(tuple(fields.items()), record=True)
+
+
+SHAPES: dict[str, Shape] = {
+    "X": record_of(A=LONG, B=INT, D=DOUBLE, S=STRING),
+    "Y": tuple_of(INT, LONG, DOUBLE, BOOL),
+    "P": record_of(K=LONG, V=DOUBLE, I=Many(record_of(U=INT, W=STRING))),
+}
+"""The rows of the streams."""
+
+
+def type_of(shape: Shape) -> ty.Type:
+    match shape:
+        case Atom(kind):
+            return BASIC[kind]
+        case Parts(fields, True):
+            return ty.RecordType(tuple((name, type_of(item)) for name, item in fields))
+        case Parts(fields, _):
+            return ty.TupleType(tuple(type_of(item) for _, item in fields))
+        case Many(item):
+            return ty.BagType(type_of(item))
+
+
+STREAMS: dict[str, ty.Type] = {name: ty.BagType(type_of(shape)) for name, shape in SHAPES.items()}
+
+
+# --- data -----------------------------------------------------------------------------------------------------------
+
+ATOMS: dict[str, tuple[Value, ...]] = {
+    "int": (0, 1, 2, -1, None),
+    "long": (0, 1, 2, -2, None),
+    "double": (0.0, 0.5, 1.0, -0.5, 2.25, None),
+    "string": ("a", "b", "", "Ab", None),
+    "bool": (True, False, None),
+}
+
+
+def rows(shape: Shape) -> st.SearchStrategy[Value]:
+    """Values of a shape; the basic ones may be missing, and so may a bag in a row."""
+    match shape:
+        case Atom(kind):
+            return st.sampled_from(ATOMS[kind])
+        case Parts(fields, record):
+            names = [name for name, _ in fields]
+            items = st.tuples(*(rows(item) for _, item in fields))
+            return items.map(lambda row: Record(dict(zip(names, row, strict=True)))) if record else items
+        case Many(item):
+            bags = st.lists(rows(item), max_size=3).map(Bag)
+            return st.one_of(bags, bags, bags, bags, st.none())
+
+
+ROWS = {name: rows(shape) for name, shape in SHAPES.items()}
+
+
+@attrs.frozen
+class Batch:
+    """What one batch inserts and deletes, by stream. A stream that is absent has no part in it."""
+
+    inserted: Mapping[str, tuple[Value, ...]]
+    deleted: Mapping[str, tuple[Value, ...]] = attrs.Factory(dict)
+
+
+@st.composite
+def batches(
+    draw: st.DrawFn, streams: Sequence[str], *, deletions: bool = False, most: int = 4, largest: int = 3
+) -> list[Batch]:
+    """A sequence of batches. Deleted rows are there when they are deleted, also if the same batch has brought them."""
+    present: dict[str, list[Value]] = {name: [] for name in streams}
+    result = []
+    for _ in range(draw(st.integers(1, most))):
+        inserted, deleted = {}, {}
+        for name in streams:
+            new = draw(st.lists(ROWS[name], max_size=largest))
+            if not new and draw(st.booleans()):
+                continue
+            present[name] += new
+            inserted[name] = tuple(new)
+            if deletions and present[name]:
+                picked = draw(st.lists(st.integers(0, len(present[name]) - 1), max_size=3, unique=True))
+                deleted[name] = tuple(present[name][i] for i in picked)
+                present[name] = [row for i, row in enumerate(present[name]) if i not in picked]
+        result.append(Batch(inserted, deleted))
+    return result
+
+
+def net(arrived: Sequence[Batch], streams: Sequence[str]) -> dict[str, Bag]:
+    """What the streams hold after some batches."""
+    from mrql.algebra.zset import ZSet
+
+    held = {name: ZSet() for name in streams}
+    for batch in arrived:
+        for name in streams:
+            held[name] = held[name] + ZSet.of(batch.inserted.get(name, ())) - ZSet.of(batch.deleted.get(name, ()))
+    return {name: zset.bag() for name, zset in held.items()}
+
+
+# --- scopes ---------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Place:
+    """An expression that names a value: its text, its shape, and the variables that it goes through."""
+
+    text: str
+    shape: Shape
+    roots: frozenset[str]
+
+
+def parts_of(place: Place) -> Iterator[Place]:
+    """A place and what can be projected from it; of a bag of records, the bags of their fields."""
+    yield place
+    match place.shape:
+        case Parts(fields, _):
+            for name, item in fields:
+                yield from parts_of(Place(_projected(place.text, name), item, place.roots))
+        case Many(Parts(fields, _)):
+            for name, item in fields:
+                yield Place(_projected(place.text, name), Many(item), place.roots)
+        case _:
+            pass
+
+
+def _projected(text: str, name: str) -> str:
+    return f"{text}{name}" if name.startswith("#") else f"{text}.{name}"
+
+
+@attrs.frozen
+class Scope:
+    """What can be named at a place of the text; after `group by`, `element` is what one element of the group sees."""
+
+    places: tuple[Place, ...] = ()
+    element: Scope | None = None
+    grouped: frozenset[str] = frozenset()
+
+    def bind(self, name: str, shape: Shape) -> Scope:
+        return self.hide(name).add(*parts_of(Place(name, shape, frozenset({name}))))
+
+    def add(self, *places: Place) -> Scope:
+        texts = {place.text for place in places}
+        return attrs.evolve(self, places=(*(p for p in self.places if p.text not in texts), *places))
+
+    def hide(self, *names: str) -> Scope:
+        """Without what an inner variable of one of these names covers."""
+        kept = tuple(place for place in self.places if not place.roots & set(names))
+        return attrs.evolve(self, places=kept)
+
+    def atoms(self, *kinds: str) -> list[Place]:
+        return [place for place in self.places if isinstance(place.shape, Atom) and place.shape.kind in kinds]
+
+    def bags(self) -> list[Place]:
+        return [place for place in self.places if isinstance(place.shape, Many)]
+
+    def roots(self) -> list[str]:
+        return sorted({name for place in self.places for name in place.roots})
+
+
+# --- queries --------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> str:
+    """Query texts over `STREAMS`, definitions and all."""
+    return _Writer(draw).program()
+
+
+@st.composite
+def simple_queries(draw: st.DrawFn) -> str:
+    """One group-by over a stream or a join of two, with aggregations and no nested select."""
+    writer = _Writer(draw)
+    return writer.select(Scope(), 0, grouped=True, most=2)[0]
+
+
+class _Writer:
+    """Writes a query from the outside in; `depth` says how many more selects may be nested."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw = draw
+        self.counter = 0
+
+    def pick(self, options: Sequence[T]) -> T:
+        return self.draw(st.sampled_from(options))
+
+    def chance(self, percent: int) -> bool:
+        """True with about this probability; shrinks to False."""
+        return self.draw(st.integers(0, 99)) >= 100 - percent
+
+    def fresh(self, scope: Scope, taken: Mapping[str, Shape], base: str = "v") -> str:
+        """A new name, or now and then one that covers an outer variable."""
+        covered = [name for name in scope.roots() if name not in taken and name != "partition"]
+        if covered and self.chance(10):
+            return self.pick(covered)
+        self.counter += 1
+        return f"{base}{self.counter}"
+
+    # --- programs ---------------------------------------------------------------------------------------------------
+
+    def program(self) -> str:
+        match self.pick(("select",) * 12 + ("total", "totals", "totals", "union", "let", "define", "function", "if")):
+            case "select":
+                return self.select(Scope(), 2, ordered=30)[0]
+            case "total":
+                return self.aggregate(self.pick(("long", "double", "ratio", "bool", "string")), Scope(), 2)
+            case "totals":
+                return self.totals()
+            case "union":
+                return self.union()
+            case "let":
+                return self.let()
+            case "define":
+                text, item = self.select(Scope(), 1)
+                inner = Scope((Place("defined", Many(item), frozenset({"defined"})),))
+                return f"defined = {text}; {self.select(inner, 1)[0]}"
+            case "function":
+                return self.function()
+            case _:
+                condition = self.comparison(Scope(), 2, totals=True)
+                then, otherwise = (self.aggregate("long", Scope(), 1) for _ in range(2))
+                return f"if {condition} then {then} else {otherwise}"
+
+    def totals(self) -> str:
+        values = [self.aggregate(self.pick(("long", "double", "ratio", "int")), Scope(), 1) for _ in range(2)]
+        if self.chance(50):
+            values.append(f"({self.aggregate('long', Scope(), 1)} + {self.aggregate('long', Scope(), 1)})")
+        if self.chance(50):
+            return f"<{', '.join(f'f{i}: {value}' for i, value in enumerate(values))}>"
+        return f"({', '.join(values)})"
+
+    def union(self) -> str:
+        kinds = tuple(self.pick(("long", "int", "double", "string")) for _ in range(self.pick((1, 2))))
+        sides = [f"({self.select(Scope(), 1, head=kinds)[0]})" for _ in range(2)]
+        whole = " union ".join(sides)
+        if self.chance(40):
+            return whole
+        if self.chance(30):
+            return f"distinct({whole})"
+        item = Atom(kinds[0]) if len(kinds) == 1 else tuple_of(*map(Atom, kinds))
+        return f"united = {whole}; {self.select(Scope((Place('united', Many(item), frozenset({'united'})),)), 0)[0]}"
+
+    def let(self) -> str:
+        kind = self.pick(("long", "ratio", "double"))
+        inner = Scope((Place("bound", Atom(kind), frozenset({"bound"})),))
+        return f"let bound = {self.aggregate(kind, Scope(), 1)} in {self.select(inner, 1)[0]}"
+
+    def function(self) -> str:
+        """A function or macro, and a query that calls it once where it would have its argument."""
+        kind = self.pick(NUMBERS)
+        body = self.scalar(kind, Scope((Place("arg", Atom(kind), frozenset({"arg"})),)), 0)
+        stream = self.pick(("X", "Y"))
+        scope = Scope().bind("v", SHAPES[stream])
+        argument = self.pick(scope.atoms(*NARROWER[kind]))
+        called = f"f({argument.text} + {self.scalar(kind, scope, 0)})"
+        head = f"(k, {self.pick(('sum', 'max', 'count'))}({called}))"
+        key = self.pick(scope.atoms(*NUMBERS)).text
+        select = f"select {head} from v in {stream} group by k: {key}"
+        if self.chance(50):
+            select = f"select {called} from v in {stream}"
+        if self.chance(50):
+            return f"macro f(arg) {{ {body} }}; {select}"
+        return f"function f(arg: {kind}): {kind} {{ ({body}) as {kind} }}; {select}"
+
+    # --- select -----------------------------------------------------------------------------------------------------
+
+    def select(
+        self,
+        outer: Scope,
+        depth: int,
+        *,
+        head: tuple[str, ...] | None = None,
+        grouped: bool | None = None,
+        ordered: int = 0,
+        most: int = 3,
+        correlated: bool = False,
+    ) -> tuple[str, Shape]:
+        """A select and the shape of its elements. `head` asks for a scalar or a tuple of the given kinds."""
+        generators, scope, own = self.generators(outer, depth, most)
+        where = self.where(scope, own, outer, depth, correlated)
+        clauses = f"from {', '.join(generators)}"
+        if where:
+            clauses += f" where {' and '.join(where)}"
+        if grouped or (grouped is None and self.chance(40)):
+            keys, scope = self.group_by(outer, scope, own)
+            clauses += f" group by {keys}"
+            if self.chance(25):
+                clauses += f" having {self.condition(scope, depth)}"
+        text, shape = self.head(scope, depth, head)
+        order = self.order_by(scope, depth) if ordered and self.chance(ordered) else ""
+        distinct = "distinct " if self.chance(12) else ""
+        return f"select {distinct}{text} {clauses}{order}", shape
+
+    def generators(self, outer: Scope, depth: int, most: int) -> tuple[list[str], Scope, dict[str, Shape]]:
+        texts, scope = [], outer
+        own: dict[str, Shape] = {}
+        for _ in range(self.pick((1, 1, 2, 2, 3)[: 2 * most - 1])):
+            source, item = self.source(scope, own, depth)
+            pattern, scope = self.pattern(item, scope, own)
+            texts.append(f"{pattern} in {source}")
+        return texts, scope, own
+
+    def source(self, scope: Scope, own: Mapping[str, Shape], depth: int) -> tuple[str, Shape]:
+        bags = scope.bags()
+        own_bags = [place for place in bags if place.roots & set(own)]
+        if bags and self.chance(30):
+            place = self.pick(own_bags or bags)
+            assert isinstance(place.shape, Many)
+            return place.text, place.shape.item
+        if depth and self.chance(20):
+            text, item = self.select(scope, depth - 1, ordered=15, most=2)
+            return f"({text})", item
+        if self.chance(3):
+            return "{0, 1, 2}", INT
+        name = self.pick(tuple(SHAPES))
+        return name, SHAPES[name]
+
+    def pattern(self, item: Shape, scope: Scope, own: dict[str, Shape]) -> tuple[str, Scope]:
+        """A pattern and the scope with its variables, which are added to `own`."""
+        if own and isinstance(item, Parts) and self.chance(30):
+            texts = []
+            for name, part in item.fields:
+                if item.record and self.chance(30):
+                    continue
+                text, scope = self.part_pattern(part, scope, own)
+                texts.append(f"{name}: {text}" if item.record else text)
+            if texts:
+                return (f"<{', '.join(texts)}>" if item.record else f"({', '.join(texts)})"), scope
+        name = self.fresh(scope, own)
+        own[name] = item
+        return name, scope.bind(name, item)
+
+    def part_pattern(self, part: Shape, scope: Scope, own: dict[str, Shape]) -> tuple[str, Scope]:
+        if self.chance(15):
+            return "*", scope
+        if isinstance(part, Atom):
+            again = [name for name, shape in own.items() if shape == part]
+            if again and self.chance(15):
+                return self.pick(again), scope
+            if part.kind in ("int", "long") and self.chance(5):
+                return "1", scope
+        return self.pattern(part, scope, own)
+
+    def where(self, scope: Scope, own: Mapping[str, Shape], outer: Scope, depth: int, correlated: bool) -> list[str]:
+        """Conditions: equalities and inequalities between from-variables, and anything else."""
+        conditions = []
+        inner = [name for name in own if any(name in place.roots for place in scope.places)]
+        for i, name in enumerate(inner):
+            if i and self.chance(60):
+                conditions += self.link(scope, {name}, set(inner[:i]))
+        outside = {name for place in scope.places for name in place.roots} - set(own)
+        if correlated and outside and self.chance(75):
+            conditions += self.link(scope, set(inner), outside)
+        if self.chance(30):
+            conditions.append(self.condition(scope, depth))
+        return conditions
+
+    def link(self, scope: Scope, left: set[str], right: set[str]) -> list[str]:
+        """A condition between two sets of variables: mostly an equality, sometimes of tuples, sometimes a band."""
+        pairs = [
+            (a.text, b.text)
+            for a in scope.atoms(*BASIC)
+            for b in scope.atoms(*BASIC)
+            if a.roots <= left and b.roots <= right and _comparable(a, b)
+        ]
+        if not pairs:
+            return []
+        a, b = self.pick(pairs)
+        match self.pick(("=",) * 6 + ("(,)", "+", "<", ">=", "<>")):
+            case "(,)":
+                c, d = self.pick(pairs)
+                return [f"({a}, {c}) = ({b}, {d})"]
+            case "+" if any(place.text == a for place in scope.atoms(*NUMBERS)):
+                return [f"{a} + 1 = {b}"]
+            case "+":
+                return [f"{b} = {a}"]
+            case op:
+                return [f"{a} {op} {b}"]
+
+    def group_by(self, outer: Scope, scope: Scope, own: dict[str, Shape]) -> tuple[str, Scope]:
+        """The keys and the scope after them: keys, lifted from-variables, `partition`."""
+        names = [name for name, shape in own.items() if isinstance(shape, Atom) and _has(scope, name)]
+        inner = [place for place in scope.places if place.roots & set(own) and isinstance(place.shape, Atom)]
+        bags = [place for place in scope.bags() if place.roots & set(own)]
+        mode = self.pick(("expr", "named", "named", "two", "tuple", "names" if names else "expr", "mixed"))
+        if not inner or (bags and self.chance(2)):
+            inner, mode = bags, "named"
+        chosen = [self.key(self.pick(inner)) for _ in range(2)]
+        labels = [self.fresh(scope if self.chance(30) else Scope(), {}, "k") for _ in range(2)]
+        if labels[0] == labels[1]:
+            mode = "named"
+        after = _after_group(outer, scope, own)
+        bound: dict[str, Shape] = {}
+        match mode:
+            case "expr":
+                text, keys = chosen[0].text, chosen[:1]
+            case "named":
+                text, keys, bound = f"{labels[0]}: {chosen[0].text}", chosen[:1], {labels[0]: chosen[0].shape}
+            case "names":
+                picked = list(dict.fromkeys(self.pick(names) for _ in range(2)))
+                text = picked[0] if len(picked) == 1 else f"({', '.join(picked)})"
+                keys, bound = [], {name: own[name] for name in picked}
+            case "mixed":
+                text, keys = f"{labels[0]}: {chosen[0].text}, {chosen[1].text}", chosen
+                bound = {labels[0]: chosen[0].shape}
+            case "tuple":
+                text, keys = f"({labels[0]}, {labels[1]}): ({chosen[0].text}, {chosen[1].text})", []
+                bound = {label: key.shape for label, key in zip(labels, chosen, strict=True)}
+            case _:
+                text, keys = (
+                    ", ".join(f"{label}: {key.text}" for label, key in zip(labels, chosen, strict=True)),
+                    chosen,
+                )
+                bound = {label: key.shape for label, key in zip(labels, chosen, strict=True)}
+        # A key that is a name alone is bound by its name.
+        bound |= {key.text: key.shape for key in keys if key.text.isidentifier() and mode in ("expr", "mixed")}
+        element = scope
+        for name, shape in bound.items():
+            after, element = after.bind(name, shape), element.bind(name, shape)
+        # A key that is written like an expression stands for it, where none of its variables is covered.
+        after = after.add(*(key for key in keys if not key.roots & set(bound)))
+        return text, attrs.evolve(after, element=element, grouped=frozenset(own) - frozenset(bound))
+
+    def key(self, place: Place) -> Place:
+        if isinstance(place.shape, Atom) and place.shape.kind in NUMBERS and self.chance(15):
+            return attrs.evolve(place, text=f"({place.text} * 2)")
+        return place
+
+    def head(self, scope: Scope, depth: int, wanted: tuple[str, ...] | None) -> tuple[str, Shape]:
+        if wanted is not None:
+            texts = [self.scalar(kind, scope, depth) for kind in wanted]
+            if len(texts) == 1:
+                return texts[0], Atom(wanted[0])
+            return f"({', '.join(texts)})", tuple_of(*map(Atom, wanted))
+        parts = [self.part(scope, depth) for _ in range(self.pick((1, 2, 2, 3)))]
+        if len(parts) == 1:
+            return parts[0]
+        if self.chance(30):
+            fields = {f"F{i}": part for i, part in enumerate(parts)}
+            text = ", ".join(f"{name}: {value}" for name, (value, _) in fields.items())
+            return f"<{text}>", record_of(**{name: shape for name, (_, shape) in fields.items()})
+        return f"({', '.join(text for text, _ in parts)})", tuple_of(*(shape for _, shape in parts))
+
+    def part(self, scope: Scope, depth: int) -> tuple[str, Shape]:
+        """A part of a head: a scalar, a whole variable, a bag of the group, or a nested select."""
+        if scope.places and self.chance(25):
+            place = self.pick(scope.places)
+            return place.text, place.shape
+        if depth and self.chance(12):
+            text, item = self.select(scope, depth - 1, most=2, correlated=True)
+            return f"({text})", Many(item)
+        kinds = [place.shape.kind for place in scope.atoms(*BASIC) if isinstance(place.shape, Atom)]
+        kind = self.pick([*kinds, "long"])
+        if scope.element is not None and self.chance(60):
+            kind = self.pick(("long", "long", "double", "ratio", "int", "bool", "string"))
+            return self.aggregate(kind, scope, depth), Atom(kind)
+        return self.scalar(kind, scope, depth), Atom(kind)
+
+    def order_by(self, scope: Scope, depth: int) -> str:
+        keys = []
+        for _ in range(self.pick((1, 1, 2))):
+            kinds = [p.shape.kind for p in scope.atoms(*BASIC) if isinstance(p.shape, Atom)]
+            key = self.scalar(self.pick([*kinds, "long"]), scope, min(depth, 1))
+            keys.append(self.pick((key, f"{key} desc", f"{key} asc", f"inv({key})")))
+        limit = f" limit {self.pick((2, 1, 3, 0))}" if self.chance(60) else ""
+        return f" order by {', '.join(keys)}{limit}"
+
+    # --- scalars ----------------------------------------------------------------------------------------------------
+
+    def scalar(self, kind: str, scope: Scope, depth: int, size: int = 2) -> str:
+        places = scope.atoms(kind)
+        if places and (not size or self.chance(60)):
+            return self.pick(places).text
+        if (depth and self.chance(20)) or (scope.element is not None and self.chance(40)):
+            return self.aggregate(kind, scope, depth)
+        if size and self.chance(60):
+            return self.compound(kind, scope, depth, size - 1)
+        return self.literal(kind)
+
+    def literal(self, kind: str) -> str:
+        match kind:
+            case "int":
+                return self.pick(("1", "0", "2", "(-1)"))
+            case "long":
+                return self.pick(("(1 as long)", "(2 as long)"))
+            case "double" | "ratio":
+                return self.pick(("0.5", "1.0", "2.25"))
+            case "string":
+                return self.pick(('"a"', "'b'", '""'))
+            case _:
+                return self.pick(("true", "false"))
+
+    def compound(self, kind: str, scope: Scope, depth: int, size: int) -> str:
+        def inner(k: str = kind) -> str:
+            return self.scalar(k, scope, depth, size)
+
+        if self.chance(15):
+            return f"(if {self.comparison(scope, depth)} then {inner()} else {inner()})"
+        match kind:
+            case "int" | "long":
+                other = inner(self.pick(NARROWER[kind]))
+                forms = ("({a} + {b})", "({a} - {b})", "({a} * 2)", "(-{a})", "({a} mod 3)", "abs({a})", "({a} / 2)")
+                return self.pick(forms).format(a=inner(), b=other)
+            case "double":
+                other = inner(self.pick(NARROWER[kind]))
+                form = self.pick(("({a} + {b})", "({a} - {b})", "({a} * 0.5)", "({a} / 2.0)", "abs({a})"))
+                return form.format(a=inner(), b=other)
+            case "string":
+                numbers = scope.atoms("int", "long")
+                if numbers and self.chance(30):
+                    return f"({self.pick(numbers).text} as string)"
+                form = self.pick(("({a} + {b})", "upper({a})", "substring({a}, 0, 1)", "trim({a})"))
+                return form.format(a=inner(), b=inner())
+            case "bool":
+                return f"({self.condition(scope, depth)})"
+            case _:
+                return inner()
+
+    def condition(self, scope: Scope, depth: int, size: int = 2) -> str:
+        if size and self.chance(40):
+            a, b = (self.condition(scope, depth, size - 1) for _ in range(2))
+            return self.pick((f"({a} and {b})", f"({a} or {b})", f"(not {a})"))
+        places = scope.atoms("bool")
+        if places and self.chance(20):
+            return self.pick(places).text
+        if depth and self.chance(20):
+            text, _ = self.select(scope, depth - 1, most=2, correlated=True, grouped=self.chance(10))
+            return self.pick((f"exists({text})", f"(not exists({text}))"))
+        return self.comparison(scope, depth)
+
+    def comparison(self, scope: Scope, depth: int, *, totals: bool = False) -> str:
+        op = self.pick(("=", "<", ">", "<=", ">=", "<>"))
+        places = scope.atoms(*BASIC)
+        if totals or not places:
+            kind = self.pick(("long", "double"))
+            return f"({self.aggregate(kind, scope, depth)} {op} {self.literal(kind)})"
+        bags = [(a, b) for a in scope.bags() for b in scope.bags() if a.shape == b.shape and a != b]
+        if bags and self.chance(5):
+            a, b = self.pick(bags)
+            return f"({a.text} = {b.text})"
+        place = self.pick(places)
+        assert isinstance(place.shape, Atom)
+        kind = place.shape.kind
+        if self.chance(4):
+            return f"({place.text} {op} null)"
+        other = self.pick(NUMBERS) if kind in NUMBERS and self.chance(30) else kind
+        return f"({place.text} {op} {self.scalar(other, scope, depth, 1)})"
+
+    # --- aggregations -----------------------------------------------------------------------------------------------
+
+    def aggregate(self, kind: str, scope: Scope, depth: int) -> str:
+        """An aggregation whose value is of the given kind."""
+        match kind:
+            case "long":
+                function, over = self.pick((("count", None), ("sum", "int"), ("sum", "long"), ("max", "long")))
+            case "double":
+                function, over = self.pick((("sum", "double"), ("min", "double"), ("max", "double")))
+            case "ratio":
+                function, over = "avg", self.pick(NUMBERS)
+            case "bool":
+                function, over = self.pick((("all", "bool"), ("some", "bool"), ("exists", None)))
+            case _:
+                function, over = self.pick(("min", "max")), kind
+        return f"{function}({self.collection(over, scope, depth)})"
+
+    def collection(self, kind: str | None, scope: Scope, depth: int) -> str:
+        """What an aggregation ranges over: a bag that is there, an expression over the group, or a nested select."""
+        if scope.element is not None and self.chance(60):
+            found = self.over_group(kind, scope)
+            if found is not None:
+                return found
+        bags = [p.text for p in scope.bags() if kind is None or p.shape == Many(Atom(kind))]
+        if bags and self.chance(60):
+            return self.pick(bags)
+        if depth == 0 and kind is None:
+            return self.pick(tuple(SHAPES))
+        head = (self.pick(tuple(ATOMS)),) if kind is None else (kind,)
+        return self.select(scope, max(depth - 1, 0), head=head, most=2, correlated=True)[0]
+
+    def over_group(self, kind: str | None, scope: Scope) -> str | None:
+        """An expression over the variables of one element of the group."""
+        assert scope.element is not None
+        kinds = (kind,) if kind is not None else tuple(BASIC)
+        # The names that a variable between the group-by and here has covered are not to be had.
+        visible = {place.text.split(".")[0].split("#")[0] for place in scope.places}
+        places = [
+            p for p in scope.element.atoms(*kinds) if p.roots & scope.grouped and p.roots <= visible | scope.grouped
+        ]
+        if not places:
+            return None
+        place = self.pick(places)
+        assert isinstance(place.shape, Atom)
+        numbers = [p for p in scope.element.atoms(*NARROWER.get(place.shape.kind, ())) if p.roots <= scope.grouped]
+        if numbers and self.chance(40):
+            return f"{place.text} {self.pick(('+', '*', '-'))} {self.pick(numbers).text}"
+        return place.text
+
+
+def _comparable(a: Place, b: Place) -> bool:
+    assert isinstance(a.shape, Atom)
+    assert isinstance(b.shape, Atom)
+    numbers = (*NUMBERS, "ratio")
+    return a.shape == b.shape or (a.shape.kind in numbers and b.shape.kind in numbers)
+
+
+def _has(scope: Scope, name: str) -> bool:
+    return any(place.text == name for place in scope.places)
+
+
+def _after_group(outer: Scope, scope: Scope, own: Mapping[str, Shape]) -> Scope:
+    """The outer scope with every from-variable as the bag of its values, and `partition`."""
+    after = attrs.evolve(outer, element=None).hide(*own)
+    for name, shape in own.items():
+        if _has(scope, name):
+            after = after.bind(name, Many(shape))
+    return after.bind("partition", Many(Parts(tuple(own.items()), record=True)))
