@@ -42,6 +42,7 @@ from mrql.algebra.terms import (
     Union,
     Var,
     element_type,
+    pair_type,
 )
 from mrql.algebra.types import BagType, Type
 from mrql.algebra.values import Bag, Canonical, Record, Value, canonical
@@ -113,7 +114,7 @@ class _Evaluator:
             case ListOf(items):
                 return [convert(self.value(item, env), element_type(term)) for item in items]
             case Union(left, right):
-                parts = [convert(self.value(side, env), term.type) for side in (left, right)]
+                parts = [convert(self.collected(side, env), term.type) for side in (left, right)]
                 return parts[0] + parts[1]
             case Stream(name, _):
                 return self.streams[name]
@@ -121,16 +122,17 @@ class _Evaluator:
                 elements = self.elements(source, env)
                 return Bag(z for x in elements for z in self.elements(body, {**env, **bind(param, x)}))
             case GroupBy(source):
-                return Bag((k, Bag(group)) for k, group in _grouped(self.elements(source, env)))
+                return Bag((k, Bag(group)) for k, group in _grouped(self.keyed(source, pair_type(term)[0], env)))
             case CoGroup(left, right):
-                return _cogrouped(self.elements(left, env), self.elements(right, env))
+                key = pair_type(term)[0]
+                return _cogrouped(self.keyed(left, key, env), self.keyed(right, key, env))
             case Reduce(_, source):
                 return self.reduce(term, self.elements(source, env))
             case OrderBy(source, descending):
                 return [value for _, value in sort_pairs(self.elements(source, env), descending)]
             case Take(count, source):
                 n = self.value(count, env)
-                return self.value(source, env)[: max(n or 0, 0)]
+                return self.collected(source, env)[: max(n or 0, 0)]
             case Var() | Lit() | Tup() | Rec() | Nth() | Get() | Prim() | Cast() | If() | Let():
                 raise AssertionError("scalar terms are handled above")
             case _:
@@ -140,6 +142,17 @@ class _Evaluator:
         """The elements of a collection; a missing collection has none."""
         value = self.value(term, env)
         return () if value is None else value
+
+    def collected(self, term: Term, env: Environment) -> Value:
+        """A collection as a whole; a missing one is empty."""
+        value = self.value(term, env)
+        return (Bag() if isinstance(term.type, BagType) else []) if value is None else value
+
+    def keyed(self, term: Term, key: Type, env: Environment) -> Iterable[tuple[Value, Value]]:
+        """The pairs of a collection, their keys in the type that they are compared in."""
+        for pair in self.elements(term, env):
+            k, v = (None, None) if pair is None else pair
+            yield convert(k, key), v
 
     def reduce(self, term: Reduce, elements: Iterable[Value]) -> Value:
         """`reduce(⊕, {x, y, …}) = z ⊕ u(x) ⊕ u(y) ⊕ …`."""

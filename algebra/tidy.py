@@ -125,9 +125,9 @@ class _Tidier:
         """The renaming inside a binder."""
         names = Names({*self.fixed, *renaming.values()})
         inner = dict(renaming)
-        variables = [v.name for v in pattern_vars(pattern)]
-        for name in sorted(variables, key=lambda name: name not in self.keep):  # the author's names first
-            inner[name] = names.fresh(name if name in self.keep else hints.get(name, base_name(name)))
+        for variable in pattern_vars(pattern):
+            name = variable.name
+            inner[name] = names.fresh(hints.get(name) or (name if name in self.keep else base_name(name)))
         return inner
 
 

@@ -20,7 +20,7 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, all_names, alpha_equal, bound_names, free_vars, substitute
 from mrql.algebra.errors import InternalError
-from mrql.algebra.monoids import BAG, Aggregate, Monoid
+from mrql.algebra.monoids import BAG, INVARIANT, Aggregate, Monoid
 from mrql.algebra.terms import (
     CMap,
     CoGroup,
@@ -53,7 +53,7 @@ from mrql.rewrite.stages import Component, Derivation, Feed, Plan, Shape, Stage,
 def derive(term: Term, query: Term | None = None) -> Plan:
     """The plan of a query in normal form; `query` is the query as it was written, for the record."""
     deriver = _Deriver(Names(set(all_names(term)) | {"X"}))
-    answer = deriver.visit(term, frozenset())
+    answer = deriver.visit(term)
     return Plan(term if query is None else query, tuple(deriver.stages), answer)
 
 
@@ -71,24 +71,26 @@ class _Deriver:
         self.names = names
         self.stages: list[Stage] = []
 
-    def visit(self, term: Term, local: frozenset[str]) -> Term:
-        """The term with its largest stages replaced by variables."""
+    def visit(self, term: Term) -> Term:
+        """The term with its largest stages replaced by variables.
+
+        A part with a free variable is no stage: the variable is bound above, or is a state, which changes.
+        """
         if not _reads_streams(term):
             return term
-        if not free_vars(term) & local:
+        if not free_vars(term):
             answer = self.stage(term)
             if answer is not None:
                 return answer
         match term:
             case CMap(Lambda(param, body), source):
-                new_source = self.visit(source, local)
-                new_body = self.visit(body, local | bound_names(param))
-                return CMap(Lambda(param, new_body), new_source, span=term.span)
+                new_source = self.visit(source)
+                return CMap(Lambda(param, self.visit(body)), new_source, span=term.span)
             case Let(pattern, value, body):
-                new_value = self.visit(value, local)
-                return Let(pattern, new_value, self.visit(body, local | bound_names(pattern)), span=term.span)
+                new_value = self.visit(value)
+                return Let(pattern, new_value, self.visit(body), span=term.span)
             case _:
-                return map_children(term, lambda child: self.visit(child, local))
+                return map_children(term, self.visit)
 
     def stage(self, term: Term) -> Term | None:
         """The answer over a new (or known) stage for the whole term, or None when it does not merge."""
@@ -156,7 +158,7 @@ class _Deriver:
         merge = by_key(monoids)
         _agree(h, merge)
         state = Var(name, ty.BagType(ty.TupleType((key_type, value_term(parts).type))))
-        answer = normalize(self.visit(keyed_answer(state, key, parts, rest), frozenset()))
+        answer = normalize(self.visit(keyed_answer(state, key, parts, rest)))
         derivation = Derivation(term, annotated_query, annotated, h, merge, answer)
         self.add(Stage(name, Shape.KEYED, key_type, components, self.feeds(h, body), derivation))
         return answer
@@ -304,9 +306,12 @@ def _ranges_over(body: Term, side: int, h: CMap) -> bool:
 
 
 def _agree(h: Term, merge: Monoid) -> None:
-    """The merge that inference finds for h must be the one that the components were split by."""
+    """The merge that inference finds for h must be the one that the components were split by.
+
+    An h over static tables alone is judged □: it merges with anything that never comes.
+    """
     inferred = infer_merge(label_occurrences(h))
-    if inferred is not None and inferred != merge:
+    if inferred not in (None, INVARIANT, merge):
         raise InternalError("derive", f"h merges with {inferred}, its components with {merge}")
 
 

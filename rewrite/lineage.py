@@ -12,9 +12,10 @@ and a query with results v becomes one with results `(θ, v)`.
 `()`, like a stream.
 
 *Deviation*: `mix` (8e) drops a join key whose other side is empty, and meets each left lineage with each right one.
-Both are right only where the function above joins the sides element by element. Where it uses a side as a whole (an
-aggregate of the partners, an outer join), we keep the coGroup as it is, and its sides start with `()`; otherwise an
-element without partner would be lost, and an aggregate counted once for each lineage of the other side.
+Both are right only where the function above joins the sides element by element, and is stored as that join. Where it
+uses a side as a whole (an aggregate of the partners, an outer join), or reads another stream, so that the sides are
+stored and not the join, we keep the coGroup as it is, and its sides start with `()`; otherwise an element without
+partner would be lost, and a side counted once for each lineage of the other one.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
+from mrql.rewrite.equate import reads_sources
 from mrql.rewrite.infer import is_linear
 
 UNIT = Tup(())
@@ -81,7 +83,7 @@ class _Annotator:
         match term:
             case GroupBy(source):  # (7e)
                 return GroupBy(self.swap(self.input(source)))
-            case CoGroup(left, right) if joins_elements(function, group):  # (7f)
+            case CoGroup(left, right) if joins_elements(function, group) and not reads_sources(function):  # (7f)
                 return self.mix(CoGroup(self.input(left), self.input(right)))
             case CoGroup():  # the deviation
                 key_type, groups_type = pair_type(term)

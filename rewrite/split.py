@@ -82,7 +82,11 @@ class _Splitter:
     def merges(self, term: Term, local: frozenset[str]) -> Aggregate | BagUnion | None:
         """The one monoid with which the term merges in each group that it uses, or None."""
         used = free_vars(term) & self.groups
-        if not 0 < len(used) <= self.most or free_vars(term) & local or any(isinstance(t, Stream) for t in subterms(term)):
+        if (
+            not 0 < len(used) <= self.most
+            or free_vars(term) & local
+            or any(isinstance(t, Stream) for t in subterms(term))
+        ):
             return None
         judged = {infer(term, {group: BAG}) for group in used}
         monoid = judged.pop() if len(judged) == 1 else None

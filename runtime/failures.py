@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from mrql.algebra.errors import EngineError, MrqlError, UserError
@@ -33,19 +34,14 @@ def translated(source: Source | None, find_malformed: Callable[[], None] = lambd
         yield
     except MrqlError:
         raise
-    except PySparkException as error:
-        raise _translate(error, source, find_malformed) from error
-    except ConnectionError as error:
-        raise EngineError("Spark has stopped") from error
-    except Exception as error:
-        # py4j's own errors: the JVM is gone, or an error that PySpark does not know.
-        if type(error).__module__.startswith("py4j"):
-            raise EngineError(f"Spark failed: {_first_line(str(error))}") from error
-        raise
+    except (PySparkException, Py4JJavaError) as error:
+        # Errors inside a task reach us wrapped by Spark, and then PySpark may not know them.
+        raise _translate(str(error), source, find_malformed) from error
+    except (ConnectionError, Py4JError) as error:
+        raise EngineError("Spark has stopped", "its log says why") from error
 
 
-def _translate(error: PySparkException, source: Source | None, find_malformed: Callable[[], None]) -> MrqlError:
-    text = str(error)
+def _translate(text: str, source: Source | None, find_malformed: Callable[[], None]) -> MrqlError:
     if any(condition in text for condition in READING):
         try:
             find_malformed()
@@ -82,4 +78,7 @@ def _span(text: str, source: Source | None) -> Span | None:
 
 
 def _first_line(text: str) -> str:
-    return text.strip().split("\n")[0]
+    """The first line that says something: py4j begins with the name of the call."""
+    lines = [line.strip(" :") for line in text.splitlines() if line.strip(" :")]
+    telling = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return (telling or lines or ["no message"])[0]

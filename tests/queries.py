@@ -198,7 +198,8 @@ class Scope:
     grouped: frozenset[str] = frozenset()
 
     def bind(self, name: str, shape: Shape) -> Scope:
-        return self.hide(name).add(*parts_of(Place(name, shape, frozenset({name}))))
+        inner = attrs.evolve(self.hide(name), grouped=self.grouped - {name})
+        return inner.add(*parts_of(Place(name, shape, frozenset({name}))))
 
     def add(self, *places: Place) -> Scope:
         texts = {place.text for place in places}
@@ -378,7 +379,7 @@ class _Writer:
 
     def pattern(self, item: Shape, scope: Scope, own: dict[str, Shape]) -> tuple[str, Scope]:
         """A pattern and the scope with its variables, which are added to `own`."""
-        if own and isinstance(item, Parts) and self.chance(30):
+        if isinstance(item, Parts) and self.chance(30):
             texts = []
             for name, part in item.fields:
                 if item.record and self.chance(30):
@@ -392,9 +393,9 @@ class _Writer:
         return name, scope.bind(name, item)
 
     def part_pattern(self, part: Shape, scope: Scope, own: dict[str, Shape]) -> tuple[str, Scope]:
-        if self.chance(15):
+        if own and self.chance(15):
             return "*", scope
-        if isinstance(part, Atom):
+        if own and isinstance(part, Atom):
             again = [name for name, shape in own.items() if shape == part]
             if again and self.chance(15):
                 return self.pick(again), scope
@@ -642,16 +643,13 @@ class _Writer:
         """An expression over the variables of one element of the group."""
         assert scope.element is not None
         kinds = (kind,) if kind is not None else tuple(BASIC)
-        # The names that a variable between the group-by and here has covered are not to be had.
-        visible = {place.text.split(".")[0].split("#")[0] for place in scope.places}
-        places = [
-            p for p in scope.element.atoms(*kinds) if p.roots & scope.grouped and p.roots <= visible | scope.grouped
-        ]
+        places = [place for place in scope.element.atoms(*kinds) if place.roots <= scope.grouped]
         if not places:
             return None
         place = self.pick(places)
         assert isinstance(place.shape, Atom)
-        numbers = [p for p in scope.element.atoms(*NARROWER.get(place.shape.kind, ())) if p.roots <= scope.grouped]
+        narrower = NARROWER.get(place.shape.kind, ())
+        numbers = [p for p in scope.element.atoms(*narrower) if p.roots <= scope.grouped] + scope.atoms(*narrower)
         if numbers and self.chance(40):
             return f"{place.text} {self.pick(('+', '*', '-'))} {self.pick(numbers).text}"
         return place.text

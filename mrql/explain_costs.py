@@ -1,0 +1,155 @@
+"""What a batch costs, as `runtime/step.py` and `runtime/view.py` have it: how much of a state is read, how much is moved.
+
+Rows that are moved go over the network; rows that are read stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.binders import free_vars
+from mrql.algebra.monoids import BagUnion
+from mrql.algebra.terms import CoGroup, GroupBy, OrderBy, Reduce, Take, Term, Union
+from mrql.algebra.traversal import subterms
+from mrql.explain_tables import component_names, feed_name, joins_on_nothing, occurrence_names
+from mrql.rewrite.answer import touched_stage
+from mrql.rewrite.multilinear import occurrences
+from mrql.rewrite.stages import Feed, Plan, Shape, Stage
+
+
+class Cost(Enum):
+    """How much a batch has to do with, from little to much."""
+
+    DELTA = "the delta"
+    KEYS = "the touched keys"
+    STATE = "the whole state"
+
+
+def largest(costs: Sequence[Cost]) -> Cost:
+    """The largest of some costs; that of nothing to do is the delta."""
+    return max(costs, key=list(Cost).index, default=Cost.DELTA)
+
+
+@attrs.frozen
+class Work:
+    """A part of what a batch has to do; `reason` says why it is more than the delta, where it is."""
+
+    what: str
+    reads: Cost
+    moves: Cost
+    reason: str | None = None
+
+
+@attrs.frozen
+class Answer:
+    """What it costs to say how a batch changed the answer, and why."""
+
+    cost: Cost
+    reason: str
+
+
+# --- stages -------------------------------------------------------------------------------------
+
+
+def stage_works(stage: Stage) -> tuple[Work, ...]:
+    """What a batch has to do for a stage, if it has rows of one of the stage's streams; otherwise nothing."""
+    return tuple(_works(stage))
+
+
+def stage_cost(stage: Stage) -> tuple[Cost, str | None]:
+    """The most that a batch reads of a stage, and why it is more than the delta."""
+    works = stage_works(stage)
+    cost = largest([work.reads for work in works])
+    reasons = dict.fromkeys(work.reason for work in works if work.reads is cost and work.reason)
+    return cost, "; ".join(reasons) or None
+
+
+def _works(stage: Stage) -> Iterator[Work]:
+    for feed in stage.feeds:
+        if len(feed.rows.inputs) > 1:
+            yield _join(feed)
+    match stage.shape:
+        case Shape.KEYED:
+            yield Work(
+                f"the groups of {stage.name}",
+                Cost.STATE,
+                Cost.DELTA,
+                "the groups are merged into a new table: all of them are read, and only the batch is moved to them",
+            )
+        case Shape.TOTAL:
+            yield Work(f"the total {stage.name}", Cost.DELTA, Cost.DELTA)
+        case Shape.BAG:
+            pass
+    for component, name in zip(stage.components, component_names(stage), strict=True):
+        if isinstance(component.monoid, BagUnion):
+            what = f"the bag {stage.name}" if stage.shape is Shape.BAG else f"the bag {name}"
+            yield Work(what, Cost.DELTA, Cost.DELTA)
+
+
+def _join(feed: Feed) -> Work:
+    """A join of a batch with what is stored of the other inputs."""
+    what = f"the join {feed_name(feed)}"
+    shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
+    if joins_on_nothing(feed):
+        reason = "no equality links the sides: each new row meets all rows of the other side"
+    else:
+        reason = "the other side is looked through whole for the partners of a batch's rows"
+    again = [(shown[label], [shown[o] for o in others]) for label, others in _joined_again(feed.rows.body)]
+    if not again:
+        return Work(what, Cost.STATE, Cost.DELTA, reason)
+    costly = "; ".join(f"a batch of {label} joins {' with '.join(others)} anew" for label, others in again)
+    return Work(what, Cost.STATE, Cost.STATE, f"{reason}; {costly}")
+
+
+def _joined_again(body: Term) -> list[tuple[str, list[str]]]:
+    """Each input whose batches meet a join of others, which is not stored and so is made again."""
+    found = []
+    for term in subterms(body):
+        if isinstance(term, CoGroup):
+            for side, other in ((term.left, term.right), (term.right, term.left)):
+                if len(occurrences(other)) > 1:
+                    found += [(label, list(occurrences(other))) for label in occurrences(side)]
+    return found
+
+
+# --- the answer ---------------------------------------------------------------------------------
+
+
+def answer_cost(plan: Plan) -> Answer:
+    """What the changes of an answer cost. The answer as a snapshot is made from the whole state in any case."""
+    if not plan.stages:
+        return Answer(Cost.DELTA, "no stream is read: the answer does not change")
+    stage = touched_stage(plan)
+    if stage is not None:
+        return Answer(Cost.KEYS, f"each key of {stage.name} has its own answer; those of the touched keys, before and after, are compared")
+    if all(stage.shape is Shape.TOTAL for stage in plan.stages):
+        return Answer(Cost.KEYS, "a total is one row, under the key ()")
+    return Answer(Cost.STATE, f"{_why_whole(plan)}; the answers before and after the batch are compared whole")
+
+
+def _why_whole(plan: Plan) -> str:
+    large = [stage.name for stage in plan.stages if stage.shape is not Shape.TOTAL]
+    if len(plan.stages) > 1:
+        return f"the answer is put together from {' and '.join(stage.name for stage in plan.stages)}"
+    (name,) = large
+    operator = _regrouping(plan.answer, name)
+    if operator is not None:
+        return f"{operator} is over all of {name}, not over a key of it"
+    if plan.stages[0].shape is Shape.BAG:
+        return f"{name} is a bag without a key"
+    return f"the answer uses {name} as a whole"
+
+
+def _regrouping(answer: Term, state: str) -> str | None:
+    """The operator that first puts together what belongs to different keys of a state."""
+    names = {GroupBy: "a groupBy", CoGroup: "a coGroup", OrderBy: "an order", Take: "a limit", Reduce: "a reduce"}
+    for term in subterms(answer):
+        if state in free_vars(term) and type(term) in names:
+            return names[type(term)]
+        if isinstance(term, Union) and isinstance(term.type, ty.BagType) and state in free_vars(term):
+            return "a union"
+    return None

@@ -1,0 +1,277 @@
+"""The tables that a stage keeps, as `runtime/step.py` lays them out.
+
+A keyed stage has a table of its groups: the key, the support that each feed gives it, the components that are numbers,
+the batch that touched it last. Each component that is a bag has a table of its own, of (key, element, weight), and so
+has each input of a join. Tuples and records are taken apart: a column holds a basic value or a collection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import Enum
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.binders import Names
+from mrql.algebra.monoids import Aggregate, BagUnion
+from mrql.algebra.terms import (
+    CMap,
+    CoGroup,
+    Lambda,
+    Pattern,
+    PTuple,
+    PVar,
+    Rec,
+    Single,
+    Stream,
+    Term,
+    Tup,
+    Var,
+    pair_type,
+)
+from mrql.algebra.tidy import base_name, head, hint, tidy
+from mrql.algebra.traversal import map_children, subterms
+from mrql.algebra.types import Type
+from mrql.rewrite.multilinear import stream_of
+from mrql.rewrite.stages import Feed, Shape, Stage
+
+
+class Role(Enum):
+    """What a column, or a table, is for."""
+
+    KEY = "key"
+    SUPPORT = "support"
+    """The number of rows that bring a key into being, and keep it there."""
+    ROWS = "rows"
+    """The number of other rows: those of a total, and of the side of a join that brings no key."""
+    COMPONENT = "component"
+    ELEMENT = "element"
+    WEIGHT = "weight"
+    BATCH = "batch"
+
+    GROUPS = "groups"
+    BAG = "bag"
+    INPUT = "input"
+
+
+@attrs.frozen
+class Column:
+    """A column of a table; `merge` is the monoid that merges its values where keys are equal."""
+
+    name: str
+    role: Role
+    type: Type
+    merge: str | None = None
+
+
+@attrs.frozen
+class Table:
+    """A table of a state: `of` names the component or the input that it holds."""
+
+    name: str
+    role: Role
+    of: str | None
+    columns: tuple[Column, ...]
+
+    @property
+    def keys(self) -> tuple[Column, ...]:
+        """The columns by which the rows are partitioned, and found."""
+        return tuple(column for column in self.columns if column.role is Role.KEY)
+
+
+def stage_tables(stage: Stage) -> tuple[Table, ...]:
+    """The tables of a stage: its groups, its bags, the inputs of its joins."""
+    return tuple(_tables(stage))
+
+
+def component_names(stage: Stage) -> tuple[str, ...]:
+    """Short names for the components of a stage, in their order; a total or a bag is called as its stage is."""
+    if stage.shape is not Shape.KEYED:
+        return (stage.name,)
+    names = Names()
+    return tuple(names.fresh(base_name(component.name)) for component in stage.components)
+
+
+def occurrence_names(labels: tuple[str, ...]) -> dict[str, str]:
+    """The occurrences of streams by their labels: the stream's own name where it occurs once, else the label.
+
+    >>> occurrence_names(("S·0", "T·1", "S·2"))
+    {'S·0': 'S·0', 'T·1': 'T', 'S·2': 'S·2'}
+    """
+    streams = [stream_of(label) for label in labels]
+    return {label: s if streams.count(s) == 1 else label for label, s in zip(labels, streams, strict=True)}
+
+
+def feed_name(feed: Feed) -> str:
+    """What a feed reads: `S`, `S ⋈ T`; a feed that no stream changes is known by its tables.
+
+    Two inputs without an equality between them are a product, `S × T`.
+    """
+    shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
+    sign = " × " if joins_on_nothing(feed) else " ⋈ "
+    tables = dict.fromkeys(t.name for t in subterms(feed.rows.body) if isinstance(t, Stream) and t.static)
+    return sign.join(shown.values()) or sign.join(tables) or "constants"
+
+
+def joins_on_nothing(feed: Feed) -> bool:
+    """Whether a join of the feed has no equality: each row of one side meets all rows of the other."""
+    return any(isinstance(t, CoGroup) and pair_type(t)[0] == ty.UNIT for t in subterms(feed.rows.body))
+
+
+# --- the tables ---------------------------------------------------------------------------------
+
+
+def _tables(stage: Stage) -> Iterator[Table]:
+    keys = _columns(_stored_key(stage), stage.key_type, "k", Role.KEY)
+    if stage.shape is not Shape.BAG:
+        yield Table(stage.name, Role.GROUPS, None, _distinct(keys) + _distinct(tuple(_measures(stage))))
+    for i, (component, name) in enumerate(zip(stage.components, component_names(stage), strict=True)):
+        if isinstance(component.monoid, BagUnion):
+            table = stage.name if stage.shape is Shape.BAG else f"{stage.name}.{name}"
+            yield Table(table, Role.BAG, name, _distinct(keys) + _distinct((*_elements(stage, i), _weight())))
+    for feed in stage.feeds:
+        yield from _inputs(stage, feed)
+
+
+def _measures(stage: Stage) -> Iterator[Column]:
+    for feed in stage.feeds:
+        name = "n" if len(stage.feeds) == 1 else f"n({feed_name(feed)})"
+        supports = feed.supports and stage.shape is Shape.KEYED
+        yield Column(name, Role.SUPPORT if supports else Role.ROWS, ty.LONG, "+")
+    for component, name in zip(stage.components, component_names(stage), strict=True):
+        if isinstance(component.monoid, Aggregate):
+            yield Column(name, Role.COMPONENT, component.type, str(component.monoid))
+    yield Column("batch", Role.BATCH, ty.LONG, "max")
+
+
+def _elements(stage: Stage, component: int) -> tuple[Column, ...]:
+    bag = stage.components[component].type
+    assert isinstance(bag, ty.BagType)
+    return _columns(_stored_element(stage, component), bag.item, "e", Role.ELEMENT)
+
+
+def _inputs(stage: Stage, feed: Feed) -> Iterator[Table]:
+    """What a join keeps of each of its inputs; a feed of one input keeps nothing of it."""
+    shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
+    for read in feed.rows.inputs if len(feed.rows.inputs) > 1 else ():
+        assert isinstance(read.term.type, ty.BagType)
+        columns = _keyed_columns(head(tidy(read.term)), read.term.type.item)
+        yield Table(f"{stage.name}.{shown[read.label]}", Role.INPUT, shown[read.label], columns)
+
+
+def _keyed_columns(element: Term | None, item: Type) -> tuple[Column, ...]:
+    """The columns of an input: partitioned by the first part of a pair, or by all of another element."""
+    keys: tuple[Column, ...] = ()
+    if isinstance(item, ty.TupleType) and len(item.items) == 2:
+        parts = element.items if isinstance(element, Tup) else (None, None)
+        keys = _columns(parts[0], item.items[0], "k", Role.KEY)
+        element, rest = parts[1], item.items[1]
+    else:
+        rest = item
+    return _distinct(keys) + _distinct((*_columns(element, rest, "e", Role.ELEMENT), _weight()))
+
+
+def _weight() -> Column:
+    return Column("weight", Role.WEIGHT, ty.LONG, "+")
+
+
+# --- names for columns --------------------------------------------------------------------------
+
+
+def _columns(term: Term | None, t: Type, default: str, role: Role) -> tuple[Column, ...]:
+    return tuple(Column(name, role, part) for name, part in _flat(term, t, default))
+
+
+def _flat(term: Term | None, t: Type, default: str) -> Iterator[tuple[str, Type]]:
+    """The basic values and collections of which a value consists, named by the term for it."""
+    match t:
+        case ty.TupleType(items):
+            parts = term.items if isinstance(term, Tup) else (None,) * len(items)
+            for part, item in zip(parts, items, strict=True):
+                yield from _flat(part, item, default)
+        case ty.RecordType(fields):
+            known = dict(term.fields) if isinstance(term, Rec) else {}
+            for name, item in fields:
+                yield from _flat(known.get(name), item, name)
+        case _:
+            yield hint(term) or default, t
+
+
+def _distinct(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    names = Names()
+    return tuple(attrs.evolve(column, name=names.fresh(column.name)) for column in columns)
+
+
+def _stored_key(stage: Stage) -> Term | None:
+    """The term for a stage's key, where the rows of a feed show it."""
+    for feed in stage.feeds:
+        row = _row(feed)
+        if row is not None:
+            return row.items[0]
+    return None
+
+
+def _stored_element(stage: Stage, component: int) -> Term | None:
+    """The term for an element of a bag-valued component."""
+    for feed in stage.feeds:
+        unit = dict(feed.units).get(component)
+        if unit is not None:
+            row = _row(feed)
+            return _resolved(head(unit), feed.element, row.items[1] if row is not None else None)
+    return None
+
+
+def _row(feed: Feed) -> Tup | None:
+    """The term for a row `(key, element)` of a feed, where it can be read off."""
+    inputs = {read.label: read.term for read in feed.rows.inputs}
+
+    def expanded(term: Term) -> Term:
+        if isinstance(term, Stream):
+            return inputs.get(term.name, term)
+        return map_children(term, expanded)
+
+    row = head(tidy(expanded(feed.rows.body)))
+    return row if isinstance(row, Tup) else None
+
+
+def _resolved(element: Term | None, pattern: Pattern, row: Term | None) -> Term | None:
+    """The element of a share as a term over the rows: a variable of the row's pattern stands for its part."""
+    bindings = dict(_bindings(pattern, row))
+    return bindings.get(element.name) if isinstance(element, Var) else element
+
+
+def _bindings(pattern: Pattern, row: Term | None) -> Iterator[tuple[str, Term | None]]:
+    match pattern, row:
+        case PVar(name, _), _:
+            yield name, row
+        case PTuple(items), Tup(terms) if len(items) == len(terms):
+            for item, term in zip(items, terms, strict=True):
+                yield from _bindings(item, term)
+        case _:
+            return
+
+
+# --- rows for display ---------------------------------------------------------------------------
+
+
+def shown_rows(feed: Feed, names: Mapping[str, str]) -> Term:
+    """The rows of a feed over its inputs, the occurrences of streams by the names that they are shown under."""
+
+    def rename(term: Term) -> Term:
+        if isinstance(term, Stream):
+            return attrs.evolve(term, name=names.get(term.name, term.name))
+        return map_children(term, rename)
+
+    return rename(feed.rows.body)
+
+
+def shown_units(feed: Feed, keep: frozenset[str]) -> tuple[Pattern, tuple[Term, ...]]:
+    """The pattern of a feed's rows and its shares, in the order of `units`, under tidy names."""
+    row = PTuple((feed.key, feed.element))
+    shares = Single(Tup(tuple(unit for _, unit in feed.units)))
+    tidied = tidy(CMap(Lambda(row, shares), Stream("rows", ty.BagType(row.type))), keep)
+    assert isinstance(tidied, CMap)
+    assert isinstance(tidied.function.body, Single)
+    assert isinstance(tidied.function.body.item, Tup)
+    return tidied.function.param, tidied.function.body.item.items

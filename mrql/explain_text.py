@@ -1,0 +1,233 @@
+"""The explanation of a query as text for people."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+
+from mrql.algebra.binders import alpha_equal
+from mrql.algebra.show import pretty, show_type
+from mrql.algebra.terms import Term
+from mrql.explain_costs import Cost, Work
+from mrql.explain_facts import Difference, Facts, StageFacts, delta_rule, fed, without_inverse
+from mrql.explain_tables import Column, Role, Table
+from mrql.rewrite.stages import Shape
+
+STEP = 2
+
+
+class Page:
+    """Lines of text, of at most `width` columns where that can be."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.lines: list[str] = []
+
+    def gap(self) -> None:
+        """One empty line, unless there is one."""
+        if self.lines and self.lines[-1]:
+            self.lines.append("")
+
+    def heading(self, text: str) -> None:
+        self.gap()
+        self.lines += [text, "─" * min(len(text), self.width)]
+
+    def line(self, text: str, level: int = 1) -> None:
+        self.prose(text, level, hanging=STEP)
+
+    def prose(self, text: str, level: int = 1, *, hanging: int = 0) -> None:
+        """Text broken between words; the lines after the first are indented by `hanging` more."""
+        indent = " " * (STEP * level)
+        self.lines += textwrap.wrap(
+            text,
+            self.width,
+            initial_indent=indent,
+            subsequent_indent=indent + " " * hanging,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+    def term(self, label: str, term: Term, level: int = 1) -> None:
+        """A term under what it is, or behind it when it is short."""
+        short = pretty(term, width=10**6, types=False)
+        if STEP * level + len(label) + 1 + len(short) <= self.width:
+            self.lines.append(f"{' ' * (STEP * level)}{label} {short}")
+            return
+        self.lines.append(f"{' ' * (STEP * level)}{label}")
+        self.lines += pretty(term, self.width, STEP * (level + 1), types=False).split("\n")
+
+    def table(self, rows: Iterable[tuple[str, ...]], level: int = 2) -> None:
+        """Rows with their columns one below the other; the last column is broken between words."""
+        rows = list(rows)
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)] if rows else []
+        for row in rows:
+            cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)]
+            start = "  ".join([*cells, ""])
+            self.prose_after(start, row[-1], level)
+
+    def prose_after(self, start: str, text: str, level: int) -> None:
+        indent = " " * (STEP * level)
+        wrapped = textwrap.wrap(text, self.width - len(indent) - len(start), break_on_hyphens=False) or [""]
+        self.lines.append(f"{indent}{start}{wrapped[0]}".rstrip())
+        self.lines += [f"{indent}{' ' * len(start)}{more}" for more in wrapped[1:]]
+
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+def render_text(facts: Facts, width: int) -> str:
+    """The whole explanation, section by section."""
+    page = Page(width)
+    _query(page, facts)
+    _passes(page, facts)
+    for stage in facts.stages:
+        _stage(page, stage)
+    _answer(page, facts)
+    _differences(page, facts)
+    return page.text() + "\n"
+
+
+# --- the query and its passes -------------------------------------------------------------------
+
+
+def _query(page: Page, facts: Facts) -> None:
+    page.heading("The query")
+    if facts.span is not None:
+        page.lines += textwrap.indent(textwrap.dedent(_aligned(facts)), " " * STEP).split("\n")
+        page.gap()
+    rows = [("stream", name, show_type(t)) for name, t in sorted(facts.plan.streams.items())]
+    rows += [("table", name, show_type(t)) for name, t in sorted(facts.plan.tables.items())]
+    page.table(rows, level=1)
+    page.gap()
+    page.term("as translated, in the algebra of [MRQL] §5:", facts.query)
+
+
+def _aligned(facts: Facts) -> str:
+    """The query's text with its first line in the column in which it stands."""
+    assert facts.span is not None
+    return " " * (facts.span.column - 1) + facts.span.text
+
+
+def _passes(page: Page, facts: Facts) -> None:
+    page.heading("The passes")
+    for step in facts.passes:
+        if step.after is not None:
+            page.term(f"after {step.name}, {step.source}:", step.after)
+            page.gap()
+    unchanged = [step.name for step in facts.passes if step.after is None]
+    if unchanged:
+        page.line(f"nothing to do for {', '.join(unchanged)}")
+
+
+# --- stages -------------------------------------------------------------------------------------
+
+
+def _stage(page: Page, facts: StageFacts) -> None:
+    stage = facts.stage
+    page.heading(f"Stage {stage.name}: {facts.head}")
+    page.term(f"h({', '.join(stage.streams)}) =", facts.h)
+    page.gap()
+    _merge(page, facts)
+    page.gap()
+    page.term(f"a({stage.name}) =", facts.answer)
+    page.gap()
+    page.line("Δh, which a batch merges into the state with ⊗")
+    page.table((delta_rule(feed), f"→ {_computed(facts, i)}") for i, feed in enumerate(stage.feeds))
+    page.gap()
+    page.line("what is stored")
+    page.table(map(_table_row, facts.tables))
+    page.gap()
+    page.line(f"what a batch costs: {facts.cost.value}")
+    for work in facts.works:
+        page.line(f"{work.what}: {_work(work)}", level=2)
+        if work.reason:
+            page.prose(work.reason, level=3)
+
+
+def _merge(page: Page, facts: StageFacts) -> None:
+    merge = facts.stage.merge
+    page.line(f"⊗ = {merge}")
+    for judgement in facts.judgements:
+        page.line(str(judgement), level=2)
+    page.gap()
+    if facts.diminisher is not None:
+        page.line(f"⊗̃ = {facts.diminisher} ([MRQL] Def. 6): a deletion is merged as the inverse of an insertion")
+        return
+    names = without_inverse(merge)
+    verb = "has" if len(names) == 1 else "have"
+    page.line(f"no ⊗̃: {' and '.join(names)} {verb} no inverse, so that a deletion cannot be merged")
+
+
+def _computed(facts: StageFacts, feed: int) -> str:
+    names = list(fed(facts.stage.feeds[feed], facts.components))
+    if facts.stage.shape is Shape.KEYED and facts.stage.feeds[feed].supports:
+        names.append("support")
+    return ", ".join(names)
+
+
+def _table_row(table: Table) -> tuple[str, ...]:
+    keys = ", ".join(f"{column.name}: {show_type(column.type)}" for column in table.keys)
+    rest = [column for column in table.columns if column.role is not Role.KEY]
+    return table.name, f"by {keys}" if keys else "", ", ".join(map(_column, rest))
+
+
+def _column(column: Column) -> str:
+    match column.role:
+        case Role.SUPPORT:
+            return f"{column.name}: support"
+        case Role.ROWS:
+            return f"{column.name}: rows"
+        case Role.COMPONENT:
+            return f"{column.name}: {show_type(column.type)} ({column.merge})"
+        case Role.WEIGHT | Role.BATCH:
+            return column.name
+        case _:
+            return f"{column.name}: {show_type(column.type)}"
+
+
+def _work(work: Work) -> str:
+    if work.reads is work.moves:
+        return f"reads and moves {work.reads.value}"
+    return f"reads {work.reads.value}, moves {work.moves.value}"
+
+
+# --- the answer and the paper -------------------------------------------------------------------
+
+
+def _answer(page: Page, facts: Facts) -> None:
+    page.heading("The answer")
+    names = ", ".join(stage.stage.name for stage in facts.stages)
+    if len(facts.stages) == 1 and alpha_equal(facts.answer, facts.stages[0].answer):
+        page.line(f"a({names}), as above")
+    else:
+        page.term(f"a({names}) =", facts.answer)
+    page.gap()
+    page.line(f"how it changes with a batch costs {facts.cost.cost.value}:")
+    page.prose(facts.cost.reason, level=2)
+    if facts.cost.cost is Cost.KEYS and any(stage.stage.shape is Shape.KEYED for stage in facts.stages):
+        page.line("the answer as a snapshot is made from the whole state")
+
+
+def _differences(page: Page, facts: Facts) -> None:
+    found: dict[Difference, list[StageFacts]] = {}
+    for stage in facts.stages:
+        for difference in stage.differences:
+            found.setdefault(difference, []).append(stage)
+    if not found:
+        return
+    page.heading("What differs from the paper")
+    several = len(facts.stages) > 1
+    for difference, stages in found.items():
+        where = f" ({', '.join(stage.stage.name for stage in stages)})" if several else ""
+        page.line(f"{difference.title}{where}.")
+        page.prose(difference.text, level=2)
+        if difference.title == "Lineage is pruned":
+            _lineage(page, stages[0])
+        page.gap()
+
+
+def _lineage(page: Page, facts: StageFacts) -> None:
+    page.gap()
+    page.line(f"θ : {show_type(facts.lineage.tree.type)}", level=2)
+    page.term(f"h'({', '.join(facts.stage.streams)}) =", facts.lineage.h, level=2)
+    page.term(f"a'({facts.stage.name}) =", facts.lineage.answer, level=2)

@@ -1,0 +1,217 @@
+"""The command line as a person uses it: formats, messages and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mrql.algebra.values import Bag, close
+
+QUERY = """
+S = stream(csv, "s", ",", type((long, double)));
+select (k, avg(y)) from (k, y) in S group by k;
+"""
+
+
+def mrql(*args: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs the command in a process of its own."""
+    command = [sys.executable, "-m", "mrql", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})}, check=False)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A directory with a query file and two files of data."""
+    (tmp_path / "q.mrql").write_text(QUERY)
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "a.csv").write_text("1,2.0\n2,3.0\n")
+    (tmp_path / "s" / "b.csv").write_text("1,4.0\n,5.0\n")
+    return tmp_path
+
+
+def without_java(tmp_path: Path) -> dict[str, str]:
+    """An environment in which no Java can be found."""
+    (tmp_path / "bin").mkdir(exist_ok=True)
+    return {"PATH": str(tmp_path / "bin"), "JAVA_HOME": ""}
+
+
+def test_check_names_the_type(home: Path) -> None:
+    """`check` says where each expression is and what its type is."""
+    done = mrql("check", home / "q.mrql")
+    assert (done.returncode, done.stdout) == (0, f"{home}/q.mrql:3: bag((long, double))\n")
+
+
+def test_check_and_explain_need_no_java_and_are_quick(home: Path) -> None:
+    """`check` and `explain` run where no Java is, in under a second once the files are in memory."""
+    env = without_java(home)
+    for command in ("check", "explain"):
+        mrql(command, home / "q.mrql", env=env)
+        times = []
+        for _ in range(3):
+            started = time.perf_counter()
+            done = mrql(command, home / "q.mrql", env=env)
+            times.append(time.perf_counter() - started)
+            assert done.returncode == 0, done.stderr
+        # A bound that only a JVM, which takes five seconds and more, would break on a busy machine.
+        assert min(times) < 3
+
+
+def test_run_with_the_reference_engine_needs_no_java(home: Path) -> None:
+    """`run --engine reference` evaluates a file without a JVM, one line of JSON for each expression."""
+    args = ("--data", home, "--engine", "reference", "--format", "json")
+    done = mrql("run", home / "q.mrql", *args, env=without_java(home))
+    line = json.loads(done.stdout)
+    assert (line["line"], line["type"]) == (3, "bag((long, double))")
+    assert sorted(line["value"], key=str) == [[1, 3.0], [2, 3.0], [None, 5.0]]
+
+
+def test_run_prints_tables(home: Path) -> None:
+    """`run` prints an answer as a table by default."""
+    done = mrql("run", home / "q.mrql", "--data", home, "--engine", "reference")
+    assert "_1" in done.stdout
+    assert "3 rows" in done.stdout
+
+
+def test_missing_java_is_one_message(home: Path) -> None:
+    """Without Java, a command that needs Spark says what to install and exits with 3."""
+    done = mrql("run", home / "q.mrql", "--data", home, env=without_java(home))
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: no Java was found")
+    assert "apt-get install" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_wrong_query(home: Path) -> None:
+    """A wrong query is one message with place and caret, and exits with 1."""
+    (home / "wrong.mrql").write_text("S = 1;\nS + true;\n")
+    done = mrql("check", home / "wrong.mrql")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{home}/wrong.mrql:2:1: error: `+` takes")
+    assert "^" in done.stderr
+
+
+def test_missing_query_file(home: Path) -> None:
+    """A query file that is not there is bad usage."""
+    done = mrql("check", home / "none.mrql")
+    assert done.returncode == 2
+    assert "does not exist" in done.stderr
+
+
+def test_missing_data_file(home: Path) -> None:
+    """A source that is not there is named, with its place in the query."""
+    (home / "q2.mrql").write_text('count(source(csv, "none.csv", ",", type((int))));\n')
+    done = mrql("run", home / "q2.mrql", "--data", home, "--engine", "reference")
+    assert done.returncode == 1
+    assert f"q2.mrql:1:7: error: no such file or directory: {home}/none.csv" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("x,1.0", '"x" is not a value of type long (column _1)'),
+        ("1", "1 fields, where 2 were expected"),
+        ("1,2,3", "3 fields, where 2 were expected"),
+    ],
+)
+def test_malformed_row(home: Path, row: str, reason: str) -> None:
+    """A malformed row is named with its file, line and reason."""
+    (home / "s" / "c.csv").write_text(f"5,1.0\n{row}\n")
+    done = mrql("run", home / "q.mrql", "--data", home, "--engine", "reference")
+    assert done.returncode == 1
+    assert f"{home}/s/c.csv:2:1: error: malformed row: {reason}" in done.stderr
+
+
+def test_bad_options(home: Path) -> None:
+    """A setting that is none is bad usage."""
+    assert mrql("run", home / "q.mrql", "--conf", "oops").returncode == 2
+
+
+def test_stream_without_a_stream(home: Path) -> None:
+    """`stream` refuses a file in which nothing is a stream."""
+    (home / "q3.mrql").write_text("1 + 1;\n")
+    done = mrql("stream", home / "q3.mrql", "--engine", "reference", "--once")
+    assert done.returncode == 1
+    assert "has no expression that reads a stream" in done.stderr
+
+
+def read_rows(directory: Path) -> Bag:
+    """The rows of a batch's directory."""
+    rows = []
+    for part in sorted(directory.glob("part-*.json")):
+        rows += [tuple(json.loads(line).values()) for line in part.read_text().splitlines()]
+    return Bag(rows)
+
+
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+def test_stream_writes_a_directory_for_each_batch(home: Path, engine: str) -> None:
+    """`stream --once` writes every batch's answer, the last of which is the answer to all the data."""
+    os.utime(home / "s" / "a.csv", (1, 1))
+    out = home / "out"
+    args = ("--data", home, "--once", "--max-files", "1", "--engine", engine, "--output", out)
+    done = mrql("stream", home / "q.mrql", *args)
+    assert done.returncode == 0, done.stderr
+    assert [d.name for d in sorted(out.iterdir())] == ["batch-000000", "batch-000001"]
+    assert all((d / "_SUCCESS").exists() for d in out.iterdir())
+    assert close(read_rows(out / "batch-000000"), Bag([(1, 2.0), (2, 3.0)]))
+    assert close(read_rows(out / "batch-000001"), Bag([(1, 3.0), (2, 3.0), (None, 5.0)]))
+    assert "batch 1: 2 rows in 1 files, 2 keys touched, 3 state rows" in done.stderr
+    again = mrql("stream", home / "q.mrql", *args)
+    assert again.returncode == 1
+    assert "holds batches already" in again.stderr
+
+
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+def test_stream_emits_changes(home: Path, engine: str) -> None:
+    """With `--emit changes` each batch holds the rows that came and went, with their weights."""
+    os.utime(home / "s" / "a.csv", (1, 1))
+    out = home / "out"
+    args = ("--data", home, "--once", "--max-files", "1", "--engine", engine, "--output", out, "--emit", "changes")
+    assert mrql("stream", home / "q.mrql", *args).returncode == 0
+    assert close(read_rows(out / "batch-000001"), Bag([(1, 2.0, -1), (1, 3.0, 1), (None, 5.0, 1)]))
+
+
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+def test_stream_over_nothing(home: Path, engine: str) -> None:
+    """The answer to no data is an answer: batch 0."""
+    for file in (home / "s").iterdir():
+        file.unlink()
+    (home / "total.mrql").write_text(QUERY.split(";")[0] + ";\ncount(S);\n")
+    out = home / "out"
+    done = mrql("stream", home / "total.mrql", "--data", home, "--once", "--engine", engine, "--output", out)
+    assert done.returncode == 0, done.stderr
+    assert read_rows(out / "batch-000000") == Bag([(0,)])
+
+
+@pytest.mark.spark
+def test_spark_finds_the_same_malformed_row(home: Path) -> None:
+    """On Spark too a malformed row is named with its file and line, and nothing is put out."""
+    (home / "s" / "c.csv").write_text("5,1.0\n6,y\n")
+    out = home / "out"
+    done = mrql("stream", home / "q.mrql", "--data", home, "--once", "--output", out)
+    assert done.returncode == 1
+    assert f'{home}/s/c.csv:2:1: error: malformed row: "y" is not a value of type double' in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(out.glob("batch-*"))
+
+
+def test_a_file_that_changes_after_it_was_read_is_an_error(home: Path) -> None:
+    """A consumed file is never silently ignored and never read twice."""
+    from mrql.algebra.errors import UserError
+    from mrql.program import compile_program
+    from mrql.runtime.directories import Directory, next_batch
+
+    spec = compile_program(QUERY, base=home).sources["S"]
+    directory = Directory(spec)
+    directory.commit(next_batch([directory], None)["S"])
+    assert next_batch([directory], None) == {}
+    (home / "s" / ".hidden.csv").write_text("9,9.0\n")
+    assert next_batch([directory], None) == {}
+    (home / "s" / "a.csv").write_text("7,7.0\n")
+    with pytest.raises(UserError, match=r"a\.csv has changed since it was read"):
+        directory.latest()
