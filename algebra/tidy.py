@@ -7,7 +7,8 @@ again, from the outside inwards:
 - a variable that ranges over a group has the name of what was put into the group: `A` where it was `x.A`;
 - any other variable has its own name without the number behind it.
 
-A name that is in scope already, that is free in the term or belongs to a stream is not taken: a number makes it another.
+A name that is in scope already, that is free in the term or belongs to a stream is not taken: a number makes it
+another.
 """
 
 from __future__ import annotations

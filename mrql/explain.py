@@ -1,15 +1,30 @@
 """How a query becomes what is kept up to date: every step from its text to its stages, and what a batch costs.
 
-The same facts in three forms: text for people, JSON for programs, a picture.
+The same facts (`explain_facts`) in three forms: text for people, plain data for programs, a picture. Nothing here
+starts Spark.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from mrql.explain_document import render_document
 from mrql.explain_facts import facts_of
+from mrql.explain_graph import render_graph
 from mrql.explain_text import render_text
 from mrql.rewrite.passes import Trace
 
 
 def explain_trace(trace: Trace, width: int = 100) -> str:
-    """The explanation as text, at most `width` columns wide."""
+    """The explanation as text, at most `width` columns wide where the names in it allow that."""
     return render_text(facts_of(trace), width)
+
+
+def explain_json(trace: Trace) -> dict[str, Any]:
+    """The explanation as data that can be written as JSON; terms are text that reads back."""
+    return render_document(facts_of(trace))
+
+
+def explain_graph(trace: Trace) -> str:
+    """The sources, stages and answer as an SVG document."""
+    return render_graph(facts_of(trace))

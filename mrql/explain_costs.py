@@ -1,4 +1,4 @@
-"""What a batch costs, as `runtime/step.py` and `runtime/view.py` have it: how much of a state is read, how much is moved.
+"""What a batch costs, as `runtime/step.py` and `runtime/view.py` have it: how much of a state is read, and moved.
 
 Rows that are moved go over the network; rows that are read stay where they are.
 """
@@ -32,6 +32,11 @@ class Cost(Enum):
 def largest(costs: Sequence[Cost]) -> Cost:
     """The largest of some costs; that of nothing to do is the delta."""
     return max(costs, key=list(Cost).index, default=Cost.DELTA)
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 @attrs.frozen
@@ -101,7 +106,7 @@ def _join(feed: Feed) -> Work:
     again = [(shown[label], [shown[o] for o in others]) for label, others in _joined_again(feed.rows.body)]
     if not again:
         return Work(what, Cost.STATE, Cost.DELTA, reason)
-    costly = "; ".join(f"a batch of {label} joins {' with '.join(others)} anew" for label, others in again)
+    costly = "; ".join(f"a batch of {label} joins {listed(others)} anew" for label, others in again)
     return Work(what, Cost.STATE, Cost.STATE, f"{reason}; {costly}")
 
 
@@ -125,7 +130,10 @@ def answer_cost(plan: Plan) -> Answer:
         return Answer(Cost.DELTA, "no stream is read: the answer does not change")
     stage = touched_stage(plan)
     if stage is not None:
-        return Answer(Cost.KEYS, f"each key of {stage.name} has its own answer; those of the touched keys, before and after, are compared")
+        return Answer(
+            Cost.KEYS,
+            f"each key of {stage.name} has its own answer; those of the touched keys, before and after, are compared",
+        )
     if all(stage.shape is Shape.TOTAL for stage in plan.stages):
         return Answer(Cost.KEYS, "a total is one row, under the key ()")
     return Answer(Cost.STATE, f"{_why_whole(plan)}; the answers before and after the batch are compared whole")
@@ -134,7 +142,7 @@ def answer_cost(plan: Plan) -> Answer:
 def _why_whole(plan: Plan) -> str:
     large = [stage.name for stage in plan.stages if stage.shape is not Shape.TOTAL]
     if len(plan.stages) > 1:
-        return f"the answer is put together from {' and '.join(stage.name for stage in plan.stages)}"
+        return f"the answer is put together from {listed([stage.name for stage in plan.stages])}"
     (name,) = large
     operator = _regrouping(plan.answer, name)
     if operator is not None:

@@ -33,7 +33,7 @@ from mrql.algebra.terms import (
 from mrql.algebra.tidy import base_name, head, hint, tidy
 from mrql.algebra.traversal import map_children, subterms
 from mrql.algebra.types import Type
-from mrql.rewrite.multilinear import stream_of
+from mrql.rewrite.multilinear import delta_choices, stream_of
 from mrql.rewrite.stages import Feed, Shape, Stage
 
 
@@ -117,6 +117,21 @@ def feed_name(feed: Feed) -> str:
 def joins_on_nothing(feed: Feed) -> bool:
     """Whether a join of the feed has no equality: each row of one side meets all rows of the other."""
     return any(isinstance(t, CoGroup) and pair_type(t)[0] == ty.UNIT for t in subterms(feed.rows.body))
+
+
+def delta_rule(feed: Feed) -> str:
+    """The change of a feed's rows, one summand for each input: `ΔS ⋈ T ⊎ S' ⋈ ΔT` ([DBSP] Thm 3.4)."""
+    names = tuple(occurrence_names(tuple(read.label for read in feed.rows.inputs)).values())
+    sign = " × " if joins_on_nothing(feed) else " ⋈ "
+    written = {"delta": "Δ{}", "new": "{}'", "old": "{}"}
+    choices = delta_choices((True,) * len(names))
+    summands = [sign.join(written[c].format(n) for c, n in zip(choice, names, strict=True)) for choice in choices]
+    return " ⊎ ".join(summands) or f"{feed_name(feed)}, once"
+
+
+def fed(feed: Feed, components: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of what a feed computes."""
+    return tuple(components[i] for i, _ in feed.units)
 
 
 # --- the tables ---------------------------------------------------------------------------------
@@ -255,15 +270,11 @@ def _bindings(pattern: Pattern, row: Term | None) -> Iterator[tuple[str, Term | 
 # --- rows for display ---------------------------------------------------------------------------
 
 
-def shown_rows(feed: Feed, names: Mapping[str, str]) -> Term:
-    """The rows of a feed over its inputs, the occurrences of streams by the names that they are shown under."""
-
-    def rename(term: Term) -> Term:
-        if isinstance(term, Stream):
-            return attrs.evolve(term, name=names.get(term.name, term.name))
-        return map_children(term, rename)
-
-    return rename(feed.rows.body)
+def renamed(term: Term, names: Mapping[str, str]) -> Term:
+    """The term with its streams, occurrences that are known by a label, under the names that they are shown under."""
+    if isinstance(term, Stream):
+        return attrs.evolve(term, name=names.get(term.name, term.name))
+    return map_children(term, lambda child: renamed(child, names))
 
 
 def shown_units(feed: Feed, keep: frozenset[str]) -> tuple[Pattern, tuple[Term, ...]]:

@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from mrql.algebra.binders import alpha_equal
 from mrql.algebra.show import pretty, show_type
 from mrql.algebra.terms import Term
-from mrql.explain_costs import Cost, Work
-from mrql.explain_facts import Difference, Facts, StageFacts, delta_rule, fed, without_inverse
-from mrql.explain_tables import Column, Role, Table
+from mrql.explain_costs import Cost, Work, listed
+from mrql.explain_differences import PRUNED, Difference
+from mrql.explain_facts import Facts, StageFacts, without_inverse
+from mrql.explain_tables import Column, Role, Table, delta_rule, fed
 from mrql.rewrite.stages import Shape
 
 STEP = 2
@@ -57,17 +58,23 @@ class Page:
         self.lines += pretty(term, self.width, STEP * (level + 1), types=False).split("\n")
 
     def table(self, rows: Iterable[tuple[str, ...]], level: int = 2) -> None:
-        """Rows with their columns one below the other; the last column is broken between words."""
+        """Rows with their cells one below the other; one that is too wide for that has its last cell below."""
         rows = list(rows)
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)] if rows else []
+        narrow = [row for row in rows if len("  ".join(row[:-1])) <= self.width // 2]
+        widths = [max(len(row[i]) for row in narrow) for i in range(len(rows[0]) - 1)] if narrow else []
         for row in rows:
-            cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)]
-            start = "  ".join([*cells, ""])
-            self.prose_after(start, row[-1], level)
+            if row in narrow:
+                start = "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), ""])
+                self.cell(start, row[-1], level)
+            else:
+                self.line("  ".join(row[:-1]), level)
+                self.prose(row[-1], level + 2)
 
-    def prose_after(self, start: str, text: str, level: int) -> None:
+    def cell(self, start: str, text: str, level: int) -> None:
+        """Text behind what begins its first line, broken between words."""
         indent = " " * (STEP * level)
-        wrapped = textwrap.wrap(text, self.width - len(indent) - len(start), break_on_hyphens=False) or [""]
+        room = self.width - len(indent) - len(start)
+        wrapped = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
         self.lines.append(f"{indent}{start}{wrapped[0]}".rstrip())
         self.lines += [f"{indent}{' ' * len(start)}{more}" for more in wrapped[1:]]
 
@@ -149,13 +156,21 @@ def _merge(page: Page, facts: StageFacts) -> None:
     page.line(f"⊗ = {merge}")
     for judgement in facts.judgements:
         page.line(str(judgement), level=2)
+    if any(judgement.merge is None for judgement in facts.judgements):
+        page.prose(_not_judged(facts), level=2)
     page.gap()
     if facts.diminisher is not None:
         page.line(f"⊗̃ = {facts.diminisher} ([MRQL] Def. 6): a deletion is merged as the inverse of an insertion")
         return
     names = without_inverse(merge)
     verb = "has" if len(names) == 1 else "have"
-    page.line(f"no ⊗̃: {' and '.join(names)} {verb} no inverse, so that a deletion cannot be merged")
+    page.line(f"no ⊗̃: {listed(names)} {verb} no inverse, so that a deletion cannot be merged")
+
+
+def _not_judged(facts: StageFacts) -> str:
+    if not facts.components:
+        return "nothing but keys is stored: their support counts the rows, and no rule is needed"
+    return "no rule shows how h merges as a whole: its components merge by themselves"
 
 
 def _computed(facts: StageFacts, feed: int) -> str:
@@ -221,8 +236,8 @@ def _differences(page: Page, facts: Facts) -> None:
         where = f" ({', '.join(stage.stage.name for stage in stages)})" if several else ""
         page.line(f"{difference.title}{where}.")
         page.prose(difference.text, level=2)
-        if difference.title == "Lineage is pruned":
-            _lineage(page, stages[0])
+        for stage in stages if difference.title == PRUNED else ():
+            _lineage(page, stage)
         page.gap()
 
 

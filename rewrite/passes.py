@@ -16,6 +16,7 @@ from mrql.rewrite.columns import columns
 from mrql.rewrite.derive import derive
 from mrql.rewrite.joins import joins
 from mrql.rewrite.normalize import normalize
+from mrql.rewrite.share import share
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.unnest import unnest
 
@@ -73,7 +74,7 @@ def rewrite(term: Term, *, checked: bool = False) -> Trace:
             _check(step.name, current, after)
         steps.append(Step(step.name, step.source, current, after))
         current = after
-    return Trace(tuple(steps), derive(current, term))
+    return Trace(tuple(steps), share(derive(current, term)))
 
 
 def _check(name: str, before: Term, after: Term) -> None:

@@ -7,7 +7,7 @@ keeps a table of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
@@ -279,12 +279,19 @@ class StageState:
         return Frame(snapshot.bags[0], self.bag_shapes[0], quote("w"))
 
     def _total_view(self, snapshot: Snapshot) -> Frame:
-        component = self.stage.components[0]
-        assert isinstance(component.monoid, Aggregate)
-        if snapshot.groups is None:
+        df = self.spark.range(1).select() if snapshot.groups is None else snapshot.groups
+        values: list[Layout] = []
+        for i, component in enumerate(self.stage.components):
+            assert isinstance(component.monoid, Aggregate)
             zero = zero_sql(component.monoid, component.type)
-            return Frame(self.spark.range(1).selectExpr(f"{zero} AS v0"), Atom(quote("v0"), component.type))
-        return Frame(snapshot.groups, Atom(quote("v0"), component.type))
+            values.append(Atom(zero if snapshot.groups is None else quote(f"v{i}"), component.type))
+        return Frame(df, self._value(values))
+
+    def _value(self, components: Sequence[Layout]) -> Layout:
+        """A stored value: the component itself where there is one, else their tuple."""
+        if len(components) == 1:
+            return components[0]
+        return Struct(tuple((label(i), value) for i, value in enumerate(components)), self.stage.value_type)
 
     def _keyed_view(self, snapshot: Snapshot, keys: DataFrame | None) -> Frame:
         if snapshot.groups is None or self.key_shape is None:
@@ -296,12 +303,7 @@ class StageState:
         for i, bag in snapshot.bags.items():
             df = self._with_bag(df, i, self._only(bag, keys) if keys is not None else bag)
         values = [self._component(i, component, snapshot) for i, component in enumerate(self.stage.components)]
-        value = (
-            values[0]
-            if len(values) == 1
-            else Struct(tuple((label(i), v) for i, v in enumerate(values)), self.stage.value_type)
-        )
-        pair = Struct((("_1", self.key_shape), ("_2", value)), element_type(self.stage.var))
+        pair = Struct((("_1", self.key_shape), ("_2", self._value(values))), element_type(self.stage.var))
         return Frame(df, pair)
 
     def _component(self, index: int, component: Component, snapshot: Snapshot) -> Atom:

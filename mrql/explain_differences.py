@@ -1,0 +1,109 @@
+"""Where we do something else than the paper, and why: the points that apply to a stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from mrql.algebra.functions import HAS_NULL, IS_NULL
+from mrql.algebra.terms import CMap, CoGroup, Lambda, Prim, PTuple, Term
+from mrql.algebra.traversal import subterms
+from mrql.explain_costs import listed
+from mrql.explain_lineage import Lineage
+from mrql.explain_tables import delta_rule, feed_name
+from mrql.rewrite.lineage import joins_elements
+from mrql.rewrite.stages import Feed, Shape, Stage
+
+PRUNED = "Lineage is pruned"
+"""The title of the difference under which the stage is shown with all its lineage."""
+
+
+@attrs.frozen
+class Difference:
+    """A point in which we do something else than the paper, and why."""
+
+    title: str
+    text: str
+
+
+def differences(stage: Stage, lineage: Lineage) -> tuple[Difference, ...]:
+    """The differences that apply to a stage."""
+    return tuple(_differences(stage, lineage))
+
+
+def _differences(stage: Stage, lineage: Lineage) -> Iterator[Difference]:
+    if lineage.dropped:
+        yield _pruned(stage, lineage)
+    joined = next((feed for feed in stage.feeds if len(feed.rows.inputs) > 1), None)
+    if joined is not None:
+        yield _any_join(joined)
+    if _uses_a_side_whole(stage.derivation.query):
+        yield Difference(
+            "A side of a join without partners stays",
+            "`mix` ([MRQL] (8e)) drops a join key whose other side is empty. Here a side is used as a whole, and the "
+            "empty bag is a value like any other: the coGroup is kept as it is.",
+        )
+    if stage.shape is Shape.KEYED:
+        yield _support(stage)
+    yield from _missing(stage.derivation.h)
+
+
+def _pruned(stage: Stage, lineage: Lineage) -> Difference:
+    dropped = listed(list(dict.fromkeys(lineage.dropped)))
+    if stage.shape is Shape.KEYED:
+        law = (
+            "merging by (k, θ) and then by k is merging by k, so that h is reduce(⇑⊗, T(h')) already. (The paper's ⊗ "
+            "is ⇑(□ × …): it holds k beside the values once more, where it does not change. Here k is the key alone.)"
+        )
+    else:
+        law = "what the answer keeps, π2, distributes over the merge."
+    return Difference(
+        PRUNED,
+        f"The paper carries all keys to the output ([MRQL] §8 Alg. 1): θ = {lineage.tree.text}, with h' and a' as "
+        f"below. The answer only drops {dropped} and merges again what then has equal keys. We drop it before it is "
+        f"stored: {law}",
+    )
+
+
+def _any_join(feed: Feed) -> Difference:
+    return Difference(
+        "Any join",
+        "The paper takes joins for one-to-many ([MRQL] §8.1: □ × ⊎) and judges all streams together, which loses the "
+        "pairs whose partners arrive in different batches. Here h is judged for each stream by itself, the others "
+        f"invariant, and a batch is {delta_rule(feed)}, the prime for an input after it: each pair meets exactly "
+        "once, also in joins of many to many and without an equality ([DBSP] Thm 3.4).",
+    )
+
+
+def _support(stage: Stage) -> Difference:
+    text = (
+        "A key lives while its support, the number of rows behind it, is not 0. The paper's diminisher drops a key "
+        "when the value taken away equals the stored one ([MRQL] Def. 6: a ≠ b): of the rows (k, 5) and (k, 0), taking "
+        "away (k, 5) would lose k, whose sum is 0."
+    )
+    silent = [feed_name(feed) for feed in stage.feeds if not feed.supports]
+    if silent and any(feed.supports for feed in stage.feeds):
+        text += f" Rows of {listed(list(dict.fromkeys(silent)))} alone bring no key into the answer."
+    return Difference("Support, not values", text)
+
+
+def _missing(h: Term) -> Iterator[Difference]:
+    used = {t.function.name for t in subterms(h) if isinstance(t, Prim)}
+    said = {
+        HAS_NULL.name: "a row whose join key has a missing part joins with nothing (`has_null`)",
+        IS_NULL.name: "an average does not count missing values (`is_null`)",
+    }
+    found = [text for name, text in said.items() if name in used]
+    if found:
+        yield Difference("Missing values", f"The paper has none. Here {'; '.join(found)}.")
+
+
+def _uses_a_side_whole(query: Term) -> bool:
+    for term in subterms(query):
+        match term:
+            case CMap(Lambda(PTuple((_, groups)), body), CoGroup()) if not joins_elements(body, groups):
+                return True
+            case _:
+                continue
+    return False
