@@ -10,10 +10,7 @@ import glob
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING, Any
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
@@ -22,6 +19,10 @@ from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.span import Source, Span
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Record, Value
+
+if TYPE_CHECKING:
+    # Arrow takes longer to load than a query takes to check, and only parquet needs it.
+    import pyarrow as pa
 
 
 def list_files(spec: SourceSpec) -> list[Path]:
@@ -217,28 +218,33 @@ def parquet_type(spec: SourceSpec) -> Type:
 
 
 def _parquet_schema(file: Path) -> pa.Schema:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         return pq.read_schema(file)
     except (pa.ArrowInvalid, OSError) as error:
         raise UserError(f"{file} is not a parquet file: {error}") from None
 
 
-_ARROW: dict[pa.DataType, Type] = {
-    pa.bool_(): ty.BOOL,
-    pa.int8(): ty.INT,
-    pa.int16(): ty.INT,
-    pa.int32(): ty.INT,
-    pa.int64(): ty.LONG,
-    pa.float32(): ty.FLOAT,
-    pa.float64(): ty.DOUBLE,
-    pa.string(): ty.STRING,
-    pa.large_string(): ty.STRING,
+_ARROW: dict[str, Type] = {
+    "bool": ty.BOOL,
+    "int8": ty.INT,
+    "int16": ty.INT,
+    "int32": ty.INT,
+    "int64": ty.LONG,
+    "float": ty.FLOAT,
+    "double": ty.DOUBLE,
+    "string": ty.STRING,
+    "large_string": ty.STRING,
 }
 
 
 def _from_arrow(t: pa.DataType, file: Path, name: str) -> Type:
-    if t in _ARROW:
-        return _ARROW[t]
+    import pyarrow as pa
+
+    if str(t) in _ARROW:
+        return _ARROW[str(t)]
     if pa.types.is_struct(t):
         fields = [t.field(i) for i in range(t.num_fields)]
         return ty.RecordType(tuple((f.name, _from_arrow(f.type, file, f.name)) for f in fields))
@@ -248,6 +254,8 @@ def _from_arrow(t: pa.DataType, file: Path, name: str) -> Type:
 
 
 def _read_parquet(spec: SourceSpec, file: Path) -> Iterator[Value]:
+    import pyarrow.parquet as pq
+
     _parquet_schema(file)
     assert isinstance(spec.row, ty.RecordType)
     for batch in pq.ParquetFile(file).iter_batches(columns=list(spec.row.names)):

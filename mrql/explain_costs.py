@@ -15,7 +15,7 @@ from mrql.algebra.binders import free_vars
 from mrql.algebra.monoids import BagUnion
 from mrql.algebra.terms import CoGroup, GroupBy, OrderBy, Reduce, Take, Term, Union
 from mrql.algebra.traversal import subterms
-from mrql.explain_tables import component_names, feed_name, joins_on_nothing, occurrence_names
+from mrql.explain_tables import component_names, feed_name, joined_tables, joins_on_nothing, occurrence_names
 from mrql.rewrite.answer import touched_stage
 from mrql.rewrite.multilinear import occurrences
 from mrql.rewrite.stages import Feed, Plan, Shape, Stage
@@ -77,6 +77,8 @@ def _works(stage: Stage) -> Iterator[Work]:
     for feed in stage.feeds:
         if len(feed.rows.inputs) > 1:
             yield _join(feed)
+        if feed.rows.inputs and joined_tables(feed):
+            yield _join_with_tables(feed)
     match stage.shape:
         case Shape.KEYED:
             yield Work(
@@ -86,7 +88,8 @@ def _works(stage: Stage) -> Iterator[Work]:
                 "the groups are merged into a new table: all of them are read, and only the batch is moved to them",
             )
         case Shape.TOTAL:
-            yield Work(f"the total {stage.name}", Cost.DELTA, Cost.DELTA)
+            several = len(stage.components) > 1
+            yield Work(f"the {'totals' if several else 'total'} {stage.name}", Cost.DELTA, Cost.DELTA)
         case Shape.BAG:
             pass
     for component, name in zip(stage.components, component_names(stage), strict=True):
@@ -108,6 +111,13 @@ def _join(feed: Feed) -> Work:
         return Work(what, Cost.STATE, Cost.DELTA, reason)
     costly = "; ".join(f"a batch of {label} joins {listed(others)} anew" for label, others in again)
     return Work(what, Cost.STATE, Cost.STATE, f"{reason}; {costly}")
+
+
+def _join_with_tables(feed: Feed) -> Work:
+    tables = joined_tables(feed)
+    several = len(tables) > 1
+    reason = f"the {'tables' if several else 'table'} {listed(tables)} {'are' if several else 'is'} read anew, whole"
+    return Work(f"the join with {listed(tables)}", Cost.STATE, Cost.STATE, reason)
 
 
 def _joined_again(body: Term) -> list[tuple[str, list[str]]]:

@@ -71,8 +71,8 @@ def _any_join(feed: Feed) -> Difference:
         "Any join",
         "The paper takes joins for one-to-many ([MRQL] §8.1: □ × ⊎) and judges all streams together, which loses the "
         "pairs whose partners arrive in different batches. Here h is judged for each stream by itself, the others "
-        f"invariant, and a batch is {delta_rule(feed)}, the prime for an input after it: each pair meets exactly "
-        "once, also in joins of many to many and without an equality ([DBSP] Thm 3.4).",
+        f"invariant, and a batch brings {delta_rule(feed)} (a prime marks an input as it is after the batch): each "
+        "pair meets exactly once, also in joins of many to many and without an equality ([DBSP] Thm 3.4).",
     )
 
 

@@ -6,13 +6,13 @@ Nothing is decided here: the passes have done that.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import attrs
 
 from mrql.algebra.binders import alpha_equal
 from mrql.algebra.monoids import (
     BAG,
+    INVARIANT,
     Aggregate,
     BagUnion,
     Invariant,
@@ -24,7 +24,7 @@ from mrql.algebra.monoids import (
     is_group,
 )
 from mrql.algebra.span import Span
-from mrql.algebra.terms import Term
+from mrql.algebra.terms import Term, Tup
 from mrql.algebra.tidy import tidy
 from mrql.explain_costs import Answer, Cost, Work, answer_cost, stage_cost, stage_works
 from mrql.explain_differences import Difference, differences
@@ -82,7 +82,7 @@ class StageFacts:
                 keys = ", ".join(column.name for column in self.tables[0].keys)
                 return f"groups by {keys}" if keys else "one group"
             case Shape.TOTAL:
-                return "a total"
+                return "a total" if len(self.components) == 1 else "totals"
             case Shape.BAG:
                 return "a bag"
 
@@ -124,7 +124,7 @@ def _stage_facts(stage: Stage, keep: frozenset[str]) -> StageFacts:
         components=component_names(stage),
         h=tidy(derivation.h, keep),
         answer=tidy(derivation.answer, keep),
-        judgements=tuple(_judgements(derivation.h)),
+        judgements=judgements(derivation.h),
         diminisher=diminisher(stage.merge),
         lineage=attrs.evolve(lineage, h=tidy(lineage.h, keep), answer=tidy(lineage.answer, keep)),
         tables=stage_tables(stage),
@@ -135,13 +135,27 @@ def _stage_facts(stage: Stage, keep: frozenset[str]) -> StageFacts:
     )
 
 
-def _judgements(h: Term) -> Iterator[Judgement]:
-    """How `h` is judged for each occurrence of a stream, the others unchanged."""
-    labelled = label_occurrences(h)
-    shown = occurrence_names(stream_names(labelled))
-    for growing in shown:
-        growth = tuple((name, BAG if label == growing else Invariant()) for label, name in shown.items())
-        yield Judgement(growth, infer(labelled, {growing: BAG}))
+def judgements(h: Term) -> tuple[Judgement, ...]:
+    """How `h` is judged for each occurrence of a stream, the others unchanged.
+
+    A union with a side that does not change is no homomorphism: where a stream by itself shows no merge, all together
+    may. Totals that share a state are over the same rows: an occurrence is the same one in each of them.
+    """
+    parts = tuple(map(label_occurrences, h.items if isinstance(h, Tup) else (h,)))
+    names = tuple(occurrence_names(stream_names(parts[0])).values())
+    alone = tuple(_judged(parts, names, {n}) for n in range(len(names)))
+    together = _judged(parts, names, set(range(len(names))))
+    return alone if together.merge is None or all(judgement.merge for judgement in alone) else (together,)
+
+
+def _judged(parts: tuple[Term, ...], names: tuple[str, ...], growing: set[int]) -> Judgement:
+    """The judgement of some terms over the same occurrences of streams, of which some grow."""
+    growth = tuple((name, BAG if n in growing else INVARIANT) for n, name in enumerate(names))
+    merges = [infer(part, {label: BAG for n, label in enumerate(stream_names(part)) if n in growing}) for part in parts]
+    known = tuple(merge for merge in merges if merge is not None)
+    if len(known) < len(merges):
+        return Judgement(growth, None)
+    return Judgement(growth, known[0] if len(known) == 1 else ProductMonoid(known))
 
 
 # --- monoids ------------------------------------------------------------------------------------

@@ -6,19 +6,21 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, all_names, substitute
-from mrql.algebra.monoids import Keyed
+from mrql.algebra.monoids import Keyed, ProductMonoid
 from mrql.algebra.show import show_pattern
 from mrql.algebra.terms import (
     CMap,
     CoGroup,
     GroupBy,
     Lambda,
+    Nth,
     Pattern,
     PTuple,
     PVar,
     Reduce,
     Single,
     Term,
+    Tup,
     Var,
     pair_type,
 )
@@ -62,6 +64,8 @@ def _annotated_answer(stage: Stage) -> Term:
     match stage.shape, stage.merge:
         case Shape.KEYED, Keyed() as merge:
             return substitute(stage.derivation.answer, {stage.name: Reduce(merge, drop_lineage(state))})
+        case Shape.TOTAL, ProductMonoid(items):
+            return Tup(tuple(Reduce(monoid, _values(Nth(state, i))) for i, monoid in enumerate(items)))
         case Shape.TOTAL, merge:
             return Reduce(merge, _values(state))
         case _:
@@ -87,6 +91,8 @@ def lineage_tree(term: Term) -> Tree:
     '(k, (j, ((), ())))'
     """
     match term:
+        case Tup((first, *_)):  # totals over the same rows
+            return lineage_tree(first)
         case Reduce(_, source):
             return lineage_tree(source)
         case CMap(Lambda(PTuple((key, group)), body), GroupBy() | CoGroup() as source):

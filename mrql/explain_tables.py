@@ -86,11 +86,18 @@ def stage_tables(stage: Stage) -> tuple[Table, ...]:
 
 
 def component_names(stage: Stage) -> tuple[str, ...]:
-    """Short names for the components of a stage, in their order; a total or a bag is called as its stage is."""
-    if stage.shape is not Shape.KEYED:
-        return (stage.name,)
+    """Short names for the components of a stage, in their order.
+
+    A total or a bag is called as its stage is, and one of several totals after its monoid.
+    """
     names = Names()
-    return tuple(names.fresh(base_name(component.name)) for component in stage.components)
+    if stage.shape is Shape.KEYED:
+        return tuple(names.fresh(base_name(component.name)) for component in stage.components)
+    if len(stage.components) == 1:
+        return (stage.name,)
+    return tuple(
+        names.fresh(c.monoid.op.name.lower() if isinstance(c.monoid, Aggregate) else "bag") for c in stage.components
+    )
 
 
 def occurrence_names(labels: tuple[str, ...]) -> dict[str, str]:
@@ -104,14 +111,23 @@ def occurrence_names(labels: tuple[str, ...]) -> dict[str, str]:
 
 
 def feed_name(feed: Feed) -> str:
-    """What a feed reads: `S`, `S ⋈ T`; a feed that no stream changes is known by its tables.
+    """What a feed reads: `S`, `S ⋈ T`; where it joins with static tables, those too.
 
-    Two inputs without an equality between them are a product, `S × T`.
+    Two sides without an equality between them are a product, `S × T`.
     """
     shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
-    sign = " × " if joins_on_nothing(feed) else " ⋈ "
-    tables = dict.fromkeys(t.name for t in subterms(feed.rows.body) if isinstance(t, Stream) and t.static)
-    return sign.join(shown.values()) or sign.join(tables) or "constants"
+    return _sign(feed).join([*shown.values(), *joined_tables(feed)]) or "constants"
+
+
+def joined_tables(feed: Feed) -> tuple[str, ...]:
+    """The static tables of which the rows of a feed are made, each once."""
+    if feed.rows.inputs and not any(isinstance(t, CoGroup) for t in subterms(feed.rows.body)):
+        return ()
+    return tuple(dict.fromkeys(t.name for t in subterms(feed.rows.body) if isinstance(t, Stream) and t.static))
+
+
+def _sign(feed: Feed) -> str:
+    return " × " if joins_on_nothing(feed) else " ⋈ "
 
 
 def joins_on_nothing(feed: Feed) -> bool:
@@ -122,10 +138,11 @@ def joins_on_nothing(feed: Feed) -> bool:
 def delta_rule(feed: Feed) -> str:
     """The change of a feed's rows, one summand for each input: `ΔS ⋈ T ⊎ S' ⋈ ΔT` ([DBSP] Thm 3.4)."""
     names = tuple(occurrence_names(tuple(read.label for read in feed.rows.inputs)).values())
-    sign = " × " if joins_on_nothing(feed) else " ⋈ "
     written = {"delta": "Δ{}", "new": "{}'", "old": "{}"}
-    choices = delta_choices((True,) * len(names))
-    summands = [sign.join(written[c].format(n) for c, n in zip(choice, names, strict=True)) for choice in choices]
+    summands = [
+        _sign(feed).join([*(written[c].format(n) for c, n in zip(choice, names, strict=True)), *joined_tables(feed)])
+        for choice in delta_choices((True,) * len(names))
+    ]
     return " ⊎ ".join(summands) or f"{feed_name(feed)}, once"
 
 

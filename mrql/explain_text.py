@@ -170,7 +170,7 @@ def _merge(page: Page, facts: StageFacts) -> None:
 def _not_judged(facts: StageFacts) -> str:
     if not facts.components:
         return "nothing but keys is stored: their support counts the rows, and no rule is needed"
-    return "no rule shows how h merges as a whole: its components merge by themselves"
+    return "no rule shows how h merges as a whole: its state has several sources, each of which is merged by itself"
 
 
 def _computed(facts: StageFacts, feed: int) -> str:

@@ -89,7 +89,7 @@ def _prune_side(group: PVar, body: Term, source: Term) -> tuple[PVar, Term, Term
     used = _minimal(set(_used(body, group.name)))
     if () in used or element == ty.UNIT:
         return None
-    paths = tuple(sorted(used, key=str))
+    paths = tuple(sorted(used, key=_place))
     names = Names(set(all_names(body) | all_names(source)))
     row = Var(names.fresh("x"), element)
     parts = tuple(_project(row, path) for path in paths)
@@ -107,6 +107,11 @@ def _project(term: Term, path: Path) -> Term:
     for step in path:
         term = Nth(term, step) if isinstance(step, int) else Get(term, step)
     return term
+
+
+def _place(path: Path) -> tuple[tuple[int, str], ...]:
+    """The order of paths: that of the parts, so that parts which stay are not put in another order again."""
+    return tuple((step, "") if isinstance(step, int) else (-1, step) for step in path)
 
 
 def _minimal(paths: set[Path]) -> set[Path]:

@@ -43,7 +43,8 @@ def joins(term: Term) -> Term:
 
 def _joins(term: Term, names: Names) -> Term:
     if isinstance(term, CMap):
-        spine = _spine(term, names, frozenset())
+        # The generators' names are none of those that the comprehension uses from outside: generators change places.
+        spine = _spine(term, names, free_vars(term))
         if sum(map(_is_bulk, spine.generators)) > 1:
             inner = attrs.evolve(
                 spine,

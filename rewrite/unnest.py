@@ -21,7 +21,7 @@ from __future__ import annotations
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, bound_names, free_vars, pattern_term
+from mrql.algebra.binders import Names, all_names, bound_names, free_vars, pattern_term, rename_apart
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, PTuple, PVar, Single, Term, Tup, Var
 from mrql.algebra.traversal import children, map_children, with_children
 from mrql.rewrite.equate import co_grouped, conjuncts, guard, keyed, link, reads_sources
@@ -58,8 +58,6 @@ class Nested:
 
     path: tuple[int, ...]
     term: CMap
-    conditions: tuple[Term, ...]
-    head: Term
 
 
 def _unnest_one(term: CMap, names: Names) -> Term | None:
@@ -67,15 +65,18 @@ def _unnest_one(term: CMap, names: Names) -> Term | None:
     pattern, element = pattern_term(term.function.param, names)
     outer = bound_names(pattern)
     for nested in _nested(term.function.body, (), frozenset()):
-        keys = link(nested.conditions, outer, bound_names(nested.term.function.param))
+        # A name of the nested select may cover one of the outer variables.
+        param, function = rename_apart(nested.term.function.param, nested.term.function.body, outer)
+        conditions, head = _conditions(function)
+        keys = link(conditions, outer, bound_names(param))
         if not keys.on_keys:
             continue
-        inner_pattern, inner_element = pattern_term(nested.term.function.param, names)
+        inner_pattern, inner_element = pattern_term(param, names)
         left = keyed(keys.left, pattern, element, term.source, drop_null_keys=False)
         right = keyed(keys.right, inner_pattern, inner_element, nested.term.source, drop_null_keys=True)
         xs = PVar(names.fresh("xs"), ty.BagType(element.type))
         ys = PVar(names.fresh("ys"), ty.BagType(inner_element.type))
-        matches = CMap(Lambda(inner_pattern, guard(keys.rest, nested.head)), Var(ys.name, ys.type))
+        matches = CMap(Lambda(inner_pattern, guard(keys.rest, head)), Var(ys.name, ys.type))
         body = _replace(term.function.body, nested.path, matches)
         # Each p beside its matches: the next nested select is correlated with p again.
         beside = CMap(Lambda(pattern, Single(Tup((element, Var(ys.name, ys.type))))), Var(xs.name, xs.type))
@@ -88,10 +89,9 @@ def _unnest_one(term: CMap, names: Names) -> Term | None:
 def _nested(term: Term, path: tuple[int, ...], local: frozenset[str]) -> list[Nested]:
     """The nested comprehensions over sources that do not depend on local variables, outermost first."""
     found = []
-    if isinstance(term, CMap) and reads_sources(term.source) and not free_vars(term.source):
-        conditions, head = _conditions(term.function.body)
-        if not (free_vars(term) & local):
-            found.append(Nested(path, term, conditions, head))
+    over_sources = isinstance(term, CMap) and reads_sources(term.source) and not free_vars(term.source)
+    if isinstance(term, CMap) and over_sources and not free_vars(term) & local:
+        found.append(Nested(path, term))
     for i, child in enumerate(children(term)):
         found += _nested(child, (*path, i), local | _binds(term, i))
     return found

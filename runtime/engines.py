@@ -72,7 +72,6 @@ class SparkEngine:
         for frame in self.tables.values():
             frame.df.persist()
         self.view = SparkView(plan, spark, self.tables, source)
-        self.measured = Sizes(0, 0)
 
     def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
         from mrql.runtime.failures import translated
@@ -88,13 +87,13 @@ class SparkEngine:
                 step = self.view.advance(frames)
                 # The states are computed by the same action that puts out the answer.
                 sink.write(number, step.answer() if emit is Emit.SNAPSHOT else step.changes())
-                self.measured = self.view.settle()
+                self.view.settle()
             except BaseException:
                 self.view.rollback()
                 raise
 
     def sizes(self) -> Sizes:
-        return self.measured
+        return self.view.sizes()
 
     def close(self) -> None:
         self.view.close()

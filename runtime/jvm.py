@@ -22,9 +22,12 @@ def free(df: DataFrame) -> None:
     _checkpointed_rdd(df).unpersist(False)
 
 
-def is_computed(df: DataFrame) -> bool:
-    """Whether the rows of a local checkpoint have been computed, all of them."""
-    return bool(_checkpointed_rdd(df).isCheckpointed())
+def compute(df: DataFrame) -> int:
+    """Computes the rows of a local checkpoint, all of them, and returns their number.
+
+    This is `df.count()` without planning a query for it, which would take longer than a small batch.
+    """
+    return int(_checkpointed_rdd(df).count())
 
 
 def persistent_rdds(spark: SparkSession) -> int:

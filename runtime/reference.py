@@ -33,11 +33,11 @@ class Entry:
 
 @attrs.define
 class StageState:
-    """The state of a stage: its entries by key, and what its joins keep of their inputs."""
+    """The state of a stage: its entries by key, and what the joins of each feed keep of their inputs."""
 
     stage: Stage
     entries: dict[Canonical, Entry] = attrs.Factory(dict)
-    inputs: dict[str, ZSet] = attrs.Factory(dict)
+    inputs: dict[tuple[int, str], ZSet] = attrs.Factory(dict)
     touched_keys: set[Canonical] = attrs.Factory(set)
 
     @property
@@ -109,7 +109,7 @@ class ReferenceView:
         """The delta rule over one feed: one summand for each input that changed."""
         inputs = feed.rows.inputs
         changes = {i.label: self._change(i, deltas.get(i.stream, ZSet())) for i in inputs}
-        old = {i.label: state.inputs.get(i.label, ZSet()) for i in inputs}
+        old = {i.label: state.inputs.get((index, i.label), ZSet()) for i in inputs}
         new = {label: old[label] + change for label, change in changes.items()}
         for choice in delta_choices(tuple(len(changes[i.label]) > 0 for i in inputs)):
             chosen = {
@@ -121,7 +121,7 @@ class ReferenceView:
                 bags = {label: part if zset is None else zset.bag() for label, zset in chosen.items()}
                 self._merge_rows(state, index, self._rows(feed, bags, weight))
         if len(inputs) > 1:
-            state.inputs.update(new)
+            state.inputs.update({(index, label): zset for label, zset in new.items()})
 
     def _change(self, read: Input, delta: ZSet) -> ZSet:
         """The change of an input; it is linear, so insertions and deletions can be computed apart."""

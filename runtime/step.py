@@ -36,7 +36,7 @@ from mrql.runtime.layout import (
     to_sql,
     with_columns,
 )
-from mrql.runtime.state import BATCH, Measure, Run, Table, union_all
+from mrql.runtime.state import BATCH, Measure, Table, union_all
 
 
 @attrs.define
@@ -74,7 +74,8 @@ class StageState:
     bags: dict[int, Table] = attrs.Factory(dict)
     key_shape: Layout | None = None
     bag_shapes: dict[int, Layout] = attrs.Factory(dict)
-    inputs: dict[str, InputState] = attrs.Factory(dict)
+    inputs: dict[tuple[int, str], InputState] = attrs.Factory(dict)
+    """What each feed, by its number, keeps of its inputs."""
     batch: int = 0
 
     # --- a batch ------------------------------------------------------------------------------
@@ -98,7 +99,7 @@ class StageState:
     def _shares(self, index: int, feed: Feed, changed: Mapping[str, Frame]) -> list[Share]:
         if len(feed.rows.inputs) <= 1:
             return [self._share(index, feed, changed)]
-        versions = {read.label: self._versions(read, changed.get(read.label)) for read in feed.rows.inputs}
+        versions = {read.label: self._versions(index, read, changed.get(read.label)) for read in feed.rows.inputs}
         shares = []
         for choice in delta_choices(tuple(read.label in changed for read in feed.rows.inputs)):
             chosen = {
@@ -120,9 +121,9 @@ class StageState:
         joined = len(self.stage.feeds) > 1
         return Share(index, frame, taken_apart(key) if joined else key, part(frame.value, "_2", pair.items[1]))
 
-    def _versions(self, read: Input, delta: Frame | None) -> dict[str, Frame | None]:
+    def _versions(self, feed: int, read: Input, delta: Frame | None) -> dict[str, Frame | None]:
         """An input as it was, as it is now, and its change; the change is added to what is kept."""
-        state = self.inputs.setdefault(read.label, InputState())
+        state = self.inputs.setdefault((feed, read.label), InputState())
         old = state.frame(state.table.rows() if state.table else None)
         if delta is None:
             return {"old": old, "new": old, "delta": None}
@@ -226,6 +227,7 @@ class StageState:
                 changes.append(self._bag_changes(index, share, feed, unit))
         if changes:
             table = self.bags[index]
+            table.batch = self.batch
             table.append(table.partitioned(union_all(changes)))
 
     def _bag_changes(self, index: int, share: Share, feed: Feed, unit: Term) -> DataFrame:
@@ -342,20 +344,13 @@ class StageState:
         merged = left.union(right).groupBy(*keys).agg(*first, F.expr("bool_or(here) AS here"))
         return merged.where("here").drop("here")
 
-    def uncomputed(self) -> list[tuple[Run, str]]:
-        """The runs that are still to be computed, each with the condition on its rows for being touched keys.
-
-        The inputs that joins keep are part of the state, but no keys of it.
-        """
-        pending = []
+    def count_touched(self) -> int:
+        """How many keys the last batch touched; in a bag, how many different elements."""
         if self.groups is not None:
-            pending += [(run, f"{BATCH} = {self.batch}") for run in self.groups.uncomputed()]
-        for table in self.bags.values():
-            new = table.runs[-1:] if self.groups is None else []
-            pending += [(run, "true" if run in new else "false") for run in table.uncomputed()]
-        for kept in self.inputs.values():
-            pending += [(run, "false") for run in kept.table.uncomputed()] if kept.table else []
-        return pending
+            if self.groups.batch != self.batch or not self.groups.runs:
+                return 0
+            return self.groups.runs[0].df.where(f"{BATCH} = {self.batch}").count()
+        return sum(table.runs[-1].rows or 0 for table in self.bags.values() if table.batch == self.batch)
 
     # --- upkeep -------------------------------------------------------------------------------
 

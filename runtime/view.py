@@ -15,12 +15,13 @@ from mrql.algebra.terms import CMap, OrderBy, Take, Term, Var
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.rewrite.stages import Plan, Shape
+from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.failures import translated
 from mrql.runtime.frames import Columns, Frame, expanded
 from mrql.runtime.layout import Layout, Struct, labels, part, quote, to_sql
 from mrql.runtime.session import STEP_SETTINGS, settings
-from mrql.runtime.state import Run, Table, union_all
+from mrql.runtime.state import Run, Table
 from mrql.runtime.step import Snapshot, StageState
 from mrql.runtime.stream import Sizes
 
@@ -121,7 +122,7 @@ class SparkView:
         """Plans a batch: its states are there to be read, and are computed with whatever is first asked of them."""
         before = [state.snapshot() for state in self.states]
         # What the batch before this one has replaced may still be read by its changes, until now.
-        self.stale = [run for table in self.all_tables() for run in table.retired]
+        self.stale += [run for table in self.all_tables() for run in table.retired]
         self.marked = [(table, list(table.runs)) for table in self.all_tables()]
         for table in self.all_tables():
             table.retired = []
@@ -131,27 +132,22 @@ class SparkView:
                 state.step(changes)
             return Step(self, before)
 
-    def settle(self) -> Sizes:
-        """Computes the states that no action has computed yet, in one job, and frees what they have replaced.
-
-        Returns how large the states are, and how many keys the last batch touched.
-        """
-        pending = [(run, changed) for state in self.states for run, changed in state.uncomputed()]
-        touched = 0
-        if pending:
-            counts = [
-                run.df.selectExpr(f"{i} AS run", "count(1) AS rows", f"count_if({changed}) AS touched")
-                for i, (run, changed) in enumerate(pending)
-            ]
-            with settings(self.spark, self.settings):
-                for i, rows, changed_rows in union_all(counts).collect():
-                    pending[i][0].rows = rows
-                    touched += changed_rows
+    def settle(self) -> None:
+        """Computes the states that no action has computed yet, and frees what they have replaced."""
+        with settings(self.spark, self.settings):
+            for table in self.all_tables():
+                for run in table.uncomputed():
+                    run.rows = jvm.compute(run.df)
         for run in self.stale:
             run.free()
         self.stale = []
         self.marked = []
-        return Sizes(sum(run.rows or 0 for table in self.all_tables() for run in table.runs), touched)
+
+    def sizes(self) -> Sizes:
+        """How large the settled states are, and how many keys the last batch touched."""
+        rows = sum(run.rows or 0 for table in self.all_tables() for run in table.runs)
+        with settings(self.spark, self.settings):
+            return Sizes(rows, sum(state.count_touched() for state in self.states))
 
     def rollback(self) -> None:
         """Goes back to the states before the batch that was planned last."""

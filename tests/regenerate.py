@@ -1,0 +1,27 @@
+"""Writes the golden files anew: `python -m tests.regenerate`.
+
+Only for a change that is wanted: read what it changes before it goes in.
+"""
+
+from __future__ import annotations
+
+from tests.golden_cases import GOLDEN, golden_files
+
+
+def main() -> None:
+    """Writes each file that differs, removes those that are no longer, and says which."""
+    wanted = golden_files()
+    for path in sorted(p.relative_to(GOLDEN) for p in GOLDEN.rglob("*.txt")):
+        if path not in wanted:
+            (GOLDEN / path).unlink()
+            print(f"removed {path}")
+    for path, text in sorted(wanted.items()):
+        file = GOLDEN / path
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    main()

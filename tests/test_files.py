@@ -1,0 +1,80 @@
+"""Files as values: what each format holds, and how missing and malformed parts are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.files import read_source
+from mrql.algebra.sources import SourceSpec
+from mrql.algebra.values import Bag, Record
+from mrql.program import compile_program
+
+
+def spec_of(text: str, base: Path) -> SourceSpec:
+    """The description of a source written in the language."""
+    return next(iter(compile_program(f"count({text});", base=base).sources.values()))
+
+
+CSV_CASES = [
+    ('1,"a"\n2,b\n', ",", "type((int, string))", [(1, "a"), (2, "b")]),
+    (',""\n', ",", "type((int, string))", [(None, "")]),
+    ('1,"a, ""b"""\n', ",", "type((int, string))", [(1, 'a, "b"')]),
+    ("1; x \n\n2;y\n", ";", "type((int, string))", [(1, "x"), (2, "y")]),
+    ("1,9,x\n", ",", "type((int, any, string))", [(1, "x")]),
+    ("true,1e3\n", ",", "type((bool, double))", [(True, 1000.0)]),
+    ("7\n", ",", "type(long)", [7]),
+]
+
+
+@pytest.mark.parametrize(("text", "delimiter", "row", "expected"), CSV_CASES)
+def test_csv(tmp_path: Path, text: str, delimiter: str, row: str, expected: list[object]) -> None:
+    """Fields may be quoted, an empty unquoted field is missing, blanks around a field are not part of it."""
+    (tmp_path / "f.csv").write_text(text)
+    assert read_source(spec_of(f'source(csv, "f.csv", "{delimiter}", {row})', tmp_path)) == Bag(expected)
+
+
+def test_csv_header(tmp_path: Path) -> None:
+    """With `header` the first line is read over."""
+    (tmp_path / "f.csv").write_text("A,B\n1,2\n")
+    spec = spec_of('source(csv, "f.csv", ",", type(<A: int, B: int>), header)', tmp_path)
+    assert read_source(spec) == Bag([Record({"A": 1, "B": 2})])
+
+
+def test_json(tmp_path: Path) -> None:
+    """A field that is not there is missing; nested records and collections are read as they are."""
+    (tmp_path / "f.json").write_text('{"A": 1, "T": [{"U": "x"}]}\n{"T": []}\n')
+    spec = spec_of('source(json, "f.json", type(<A: int, T: {<U: string>}>))', tmp_path)
+    expected = [
+        Record({"A": 1, "T": Bag([Record({"U": "x"})])}),
+        Record({"A": None, "T": Bag()}),
+    ]
+    assert read_source(spec) == Bag(expected)
+
+
+@pytest.mark.parametrize("line", ['{"A": "x"}', "[1]", "{", '{"A": 3000000000}'])
+def test_malformed_json(tmp_path: Path, line: str) -> None:
+    """A line that is no such object is an error with the file and the line."""
+    (tmp_path / "f.json").write_text('{"A": 1}\n' + line + "\n")
+    with pytest.raises(UserError, match=r"f\.json:2:1: error: malformed row"):
+        read_source(spec_of('source(json, "f.json", type(<A: int>))', tmp_path))
+
+
+def test_parquet_knows_its_type(tmp_path: Path) -> None:
+    """The type of parquet rows is read from the file."""
+    table = pa.table({"A": pa.array([1, None], pa.int64()), "L": pa.array([[1.5], []], pa.list_(pa.float64()))})
+    pq.write_table(table, tmp_path / "f.parquet")
+    spec = spec_of('source(parquet, "f.parquet")', tmp_path)
+    assert str(spec.type) == "{<A: long, L: [double]>}"
+    assert read_source(spec) == Bag([Record({"A": 1, "L": [1.5]}), Record({"A": None, "L": []})])
+
+
+def test_hidden_files_are_not_read(tmp_path: Path) -> None:
+    """Names that begin with `.` or `_` are not looked at."""
+    for name in ("a.csv", ".b.csv", "_c.csv"):
+        (tmp_path / name).write_text("1\n")
+    assert len(read_source(spec_of(f'source(csv, "{tmp_path}", ",", type(int))', tmp_path))) == 1
