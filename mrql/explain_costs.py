@@ -114,10 +114,9 @@ def _join(feed: Feed) -> Work:
 
 
 def _join_with_tables(feed: Feed) -> Work:
-    tables = joined_tables(feed)
-    several = len(tables) > 1
-    reason = f"the {'tables' if several else 'table'} {listed(tables)} {'are' if several else 'is'} read anew, whole"
-    return Work(f"the join with {listed(tables)}", Cost.STATE, Cost.STATE, reason)
+    tables = listed(joined_tables(feed))
+    reason = f"all of {tables} is looked through for the partners of a batch's rows, and moved to them"
+    return Work(f"the join with {tables}", Cost.STATE, Cost.STATE, reason)
 
 
 def _joined_again(body: Term) -> list[tuple[str, list[str]]]:

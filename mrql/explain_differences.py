@@ -10,9 +10,8 @@ from mrql.algebra.functions import HAS_NULL, IS_NULL
 from mrql.algebra.terms import CMap, CoGroup, Lambda, Prim, PTuple, Term
 from mrql.algebra.traversal import subterms
 from mrql.explain_costs import listed
-from mrql.explain_lineage import Lineage
+from mrql.explain_lineage import Lineage, is_mixed
 from mrql.explain_tables import delta_rule, feed_name
-from mrql.rewrite.lineage import joins_elements
 from mrql.rewrite.stages import Feed, Shape, Stage
 
 PRUNED = "Lineage is pruned"
@@ -41,8 +40,8 @@ def _differences(stage: Stage, lineage: Lineage) -> Iterator[Difference]:
     if _uses_a_side_whole(stage.derivation.query):
         yield Difference(
             "A side of a join without partners stays",
-            "`mix` ([MRQL] (8e)) drops a join key whose other side is empty. Here a side is used as a whole, and the "
-            "empty bag is a value like any other: the coGroup is kept as it is.",
+            "`mix` ([MRQL] (8e)) drops a join key whose other side is empty. Here the sides are not joined element by "
+            "element and no more, and the empty bag is a value like any other: the coGroup is kept as it is.",
         )
     if stage.shape is Shape.KEYED:
         yield _support(stage)
@@ -102,7 +101,7 @@ def _missing(h: Term) -> Iterator[Difference]:
 def _uses_a_side_whole(query: Term) -> bool:
     for term in subterms(query):
         match term:
-            case CMap(Lambda(PTuple((_, groups)), body), CoGroup()) if not joins_elements(body, groups):
+            case CMap(Lambda(PTuple((_, groups)), body), CoGroup()) if not is_mixed(body, groups):
                 return True
             case _:
                 continue

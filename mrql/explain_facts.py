@@ -9,7 +9,7 @@ import re
 
 import attrs
 
-from mrql.algebra.binders import alpha_equal
+from mrql.algebra.binders import alpha_equal, free_vars
 from mrql.algebra.monoids import (
     BAG,
     INVARIANT,
@@ -73,6 +73,11 @@ class StageFacts:
     cost: Cost
     reason: str | None
     differences: tuple[Difference, ...]
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The states that the stage's part of the answer is over: its own, and those of nested parts."""
+        return (self.stage.name, *sorted(free_vars(self.answer) - {self.stage.name}))
 
     @property
     def head(self) -> str:

@@ -27,6 +27,7 @@ from mrql.algebra.terms import (
 from mrql.algebra.tidy import tidy
 from mrql.algebra.types import Type
 from mrql.rewrite.answer import drop_lineage
+from mrql.rewrite.equate import reads_sources
 from mrql.rewrite.lineage import joins_elements
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.stages import Shape, Stage
@@ -105,7 +106,7 @@ def _body(key: Pattern, group: Pattern, function: Term, source: GroupBy | CoGrou
     match source:
         case GroupBy(inner):
             below = _input(inner)
-        case CoGroup(left, right) if joins_elements(function, group):
+        case CoGroup(left, right) if is_mixed(function, group):
             sides = _input(left), _input(right)
             types = ty.TupleType((sides[0].type, sides[1].type))
             below = Tree(f"({sides[0].text}, {sides[1].text})", sides[0].keys + sides[1].keys, types)
@@ -113,6 +114,11 @@ def _body(key: Pattern, group: Pattern, function: Term, source: GroupBy | CoGrou
             below = Tree("((), ())", (), ty.TupleType((ty.UNIT, ty.UNIT)))
     own = show_pattern(key, key.type)
     return Tree(f"({own}, {below.text})", (own, *below.keys), ty.TupleType((pair_type(source)[0], below.type)))
+
+
+def is_mixed(function: Term, groups: Pattern) -> bool:
+    """Whether the sides of a coGroup carry their own lineages on: `mix` ([MRQL] (8e)) applies, and is right."""
+    return joins_elements(function, groups) and not reads_sources(function)
 
 
 def _input(term: Term) -> Tree:

@@ -162,8 +162,9 @@ def _tables(stage: Stage) -> Iterator[Table]:
         if isinstance(component.monoid, BagUnion):
             table = stage.name if stage.shape is Shape.BAG else f"{stage.name}.{name}"
             yield Table(table, Role.BAG, name, _distinct(keys) + _distinct((*_elements(stage, i), _weight())))
-    for feed in stage.feeds:
-        yield from _inputs(stage, feed)
+    joins = [feed for feed in stage.feeds if len(feed.rows.inputs) > 1]
+    for i, feed in enumerate(joins):
+        yield from _inputs(f"{stage.name}.{i + 1}" if len(joins) > 1 else stage.name, feed)
 
 
 def _measures(stage: Stage) -> Iterator[Column]:
@@ -183,13 +184,13 @@ def _elements(stage: Stage, component: int) -> tuple[Column, ...]:
     return _columns(_stored_element(stage, component), bag.item, "e", Role.ELEMENT)
 
 
-def _inputs(stage: Stage, feed: Feed) -> Iterator[Table]:
+def _inputs(name: str, feed: Feed) -> Iterator[Table]:
     """What a join keeps of each of its inputs; a feed of one input keeps nothing of it."""
     shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
-    for read in feed.rows.inputs if len(feed.rows.inputs) > 1 else ():
+    for read in feed.rows.inputs:
         assert isinstance(read.term.type, ty.BagType)
         columns = _keyed_columns(head(tidy(read.term)), read.term.type.item)
-        yield Table(f"{stage.name}.{shown[read.label]}", Role.INPUT, shown[read.label], columns)
+        yield Table(f"{name}.{shown[read.label]}", Role.INPUT, shown[read.label], columns)
 
 
 def _keyed_columns(element: Term | None, item: Type) -> tuple[Column, ...]:

@@ -48,6 +48,22 @@ class Page:
             break_on_hyphens=False,
         )
 
+    def code(self, text: str, level: int = 1) -> None:
+        """A line of a program, broken only when it does not fit."""
+        indent = " " * (STEP * level)
+        if len(indent + text) <= self.width:
+            self.lines.append(f"{indent}{text}".rstrip())
+        else:
+            own = indent + text[: len(text) - len(text.lstrip())]
+            self.lines += textwrap.wrap(
+                text.strip(),
+                self.width,
+                initial_indent=own,
+                subsequent_indent=own + " " * 2 * STEP,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+
     def term(self, label: str, term: Term, level: int = 1) -> None:
         """A term under what it is, or behind it when it is short."""
         short = pretty(term, width=10**6, types=False)
@@ -79,7 +95,7 @@ class Page:
         self.lines += [f"{indent}{' ' * len(start)}{more}" for more in wrapped[1:]]
 
     def text(self) -> str:
-        return "\n".join(self.lines)
+        return "\n".join(self.lines).rstrip() + "\n"
 
 
 def render_text(facts: Facts, width: int) -> str:
@@ -91,7 +107,7 @@ def render_text(facts: Facts, width: int) -> str:
         _stage(page, stage)
     _answer(page, facts)
     _differences(page, facts)
-    return page.text() + "\n"
+    return page.text()
 
 
 # --- the query and its passes -------------------------------------------------------------------
@@ -100,7 +116,8 @@ def render_text(facts: Facts, width: int) -> str:
 def _query(page: Page, facts: Facts) -> None:
     page.heading("The query")
     if facts.span is not None:
-        page.lines += textwrap.indent(textwrap.dedent(_aligned(facts)), " " * STEP).split("\n")
+        for line in textwrap.dedent(_aligned(facts)).split("\n"):
+            page.code(line)
         page.gap()
     rows = [("stream", name, show_type(t)) for name, t in sorted(facts.plan.streams.items())]
     rows += [("table", name, show_type(t)) for name, t in sorted(facts.plan.tables.items())]
@@ -136,7 +153,7 @@ def _stage(page: Page, facts: StageFacts) -> None:
     page.gap()
     _merge(page, facts)
     page.gap()
-    page.term(f"a({stage.name}) =", facts.answer)
+    page.term(f"a({', '.join(facts.read)}) =", facts.answer)
     page.gap()
     page.line("Δh, which a batch merges into the state with ⊗")
     page.table((delta_rule(feed), f"→ {_computed(facts, i)}") for i, feed in enumerate(stage.feeds))
@@ -245,4 +262,4 @@ def _lineage(page: Page, facts: StageFacts) -> None:
     page.gap()
     page.line(f"θ : {show_type(facts.lineage.tree.type)}", level=2)
     page.term(f"h'({', '.join(facts.stage.streams)}) =", facts.lineage.h, level=2)
-    page.term(f"a'({facts.stage.name}) =", facts.lineage.answer, level=2)
+    page.term(f"a'({', '.join(facts.read)}) =", facts.lineage.answer, level=2)

@@ -232,20 +232,21 @@ def infer_merge(term: Term) -> Monoid | None:
     merged: Monoid | None = INVARIANT
     for name in stream_names(term):
         judged = infer(term, {name: BAG})
-        merged = None if merged is None or judged is None else _overlay(merged, judged)
+        merged = None if merged is None or judged is None else overlay(merged, judged)
     return merged
 
 
-def _overlay(a: Monoid, b: Monoid) -> Monoid | None:
+def overlay(a: Monoid, b: Monoid) -> Monoid | None:
+    """The one monoid that is `a` and `b` where neither is `□`; None where they differ."""
     match a, b:
         case _ if a == b or b == INVARIANT:
             return a
         case _ if a == INVARIANT:
             return b
         case Keyed(x), Keyed(y):
-            value = _overlay(x, y)
+            value = overlay(x, y)
             return None if value is None else Keyed(value)
         case ProductMonoid(xs), ProductMonoid(ys) if len(xs) == len(ys):
-            return _product([_overlay(x, y) for x, y in zip(xs, ys, strict=True)])
+            return _product([overlay(x, y) for x, y in zip(xs, ys, strict=True)])
         case _:
             return None

@@ -55,14 +55,23 @@ def share(plan: Plan) -> Plan:
                 break
         else:
             groups.append([wide])
-    answer = plan.answer
+    moved: dict[str, Term] = {}
     stages = []
     for group in groups:
         stage = group[0] if len(group) == 1 else _together(group)
         if len(group) > 1:
-            answer = substitute(answer, {old.name: Nth(stage.var, i) for i, old in enumerate(group)})
+            moved |= {old.name: Nth(stage.var, i) for i, old in enumerate(group)}
         stages.append(stage)
-    return attrs.evolve(plan, stages=tuple(stages), answer=normalize(answer))
+    stages = [stage if stage.name in moved else _reading(stage, moved) for stage in stages]
+    return attrs.evolve(plan, stages=tuple(stages), answer=normalize(substitute(plan.answer, moved)))
+
+
+def _reading(stage: Stage, moved: dict[str, Term]) -> Stage:
+    """A stage whose part of the answer reads totals where they are now."""
+    answer = substitute(stage.derivation.answer, moved)
+    if answer is stage.derivation.answer:
+        return stage
+    return attrs.evolve(stage, derivation=attrs.evolve(stage.derivation, answer=normalize(answer)))
 
 
 def _same_rows(a: Stage, b: Stage) -> bool:

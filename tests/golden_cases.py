@@ -97,6 +97,11 @@ CASES: tuple[Case, ...] = (
         "select (k, max(p.Y), p) from p in P group by k: p.X having count(p) > 2",
     ),
     Case(
+        "having_total",
+        "totals over another stream in the function of a group have a state of their own, which the answer reads",
+        "select (k, count(x)) from x in S1 group by k: x.A having count(x) >= avg(select y.D from y in S2)",
+    ),
+    Case(
         "groups_of_groups",
         "the outer key is a value of the inner group: what is above the first stage is the answer",
         "select (c, count(k)) from (k, c) in (select (k, count(p)) from p in P group by k: p.X) group by c",

@@ -92,12 +92,13 @@ STREAMS: dict[str, ty.Type] = {name: ty.BagType(type_of(shape)) for name, shape 
 # --- data -----------------------------------------------------------------------------------------------------------
 
 ATOMS: dict[str, tuple[Value, ...]] = {
-    "int": (0, 1, 2, -1, None),
-    "long": (0, 1, 2, -2, None),
-    "double": (0.0, 0.5, 1.0, -0.5, 2.25, None),
-    "string": ("a", "b", "", "Ab", None),
-    "bool": (True, False, None),
+    "int": (0, 1, 2, 0, 1, 2, 1, -1, None),
+    "long": (0, 1, 2, 0, 1, 2, 1, -2, None),
+    "double": (0.0, 1.0, 2.0, 1.0, 0.5, -0.5, 2.25, None),
+    "string": ("a", "b", "a", "b", "", "Ab", None),
+    "bool": (True, False, True, None),
 }
+"""The domains; what stands there more often is drawn more often."""
 
 
 def rows(shape: Shape) -> st.SearchStrategy[Value]:
@@ -127,7 +128,7 @@ class Batch:
 
 @st.composite
 def batches(
-    draw: st.DrawFn, streams: Sequence[str], *, deletions: bool = False, most: int = 4, largest: int = 3
+    draw: st.DrawFn, streams: Sequence[str], *, deletions: bool = False, most: int = 4, largest: int = 4
 ) -> list[Batch]:
     """A sequence of batches. Deleted rows are there when they are deleted, also if the same batch has brought them."""
     present: dict[str, list[Value]] = {name: [] for name in streams}
@@ -135,13 +136,14 @@ def batches(
     for _ in range(draw(st.integers(1, most))):
         inserted, deleted = {}, {}
         for name in streams:
-            new = draw(st.lists(ROWS[name], max_size=largest))
+            size = draw(st.sampled_from((0, *range(1, largest + 1), largest)))
+            new = draw(st.lists(ROWS[name], min_size=size, max_size=size))
             if not new and draw(st.booleans()):
                 continue
             present[name] += new
             inserted[name] = tuple(new)
             if deletions and present[name]:
-                picked = draw(st.lists(st.integers(0, len(present[name]) - 1), max_size=3, unique=True))
+                picked = draw(st.lists(st.integers(0, len(present[name]) - 1), max_size=2, unique=True))
                 deleted[name] = tuple(present[name][i] for i in picked)
                 present[name] = [row for i, row in enumerate(present[name]) if i not in picked]
         result.append(Batch(inserted, deleted))
@@ -339,8 +341,8 @@ class _Writer:
     ) -> tuple[str, Shape]:
         """A select and the shape of its elements. `head` asks for a scalar or a tuple of the given kinds."""
         generators, scope, own = self.generators(outer, depth, most)
-        where = self.where(scope, own, outer, depth, correlated)
-        clauses = f"from {', '.join(generators)}"
+        where = self.where(scope, [names for _, names in generators], depth, correlated)
+        clauses = f"from {', '.join(text for text, _ in generators)}"
         if where:
             clauses += f" where {' and '.join(where)}"
         if grouped or (grouped is None and self.chance(40)):
@@ -353,14 +355,18 @@ class _Writer:
         distinct = "distinct " if self.chance(12) else ""
         return f"select {distinct}{text} {clauses}{order}", shape
 
-    def generators(self, outer: Scope, depth: int, most: int) -> tuple[list[str], Scope, dict[str, Shape]]:
-        texts, scope = [], outer
+    def generators(
+        self, outer: Scope, depth: int, most: int
+    ) -> tuple[list[tuple[str, set[str]]], Scope, dict[str, Shape]]:
+        """Generators with the variables that each binds, the scope inside, and all variables with their shapes."""
+        generators, scope = [], outer
         own: dict[str, Shape] = {}
         for _ in range(self.pick((1, 1, 2, 2, 3)[: 2 * most - 1])):
             source, item = self.source(scope, own, depth)
+            before = set(own)
             pattern, scope = self.pattern(item, scope, own)
-            texts.append(f"{pattern} in {source}")
-        return texts, scope, own
+            generators.append((f"{pattern} in {source}", set(own) - before))
+        return generators, scope, own
 
     def source(self, scope: Scope, own: Mapping[str, Shape], depth: int) -> tuple[str, Shape]:
         bags = scope.bags()
@@ -403,17 +409,18 @@ class _Writer:
                 return "1", scope
         return self.pattern(part, scope, own)
 
-    def where(self, scope: Scope, own: Mapping[str, Shape], outer: Scope, depth: int, correlated: bool) -> list[str]:
+    def where(self, scope: Scope, own_names: Sequence[set[str]], depth: int, correlated: bool) -> list[str]:
         """Conditions: equalities and inequalities between from-variables, and anything else."""
         conditions = []
-        inner = [name for name in own if any(name in place.roots for place in scope.places)]
-        for i, name in enumerate(inner):
-            if i and self.chance(60):
-                conditions += self.link(scope, {name}, set(inner[:i]))
-        outside = {name for place in scope.places for name in place.roots} - set(own)
+        for i, names in enumerate(own_names):
+            earlier = set().union(*own_names[:i])
+            if earlier and self.chance(60):
+                conditions += self.link(scope, names, earlier)
+        inner = set().union(*own_names)
+        outside = {name for place in scope.places for name in place.roots} - inner
         if correlated and outside and self.chance(75):
-            conditions += self.link(scope, set(inner), outside)
-        if self.chance(30):
+            conditions += self.link(scope, inner, outside)
+        if self.chance(25):
             conditions.append(self.condition(scope, depth))
         return conditions
 
@@ -428,7 +435,7 @@ class _Writer:
         if not pairs:
             return []
         a, b = self.pick(pairs)
-        match self.pick(("=",) * 6 + ("(,)", "+", "<", ">=", "<>")):
+        match self.pick(("=",) * 8 + ("(,)", "+", "<", ">=", "<>", "<=")):
             case "(,)":
                 c, d = self.pick(pairs)
                 return [f"({a}, {c}) = ({b}, {d})"]
@@ -524,7 +531,7 @@ class _Writer:
             kinds = [p.shape.kind for p in scope.atoms(*BASIC) if isinstance(p.shape, Atom)]
             key = self.scalar(self.pick([*kinds, "long"]), scope, min(depth, 1))
             keys.append(self.pick((key, f"{key} desc", f"{key} asc", f"inv({key})")))
-        limit = f" limit {self.pick((2, 1, 3, 0))}" if self.chance(60) else ""
+        limit = f" limit {self.pick((2, 1, 3, 2, 4, 0))}" if self.chance(60) else ""
         return f" order by {', '.join(keys)}{limit}"
 
     # --- scalars ----------------------------------------------------------------------------------------------------
@@ -603,7 +610,7 @@ class _Writer:
         place = self.pick(places)
         assert isinstance(place.shape, Atom)
         kind = place.shape.kind
-        if self.chance(4):
+        if self.chance(2):
             return f"({place.text} {op} null)"
         other = self.pick(NUMBERS) if kind in NUMBERS and self.chance(30) else kind
         return f"({place.text} {op} {self.scalar(other, scope, depth, 1)})"

@@ -1,0 +1,194 @@
+"""Spark against the reference evaluator: batch answers, incremental answers, changes, and errors."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra import types as ty
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.reader import parse_type
+from mrql.algebra.types import Type
+from mrql.algebra.values import Bag, Record, Value, close
+from mrql.algebra.zset import ZSet
+from mrql.output import show_value
+from mrql.runtime.collect import collect_changes, collect_value
+from tests.queries import STREAMS, batches, net, queries
+from tests.runtime.helpers import to_dataframe
+
+pytestmark = pytest.mark.spark
+
+# The same cases in every run: what is new is looked for by the longer runs of the reference properties.
+few = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None)
+
+
+def used(text: str) -> list[str]:
+    return sorted(set(re.findall(r"\b[XYP]\b", text)))
+
+
+def answer_item(t: Type) -> Type:
+    return t.item if isinstance(t, ty.BagType | ty.ListType) else t
+
+
+def as_rows(value: Value, t: Type) -> ZSet:
+    return ZSet.of(value if ty.is_collection(t) else [value])
+
+
+@seed(2026)
+@settings(few, max_examples=45)
+@given(queries(), st.data())
+def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
+    """Batch and incremental answers on Spark, and the old answer plus its changes, are those of the reference."""
+    query = mrql.compile(text, **STREAMS)
+    streams = used(text)
+    arrived = data.draw(batches(streams, most=3))
+    with query.view(spark) as view:
+        accumulated = as_rows(evaluate(query.term, net([], streams)), query.type)
+        for batch in arrived:
+            deltas = {name: to_dataframe(spark, rows, STREAMS[name]) for name, rows in batch.inserted.items()}
+            changes = view.apply(**deltas)
+            accumulated = accumulated + ZSet.weighted(collect_changes(changes, answer_item(query.type)))
+        contents = net(arrived, streams)
+        expected = evaluate(query.term, contents)
+        found = collect_value(view.answer(), query.type)
+        assert close(found, expected), f"incremental: {show_value(found)}, not {show_value(expected)}"
+        rows = Bag(expected if ty.is_collection(query.type) else [expected])
+        assert close(accumulated.bag(), rows), f"changes: {accumulated!r}"
+    frames = {name: to_dataframe(spark, contents[name], STREAMS[name]) for name in streams}
+    found = collect_value(query.batch(spark, **frames), query.type)
+    assert close(found, expected), f"batch: {show_value(found)}, not {show_value(expected)}"
+
+
+VALUES = "{<I: int, L: long, F: float, D: double, S: string, B: bool>}"
+ROWS = Bag(
+    Record(dict(zip("ILFDSB", row, strict=True)))
+    for row in [
+        (1, 2, 0.5, 1.5, "abc", True),
+        (-7, 3, -2.5, -0.5, " x y ", False),
+        (0, -1, 0.0, 2.5, "", None),
+        (None, None, None, None, None, None),
+        (5, 5, 1.25, float("inf"), "Ünï", True),
+    ]
+)
+
+EXPRESSIONS = [
+    "v.I + v.L", "v.I - 3", "v.I * v.I", "v.I / 2", "-7 / 2", "v.I mod 3", "v.L % 2", "v.D / 0", "v.F + v.F", "v.F / 3",
+    "-v.I", "v.D * 2", "v.D mod 0.75", "v.I = v.L", "v.I <> v.L", "v.I < v.L", "v.D >= 1", "v.S < \"b\"", "v.B = true",
+    "not v.B", "v.B and v.I > 0", "v.B or v.I > 0", "not (v.I = 1)", "v.S + \"!\"", "(v.I, v.S) = (1, \"abc\")",
+    "(v.I, v.L) < (1, 3)", "<A: v.I>.A", "(v.I, v.L)#1", "if v.I > 0 then v.I else v.D", "v.I as double",
+    "v.D as string", "v.I as string", "(v.I as string) as int", "let x = v.I * v.I in x + x", "{v.I, 1}", "[v.I, 2]",
+    "{v.I, 1} = {1, v.I}", "abs(v.I)", "abs(v.D)", "floor(v.F)", "ceil(v.F)", "round(v.F)", "sqrt(v.L)", "exp(v.I)",
+    "log(v.L)", "log10(v.L)", "pow(v.L, 2)", "sin(v.I)", "cos(v.I)", "tan(v.I)", "upper(v.S)", "lower(v.S)",
+    "trim(v.S)", "length(v.S)", "substring(v.S, 1, 2)", "substring(v.S, -1, 9)", "contains(v.S, \"b\")", "startswith(v.S, \"a\")",
+    "endswith(v.S, \"c\")", "replace(v.S, \"b\", \"'\\\\n\")",
+    "\"it's \\\"x\\\" \\\\ \\u00e9\"", "2147483648", "-2147483648",
+    "sum({v.I, 1})", "avg({v.I, 2})", "max({v.D, 1})", "min([v.I, 0])", "count({v.I})", "all({v.B, true})",
+    "some({v.B})",
+    "count(distinct({v.I, 1, 1}))", "(select x from x in {3, v.I, 1} order by x desc limit 2)",
+    "(select (k, count(x)) from x in {v.I, 1, 1} group by k: x)", "exists(select x from x in {v.I} where x > 0)",
+]  # fmt: skip
+
+
+def test_expressions(spark: SparkSession) -> None:
+    """Each operator and function has the reference's value on Spark, for missing and for odd values too."""
+    t = parse_type(VALUES)
+    head = ", ".join(f"({text})" for text in EXPRESSIONS)
+    query = mrql.compile(f"select ({head}) from v in V", V=t)
+    frame = to_dataframe(spark, ROWS, t)
+    found = sorted(collect_value(query.batch(spark, V=frame), query.type), key=repr)
+    expected = sorted(evaluate(query.term, {"V": ROWS}), key=repr)
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        for text, x, y in zip(EXPRESSIONS, a, b, strict=True):
+            assert close(x, y), f"{text}: {show_value(x)} on Spark, {show_value(y)} in the reference"
+
+
+def test_every_function_has_a_catalyst_form() -> None:
+    """No function of the language is without its Spark template."""
+    from mrql.runtime.functions import missing_templates
+
+    assert missing_templates() == set()
+
+
+ERRORS = [
+    ("v.I / (v.L - 2)", "division by zero", "v.I / (v.L - 2)"),
+    ("v.I mod (v.L - 2)", "remainder of a division by zero", "v.I mod (v.L - 2)"),
+    ("v.I + 2147483647", "integer overflow", "v.I + 2147483647"),
+    ("v.S as int", '"abc" is not a value of type int', "v.S as int"),
+]
+
+
+@pytest.mark.parametrize(("text", "message", "place"), ERRORS)
+def test_run_time_errors(spark: SparkSession, text: str, message: str, place: str) -> None:
+    """A value that does not exist is the same error at the same place, and leaves the view as it was."""
+    t = parse_type(VALUES)
+    query = mrql.compile(f"select (k, sum({text})) from v in V group by k: v.B", V=t)
+    if "S as" in text:
+        query = mrql.compile("select (k, sum(v.S as int)) from v in V group by k: v.B", V=t)
+    good = Bag([Record(dict(zip("ILFDSB", (-3, 5, 0.5, 1.5, "12", True), strict=True)))])
+    bad = Bag([Record(dict(zip("ILFDSB", (1, 2, 0.5, 1.5, "abc", True), strict=True)))])
+    with query.view(spark) as view:
+        view.apply(V=to_dataframe(spark, good, t))
+        before = collect_value(view.answer(), query.type)
+        with pytest.raises(mrql.UserError) as caught:
+            view.apply(V=to_dataframe(spark, bad, t))
+        assert caught.value.message == message
+        assert caught.value.span is not None
+        assert caught.value.span.text == place
+        assert close(collect_value(view.answer(), query.type), before)
+        with pytest.raises(mrql.UserError) as reference:
+            evaluate(query.term, {"V": bad})
+        assert reference.value.message == message
+
+
+def test_static_table(spark: SparkSession) -> None:
+    """A stream that the view is handed a DataFrame for does not change."""
+    query = mrql.compile(
+        "select (x.A, y.R) from x in S, y in rates where x.A = y.A",
+        S="bag(<A: long>)",
+        rates="bag(<A: long, R: double>)",
+    )
+    rates = spark.createDataFrame([(1, 0.5), (2, 1.5)], "A long, R double")
+    with query.view(spark, rates=rates) as view:
+        view.apply(S=spark.createDataFrame([(1,)], "A long"))
+        view.apply(S=spark.createDataFrame([(2,), (3,)], "A long"))
+        assert collect_value(view.answer(), query.type) == Bag([(1, 0.5), (2, 1.5)])
+        with pytest.raises(mrql.UserError, match="`rates` is a static table"):
+            view.apply(rates=rates)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("B long", "`S` has no column `A`"),
+        ("A string", "the column `A` of `S` is of type string, where long was expected"),
+        ("A double", "the column `A` of `S` is of type double, where long was expected"),
+    ],
+)
+def test_wrong_dataframe(spark: SparkSession, schema: str, message: str) -> None:
+    """A DataFrame of another type is refused, and the message names the column."""
+    query = mrql.compile("count(S)", S="bag(<A: long>)")
+    with query.view(spark) as view, pytest.raises(mrql.UserError, match=re.escape(message)):
+        view.apply(S=spark.createDataFrame([], schema))
+
+
+def test_narrower_columns_widen(spark: SparkSession) -> None:
+    """Integers may stand where longs are expected."""
+    query = mrql.compile("sum(select x.A from x in S)", S="bag(<A: long>)")
+    with query.view(spark) as view:
+        view.apply(S=spark.createDataFrame([(1,), (2,)], "A int"))
+        assert collect_value(view.answer(), query.type) == 3
+        assert view.answer().columns == ["value"]
+
+
+def test_deletions_are_refused(spark: SparkSession) -> None:
+    """Deletions have a clear message until they can be applied."""
+    query = mrql.compile("count(S)", S="bag(long)")
+    rows = spark.createDataFrame([(1,)], "value long")
+    with query.view(spark) as view, pytest.raises(mrql.UserError, match="deletions cannot be applied yet"):
+        view.apply(S=mrql.Delta(delete=rows))
