@@ -16,8 +16,7 @@ Where the whole answer is such a kMap over one state, a batch changes it at the 
 from __future__ import annotations
 
 from mrql.algebra import types as ty
-from mrql.algebra.monoids import Keyed, Monoid
-from mrql.algebra.terms import CMap, Lambda, Pattern, PTuple, PVar, Reduce, Single, Term, Tup, Var, pair_type
+from mrql.algebra.terms import CMap, Lambda, Pattern, PTuple, PVar, Single, Term, Tup, Var, pair_type
 from mrql.algebra.traversal import subterms
 from mrql.rewrite.split import Part
 from mrql.rewrite.stages import Plan, Shape, Stage
@@ -53,15 +52,6 @@ def drop_lineage(state: Term) -> Term:
     k, theta = (PVar(name, t) for name, t in zip("kθ", lineage_type.items, strict=True))
     kept = Single(Tup((Var("k", k.type), Var("a", value_type))))
     return CMap(Lambda(PTuple((PTuple((k, theta)), PVar("a", value_type))), kept), state)
-
-
-def annotated_answer(state: Term, merge: Monoid, key: Pattern, parts: tuple[Part, ...], rest: Term) -> Term:
-    """The paper's own answer, over the state with all its lineage: the kMap over `reduce(⇑⊗, T(x))`."""
-    assert isinstance(merge, Keyed)
-    return keyed_answer(Reduce(merge, drop_lineage(state)), key, parts, rest)
-
-
-# --- what a batch changes -----------------------------------------------------------------------
 
 
 def is_by_key(answer: Term, state: str) -> bool:

@@ -160,7 +160,7 @@ class _Deriver:
         state = Var(name, ty.BagType(ty.TupleType((key_type, value_term(parts).type))))
         answer = normalize(self.visit(keyed_answer(state, key, parts, rest)))
         derivation = Derivation(term, annotated_query, annotated, h, merge, answer)
-        self.add(Stage(name, Shape.KEYED, key_type, components, self.feeds(h, body), derivation))
+        self.add(Stage(name, Shape.KEYED, key_type, components, self.feeds(h, _ranged(body, groups)), derivation))
         return answer
 
     def with_pair_pattern(self, term: CMap) -> CMap:
@@ -190,8 +190,11 @@ class _Deriver:
 
     # --- feeds --------------------------------------------------------------------------------
 
-    def feeds(self, h: CMap, body: Term) -> tuple[Feed, ...]:
-        """The rows from which the components of a keyed `h` are computed."""
+    def feeds(self, h: CMap, ranged: int | None) -> tuple[Feed, ...]:
+        """The rows from which the components of a keyed `h` are computed.
+
+        `ranged` is the group that the function ranges over: a key without elements there has no answer.
+        """
         key, groups, stored = _function(h)
         assert isinstance(stored, Single)
         assert isinstance(stored.item, Tup)
@@ -201,25 +204,23 @@ class _Deriver:
             case GroupBy(source), PVar() as s:
                 return tuple(self.side_feed(key, s, parts, part, supports=True) for part in summands(source))
             case CoGroup(left, right), PTuple((PVar() as xs, PVar() as ys)):
-                return self.co_feeds(h, key, (xs, ys), parts, (left, right), body)
+                return self.co_feeds(key, (xs, ys), parts, (left, right), ranged)
             case _:
                 raise InternalError("derive", "a keyed stage over neither a groupBy nor a coGroup")
 
     def co_feeds(
         self,
-        h: CMap,
         key: Pattern,
         groups: tuple[PVar, PVar],
         parts: list[tuple[int, Term]],
         sides: tuple[Term, Term],
-        body: Term,
+        ranged: int | None,
     ) -> tuple[Feed, ...]:
         feeds = []
         names = [group.name for group in groups]
         for i, (group, side) in enumerate(zip(groups, sides, strict=True)):
             own = [(n, e) for n, e in parts if free_vars(e) & set(names) == {group.name}]
-            # Where the function ranges over the left group, a key without left rows has no answer.
-            supports = i == 0 or not _ranges_over(body, 0, h)
+            supports = ranged is None or ranged == i
             if own or supports:
                 feeds += [self.side_feed(key, group, own, part, supports=supports) for part in summands(side)]
         both = [(n, e) for n, e in parts if set(names) <= free_vars(e)]
@@ -296,13 +297,13 @@ def _values(value: Term) -> list[tuple[int, Term]]:
     return list(enumerate(value.items)) if isinstance(value, Tup) else [(0, value)]
 
 
-def _ranges_over(body: Term, side: int, h: CMap) -> bool:
-    """Whether a function of two groups is a cMap over one of them, and so gives nothing where that is empty."""
-    _, groups, _ = _function(h)
-    assert isinstance(groups, PTuple)
-    group = groups.items[side]
-    ranged = body.source if isinstance(body, CMap) else None
-    return isinstance(group, PVar) and isinstance(ranged, Var) and ranged.name == group.name
+def _ranged(body: Term, groups: Pattern) -> int | None:
+    """Which of two groups a function is a cMap over, if one: where that is empty, it gives nothing."""
+    match body, groups:
+        case CMap(_, Var(name, _)), PTuple((PVar(xs, _), PVar(ys, _))):
+            return {xs: 0, ys: 1}.get(name)
+        case _:
+            return None
 
 
 def _agree(h: Term, merge: Monoid) -> None:

@@ -9,12 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mrql.algebra import types as ty
-from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source
-from mrql.algebra.terms import CMap, OrderBy, Take, Term, Var
-from mrql.algebra.traversal import subterms
-from mrql.algebra.types import Type
-from mrql.rewrite.stages import Plan, Shape
+from mrql.algebra.terms import OrderBy, Take, Term
+from mrql.rewrite.answer import touched_stage
+from mrql.rewrite.stages import Plan
 from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.failures import translated
@@ -218,27 +216,7 @@ class SparkView:
 
     def touched(self) -> DataFrame | None:
         """The keys that the last batch touched, when the answer is made key by key from one state."""
-        if len(self.states) != 1 or self.states[0].stage.shape is not Shape.KEYED:
-            return None
-        return self.states[0].touched() if by_key(self.plan.answer, self.states[0].stage.name) else None
-
-
-def by_key(answer: Term, state: str) -> bool:
-    """Whether an answer is the union of what it is for each key of a state alone."""
-    match answer:
-        case Var(name, _):
-            return name == state
-        case CMap(_, source):
-            inner = any(isinstance(t, Var) and t.name == state for t in subterms(answer.function.body))
-            return not inner and by_key(source, state)
-        case _:
-            return False
-
-
-def bag_type(t: Type) -> Type:
-    if not isinstance(t, ty.BagType):
-        raise UserError(f"a stream is a bag, not {t}")
-    return t.item
+        return None if touched_stage(self.plan) is None else self.states[0].touched()
 
 
 def _partitions(spark: SparkSession) -> int:
