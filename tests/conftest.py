@@ -1,11 +1,20 @@
-"""What all tests share: one Spark session, started by the first test that needs it."""
+"""What all tests share: one Spark session, started by the first test that needs it, and how cases are generated.
+
+The same cases are generated in every run, so that a failure is nobody's luck. New ones are looked for with
+`pytest --hypothesis-profile=explore`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import SparkSession
+
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("explore", derandomize=False)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")
@@ -13,6 +22,13 @@ def spark() -> Iterator[SparkSession]:
     """A local session with two cores and two shuffle partitions."""
     from mrql.runtime.session import local_session
 
-    session = local_session("local[2]", {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "4g"})
+    # Tests are many small jobs in a young JVM: its second compiler takes more time from them than it gives back.
+    young = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    conf = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "4g",
+        "spark.driver.extraJavaOptions": young,
+    }
+    session = local_session("local[2]", conf)
     yield session
     session.stop()

@@ -7,6 +7,7 @@ rows repeat. Names are sometimes taken again by an inner select, as people do.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from mrql.algebra import types as ty
 from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.zset import ZSet
 
 T = TypeVar("T")
 
@@ -122,8 +124,13 @@ ROWS = {name: rows(shape) for name, shape in SHAPES.items()}
 class Batch:
     """What one batch inserts and deletes, by stream. A stream that is absent has no part in it."""
 
-    inserted: Mapping[str, tuple[Value, ...]]
-    deleted: Mapping[str, tuple[Value, ...]] = attrs.Factory(dict)
+    inserted: Mapping[str, Sequence[Value]]
+    deleted: Mapping[str, Sequence[Value]] = attrs.Factory(dict)
+
+    def changes(self) -> dict[str, ZSet]:
+        """The batch as weighted bags."""
+        names = {*self.inserted, *self.deleted}
+        return {name: ZSet.of(self.inserted.get(name, ())) - ZSet.of(self.deleted.get(name, ())) for name in names}
 
 
 @st.composite
@@ -152,12 +159,10 @@ def batches(
 
 def net(arrived: Sequence[Batch], streams: Sequence[str]) -> dict[str, Bag]:
     """What the streams hold after some batches."""
-    from mrql.algebra.zset import ZSet
-
     held = {name: ZSet() for name in streams}
     for batch in arrived:
-        for name in streams:
-            held[name] = held[name] + ZSet.of(batch.inserted.get(name, ())) - ZSet.of(batch.deleted.get(name, ()))
+        for name, change in batch.changes().items():
+            held[name] = held[name] + change
     return {name: zset.bag() for name, zset in held.items()}
 
 
@@ -680,3 +685,8 @@ def _after_group(outer: Scope, scope: Scope, own: Mapping[str, Shape]) -> Scope:
         if _has(scope, name):
             after = after.bind(name, Many(shape))
     return after.bind("partition", Many(Parts(tuple(own.items()), record=True)))
+
+
+def streams_of(text: str) -> tuple[str, ...]:
+    """The streams that a generated query names."""
+    return tuple(name for name in SHAPES if re.search(rf"\b{name}\b", text))
