@@ -200,8 +200,9 @@ def run(file: Path, args: tuple[str, ...], common: Common) -> None:
 def _evaluate(program: Program, query: Query, common: Common) -> Value:
     names = list(dict.fromkeys(t.name for t in subterms(query.term) if isinstance(t, Stream)))
     specs = {name: program.sources[name] for name in names}
+    rewritten = rewrite(query.term).steps[-1].after
     if common.engine == "reference":
-        return evaluate(query.term, {name: read_source(spec) for name, spec in specs.items()})
+        return evaluate(rewritten, {name: read_source(spec) for name, spec in specs.items()})
     from mrql.algebra.files import list_files
     from mrql.runtime.collect import collect_value
     from mrql.runtime.failures import translated
@@ -216,7 +217,6 @@ def _evaluate(program: Program, query: Query, common: Common) -> Value:
 
     with translated(query.span.source, reread):
         frames = {name: read(spark, spec, files[name]) for name, spec in specs.items()}
-        rewritten = rewrite(query.term).steps[-1].after
         return collect_value(evaluate_on_spark(spark, rewritten, frames), query.type)
 
 

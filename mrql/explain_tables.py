@@ -48,7 +48,7 @@ class Role(Enum):
     COMPONENT = "component"
     ELEMENT = "element"
     WEIGHT = "weight"
-    BATCH = "batch"
+    TOUCHED = "touched"
 
     GROUPS = "groups"
     BAG = "bag"
@@ -175,7 +175,7 @@ def _measures(stage: Stage) -> Iterator[Column]:
     for component, name in zip(stage.components, component_names(stage), strict=True):
         if isinstance(component.monoid, Aggregate):
             yield Column(name, Role.COMPONENT, component.type, str(component.monoid))
-    yield Column("batch", Role.BATCH, ty.LONG, "max")
+    yield Column("touched", Role.TOUCHED, ty.INT, "max")
 
 
 def _elements(stage: Stage, component: int) -> tuple[Column, ...]:

@@ -211,7 +211,7 @@ def _column(column: Column) -> str:
             return f"{column.name}: rows"
         case Role.COMPONENT:
             return f"{column.name}: {show_type(column.type)} ({column.merge})"
-        case Role.WEIGHT | Role.BATCH:
+        case Role.WEIGHT | Role.TOUCHED:
             return column.name
         case _:
             return f"{column.name}: {show_type(column.type)}"

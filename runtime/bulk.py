@@ -16,11 +16,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, bound_names, free_vars, substitute
-from mrql.algebra.errors import InternalError
+from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, substitute
+from mrql.algebra.errors import InternalError, UserError
+from mrql.algebra.evaluate import evaluate
 from mrql.algebra.functions import HAS_NULL, NOT
 from mrql.algebra.monoids import Aggregate
 from mrql.algebra.terms import (
+    Cast,
     CMap,
     CoGroup,
     Empty,
@@ -28,6 +30,7 @@ from mrql.algebra.terms import (
     If,
     Lambda,
     Let,
+    ListOf,
     Lit,
     OrderBy,
     Pattern,
@@ -112,6 +115,9 @@ class Compiler:
                 return attrs.evolve(frame, value=part(frame.value, "_2", pair_type(source)[1]))
             case Reduce(monoid, source) if not isinstance(monoid, Aggregate):
                 return self.bag(source)
+            case Cast(source, _) if self.reads(source):
+                frame = self.bag(source)
+                return attrs.evolve(frame, value=cast(frame.value, element_type(source), element_type(term), ""))
             case _:
                 return self.over(term, self.one_row(), {})
 
@@ -147,6 +153,8 @@ class Compiler:
                 frame, env, value = self.attached(frame, env, value)
                 frame, computed = self.with_column(frame, self.expressions.value(value, env))
                 return self.over(inner, frame, {**env, **bind(pattern, computed)})
+            case Let(pattern, value, inner):
+                return self.over(substitute(inner, match_pattern(pattern, value)), frame, env)
             case CMap(Lambda(param, inner), source) if self.is_closed_bag(source, env):
                 frame, other = self.product(frame, self.bag(source))
                 return self.over(inner, frame, {**env, **bind(param, other)})
@@ -244,6 +252,8 @@ class Compiler:
         def visit(part_term: Term) -> Term:
             if not self.reads(part_term):
                 return part_term
+            if puts_a_list_together(part_term):
+                return map_children(part_term, visit)
             if ty.is_collection(part_term.type) or isinstance(part_term, Reduce | Var):
                 single = flat(self.one(part_term), self.columns)
                 name = self.names.fresh("t")
@@ -282,18 +292,28 @@ class Compiler:
                 bound = Var("pairs", source.type)
                 array = self.expressions.array(OrderBy(bound, descending), {"pairs": pairs.value})
                 return Frame(pairs.df.selectExpr(f"{array} AS {name}"), Atom(quote(name), term.type, False))
+            case ListOf() | Union() | If() | Cast() if self.reads(term):
+                whole = self.assembled(term)
+                return Frame(
+                    whole.df.selectExpr(f"{to_sql(whole.value)} AS {name}"), Atom(quote(name), term.type, False)
+                )
             case _:
                 raise InternalError("bulk", f"a list over sources by {type(term).__name__}")
+
+    def listed(self, term: Term) -> Frame:
+        """The elements of a list in their order."""
+        whole = self.one(term)
+        frame, element = self.exploded(whole, to_sql(whole.value), element_type(term))
+        return attrs.evolve(frame, value=element)
 
     # --- order --------------------------------------------------------------------------------
 
     def top(self, n: Term, ordered: OrderBy) -> Frame:
         """The first n elements, as Spark's top-k."""
         frame = expanded(self.bag(ordered.source), self.columns)
-        limit = Frame(self.spark.range(1).toDF("one"), Struct((), ty.UNIT))
         if self.reads(n):
-            raise InternalError("bulk", "a limit that depends on the data")
-        count = limit.df.selectExpr(f"CAST(greatest({self.expressions.sql(n, {})}, 0) AS INT)").collect()[0][0]
+            raise UserError("a limit cannot depend on the data", n.span)
+        count = max(evaluate(n) or 0, 0)
         df = frame.df.orderBy(*self.order(frame, ordered)).limit(count)
         return attrs.evolve(frame, df=df, value=part(frame.value, "_2", pair_type(ordered.source)[1]))
 
@@ -304,10 +324,14 @@ class Compiler:
         assert isinstance(key_type, ty.TupleType)
         sort = []
         for i, (t, down) in enumerate(zip(key_type.items, ordered.descending, strict=True)):
-            column = F.expr(to_sql(part(key, label(i), t)))
+            # The cast keeps Spark from taking a constant for the number of a column.
+            column = F.expr(f"CAST({to_sql(part(key, label(i), t))} AS {sql_type(t)})")
             sort.append(column.desc_nulls_last() if down else column.asc_nulls_first())
         value = canonical(self.expressions, part(frame.value, "_2", value_type))
-        return [*sort, *(F.expr(atom.sql).asc_nulls_first() for atom in atoms(value))]
+        return [
+            *sort,
+            *(F.expr(f"CAST({atom.sql} AS {sql_type(atom.type)})").asc_nulls_first() for atom in atoms(value)),
+        ]
 
     # --- groupBy and coGroup ------------------------------------------------------------------
 
@@ -395,9 +419,11 @@ class Compiler:
         (left_key, left_value), (right_key, right_value) = (
             self.keyed(frame, key_type, joins=True) for frame in (left, right)
         )
-        equal = "=" if drops_null_keys(source.left) or drops_null_keys(source.right) else "<=>"
+        plain = drops_null_keys(source.left) or drops_null_keys(source.right)
         pairs = zip(atoms(left_key), atoms(right_key), strict=True)
-        condition = " AND ".join(f"{a.sql} {equal} {b.sql}" for a, b in pairs)
+        condition = " AND ".join(
+            f"{a.sql} {'=' if plain or not (a.missing and b.missing) else '<=>'} {b.sql}" for a, b in pairs
+        )
         df = join(left, right, condition)
         x, y = self.names.fresh("x"), self.names.fresh("y")
         xs, ys = (group.name for group in groups.items if isinstance(group, PVar))
@@ -443,6 +469,17 @@ def paired(term: CMap, names: Names) -> CMap:
         groups, whole = PTuple((xs, ys)), Tup((Var(xs.name, xs.type), Var(ys.name, ys.type)))
     body = normalize(Let(param, Tup((Var(k.name, key_type), whole)), term.function.body))
     return CMap(Lambda(PTuple((k, groups)), body), term.source, span=term.span)
+
+
+def puts_a_list_together(term: Term) -> bool:
+    """Whether a list is made of parts, each of which may be a value of the sources."""
+    match term:
+        case ListOf():
+            return True
+        case Union() | If() | Cast():
+            return isinstance(term.type, ty.ListType)
+        case _:
+            return False
 
 
 def identity(term: Term, names: Names) -> CMap:

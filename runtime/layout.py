@@ -126,6 +126,17 @@ def with_columns(value: Layout, names: Iterator[str]) -> Layout:
             assert_never(value)
 
 
+def present(value: Layout) -> Layout:
+    """The same value, known not to be missing in any of its expressions."""
+    match value:
+        case Atom(sql, t, _):
+            return Atom(sql, t, False)
+        case Struct(fields, t):
+            return Struct(tuple((name, present(part)) for name, part in fields), t)
+        case _:
+            assert_never(value)
+
+
 def part(value: Layout, name: str, t: Type) -> Layout:
     """A part of a tuple or record."""
     match value:

@@ -24,8 +24,11 @@ GROWTH = 2
 The runs of a table then grow geometrically: their number is the logarithm of its size, and each row is merged as often.
 """
 
-BATCH = "batch"
-"""The column that dates a row."""
+TOUCHED = "touched"
+"""The column that marks a row: 1 where the last batch touched it, else 0.
+
+A mark and not the batch's number, so that the text of a plan is the same in each batch, and Spark compiles it once.
+"""
 
 
 @attrs.frozen
@@ -56,8 +59,8 @@ class Run:
 class Table:
     """The rows of a state. `alive` is the condition under which a merged row is kept.
 
-    A table with a `batch` column says of each row which batch touched it last, and keeps what that batch has emptied
-    until the next one: so the touched keys, old and new, can be read off the state.
+    A *marked* table says of each row whether the last batch touched it, and keeps what that batch has emptied until the
+    next one: so the touched keys, old and new, can be read off the state.
     """
 
     keys: tuple[str, ...]
@@ -65,7 +68,7 @@ class Table:
     measures: tuple[Measure, ...]
     alive: str
     batch: int = 0
-    dated: bool = False
+    marked: bool = False
     runs: list[Run] = attrs.Factory(list)
     retired: list[Run] = attrs.Factory(list)
 
@@ -76,7 +79,7 @@ class Table:
     def merged(self, parts: Sequence[DataFrame]) -> DataFrame:
         """Rows of equal keys in one row; those that are not alive are gone."""
         merges = [F.expr(f"{measure.merge} AS {measure.name}") for measure in self.measures]
-        kept = f"({self.alive}) OR {BATCH} = {self.batch}" if self.dated else self.alive
+        kept = f"({self.alive}) OR {TOUCHED} = 1" if self.marked else self.alive
         return union_all(parts).groupBy(*self.keys).agg(*merges).where(kept).select(*self.columns)
 
     def partitioned(self, changes: DataFrame) -> DataFrame:
@@ -87,7 +90,7 @@ class Table:
 
     def merge(self, changes: DataFrame) -> None:
         """Merges a change and all runs into one new run."""
-        run = Run.of(self.merged([*(run.df for run in self.runs), changes]))
+        run = Run.of(self.merged([*(self.unmarked(run.df) for run in self.runs), changes]))
         self.retired += self.runs
         self.runs = [run]
 
@@ -113,9 +116,15 @@ class Table:
             self.retired += small
             self.runs[last:] = [Run.of(self.merged([run.df for run in small]))]
 
+    def unmarked(self, rows: DataFrame) -> DataFrame:
+        """The rows of an older run, which this batch has not touched."""
+        if not self.marked:
+            return rows
+        return rows.select(*(c for c in self.columns if c != TOUCHED), F.lit(0).alias(TOUCHED))
+
     def touched(self) -> DataFrame | None:
-        """The keys that the last batch touched."""
-        return self.runs[0].df.where(f"{BATCH} = {self.batch}").select(*self.keys) if self.runs and self.dated else None
+        """The keys that the last merge touched."""
+        return self.runs[0].df.where(f"{TOUCHED} = 1").select(*self.keys) if self.runs and self.marked else None
 
     def rows(self) -> DataFrame | None:
         """All rows, those of equal keys not merged; None when there are none."""

@@ -19,7 +19,7 @@ from mrql.algebra.terms import Term, element_type
 from mrql.algebra.types import Type
 from mrql.rewrite.multilinear import Input, delta_choices
 from mrql.rewrite.stages import Component, Feed, Shape, Stage
-from mrql.runtime.bulk import Compiler, unquote
+from mrql.runtime.bulk import Compiler, drops_null_keys, unquote
 from mrql.runtime.expressions import Expressions, aggregate_sql, canonical, cast, zero_sql
 from mrql.runtime.frames import Columns, Frame, fit, numbered
 from mrql.runtime.layout import (
@@ -30,13 +30,14 @@ from mrql.runtime.layout import (
     bind,
     label,
     part,
+    present,
     quote,
     sql_type,
     taken_apart,
     to_sql,
     with_columns,
 )
-from mrql.runtime.state import BATCH, Measure, Table, union_all
+from mrql.runtime.state import TOUCHED, Measure, Table, union_all
 
 
 @attrs.define
@@ -130,7 +131,7 @@ class StageState:
         compiler = self._compiler({read.label: delta})
         change = compiler.bag(read.term)
         if state.table is None:
-            state.shape, state.table = self._input_table(change, compiler.expressions)
+            state.shape, state.table = self._input_table(read, change, compiler.expressions)
         assert state.shape is not None
         value = fit(canonical(compiler.expressions, change.value), state.shape)
         named = [f"{a.sql} AS {b.sql}" for a, b in zip(atoms(value), atoms(state.shape), strict=True)]
@@ -140,12 +141,17 @@ class StageState:
         old = state.frame(union_all(before) if before else None)
         return {"old": old, "new": state.frame(state.table.rows()), "delta": state.frame(run.df, changes=True)}
 
-    def _input_table(self, change: Frame, expressions: Expressions) -> tuple[Layout, Table]:
+    def _input_table(self, read: Input, change: Frame, expressions: Expressions) -> tuple[Layout, Table]:
         """The table of an input, partitioned by its join key when its elements are pairs of a key and a value."""
         shape = with_columns(canonical(expressions, change.value), numbered("i"))
         names = tuple(unquote(atom) for atom in atoms(shape))
-        key = shape.fields[0][1] if isinstance(shape, Struct) and len(shape.fields) == 2 else None
-        by = tuple(unquote(atom) for atom in atoms(key)) if key is not None else ()
+        by: tuple[str, ...] = ()
+        if isinstance(shape, Struct) and len(shape.fields) == 2:
+            (name, key), value = shape.fields
+            by = tuple(unquote(atom) for atom in atoms(key))
+            if drops_null_keys(read.term):
+                # A join on keys that are never missing is a plain equality, which finds the rows where they are.
+                shape = attrs.evolve(shape, fields=((name, present(key)), value))
         return shape, Table(names, by or names, (Measure("w", "sum(w)"),), "w <> 0")
 
     def _compiler(self, sources: Mapping[str, Frame]) -> Compiler:
@@ -189,8 +195,8 @@ class StageState:
         ]
         alive = " OR ".join(f"{measure.name} <> 0" for measure in supports)
         # A total is there also when nothing is.
-        measures = (*supports, *values, Measure(BATCH, f"max({BATCH})"))
-        return Table(keys, keys, measures, alive if keys else "true", dated=True)
+        measures = (*supports, *values, Measure(TOUCHED, f"max({TOUCHED})"))
+        return Table(keys, keys, measures, alive if keys else "true", marked=True)
 
     def _group_changes(self, share: Share) -> DataFrame:
         """The change that one feed makes: by key, its support and its components, nulls for those of other feeds."""
@@ -207,7 +213,7 @@ class StageState:
             if isinstance(component.monoid, Aggregate):
                 own = self._aggregated(component, units[i], env, weight, expressions) if i in units else None
                 measures.append(f"{own or f'CAST(NULL AS {sql_type(component.type)})'} AS v{i}")
-        measures.append(f"{self.batch} AS {BATCH}")
+        measures.append(f"1 AS {TOUCHED}")
         keys = [F.expr(atom.sql).alias(f"k{n}") for n, atom in enumerate(atoms(share.key))]
         return share.frame.df.groupBy(*keys).agg(*map(F.expr, measures))
 
@@ -349,7 +355,7 @@ class StageState:
         if self.groups is not None:
             if self.groups.batch != self.batch or not self.groups.runs:
                 return 0
-            return self.groups.runs[0].df.where(f"{BATCH} = {self.batch}").count()
+            return self.groups.runs[0].df.where(f"{TOUCHED} = 1").count()
         return sum(table.runs[-1].rows or 0 for table in self.bags.values() if table.batch == self.batch)
 
     # --- upkeep -------------------------------------------------------------------------------

@@ -36,6 +36,8 @@ def answer_frame(compiler: Compiler, term: Term) -> DataFrame:
     match term:
         case OrderBy() | Take(_, OrderBy()):
             return _ordered(compiler, term)
+        case _ if isinstance(term.type, ty.ListType):
+            return as_dataframe(compiler.listed(term))
         case _:
             return as_dataframe(expanded(compiler.bag(term), compiler.columns))
 

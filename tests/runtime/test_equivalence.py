@@ -111,7 +111,7 @@ CONSTRUCTS = [
     "select (k, (select (s, count(x)) from x in x where x.B > 0 group by s: x.S)) from x in X group by k: x.A",
     # --- nested selects
     "select (x.A, (select y#2 from y in Y where y#0 = x.B)) from x in X",
-    "select (x.A, count(select y from y in Y where y#0 = x.B), sum(select p.V from p in P where p.K = x.A)) from x in X",
+    "select (count(select y from y in Y where y#0 = x.B), sum(select p.V from p in P where p.K = x.A)) from x in X",
     "select x.S from x in X where x.D > avg(select y#2 from y in Y where y#0 = x.A)",
     "select x.S from x in X where exists(select y from y in Y where y#1 = x.A and y#2 > x.D)",
     "select x.S from x in X where not exists(select p from p in P where p.V > x.D)",
@@ -125,6 +125,11 @@ CONSTRUCTS = [
     "select (k, count(y)) from y in Y group by k: y#0 order by count(y) desc limit 1",
     "(select x.A from x in X) union (select y#0 from y in Y where y#3)",
     "select (k, count(v)) from v in ((select x.A from x in X) union (select y#1 from y in Y)) group by k: v",
+    # --- lists
+    "[count(X), count(Y)]",
+    "(select x.A from x in X order by x.A) + (select y#0 from y in Y order by y#0 desc)",
+    "((select x.A from x in X order by x.A limit 2), max(select y#0 from y in Y order by y#0 limit 3))",
+    "select (y#0, (select x.A from x in X where x.B = y#0 order by x.D limit 1)) from y in Y",
     # --- totals
     "(count(X), sum(select x.D from x in X), avg(select y#0 from y in Y), max(select p.K from p in P))",
     "<n: count(select distinct x.S from x in X), both: count(X) + count(Y), some: exists(select p from p in P)>",

@@ -61,8 +61,8 @@ def test_merge_moves_only_the_change(spark: SparkSession, grouped: tuple[mrql.Vi
     view, rows = grouped
     table = groups(view._view)
     with settings(spark, view._view.settings):
-        changes = rows.selectExpr("_1 AS k0", "1L AS n0", "_2 AS v0", "1L AS v1", "2 AS batch")
-        plan = executed_plan(table.merged([table.runs[0].df, changes]))
+        changes = rows.selectExpr("_1 AS k0", "1L AS n0", "_2 AS v0", "1L AS v1", "1 AS touched")
+        plan = executed_plan(table.merged([table.unmarked(table.runs[0].df), changes]))
     assert plan.count("Scan ExistingRDD") == 1
     assert exchanged_states(plan) == 0
     view.close()
