@@ -83,16 +83,22 @@ class Table:
         return union_all(parts).groupBy(*self.keys).agg(*merges).where(kept).select(*self.columns)
 
     def partitioned(self, changes: DataFrame) -> DataFrame:
-        """A change, moved to where the rows of its keys are."""
-        if not self.partition_by or self.partition_by == self.keys:
-            return changes  # the merge's own exchange is by these columns
-        return changes.repartition(*self.partition_by)
+        """A change, moved to where the rows of its keys are.
+
+        Whatever its rows were partitioned by before would do to merge them by themselves, and then the state would be
+        moved to where they are. Where they are in place already, Spark leaves out the exchange.
+        """
+        return changes.repartition(*self.partition_by) if self.partition_by else changes
 
     def merge(self, changes: DataFrame) -> None:
         """Merges a change and all runs into one new run."""
-        run = Run.of(self.merged([*(self.unmarked(run.df) for run in self.runs), changes]))
+        run = Run.of(self.merged_with(changes))
         self.retired += self.runs
         self.runs = [run]
+
+    def merged_with(self, changes: DataFrame) -> DataFrame:
+        """All rows after a change; of what is read, only the change is moved."""
+        return self.merged([*(self.unmarked(run.df) for run in self.runs), self.partitioned(changes)])
 
     def append(self, changes: DataFrame) -> Run:
         """Adds a change as a run of its own, and returns the run."""

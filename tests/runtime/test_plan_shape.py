@@ -62,7 +62,7 @@ def test_merge_moves_only_the_change(spark: SparkSession, grouped: tuple[mrql.Vi
     table = groups(view._view)
     with settings(spark, view._view.settings):
         changes = rows.selectExpr("_1 AS k0", "1L AS n0", "_2 AS v0", "1L AS v1", "1 AS touched")
-        plan = executed_plan(table.merged([table.unmarked(table.runs[0].df), changes]))
+        plan = executed_plan(table.merged_with(changes))
     assert plan.count("Scan ExistingRDD") == 1
     assert exchanged_states(plan) == 0
     view.close()
