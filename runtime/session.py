@@ -22,6 +22,8 @@ STEP_SETTINGS: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     # A union of runs that are partitioned alike is partitioned alike (Spark ≥ 4.1).
     "spark.sql.unionOutputPartitioning": "true",
+    # Small files are read by all cores.
+    "spark.sql.files.openCostInBytes": "65536",
     # Integer overflow and division by zero are errors.
     "spark.sql.ansi.enabled": "true",
 }

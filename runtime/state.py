@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 import attrs
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from mrql.runtime import jvm
 
@@ -25,10 +24,16 @@ The runs of a table then grow geometrically: their number is the logarithm of it
 """
 
 TOUCHED = "touched"
-"""The column that marks a row: 1 where the last batch touched it, else 0.
+"""The column that marks a row: 1 where the last batch touched it, else 0. The rows of a change bring `MARK`.
 
 A mark and not the batch's number, so that the text of a plan is the same in each batch, and Spark compiles it once.
 """
+
+SMALL = 50_000
+"""A run of fewer rows is kept as bytes; measured for rows of four numbers."""
+
+MARK = 2
+"""More than any mark of a state, so that `max(touched) = MARK` says whether the change has a row of the key."""
 
 
 @attrs.frozen
@@ -39,6 +44,11 @@ class Measure:
     merge: str
 
 
+def mark() -> Measure:
+    """The measure that marks the rows that a merge touches, and clears the marks of the merge before."""
+    return Measure(TOUCHED, f"CAST(max({TOUCHED}) = {MARK} AS INT)")
+
+
 @attrs.define(eq=False)
 class Run:
     """Some rows of a table. Their number is known once an action has computed them."""
@@ -47,9 +57,9 @@ class Run:
     rows: int | None = None
 
     @staticmethod
-    def of(rows: DataFrame) -> Run:
-        """A run that is computed with the next action that reads it."""
-        return Run(jvm.local_checkpoint(rows))
+    def of(rows: DataFrame, beside: Sequence[Run] = ()) -> Run:
+        """A run that is computed with the next action that reads it; it will be about as large as those `beside` it."""
+        return Run(jvm.local_checkpoint(rows, small=sum(run.rows or 0 for run in beside) < SMALL))
 
     def free(self) -> None:
         jvm.free(self.df)
@@ -78,9 +88,9 @@ class Table:
 
     def merged(self, parts: Sequence[DataFrame]) -> DataFrame:
         """Rows of equal keys in one row; those that are not alive are gone."""
-        merges = [F.expr(f"{measure.merge} AS {measure.name}") for measure in self.measures]
+        merges = [jvm.column(f"{measure.merge} AS {measure.name}") for measure in self.measures]
         kept = f"({self.alive}) OR {TOUCHED} = 1" if self.marked else self.alive
-        return union_all(parts).groupBy(*self.keys).agg(*merges).where(kept).select(*self.columns)
+        return union_all(parts).groupBy(*self.keys).agg(*merges).where(kept)
 
     def partitioned(self, changes: DataFrame) -> DataFrame:
         """A change, moved to where the rows of its keys are.
@@ -92,13 +102,13 @@ class Table:
 
     def merge(self, changes: DataFrame) -> None:
         """Merges a change and all runs into one new run."""
-        run = Run.of(self.merged_with(changes))
+        run = Run.of(self.merged_with(changes), self.runs)
         self.retired += self.runs
         self.runs = [run]
 
     def merged_with(self, changes: DataFrame) -> DataFrame:
         """All rows after a change; of what is read, only the change is moved."""
-        return self.merged([*(self.unmarked(run.df) for run in self.runs), self.partitioned(changes)])
+        return self.merged([*(run.df for run in self.runs), self.partitioned(changes)])
 
     def append(self, changes: DataFrame) -> Run:
         """Adds a change as a run of its own, and returns the run."""
@@ -120,13 +130,7 @@ class Table:
         small = self.runs[last:]
         if len(small) > 1:
             self.retired += small
-            self.runs[last:] = [Run.of(self.merged([run.df for run in small]))]
-
-    def unmarked(self, rows: DataFrame) -> DataFrame:
-        """The rows of an older run, which this batch has not touched."""
-        if not self.marked:
-            return rows
-        return rows.select(*(c for c in self.columns if c != TOUCHED), F.lit(0).alias(TOUCHED))
+            self.runs[last:] = [Run.of(self.merged([run.df for run in small]), small)]
 
     def touched(self) -> DataFrame | None:
         """The keys that the last merge touched."""

@@ -19,6 +19,7 @@ from mrql.algebra.terms import Term, element_type
 from mrql.algebra.types import Type
 from mrql.rewrite.multilinear import Input, delta_choices
 from mrql.rewrite.stages import Component, Feed, Shape, Stage
+from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler, drops_null_keys, unquote
 from mrql.runtime.expressions import Expressions, aggregate_sql, canonical, cast, zero_sql
 from mrql.runtime.frames import Columns, Frame, fit, numbered
@@ -37,7 +38,7 @@ from mrql.runtime.layout import (
     to_sql,
     with_columns,
 )
-from mrql.runtime.state import TOUCHED, Measure, Table, union_all
+from mrql.runtime.state import MARK, TOUCHED, Measure, Table, mark, union_all
 
 
 @attrs.define
@@ -195,7 +196,7 @@ class StageState:
         ]
         alive = " OR ".join(f"{measure.name} <> 0" for measure in supports)
         # A total is there also when nothing is.
-        measures = (*supports, *values, Measure(TOUCHED, f"max({TOUCHED})"))
+        measures = (*supports, *values, mark())
         return Table(keys, keys, measures, alive if keys else "true", marked=True)
 
     def _group_changes(self, share: Share) -> DataFrame:
@@ -213,9 +214,9 @@ class StageState:
             if isinstance(component.monoid, Aggregate):
                 own = self._aggregated(component, units[i], env, weight, expressions) if i in units else None
                 measures.append(f"{own or f'CAST(NULL AS {sql_type(component.type)})'} AS v{i}")
-        measures.append(f"1 AS {TOUCHED}")
-        keys = [F.expr(atom.sql).alias(f"k{n}") for n, atom in enumerate(atoms(share.key))]
-        return share.frame.df.groupBy(*keys).agg(*map(F.expr, measures))
+        measures.append(f"{MARK} AS {TOUCHED}")
+        keys = [jvm.column(f"{atom.sql} AS k{n}") for n, atom in enumerate(atoms(share.key))]
+        return share.frame.df.groupBy(*keys).agg(*map(jvm.column, measures))
 
     def _aggregated(
         self, component: Component, unit: Term, env: dict[str, Layout], weight: str | None, expressions: Expressions

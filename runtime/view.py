@@ -168,7 +168,7 @@ class SparkView:
             except BaseException:
                 self.rollback()
                 raise
-        return step.changes()
+        return jvm.Lazy(step.changes, self.spark)
 
     def answer(self) -> DataFrame:
         """The answer over all that was applied so far."""

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 import mrql
 from mrql.runtime.jvm import executed_plan, persistent_rdds
 from mrql.runtime.session import settings
-from mrql.runtime.state import Table
+from mrql.runtime.state import MARK, TOUCHED, Table
 from mrql.runtime.view import SparkView
 
 pytestmark = pytest.mark.spark
@@ -61,7 +61,7 @@ def test_merge_moves_only_the_change(spark: SparkSession, grouped: tuple[mrql.Vi
     view, rows = grouped
     table = groups(view._view)
     with settings(spark, view._view.settings):
-        changes = rows.selectExpr("_1 AS k0", "1L AS n0", "_2 AS v0", "1L AS v1", "1 AS touched")
+        changes = rows.selectExpr("_1 AS k0", "1L AS n0", "_2 AS v0", "1L AS v1", f"{MARK} AS {TOUCHED}")
         plan = executed_plan(table.merged_with(changes))
     assert plan.count("Scan ExistingRDD") == 1
     assert exchanged_states(plan) == 0
