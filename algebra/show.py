@@ -25,6 +25,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.binders import bound_names, free_vars
 from mrql.algebra.monoids import Monoid
+from mrql.algebra.prettyprint import Doc, Group, Line, Nest, block, render
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -83,7 +84,7 @@ def show(term: Term) -> str:
     >>> print(show(parse("reduce(+,cMap(λ(k,s). {(s+1)*2}, (S)))", {"S": ty.BagType(ty.TupleType((ty.INT, ty.INT)))})))
     reduce(+, cMap(λ(k, s). {(s + 1) * 2}, S))
     """
-    return _render(_Printer().term(term, free_vars(term), OPEN), sys.maxsize, 0)
+    return render(_Printer().term(term, free_vars(term), OPEN), sys.maxsize, 0)
 
 
 def pretty(term: Term, width: int = 100, indent: int = 0, types: bool = True) -> str:
@@ -98,7 +99,7 @@ def pretty(term: Term, width: int = 100, indent: int = 0, types: bool = True) ->
       S
     ))
     """
-    return " " * indent + _render(_Printer(types).term(term, free_vars(term), OPEN), width, indent)
+    return " " * indent + render(_Printer(types).term(term, free_vars(term), OPEN), width, indent)
 
 
 def show_pattern(pattern: Pattern, expected: Type | None = None) -> str:
@@ -199,106 +200,6 @@ def _parts(expected: Type | None, count: int) -> Sequence[Type | None]:
             return (None,) * count
 
 
-# --- layout -------------------------------------------------------------------------------------
-
-
-@attrs.frozen
-class _Line:
-    """A place where the text may be broken; `flat` stands there when it is not."""
-
-    flat: str = " "
-
-
-@attrs.frozen
-class _Nest:
-    """Breaks inside are indented by one step more."""
-
-    doc: _Doc
-
-
-@attrs.frozen
-class _Group:
-    """All breaks that are directly inside are taken, or none."""
-
-    doc: _Doc
-
-
-_Doc: TypeAlias = str | _Line | _Nest | _Group | tuple["_Doc", ...]
-_Stack: TypeAlias = list[tuple[int, bool, _Doc]]
-_STEP = 2
-
-
-def _render(doc: _Doc, width: int, indent: int) -> str:
-    """The text of a layout: a group stays on its line when it fits, as in Wadler's *A prettier printer*."""
-    out: list[str] = []
-    column = indent
-    stack: _Stack = [(indent, False, doc)]
-    while stack:
-        margin, flat, current = stack.pop()
-        match current:
-            case str():
-                out.append(current)
-                column += len(current)
-            case _Line(text) if flat:
-                out.append(text)
-                column += len(text)
-            case _Line():
-                out.append("\n" + " " * margin)
-                column = margin
-            case _Nest(inner):
-                stack.append((margin + _STEP, flat, inner))
-            case _Group(inner):
-                stack.append((margin, flat or _fits(width - column, inner, stack), inner))
-            case tuple():
-                stack.extend((margin, flat, part) for part in reversed(current))
-            case _:
-                assert_never(current)
-    return "".join(out)
-
-
-def _fits(room: int, doc: _Doc, rest: _Stack) -> bool:
-    """Whether `doc` on one line, with what follows up to the next break, takes at most `room` characters."""
-    todo: list[tuple[bool, _Doc]] = [(True, doc)]
-    following = len(rest)
-    while room >= 0:
-        if not todo:
-            if following == 0:
-                return True
-            following -= 1
-            _, flat, current = rest[following]
-        else:
-            flat, current = todo.pop()
-        match current:
-            case str():
-                room -= len(current)
-            case _Line(text):
-                if not flat:
-                    return True
-                room -= len(text)
-            case _Nest(inner) | _Group(inner):
-                todo.append((flat, inner))
-            case tuple():
-                todo.extend((flat, part) for part in reversed(current))
-            case _:
-                assert_never(current)
-    return False
-
-
-def _joined(items: Sequence[_Doc]) -> _Doc:
-    """`a, b, c`, broken after the commas."""
-    parts: list[_Doc] = []
-    for item in items:
-        parts += [",", _Line(), item] if parts else [item]
-    return tuple(parts)
-
-
-def _block(opening: str, items: Sequence[_Doc], closing: str) -> _Doc:
-    """Items between brackets, on lines of their own when they do not fit."""
-    if not items:
-        return opening + closing
-    return _Group((opening, _Nest((_Line(""), _joined(items))), _Line(""), closing))
-
-
 # --- terms --------------------------------------------------------------------------------------
 
 _Names: TypeAlias = frozenset[str]
@@ -310,12 +211,12 @@ class _Printer:
 
     types: bool = True
 
-    def term(self, term: Term, names: _Names, level: int) -> _Doc:
+    def term(self, term: Term, names: _Names, level: int) -> Doc:
         """The layout of a term, in parentheses when it binds more loosely than `level`."""
         own, doc = self.bare(term, names)
-        return _block("(", [doc], ")") if own < level else doc
+        return block("(", [doc], ")") if own < level else doc
 
-    def bare(self, term: Term, names: _Names) -> tuple[int, _Doc]:
+    def bare(self, term: Term, names: _Names) -> tuple[int, Doc]:
         """How tightly a term binds, and its layout without parentheses."""
         match term:
             case Var(name, _):
@@ -324,11 +225,11 @@ class _Printer:
                 text = show_literal(term, self.types)
                 return (MINUS if text.startswith("-") else ATOM), text
             case Tup(items):
-                return ATOM, _block("(", self.all(items, names), ",)" if len(items) == 1 else ")")
+                return ATOM, block("(", self.all(items, names), ",)" if len(items) == 1 else ")")
             case Rec(fields):
                 # A field ends at `>`, so that a comparison in it must stand in parentheses.
                 shown = [(f"{show_name(name)}: ", self.term(e, names, UNION)) for name, e in fields]
-                return ATOM, _block("<", shown, ">")
+                return ATOM, block("<", shown, ">")
             case Nth(inner, index):
                 return POSTFIX, (self.term(inner, names, POSTFIX), f"#{index}")
             case Get(inner, name):
@@ -339,13 +240,13 @@ class _Printer:
                 return self.prim(term, names)
             case If(condition, then, otherwise):
                 test, yes, no = self.all((condition, then, otherwise), names)
-                return OPEN, _Group(("if ", test, _Nest((_Line(), "then ", yes, _Line(), "else ", no))))
+                return OPEN, Group(("if ", test, Nest((Line(), "then ", yes, Line(), "else ", no))))
             case Let():
                 return OPEN, self.let(term, names)
             case _:
                 return self.collection(term, names)
 
-    def collection(self, term: Term, names: _Names) -> tuple[int, _Doc]:
+    def collection(self, term: Term, names: _Names) -> tuple[int, Doc]:
         match term:
             case Empty(t):
                 brackets = "{}" if isinstance(t, ty.BagType) else "[]"
@@ -353,45 +254,45 @@ class _Printer:
             case Single(item):
                 return ATOM, self.around("{", item, "}", names)
             case ListOf(items):
-                return ATOM, _block("[", self.all(items, names), "]")
+                return ATOM, block("[", self.all(items, names), "]")
             case Union():
                 return UNION, self.union(term, names)
             case Stream(name, _):
                 return ATOM, f"stream {show_name(name)}" if name in names else show_name(name)
             case CMap(function, source):
                 shown = self.function(function, _element_type(source), names)
-                return ATOM, _block("cMap(", [shown, self.term(source, names, OPEN)], ")")
+                return ATOM, block("cMap(", [shown, self.term(source, names, OPEN)], ")")
             case GroupBy(source):
                 return ATOM, self.around("groupBy(", source, ")", names)
             case CoGroup(left, right):
-                return ATOM, _block("coGroup(", self.all((left, right), names), ")")
+                return ATOM, block("coGroup(", self.all((left, right), names), ")")
             case Reduce(monoid, source):
                 return ATOM, self.around(f"reduce({show_monoid(monoid)}, ", source, ")", names)
             case OrderBy(source, descending):
                 flags = ", ".join("desc" if down else "asc" for down in descending)
                 return ATOM, self.around("orderBy(", source, f"; {flags})" if flags else ")", names)
             case Take(count, source):
-                return ATOM, _block("take(", self.all((count, source), names), ")")
+                return ATOM, block("take(", self.all((count, source), names), ")")
             case Var() | Lit() | Tup() | Rec() | Nth() | Get() | Prim() | Cast() | If() | Let():
                 raise AssertionError("scalar terms are handled above")
             case _:
                 assert_never(term)
 
-    def all(self, terms: Iterable[Term], names: _Names) -> list[_Doc]:
+    def all(self, terms: Iterable[Term], names: _Names) -> list[Doc]:
         """Terms in places that are closed on both sides."""
         return [self.term(term, names, OPEN) for term in terms]
 
-    def around(self, opening: str, term: Term, closing: str, names: _Names) -> _Doc:
+    def around(self, opening: str, term: Term, closing: str, names: _Names) -> Doc:
         """One term between brackets; brackets of its own open on the same line."""
         doc = self.term(term, names, OPEN)
-        return (opening, doc, closing) if _bracketed(term) else _block(opening, [doc], closing)
+        return (opening, doc, closing) if _bracketed(term) else block(opening, [doc], closing)
 
-    def after(self, head: str, term: Term, names: _Names) -> _Doc:
+    def after(self, head: str, term: Term, names: _Names) -> Doc:
         """One term after `λx.` or `let x =`, on a line of its own unless it fits or begins with a bracket."""
         doc = self.term(term, names, OPEN)
-        return (f"{head} ", doc) if _bracketed(term) else _Group((head, _Nest((_Line(), doc))))
+        return (f"{head} ", doc) if _bracketed(term) else Group((head, Nest((Line(), doc))))
 
-    def prim(self, term: Prim, names: _Names) -> tuple[int, _Doc]:
+    def prim(self, term: Prim, names: _Names) -> tuple[int, Doc]:
         name, args = term.function.name, term.args
         if name in INFIX and len(args) == 2:
             return INFIX[name][0], self.infix(term, names)
@@ -401,9 +302,9 @@ class _Printer:
             # `-1` is the literal: the opposite of the literal 1 is `-(1)`.
             literal = isinstance(args[0], Lit)
             return MINUS, ("-", self.term(args[0], names, ATOM + 1 if literal else MINUS))
-        return ATOM, _block(f"{show_name(name)}(", self.all(args, names), ")")
+        return ATOM, block(f"{show_name(name)}(", self.all(args, names), ")")
 
-    def infix(self, term: Prim, names: _Names) -> _Doc:
+    def infix(self, term: Prim, names: _Names) -> Doc:
         """A chain of operators that bind alike, one to a line when it is broken."""
         level, left, right = INFIX[term.function.name]
         rest: list[tuple[str, Term]] = []
@@ -415,7 +316,7 @@ class _Printer:
                 break  # comparisons do not chain
         return self.chain(self.term(first, names, left), rest, names, right)
 
-    def union(self, term: Union, names: _Names) -> _Doc:
+    def union(self, term: Union, names: _Names) -> Doc:
         rest: list[tuple[str, Term]] = []
         first: Term = term
         while isinstance(first, Union):
@@ -423,20 +324,20 @@ class _Printer:
             first = first.left
         return self.chain(self.term(first, names, UNION), rest, names, ADD)
 
-    def chain(self, first: _Doc, rest: Sequence[tuple[str, Term]], names: _Names, level: int) -> _Doc:
-        parts: list[_Doc] = []
+    def chain(self, first: Doc, rest: Sequence[tuple[str, Term]], names: _Names, level: int) -> Doc:
+        parts: list[Doc] = []
         for operator, term in reversed(rest):
-            parts += [_Line(), f"{operator} ", self.term(term, names, level)]
-        return _Group((first, _Nest(tuple(parts))))
+            parts += [Line(), f"{operator} ", self.term(term, names, level)]
+        return Group((first, Nest(tuple(parts))))
 
-    def function(self, function: Lambda, argument: Type | None, names: _Names) -> _Doc:
+    def function(self, function: Lambda, argument: Type | None, names: _Names) -> Doc:
         head = f"λ{show_pattern(function.param, argument)}."
         return self.after(head, function.body, names | bound_names(function.param))
 
-    def let(self, term: Let, names: _Names) -> _Doc:
+    def let(self, term: Let, names: _Names) -> Doc:
         head = f"let {show_pattern(term.pattern, _type(term.value))} ="
         body = self.term(term.body, names | bound_names(term.pattern), OPEN)
-        return _Group((self.after(head, term.value, names), " in", _Line(), body))
+        return Group((self.after(head, term.value, names), " in", Line(), body))
 
 
 def _bracketed(term: Term) -> bool:

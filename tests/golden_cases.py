@@ -26,9 +26,9 @@ from mrql.algebra.terms import Stream, Term
 from mrql.algebra.tidy import tidy
 from mrql.algebra.traversal import map_children
 from mrql.explain import explain_trace
-from mrql.explain_facts import diminisher, without_inverse
-from mrql.explain_lineage import lineage_tree
-from mrql.explain_tables import component_names
+from mrql.explain.facts import diminisher, without_inverse
+from mrql.explain.lineage import lineage_tree
+from mrql.explain.tables import component_names
 from mrql.program import Program, compile_program
 from mrql.rewrite.passes import Step, Trace, rewrite
 from mrql.rewrite.stages import Stage

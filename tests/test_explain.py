@@ -21,9 +21,9 @@ from mrql.algebra.reader import parse, parse_type
 from mrql.algebra.terms import Stream, pair_type
 from mrql.algebra.tidy import tidy
 from mrql.explain import explain_graph, explain_json, explain_trace
-from mrql.explain_facts import diminisher, facts_of, without_inverse
-from mrql.explain_lineage import lineage_tree
-from mrql.explain_tables import Role, component_names, stage_tables
+from mrql.explain.facts import diminisher, facts_of, without_inverse
+from mrql.explain.lineage import lineage_tree
+from mrql.explain.tables import Role, component_names, stage_tables
 from mrql.program import compile_program
 from mrql.rewrite.answer import touched_stage
 from mrql.rewrite.passes import Trace, rewrite

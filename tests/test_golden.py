@@ -23,7 +23,7 @@ from mrql.algebra.tidy import tidy
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Record, Value, close, same
-from mrql.explain_lineage import lineage_of
+from mrql.explain.lineage import lineage_of
 from mrql.rewrite.answer import drop_lineage
 from mrql.rewrite.diminish import diminish
 from mrql.rewrite.infer import infer, stream_names

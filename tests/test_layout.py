@@ -6,7 +6,6 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -22,8 +21,8 @@ SEES: dict[str, set[str]] = {
 }
 """What each part may import besides itself."""
 
-FRONT = ("cli*.py", "output.py", "api.py", "explain*.py", "__init__.py", "__main__.py")
-"""The files of mrql/ that tie the parts together: the commands with their output, and the API."""
+FRONT = {"cli", "output", "api", "explain", "__init__", "__main__"}
+"""The files and folders of mrql/ that tie the parts together: the commands with their output, and the API."""
 
 
 def source_files() -> list[Path]:
@@ -42,7 +41,7 @@ def part_of(file: Path) -> str:
     first, *rest = relative(file).parts
     if first in ROOMS:
         return first
-    return "front" if len(rest) == 1 and any(fnmatch(rest[0], pattern) for pattern in FRONT) else "language"
+    return "front" if rest[0].removesuffix(".py") in FRONT else "language"
 
 
 def part_of_module(module: str) -> str:
@@ -50,8 +49,7 @@ def part_of_module(module: str) -> str:
     names = module.split(".")[1:]
     if names and names[0] in ROOMS:
         return names[0]
-    file = names[0] if names else "__init__"
-    return "front" if any(fnmatch(f"{file}.py", pattern) for pattern in FRONT) else "language"
+    return "front" if not names or names[0] in FRONT else "language"
 
 
 def imports(tree: ast.AST, file: Path) -> Iterator[tuple[str, int]]:

@@ -26,10 +26,10 @@ from mrql.algebra.monoids import (
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Term, Tup
 from mrql.algebra.tidy import tidy
-from mrql.explain_costs import Answer, Cost, Work, answer_cost, stage_cost, stage_works
-from mrql.explain_differences import Difference, differences
-from mrql.explain_lineage import Lineage, lineage_of
-from mrql.explain_tables import Table, component_names, occurrence_names, stage_tables
+from mrql.explain.costs import Answer, Cost, Work, answer_cost, stage_cost, stage_works
+from mrql.explain.differences import Difference, differences
+from mrql.explain.lineage import Lineage, lineage_of
+from mrql.explain.tables import Table, component_names, occurrence_names, stage_tables
 from mrql.rewrite.infer import infer, stream_names
 from mrql.rewrite.multilinear import label_occurrences
 from mrql.rewrite.passes import Trace

@@ -9,9 +9,9 @@ import attrs
 from mrql.algebra.functions import HAS_NULL, IS_NULL
 from mrql.algebra.terms import CMap, CoGroup, Lambda, Prim, PTuple, Term
 from mrql.algebra.traversal import subterms
-from mrql.explain_costs import listed
-from mrql.explain_lineage import Lineage, is_mixed
-from mrql.explain_tables import delta_rule, feed_name
+from mrql.explain.costs import listed
+from mrql.explain.lineage import Lineage, is_mixed
+from mrql.explain.tables import delta_rule, feed_name
 from mrql.rewrite.stages import Feed, Shape, Stage
 
 PRUNED = "Lineage is pruned"

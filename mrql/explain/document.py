@@ -11,9 +11,9 @@ from typing import Any
 
 from mrql.algebra.show import show, show_pattern, show_type
 from mrql.algebra.tidy import tidy
-from mrql.explain_costs import Work
-from mrql.explain_facts import Facts, PassFacts, StageFacts, without_inverse
-from mrql.explain_tables import Column, Table, delta_rule, fed, occurrence_names, renamed, shown_units
+from mrql.explain.costs import Work
+from mrql.explain.facts import Facts, PassFacts, StageFacts, without_inverse
+from mrql.explain.tables import Column, Table, delta_rule, fed, occurrence_names, renamed, shown_units
 from mrql.rewrite.stages import Feed
 
 Document = dict[str, Any]

@@ -15,7 +15,7 @@ from mrql.algebra.binders import free_vars
 from mrql.algebra.show import pretty, show_type
 from mrql.algebra.terms import Stream
 from mrql.algebra.traversal import subterms
-from mrql.explain_facts import Facts, StageFacts
+from mrql.explain.facts import Facts, StageFacts
 
 CHARACTER, LINE = 7.3, 17
 """How wide a character is and how high a line, at a font size of 12."""

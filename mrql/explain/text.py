@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from mrql.algebra.binders import alpha_equal
 from mrql.algebra.show import pretty, show_type
 from mrql.algebra.terms import Term
-from mrql.explain_costs import Cost, Work, listed
-from mrql.explain_differences import PRUNED, Difference
-from mrql.explain_facts import Facts, StageFacts, without_inverse
-from mrql.explain_tables import Column, Role, Table, delta_rule, fed
+from mrql.explain.costs import Cost, Work, listed
+from mrql.explain.differences import PRUNED, Difference
+from mrql.explain.facts import Facts, StageFacts, without_inverse
+from mrql.explain.tables import Column, Role, Table, delta_rule, fed
 from mrql.rewrite.stages import Shape
 
 STEP = 2

@@ -15,7 +15,7 @@ from mrql.algebra.binders import free_vars
 from mrql.algebra.monoids import BagUnion
 from mrql.algebra.terms import CoGroup, GroupBy, OrderBy, Reduce, Take, Term, Union
 from mrql.algebra.traversal import subterms
-from mrql.explain_tables import component_names, feed_name, joined_tables, joins_on_nothing, occurrence_names
+from mrql.explain.tables import component_names, feed_name, joined_tables, joins_on_nothing, occurrence_names
 from mrql.rewrite.answer import touched_stage
 from mrql.rewrite.multilinear import occurrences
 from mrql.rewrite.stages import Feed, Plan, Shape, Stage
