@@ -71,6 +71,10 @@ def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:
         if len(df.columns) != len(wanted):
             raise UserError(f"{what} has {len(df.columns)} columns, where {len(wanted)} were expected")
         found = {name: field.dataType for (name, _), field in zip(wanted, df.schema.fields, strict=True)}
+    as_wanted = [(name, sql_type(t).lower()) for name, t in wanted]
+    if [(field.name, field.dataType.simpleString()) for field in df.schema.fields] == as_wanted:
+        return df
+    if not isinstance(row, ty.RecordType):
         df = df.toDF(*(name for name, _ in wanted))
     columns = []
     for name, t in wanted:

@@ -10,6 +10,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO
 
@@ -28,6 +29,10 @@ STEP_SETTINGS: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "true",
 }
 """What the plan of a step rests on; set for the time of a step in a session that has it otherwise."""
+
+
+_HELD: ContextVar[tuple[int, int] | None] = ContextVar("held", default=None)
+"""The session and the settings of the innermost block."""
 
 
 def local_session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -77,7 +82,11 @@ def require_java() -> None:
 
 @contextmanager
 def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Sets what is set otherwise, for the time of the block."""
+    """Sets what is set otherwise, for the time of the block; inside a block for the same there is nothing to do."""
+    if _HELD.get() == (id(spark), id(wanted)):
+        yield
+        return
+    held = _HELD.set((id(spark), id(wanted)))
     before = {key: spark.conf.get(key, None) for key in wanted}
     changed = {key: value for key, value in wanted.items() if before[key] != value}
     for key, value in changed.items():
@@ -85,6 +94,7 @@ def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
+        _HELD.reset(held)
         for key in changed:
             old = before[key]
             if old is None:

@@ -79,6 +79,8 @@ class Table:
     alive: str
     batch: int = 0
     marked: bool = False
+    shrinks: bool = False
+    """Whether a change may have taken something back, so that there may be rows that are not alive."""
     runs: list[Run] = attrs.Factory(list)
     retired: list[Run] = attrs.Factory(list)
 
@@ -89,8 +91,10 @@ class Table:
     def merged(self, parts: Sequence[DataFrame]) -> DataFrame:
         """Rows of equal keys in one row; those that are not alive are gone."""
         merges = [jvm.column(f"{measure.merge} AS {measure.name}") for measure in self.measures]
-        kept = f"({self.alive}) OR {TOUCHED} = 1" if self.marked else self.alive
-        return union_all(parts).groupBy(*self.keys).agg(*merges).where(kept)
+        whole = union_all(parts).groupBy(*self.keys).agg(*merges)
+        if not self.shrinks:
+            return whole
+        return whole.where(f"({self.alive}) OR {TOUCHED} = 1" if self.marked else self.alive)
 
     def partitioned(self, changes: DataFrame) -> DataFrame:
         """A change, moved to where the rows of its keys are.
@@ -132,19 +136,13 @@ class Table:
             self.retired += small
             self.runs[last:] = [Run.of(self.merged([run.df for run in small]), small)]
 
-    def touched(self) -> DataFrame | None:
-        """The keys that the last merge touched."""
-        return self.runs[0].df.where(f"{TOUCHED} = 1").select(*self.keys) if self.runs and self.marked else None
-
     def rows(self) -> DataFrame | None:
         """All rows, those of equal keys not merged; None when there are none."""
         return union_all([run.df for run in self.runs]) if self.runs else None
 
-    def current(self) -> DataFrame | None:
-        """All rows, merged; None when there are none."""
-        if len(self.runs) <= 1:
-            return self.rows()
-        return self.merged([run.df for run in self.runs])
+    def current(self, runs: Sequence[DataFrame]) -> DataFrame:
+        """The rows of some runs, those of equal keys merged."""
+        return runs[0] if len(runs) == 1 else self.merged(runs)
 
     def uncomputed(self) -> list[Run]:
         """The runs that no action has computed yet, those included that have been replaced already."""

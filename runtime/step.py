@@ -137,6 +137,7 @@ class StageState:
         value = fit(canonical(compiler.expressions, change.value), state.shape)
         named = [f"{a.sql} AS {b.sql}" for a, b in zip(atoms(value), atoms(state.shape), strict=True)]
         rows = change.df.selectExpr(*named, f"CAST({change.weight or '1L'} AS BIGINT) AS w")
+        state.table.shrinks |= change.weight is not None
         run = state.table.append(state.table.partitioned(rows))
         before = [other.df for other in state.table.runs if other is not run]
         old = state.frame(union_all(before) if before else None)
@@ -175,15 +176,8 @@ class StageState:
             self.groups = self._group_table()
         changes = union_all([self._group_changes(share) for share in shares])
         self.groups.batch = self.batch
+        self.groups.shrinks |= any(share.frame.weight is not None for share in shares)
         self.groups.merge(changes)
-
-    def touched(self) -> DataFrame | None:
-        """The keys that the last batch touched, none if it passed the stage by."""
-        if self.groups is None:
-            return None
-        if self.groups.batch != self.batch:
-            return self.groups.runs[0].df.where("false").select(*self.groups.keys)
-        return self.groups.touched()
 
     def _group_table(self) -> Table:
         assert self.key_shape is not None
@@ -235,6 +229,7 @@ class StageState:
         if changes:
             table = self.bags[index]
             table.batch = self.batch
+            table.shrinks |= any(share.frame.weight is not None for share in shares)
             table.append(table.partitioned(union_all(changes)))
 
     def _bag_changes(self, index: int, share: Share, feed: Feed, unit: Term) -> DataFrame:
@@ -272,10 +267,19 @@ class StageState:
 
     def snapshot(self) -> Snapshot:
         """The tables as they are now, to be read after they have changed."""
+        groups = self.groups
         return Snapshot(
-            self.groups.current() if self.groups else None,
-            {i: current for i, table in self.bags.items() if (current := table.current()) is not None},
+            groups.runs[0].df if groups and groups.runs else None,
+            groups is not None and groups.batch == self.batch,
+            {i: tuple(run.df for run in table.runs) for i, table in self.bags.items() if table.runs},
         )
+
+    def touched(self, snapshot: Snapshot) -> DataFrame | None:
+        """The keys that the batch before a snapshot touched, none if it passed the stage by."""
+        if snapshot.groups is None or self.groups is None:
+            return None
+        rows = snapshot.groups.where(f"{TOUCHED} = 1" if snapshot.stepped else "false")
+        return rows.select(*self.groups.keys)
 
     def _empty(self, item: Type) -> Frame:
         schema = ", ".join(f"{a.sql} {sql_type(a.type)}" for a in atoms(_shape_of(item)))
@@ -285,7 +289,7 @@ class StageState:
     def _bag_view(self, snapshot: Snapshot) -> Frame:
         if 0 not in snapshot.bags:
             return self._empty(element_type(self.stage.var))
-        return Frame(snapshot.bags[0], self.bag_shapes[0], quote("w"))
+        return Frame(self.bags[0].current(snapshot.bags[0]), self.bag_shapes[0], quote("w"))
 
     def _total_view(self, snapshot: Snapshot) -> Frame:
         df = self.spark.range(1).select() if snapshot.groups is None else snapshot.groups
@@ -305,11 +309,14 @@ class StageState:
     def _keyed_view(self, snapshot: Snapshot, keys: DataFrame | None) -> Frame:
         if snapshot.groups is None or self.key_shape is None:
             return self._empty(element_type(self.stage.var))
+        df = snapshot.groups
         supporting = [f"n{i} <> 0" for i, feed in enumerate(self.stage.feeds) if feed.supports]
-        df = snapshot.groups.where(" OR ".join(supporting))
+        if len(supporting) < len(self.stage.feeds) or (self.groups and self.groups.shrinks):
+            df = df.where(" OR ".join(supporting))
         if keys is not None:
             df = self._only(df, keys)
-        for i, bag in snapshot.bags.items():
+        for i, runs in snapshot.bags.items():
+            bag = self.bags[i].current(runs)
             df = self._with_bag(df, i, self._only(bag, keys) if keys is not None else bag)
         values = [self._component(i, component, snapshot) for i, component in enumerate(self.stage.components)]
         pair = Struct((("_1", self.key_shape), ("_2", self._value(values))), element_type(self.stage.var))
@@ -368,10 +375,12 @@ class StageState:
 
 @attrs.frozen
 class Snapshot:
-    """The rows of a stage's tables at one time."""
+    """The rows of a stage's tables at one time. Each bag is in several runs, and merged when it is read."""
 
     groups: DataFrame | None
-    bags: Mapping[int, DataFrame]
+    stepped: bool
+    """Whether the batch before it was one of the stage's, so that its marks are those of that batch."""
+    bags: Mapping[int, tuple[DataFrame, ...]]
 
 
 def _shape_of(item: Type) -> Layout:

@@ -77,7 +77,6 @@ class Step:
         self._view = view
         self._before = before
         self._after = [state.snapshot() for state in view.states]
-        self._touched = view.touched()
 
     def answer(self) -> DataFrame:
         """The answer after the batch."""
@@ -87,7 +86,7 @@ class Step:
     def changes(self) -> DataFrame:
         """The answer after the batch minus the one before, as rows with a weight."""
         with settings(self._view.spark, self._view.settings):
-            return self._view.difference(self._after, self._before, self._touched)
+            return self._view.difference(self._after, self._before)
 
 
 class SparkView:
@@ -161,7 +160,7 @@ class SparkView:
 
     def apply(self, deltas: Mapping[str, Frame]) -> DataFrame:
         """Applies a batch and returns how the answer changes. The changes can be read until the next batch."""
-        with translated(self.source):
+        with settings(self.spark, self.settings), translated(self.source):
             try:
                 step = self.advance(deltas)
                 self.settle()
@@ -198,11 +197,12 @@ class SparkView:
 
     # --- changes ------------------------------------------------------------------------------
 
-    def difference(self, after: list[Snapshot], before: list[Snapshot], keys: DataFrame | None) -> DataFrame:
+    def difference(self, after: list[Snapshot], before: list[Snapshot]) -> DataFrame:
         """The answer over some states minus that over others, as rows with a weight.
 
-        Where each key has its answer by itself, only `keys`, those that the batch touched, are looked at.
+        Where each key has its answer by itself, only those that the batch touched are looked at.
         """
+        keys = None if touched_stage(self.plan) is None else self.states[0].touched(after[0])
         sides = []
         for snapshots, sign in ((after, 1), (before, -1)):
             compiler = self._compiler(snapshots, keys)
@@ -215,10 +215,6 @@ class SparkView:
         names = [quote(name) for name in sides[0].columns if name != "weight"]
         whole = sides[0].union(sides[1]).groupBy(*names).agg(F.expr("sum(weight) AS weight"))
         return whole.where("weight <> 0")
-
-    def touched(self) -> DataFrame | None:
-        """The keys that the last batch touched, when the answer is made key by key from one state."""
-        return None if touched_stage(self.plan) is None else self.states[0].touched()
 
 
 def _partitions(spark: SparkSession) -> int:
