@@ -9,17 +9,19 @@
 followed by the kMap of the non-homomorphic parts (§9). Over the pruned state, which is `reduce(⇑⊗, T(x))` already, what
 is left is the kMap alone.
 
-Where the whole answer is such a kMap over one state, a batch changes it at the keys that it touches, and only there:
-`touched_stage` says so, for the step that computes the changes and for whoever tells what a batch costs.
+Where the whole answer, or what a stage passes on to the next one, is such a kMap over one state, a batch changes it at
+the keys that it touches, and only there: `touched_stage` says so, for the step that computes the changes and for
+whoever tells what a batch costs.
 """
 
 from __future__ import annotations
 
 from mrql.algebra import types as ty
+from mrql.algebra.binders import free_vars
 from mrql.algebra.terms import CMap, Lambda, Pattern, PTuple, PVar, Single, Term, Tup, Var, pair_type
 from mrql.algebra.traversal import subterms
 from mrql.rewrite.split import Part
-from mrql.rewrite.stages import Plan, Shape, Stage
+from mrql.rewrite.stages import Shape, Stage
 
 
 def value_pattern(parts: tuple[Part, ...]) -> Pattern:
@@ -74,10 +76,10 @@ def is_by_key(answer: Term, state: str) -> bool:
             return False
 
 
-def touched_stage(plan: Plan) -> Stage | None:
-    """The stage whose touched keys are all that a change of the answer depends on; None where it depends on more."""
-    match plan.stages:
-        case (stage,) if stage.shape is Shape.KEYED and is_by_key(plan.answer, stage.name):
+def touched_stage(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
+    """The stage whose touched keys are all that a change of a term depends on; None where it depends on more."""
+    match [stage for stage in stages if stage.name in free_vars(term)]:
+        case [stage] if stage.shape is Shape.KEYED and is_by_key(term, stage.name):
             return stage
         case _:
             return None

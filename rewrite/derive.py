@@ -3,24 +3,27 @@
 The query is read from the top. A part whose value merges is a stage, and a variable takes its place; what stands
 above is the answer ([MRQL] §9: the non-homomorphic parts are pulled outwards). The parts that merge:
 
-    cMap(f, groupBy(c))    by key, c linear in its streams           (the components of f, split)
-    cMap(f, coGroup(c, d)) by key, c and d linear in theirs          (likewise; a join by element is a linear bag)
+    cMap(f, groupBy(c))    by key                                    (the components of f, split)
+    cMap(f, coGroup(c, d)) by key                                    (likewise; a join by element is a linear bag)
     reduce(⊕, c)           one total
     c                      a linear bag
 
-In the worst case that is the streams themselves, and the whole query is the answer: nothing is refused.
+where c and d are linear in their streams. What below them is not becomes a derived stream: its own stages, and a
+term over their states, whose changes are what the stage above reads. So nothing is refused, and each part of the query
+follows the changes of the part below it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 
 import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, all_names, alpha_equal, bound_names, free_vars, substitute
 from mrql.algebra.errors import InternalError
-from mrql.algebra.monoids import BAG, Aggregate, Monoid
+from mrql.algebra.monoids import BAG, Aggregate, Monoid, is_group
 from mrql.algebra.terms import (
     CMap,
     CoGroup,
@@ -35,41 +38,42 @@ from mrql.algebra.terms import (
     Stream,
     Term,
     Tup,
+    Union,
     Var,
     element_type,
     pair_type,
 )
-from mrql.algebra.traversal import map_children, subterms
+from mrql.algebra.traversal import children, map_children, subterms
 from mrql.rewrite.answer import keyed_answer, value_term
-from mrql.rewrite.infer import infer_merge, overlay
-from mrql.rewrite.lineage import lineage
+from mrql.rewrite.infer import infer_merge, overlay, stream_names
+from mrql.rewrite.lineage import joins_elements, lineage
 from mrql.rewrite.multilinear import is_multilinear, label_occurrences, multilinear, summands
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.prune import prune
 from mrql.rewrite.split import Part, split
-from mrql.rewrite.stages import Component, Derivation, Feed, Plan, Shape, Stage, by_key
+from mrql.rewrite.stages import Component, Derivation, Derived, Feed, Plan, Shape, Stage, by_key
 
 
-def derive(term: Term, query: Term | None = None) -> Plan:
-    """The plan of a query in normal form; `query` is the query as it was written, for the record."""
-    deriver = _Deriver(Names(set(all_names(term)) | {"X"}))
+def derive(term: Term, query: Term | None = None, shrinking: frozenset[str] = frozenset()) -> Plan:
+    """The plan of a query in normal form; `query` is the query as it was written, for the record.
+
+    The streams in `shrinking` may lose elements again; the others only grow.
+    """
+    deriver = _Deriver(Names(set(all_names(term)) | {"X", "D"}), set(shrinking))
     answer = deriver.visit(term)
-    return Plan(term if query is None else query, tuple(deriver.stages), answer)
+    return Plan(term if query is None else query, tuple(deriver.stages), answer, tuple(deriver.derived))
 
 
 def _reads_streams(term: Term) -> bool:
     return any(isinstance(t, Stream) and not t.static for t in subterms(term))
 
 
-def _feeds_a_state(term: Term) -> bool:
-    """Whether a state can be fed by the term: every summand is linear in its streams, or does not change."""
-    return all(not _reads_streams(part) or is_multilinear(part) for part in summands(term))
-
-
 class _Deriver:
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, shrinking: set[str]) -> None:
         self.names = names
+        self.shrinking = shrinking
         self.stages: list[Stage] = []
+        self.derived: list[Derived] = []
 
     def visit(self, term: Term) -> Term:
         """The term with its largest stages replaced by variables.
@@ -97,17 +101,65 @@ class _Deriver:
         match term:
             case _ if is_multilinear(term):
                 return self.bag(term)
-            case CMap(_, GroupBy(c)) if _feeds_a_state(c):
-                return self.keyed(term)
-            case CMap(_, CoGroup(c, d)) if _feeds_a_state(c) and _feeds_a_state(d):
-                return self.keyed(term)
+            case CMap(f, GroupBy(c)):
+                return self.keyed(CMap(f, GroupBy(self.linear(c)), span=term.span))
+            case CMap(f, CoGroup(c, d)):
+                over_streams = CMap(f, CoGroup(self.linear(c), self.linear(d)), span=term.span)
+                return self.bag(over_streams) if is_multilinear(over_streams) else self.keyed(over_streams)
             case GroupBy() | CoGroup():
                 x = PVar(self.names.fresh("p"), element_type(term))
                 return self.stage(CMap(Lambda(x, Single(Var(x.name, x.type))), term, span=term.span))
-            case Reduce(Aggregate(), c) if _feeds_a_state(c):
-                return self.total(term)
+            case Reduce(Aggregate() as monoid, c) if is_group(monoid) or not self.shrinks(c):
+                return self.total(Reduce(monoid, self.linear(c), span=term.span))
             case _:
                 return None
+
+    # --- derived streams ----------------------------------------------------------------------
+
+    def linear(self, bag: Term) -> Term:
+        """The bag as a union of terms that are linear in their streams, some of them derived."""
+        if not isinstance(bag.type, ty.BagType):
+            return self.passed_on(bag) if _reads_streams(bag) else bag
+        parts = summands(bag)
+        return reduce(Union, [self.linear_part(part) for part in parts]) if parts else bag
+
+    def linear_part(self, part: Term) -> Term:
+        if not _reads_streams(part) or is_multilinear(part):
+            return part
+        match part:
+            case CMap(Lambda(PTuple((_, groups)), body) as f, CoGroup(c, d)) if self.joins(body, groups):
+                return CMap(f, CoGroup(self.linear(c), self.linear(d)), span=part.span)
+            case CMap(Lambda(_, body) as f, source) if self.maps(body, source):
+                # The function is applied to the changes, so that they need not be stored before it.
+                return normalize(CMap(f, self.linear(source), span=part.span))
+            case _:
+                return self.passed_on(part)
+
+    def joins(self, body: Term, groups: Pattern) -> bool:
+        return joins_elements(body, groups) and not _reads_streams(body)
+
+    def maps(self, body: Term, source: Term) -> bool:
+        over_bag = isinstance(source.type, ty.BagType) and not isinstance(source, GroupBy | CoGroup)
+        return over_bag and not _reads_streams(body)
+
+    def passed_on(self, term: Term) -> Stream:
+        """A derived stream in the place of a term: its value over the states of its own stages."""
+        value = self.visit(term)
+        if not isinstance(value.type, ty.BagType):
+            x = PVar(self.names.fresh("x"), element_type(value))
+            value = CMap(Lambda(x, Single(_var(x))), value)
+        for known in self.derived:
+            if alpha_equal(known.term, value):
+                return known.stream
+        derived = Derived(self.names.fresh("D1"), value)
+        self.derived.append(derived)
+        self.shrinking.add(derived.name)
+        return derived.stream
+
+    def shrinks(self, term: Term) -> bool:
+        """Whether the term may lose elements again: a stream of it may, or what will stand for a part of it."""
+        linear = all(not _reads_streams(part) or is_multilinear(part) for part in summands(term))
+        return not linear or bool(self.shrinking & set(stream_names(term)))
 
     # --- the three shapes ---------------------------------------------------------------------
 
@@ -147,7 +199,8 @@ class _Deriver:
         term = self.with_pair_pattern(term)
         annotated_query = lineage(term)
         key, groups, body = _function(term)
-        parts, rest = split(body, bound_names(groups), self.names)
+        shrinks = any(map(self.shrinks, children(term.source)))
+        parts, rest = split(body, bound_names(groups), self.names, shrinks=shrinks)
         annotated = _store(annotated_query, groups, parts)
         h = prune(annotated)
         assert isinstance(h, CMap)

@@ -59,8 +59,8 @@ class Trace:
     plan: Plan
 
 
-def rewrite(term: Term, *, checked: bool = False) -> Trace:
-    """Runs all passes over a query and derives its stages.
+def rewrite(term: Term, *, checked: bool = False, shrinking: frozenset[str] = frozenset()) -> Trace:
+    """Runs all passes over a query and derives its stages. The streams in `shrinking` may lose elements again.
 
     With `checked`, the term is checked after each pass: well-scoped, well-typed, and of the type that it had.
 
@@ -74,7 +74,7 @@ def rewrite(term: Term, *, checked: bool = False) -> Trace:
             _check(step.name, current, after)
         steps.append(Step(step.name, step.source, current, after))
         current = after
-    return Trace(tuple(steps), share(derive(current, term)))
+    return Trace(tuple(steps), share(derive(current, term, shrinking)))
 
 
 def _check(name: str, before: Term, after: Term) -> None:

@@ -63,7 +63,9 @@ def share(plan: Plan) -> Plan:
             moved |= {old.name: Nth(stage.var, i) for i, old in enumerate(group)}
         stages.append(stage)
     stages = [stage if stage.name in moved else _reading(stage, moved) for stage in stages]
-    return attrs.evolve(plan, stages=tuple(stages), answer=normalize(substitute(plan.answer, moved)))
+    derived = tuple(attrs.evolve(d, term=normalize(substitute(d.term, moved))) for d in plan.derived)
+    answer = normalize(substitute(plan.answer, moved))
+    return attrs.evolve(plan, stages=tuple(stages), derived=derived, answer=answer)
 
 
 def _reading(stage: Stage, moved: dict[str, Term]) -> Stage:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import attrs
 
 from mrql.algebra.binders import Names, alpha_equal, bound_names, free_vars
-from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, Op
+from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, Op, is_group
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Lit, Reduce, Single, Stream, Term, Var
 from mrql.algebra.traversal import map_children, subterms
 from mrql.rewrite.infer import infer
@@ -39,11 +39,12 @@ class Part:
 
 
 def split(
-    function: Term, groups: frozenset[str], names: Names, *, one_group: bool = False
+    function: Term, groups: frozenset[str], names: Names, *, one_group: bool = False, shrinks: bool = False
 ) -> tuple[tuple[Part, ...], Term]:
     """The parts `e1, …, en` of a function of `groups`, and `f` over their variables.
 
-    With `one_group`, a part may use one of the groups only.
+    With `one_group`, a part may use one of the groups only. Where the groups may lose elements again (`shrinks`), a
+    part merges with a monoid that has inverses; of a minimum the values themselves are what merges.
 
     >>> from mrql.algebra.reader import parse
     >>> from mrql.algebra.show import show
@@ -53,14 +54,15 @@ def split(
     >>> [show(part.term) for part in parts], show(rest)
     (['reduce(+, s)', 'reduce(+, cMap(λv. {1L}, s))'], '{s ÷ c}')
     """
-    splitter = _Splitter(groups, names, one_group)
+    splitter = _Splitter(groups, names, one_group, shrinks)
     rest = splitter.visit(function, frozenset())
     return tuple(splitter.parts), rest
 
 
 class _Splitter:
-    def __init__(self, groups: frozenset[str], names: Names, one_group: bool) -> None:
+    def __init__(self, groups: frozenset[str], names: Names, one_group: bool, shrinks: bool) -> None:
         self.groups = groups
+        self.shrinks = shrinks
         self.most = 1 if one_group else len(groups)
         self.names = names
         self.parts: list[Part] = []
@@ -90,7 +92,9 @@ class _Splitter:
             return None
         judged = {infer(term, {group: BAG}) for group in used}
         monoid = judged.pop() if len(judged) == 1 else None
-        return monoid if isinstance(monoid, Aggregate | BagUnion) else None
+        if not isinstance(monoid, Aggregate | BagUnion) or (self.shrinks and not is_group(monoid)):
+            return None
+        return monoid
 
     def part(self, term: Term, monoid: Aggregate | BagUnion) -> Part:
         """The part for a term, the same one for terms that differ in bound names only."""

@@ -8,6 +8,10 @@ after a batch is
 
 and beside the values it counts the rows behind each key, the *support*, which says when a key is there at all.
 
+A part of the query that does not merge and has something else above it is a *derived stream*: a term over states that
+stand before it. How a batch changes its value is a bag of rows with weights, and so a batch of changes for the
+stages after it, as the changes of the streams are for the first ones: `(Q1 ∘ Q2)^Δ = Q1^Δ ∘ Q2^Δ` ([DBSP] Prop. 3.2).
+
 The *answer* is a term over variables that stand for the states: `q(S) = a(h(S))` ([MRQL] §2).
 """
 
@@ -18,6 +22,7 @@ from enum import Enum
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.binders import free_vars
 from mrql.algebra.monoids import Aggregate, BagUnion, Keyed, Monoid, ProductMonoid
 from mrql.algebra.terms import Pattern, Stream, Term, Var
 from mrql.algebra.traversal import subterms
@@ -110,22 +115,47 @@ class Stage:
 
     @property
     def streams(self) -> tuple[str, ...]:
-        """The streams whose batches change this state."""
+        """The streams whose batches change this state; some may be derived from other states."""
         return tuple(dict.fromkeys(i.stream for feed in self.feeds for i in feed.rows.inputs))
 
 
 @attrs.frozen
+class Derived:
+    """A bag that stages read as a stream: `term` is over the variables of stages before them and static tables."""
+
+    name: str
+    term: Term
+
+    @property
+    def stream(self) -> Stream:
+        return Stream(self.name, self.term.type)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The stages whose states it is made from."""
+        return free_vars(self.term)
+
+
+@attrs.frozen
 class Plan:
-    """A compiled query: `answer` is a term over the stages' variables and static tables, without streams."""
+    """A compiled query: `answer` is a term over the stages' variables and static tables, without streams.
+
+    The stages stand in the order in which a batch goes through them.
+    """
 
     query: Term
     stages: tuple[Stage, ...]
     answer: Term
+    derived: tuple[Derived, ...] = ()
 
     @property
     def streams(self) -> dict[str, Type]:
         """The streams that the query reads, with the types of their bags."""
         return {t.name: t.type for t in subterms(self.query) if isinstance(t, Stream) and not t.static}
+
+    def derived_for(self, stage: Stage) -> tuple[Derived, ...]:
+        """The derived streams that a stage reads."""
+        return tuple(d for d in self.derived if d.name in stage.streams)
 
     @property
     def tables(self) -> dict[str, Type]:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.runtime.expressions import cast
-from mrql.runtime.layout import Atom, Layout, Struct, atoms, quote, sql_type, to_sql, with_columns
+from mrql.runtime.layout import Atom, Layout, Struct, atoms, part, quote, sql_type, to_sql, with_columns
 
 
 @attrs.frozen
@@ -70,16 +70,16 @@ def union(frames: Sequence[Frame], item: Type, columns: Columns) -> Frame:
     shape = common_shape([frame.value for frame in frames])
     value = with_columns(shape, columns.take())
     weight = quote(next(columns.take())) if weighted else None
-    parts = []
+    fitted_frames = []
     for frame in frames:
         fitted = fit(cast(frame.value, frame.value.type, item, ""), shape)
         named = [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(fitted), atoms(value), strict=True)]
         if weight is not None:
             named.append(f"CAST({frame.weight or '1L'} AS BIGINT) AS {weight}")
-        parts.append(frame.df.selectExpr(*(named or ["true AS c"])))
-    df = parts[0]
-    for part in parts[1:]:
-        df = df.union(part)
+        fitted_frames.append(frame.df.selectExpr(*(named or ["true AS c"])))
+    df = fitted_frames[0]
+    for other in fitted_frames[1:]:
+        df = df.union(other)
     return Frame(df, value, weight, all(frame.changes for frame in frames))
 
 
@@ -98,12 +98,11 @@ def common_shape(values: Sequence[Layout]) -> Layout:
 
 
 def fit(value: Layout, shape: Layout) -> Layout:
-    """A value in the given layout; parts that the layout holds as one are put together."""
+    """A value in the given layout; parts that the layout holds as one are put together, or taken apart."""
     if isinstance(shape, Atom):
         return value if isinstance(value, Atom) else Atom(to_sql(value), shape.type, shape.missing)
-    assert not isinstance(value, Atom)
-    pairs = zip(value.fields, shape.fields, strict=True)
-    return attrs.evolve(shape, fields=tuple((name, fit(v, s)) for (_, v), (name, s) in pairs))
+    fields = tuple((name, fit(part(value, name, inner.type), inner)) for name, inner in shape.fields)
+    return attrs.evolve(shape, fields=fields)
 
 
 def from_dataframe(df: DataFrame, row: Type, weight: str | None = None) -> Frame:

@@ -14,12 +14,13 @@ from mrql.algebra import monoids
 from mrql.algebra.evaluate import bind, convert_zero, evaluate
 from mrql.algebra.functions import convert
 from mrql.algebra.monoids import Aggregate, BagUnion
+from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Canonical, Value, canonical
 from mrql.algebra.zset import ZSet
 from mrql.rewrite.diminish import diminish
 from mrql.rewrite.multilinear import Input, delta_choices
-from mrql.rewrite.stages import Component, Feed, Plan, Shape, Stage
+from mrql.rewrite.stages import Component, Derived, Feed, Plan, Shape, Stage
 
 
 @attrs.define
@@ -87,23 +88,43 @@ class ReferenceView:
         self.plan = plan
         self.tables = dict(tables or {})
         self.states = [StageState(stage) for stage in plan.stages]
+        self.derived: dict[str, ZSet] = {}
+        """The derived streams as they were after the last batch."""
         for state in self.states:
             for i, feed in enumerate(state.stage.feeds):
                 if not feed.rows.inputs:
                     self._merge_rows(state, i, self._rows(feed, {}, 1))
+        # A total is there from the start, and what is derived from it too.
+        self.apply({})
 
     def apply(self, deltas: Mapping[str, ZSet]) -> None:
         """Brings the states up to date with a batch: for each stream, what was inserted (+) and deleted (−)."""
+        changes = dict(deltas)
         for state in self.states:
+            for derived in self.plan.derived_for(state.stage):
+                if derived.name not in changes:
+                    changes[derived.name] = self._derived_change(derived)
             state.touched_keys.clear()
             for i, feed in enumerate(state.stage.feeds):
-                self._step(state, i, feed, deltas)
+                self._step(state, i, feed, changes)
             state.drop_unsupported()
 
     def answer(self) -> Value:
         """The answer over all that was applied so far."""
+        return self._value(self.plan.answer)
+
+    def _value(self, term: Term) -> Value:
+        """A term over the states as they are."""
         env = {state.stage.name: state.value() for state in self.states}
-        return evaluate(self.plan.answer, self.tables, env)
+        return evaluate(term, self.tables, env)
+
+    def _derived_change(self, derived: Derived) -> ZSet:
+        value = self._value(derived.term)
+        assert isinstance(value, Bag)
+        after = ZSet.of(value)
+        change = after - self.derived.get(derived.name, ZSet())
+        self.derived[derived.name] = after
+        return change
 
     def _step(self, state: StageState, index: int, feed: Feed, deltas: Mapping[str, ZSet]) -> None:
         """The delta rule over one feed: one summand for each input that changed."""

@@ -88,8 +88,11 @@ class StageState:
             [s for i, feed in enumerate(self.stage.feeds) if not feed.rows.inputs for s in self._shares(i, feed, {})]
         )
 
-    def step(self, deltas: Mapping[str, Frame]) -> None:
-        """Merges a batch into the state; nothing is computed until an action asks for it."""
+    def step(self, deltas: Mapping[str, Frame]) -> bool:
+        """Merges a batch into the state; nothing is computed until an action asks for it.
+
+        Returns whether there was anything to merge.
+        """
         self.batch += 1
         shares = []
         for i, feed in enumerate(self.stage.feeds):
@@ -97,6 +100,7 @@ class StageState:
             if changed:
                 shares += self._shares(i, feed, changed)
         self._merge(shares)
+        return bool(shares)
 
     def _shares(self, index: int, feed: Feed, changed: Mapping[str, Frame]) -> list[Share]:
         if len(feed.rows.inputs) <= 1:

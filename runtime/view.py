@@ -9,15 +9,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mrql.algebra import types as ty
+from mrql.algebra.binders import free_vars
 from mrql.algebra.span import Source
-from mrql.algebra.terms import OrderBy, Take, Term
+from mrql.algebra.terms import OrderBy, Take, Term, element_type
 from mrql.rewrite.answer import touched_stage
-from mrql.rewrite.stages import Plan
+from mrql.rewrite.stages import Derived, Plan
 from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler
+from mrql.runtime.expressions import canonical
 from mrql.runtime.failures import translated
-from mrql.runtime.frames import Columns, Frame, expanded
-from mrql.runtime.layout import Layout, Struct, labels, part, quote, to_sql
+from mrql.runtime.frames import Columns, Frame, expanded, union
+from mrql.runtime.layout import Layout, Struct, atoms, labels, part, quote, to_sql, with_columns
 from mrql.runtime.session import STEP_SETTINGS, settings
 from mrql.runtime.state import Run, Table
 from mrql.runtime.step import Snapshot, StageState
@@ -113,8 +115,10 @@ class SparkView:
         self.marked: list[tuple[Table, list[Run]]] = []
         self.stale: list[Run] = []
         with settings(spark, self.settings), translated(source):
+            before = [state.snapshot() for state in self.states]
             for state in self.states:
                 state.start()
+            self._go_through({}, before, starting=True)
             self.settle()
 
     def advance(self, deltas: Mapping[str, Frame]) -> Step:
@@ -127,9 +131,23 @@ class SparkView:
             table.retired = []
         with settings(self.spark, self.settings):
             changes = {name: attrs.evolve(frame, changes=True) for name, frame in deltas.items()}
-            for state in self.states:
-                state.step(changes)
+            self._go_through(changes, before)
             return Step(self, before)
+
+    def _go_through(self, changes: dict[str, Frame], before: list[Snapshot], *, starting: bool = False) -> None:
+        """Merges a batch stage by stage; how a stage changes what is derived from it is a batch for those after it.
+
+        A view that starts has states of static tables, and values of nothing, such as totals: what is derived from
+        those is new.
+        """
+        moved = {state.stage.name for state in self.states if starting and state.all_tables()}
+        for state in self.states:
+            for derived in self.plan.derived_for(state.stage):
+                of_nothing = starting and touched_stage(derived.term, self.plan.stages) is None
+                if derived.name not in changes and (of_nothing or derived.reads & moved):
+                    changes[derived.name] = self._derived_change(derived, before, starting=starting)
+            if state.step(changes):
+                moved.add(state.stage.name)
 
     def settle(self) -> None:
         """Computes the states that no action has computed yet, and frees what they have replaced."""
@@ -175,7 +193,7 @@ class SparkView:
 
     def answer_over(self, snapshots: list[Snapshot]) -> DataFrame:
         """The answer over states as they were at some time."""
-        return answer_frame(self._compiler(snapshots), self.plan.answer)
+        return answer_frame(self._compiler(self.plan.answer, snapshots), self.plan.answer)
 
     def close(self) -> None:
         """Frees the states."""
@@ -188,33 +206,54 @@ class SparkView:
     def all_tables(self) -> list[Table]:
         return [table for state in self.states for table in state.all_tables()]
 
-    def _compiler(self, snapshots: list[Snapshot], keys: DataFrame | None = None) -> Compiler:
+    def _compiler(self, term: Term, snapshots: list[Snapshot], keys: DataFrame | None = None) -> Compiler:
+        """A compiler for a term over states as they were at some time."""
+        read = free_vars(term)
         views = {
             state.stage.name: state.view(keys, before=snapshot)
             for state, snapshot in zip(self.states, snapshots, strict=True)
+            if state.stage.name in read
         }
         return Compiler(self.spark, {**self.tables, **views}, self.columns)
 
     # --- changes ------------------------------------------------------------------------------
 
     def difference(self, after: list[Snapshot], before: list[Snapshot]) -> DataFrame:
-        """The answer over some states minus that over others, as rows with a weight.
-
-        Where each key has its answer by itself, only those that the batch touched are looked at.
-        """
-        keys = None if touched_stage(self.plan) is None else self.states[0].touched(after[0])
-        sides = []
-        for snapshots, sign in ((after, 1), (before, -1)):
-            compiler = self._compiler(snapshots, keys)
-            if ty.is_collection(self.plan.answer.type):
-                frame = compiler.bag(self.plan.answer)
-            else:
-                frame = compiler.one(self.plan.answer)
-            weight = f"({sign}L * {frame.weight or '1L'})"
-            sides.append(as_dataframe(attrs.evolve(frame, weight=weight), weighted=True))
+        """The answer over some states minus that over others, as rows with a weight."""
+        sides = [as_dataframe(side, weighted=True) for side in self._sides(self.plan.answer, after, before)]
         names = [quote(name) for name in sides[0].columns if name != "weight"]
         whole = sides[0].union(sides[1]).groupBy(*names).agg(F.expr("sum(weight) AS weight"))
         return whole.where("weight <> 0")
+
+    def _derived_change(self, derived: Derived, before: list[Snapshot], *, starting: bool) -> Frame:
+        """How a derived stream has changed since `before`, as rows with a weight, no two of them equal."""
+        after = [state.snapshot() for state in self.states]
+        sides = self._sides(derived.term, after, before)
+        item = element_type(derived.term)
+        whole = union(sides[:1] if starting else sides, item, self.columns)
+        value = with_columns(whole.value, self.columns.take())
+        named = [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(whole.value), atoms(value), strict=True)]
+        weight = quote(next(self.columns.take()))
+        netted = whole.df.groupBy(*map(jvm.column, named)).agg(jvm.column(f"sum({whole.weight}) AS {weight}"))
+        return Frame(netted.where(f"{weight} <> 0"), value, weight, changes=True)
+
+    def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> list[Frame]:
+        """A term over some states and over others, the latter taken away.
+
+        Where each key has its value by itself, only those that the batch touched are looked at.
+        """
+        stage = touched_stage(term, self.plan.stages)
+        keys = None
+        if stage is not None:
+            index = self.plan.stages.index(stage)
+            keys = self.states[index].touched(after[index])
+        sides = []
+        for snapshots, sign in ((after, 1), (before, -1)):
+            compiler = self._compiler(term, snapshots, keys)
+            frame = compiler.bag(term) if ty.is_collection(term.type) else compiler.one(term)
+            weight = f"({sign}L * {frame.weight or '1L'})"
+            sides.append(attrs.evolve(frame, value=canonical(compiler.expressions, frame.value), weight=weight))
+        return sides
 
 
 def _partitions(spark: SparkSession) -> int:

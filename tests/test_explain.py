@@ -405,7 +405,7 @@ def test_answers_by_key(name: str) -> None:
     """The changes of an answer cost the touched keys where it is made key by key from one state."""
     trace = traces()[name]
     cost = explain_json(trace)["answer"]["cost"]
-    assert (touched_stage(trace.plan) is not None) is (name in BY_KEY)
+    assert (touched_stage(trace.plan.answer, trace.plan.stages) is not None) is (name in BY_KEY)
     assert cost == ("the touched keys" if name in BY_KEY | {"total"} else "the whole state")
 
 

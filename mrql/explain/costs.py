@@ -137,7 +137,7 @@ def answer_cost(plan: Plan) -> Answer:
     """What the changes of an answer cost. The answer as a snapshot is made from the whole state in any case."""
     if not plan.stages:
         return Answer(Cost.DELTA, "no stream is read: the answer does not change")
-    stage = touched_stage(plan)
+    stage = touched_stage(plan.answer, plan.stages)
     if stage is not None:
         return Answer(
             Cost.KEYS,
