@@ -42,7 +42,7 @@ def view(job: Job) -> Result:
     with spark_session() as spark:
         for _ in range(PASSES):
             clock = Clock()
-            with query.view(spark) as points:
+            with query.view(spark, insert_only=True) as points:
                 for batch, file in enumerate(job.files):
                     with clock.time(batch):
                         points.apply(points=mrql.Delta(insert=read_csv(spark, [file])))

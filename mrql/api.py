@@ -109,13 +109,19 @@ class Query:
         with settings(session, ansi), translated(self.query.span.source):
             return evaluate(session, _rewritten(self.term), frames)
 
-    def view(self, spark: SparkSession | None = None, **tables: DataFrame) -> View:
-        """A view of the query, empty at first. A stream that is given a DataFrame here is a static table."""
+    def view(self, spark: SparkSession | None = None, *, insert_only: bool = False, **tables: DataFrame) -> View:
+        """A view of the query, empty at first. A stream that is given a DataFrame here is a static table.
+
+        With `insert_only` nothing is ever deleted: then the rows themselves need not be kept to tell a wrong deletion,
+        and of a minimum or maximum only the value.
+        """
         from mrql.runtime.view import SparkView
 
         frames = {name: self._frame(name, df) for name, df in tables.items()}
-        plan = rewrite(_with_static(self.term, frozenset(tables))).plan
-        return View(self, SparkView(plan, _session(spark), frames, self.query.span.source), frozenset(tables))
+        term = _with_static(self.term, frozenset(tables))
+        plan = rewrite(term, shrinking=frozenset() if insert_only else frozenset(self.streams)).plan
+        view = SparkView(plan, _session(spark), frames, self.query.span.source)
+        return View(self, view, frozenset(tables), insert_only)
 
     def _used(self) -> dict[str, Type]:
         trace = self.trace()
@@ -137,10 +143,11 @@ class Query:
 class View:
     """A query kept up to date on Spark. Its state lives until `close`, or the end of a `with` block."""
 
-    def __init__(self, query: Query, view: SparkView, tables: frozenset[str]) -> None:
+    def __init__(self, query: Query, view: SparkView, tables: frozenset[str], insert_only: bool) -> None:
         self._query = query
         self._view = view
         self._tables = tables
+        self._insert_only = insert_only
 
     def apply(self, **deltas: Delta | DataFrame) -> DataFrame:
         """Applies a batch; a plain DataFrame is what is inserted. Returns how the answer changed, with a column
@@ -148,18 +155,27 @@ class View:
 
         The changes can be read until the next `apply`. A batch that fails leaves the view as it was.
 
-        Raises: UserError when a name or a type does not fit, or the query has no value for the new data.
+        Raises: UserError when a name or a type does not fit, a row is deleted that is not there, or the query has no
+            value for the new data.
         """
         frames = {}
         for name, delta in deltas.items():
             if name in self._tables:
                 raise UserError(f"`{name}` is a static table of this view: it does not change")
-            insert = delta.insert if isinstance(delta, Delta) else delta
-            if isinstance(delta, Delta) and delta.delete is not None:
-                raise UserError("deletions cannot be applied yet")
-            if insert is not None:
-                frames[name] = self._query._frame(name, insert)
+            frame = self._change(name, delta if isinstance(delta, Delta) else Delta(insert=delta))
+            if frame is not None:
+                frames[name] = frame
         return self._view.apply(frames)
+
+    def _change(self, name: str, delta: Delta) -> Frame | None:
+        from mrql.runtime.frames import changes
+
+        insert = None if delta.insert is None else self._query._frame(name, delta.insert)
+        if delta.delete is None:
+            return insert
+        if self._insert_only:
+            raise UserError("this view only takes insertions", hint="query.view(spark) takes deletions too")
+        return changes(insert, self._query._frame(name, delta.delete), self._view.columns)
 
     def answer(self) -> DataFrame:
         """The answer over all that was applied so far."""

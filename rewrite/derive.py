@@ -61,7 +61,9 @@ def derive(term: Term, query: Term | None = None, shrinking: frozenset[str] = fr
     """
     deriver = _Deriver(Names(set(all_names(term)) | {"X", "D"}), set(shrinking))
     answer = deriver.visit(term)
-    return Plan(term if query is None else query, tuple(deriver.stages), answer, tuple(deriver.derived))
+    read = term if query is None else query
+    shrinking &= set(stream_names(read))
+    return Plan(read, tuple(deriver.stages), answer, tuple(deriver.derived), shrinking)
 
 
 def _reads_streams(term: Term) -> bool:

@@ -147,6 +147,8 @@ class Plan:
     stages: tuple[Stage, ...]
     answer: Term
     derived: tuple[Derived, ...] = ()
+    shrinking: frozenset[str] = frozenset()
+    """The streams that may lose rows again."""
 
     @property
     def streams(self) -> dict[str, Type]:

@@ -68,6 +68,7 @@ from mrql.runtime.layout import (
     sql_type,
     taken_apart,
     to_sql,
+    unquote,
     with_columns,
 )
 
@@ -509,11 +510,6 @@ def drops_null_keys(term: Term) -> bool:
             return True
         case _:
             return False
-
-
-def unquote(column: Atom) -> str:
-    """The name of a column that an atom stands for."""
-    return column.sql[1:-1].replace("``", "`")
 
 
 def _stored(p: Part, name: str) -> Atom:

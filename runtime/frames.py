@@ -83,6 +83,12 @@ def union(frames: Sequence[Frame], item: Type, columns: Columns) -> Frame:
     return Frame(df, value, weight, all(frame.changes for frame in frames))
 
 
+def changes(inserted: Frame | None, deleted: Frame, columns: Columns) -> Frame:
+    """A batch: what is inserted with weight 1, what is deleted with weight −1."""
+    parts = [] if inserted is None else [attrs.evolve(inserted, weight="1L")]
+    return union([*parts, attrs.evolve(deleted, weight="-1L")], deleted.value.type, columns)
+
+
 def common_shape(values: Sequence[Layout]) -> Layout:
     """The most taken-apart layout that all values can be brought to: an atom where one of them is an atom."""
     first = values[0]

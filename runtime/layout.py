@@ -87,6 +87,11 @@ def sql_type(t: Type) -> str:
             assert_never(t)
 
 
+def unquote(column: Atom) -> str:
+    """The name of a column that an atom stands for."""
+    return column.sql[1:-1].replace("``", "`")
+
+
 def to_sql(value: Layout) -> str:
     """The value as one SQL expression."""
     match value:

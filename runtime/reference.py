@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from mrql.algebra import monoids
+from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import bind, convert_zero, evaluate
 from mrql.algebra.functions import convert
 from mrql.algebra.monoids import Aggregate, BagUnion
@@ -90,6 +91,8 @@ class ReferenceView:
         self.states = [StageState(stage) for stage in plan.stages]
         self.derived: dict[str, ZSet] = {}
         """The derived streams as they were after the last batch."""
+        self.present: dict[str, ZSet] = {}
+        """The rows of the streams that can lose rows again."""
         for state in self.states:
             for i, feed in enumerate(state.stage.feeds):
                 if not feed.rows.inputs:
@@ -98,7 +101,11 @@ class ReferenceView:
         self.apply({})
 
     def apply(self, deltas: Mapping[str, ZSet]) -> None:
-        """Brings the states up to date with a batch: for each stream, what was inserted (+) and deleted (−)."""
+        """Brings the states up to date with a batch: for each stream, what was inserted (+) and deleted (−).
+
+        Raises: UserError, and leaves the states as they were, when a row is deleted that is not there.
+        """
+        self._record(deltas)
         changes = dict(deltas)
         for state in self.states:
             for derived in self.plan.derived_for(state.stage):
@@ -112,6 +119,14 @@ class ReferenceView:
     def answer(self) -> Value:
         """The answer over all that was applied so far."""
         return self._value(self.plan.answer)
+
+    def _record(self, deltas: Mapping[str, ZSet]) -> None:
+        present = {name: self.present.get(name, ZSet()) + deltas.get(name, ZSet()) for name in self.plan.shrinking}
+        for name, rows in present.items():
+            for row, weight in rows:
+                if weight < 0:
+                    raise UserError(f"a row is deleted from `{name}` that is not there: {row!r}")
+        self.present = present
 
     def _value(self, term: Term) -> Value:
         """A term over the states as they are."""

@@ -20,7 +20,7 @@ from mrql.algebra.types import Type
 from mrql.rewrite.multilinear import Input, delta_choices
 from mrql.rewrite.stages import Component, Feed, Shape, Stage
 from mrql.runtime import jvm
-from mrql.runtime.bulk import Compiler, drops_null_keys, unquote
+from mrql.runtime.bulk import Compiler, drops_null_keys
 from mrql.runtime.expressions import Expressions, aggregate_sql, canonical, cast, zero_sql
 from mrql.runtime.frames import Columns, Frame, fit, numbered
 from mrql.runtime.layout import (
@@ -36,6 +36,7 @@ from mrql.runtime.layout import (
     sql_type,
     taken_apart,
     to_sql,
+    unquote,
     with_columns,
 )
 from mrql.runtime.state import MARK, TOUCHED, Measure, Table, mark, union_all

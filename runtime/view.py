@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from mrql.algebra import types as ty
 from mrql.algebra.binders import free_vars
 from mrql.algebra.span import Source
-from mrql.algebra.terms import OrderBy, Take, Term, element_type
+from mrql.algebra.terms import OrderBy, Stream, Take, Term, element_type
 from mrql.rewrite.answer import touched_stage
 from mrql.rewrite.stages import Derived, Plan
 from mrql.runtime import jvm
@@ -20,6 +20,7 @@ from mrql.runtime.expressions import canonical
 from mrql.runtime.failures import translated
 from mrql.runtime.frames import Columns, Frame, expanded, union
 from mrql.runtime.layout import Layout, Struct, atoms, labels, part, quote, to_sql, with_columns
+from mrql.runtime.ledger import Ledger
 from mrql.runtime.session import STEP_SETTINGS, settings
 from mrql.runtime.state import Run, Table
 from mrql.runtime.step import Snapshot, StageState
@@ -112,6 +113,7 @@ class SparkView:
         self.columns = Columns()
         self.settings = {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(partitions or _partitions(spark))}
         self.states = [StageState(stage, spark, self.tables, self.columns) for stage in plan.stages]
+        self.ledgers = [Ledger(name, element_type(Stream(name, plan.streams[name]))) for name in sorted(plan.shrinking)]
         self.marked: list[tuple[Table, list[Run]]] = []
         self.stale: list[Run] = []
         with settings(spark, self.settings), translated(source):
@@ -122,7 +124,10 @@ class SparkView:
             self.settle()
 
     def advance(self, deltas: Mapping[str, Frame]) -> Step:
-        """Plans a batch: its states are there to be read, and are computed with whatever is first asked of them."""
+        """Plans a batch: its states are there to be read, and are computed with whatever is first asked of them.
+
+        Raises: UserError when a row is deleted that is not there.
+        """
         before = [state.snapshot() for state in self.states]
         # What the batch before this one has replaced may still be read by its changes, until now.
         self.stale += [run for table in self.all_tables() for run in table.retired]
@@ -131,6 +136,9 @@ class SparkView:
             table.retired = []
         with settings(self.spark, self.settings):
             changes = {name: attrs.evolve(frame, changes=True) for name, frame in deltas.items()}
+            for ledger in self.ledgers:
+                if ledger.stream in changes:
+                    ledger.record(changes[ledger.stream])
             self._go_through(changes, before)
             return Step(self, before)
 
@@ -204,7 +212,8 @@ class SparkView:
         self.stale = []
 
     def all_tables(self) -> list[Table]:
-        return [table for state in self.states for table in state.all_tables()]
+        kept = [ledger.table for ledger in self.ledgers if ledger.table is not None]
+        return [*(table for state in self.states for table in state.all_tables()), *kept]
 
     def _compiler(self, term: Term, snapshots: list[Snapshot], keys: DataFrame | None = None) -> Compiler:
         """A compiler for a term over states as they were at some time."""

@@ -165,7 +165,17 @@ def program_traces() -> Mapping[str, tuple[Trace, ...]]:
 
 # --- the files ----------------------------------------------------------------------------------
 
-TERMS = ("before", "after", "query", "with lineage", "h with lineage", "h", "answer of the stage", "answer")
+TERMS = (
+    "before",
+    "after",
+    "query",
+    "with lineage",
+    "h with lineage",
+    "h",
+    "answer of the stage",
+    "passed on",
+    "answer",
+)
 """The titles of sections that hold a term, after the name of a stage where they belong to one."""
 
 Section = tuple[str, str]
@@ -197,7 +207,9 @@ def _sections(trace: Trace) -> Iterator[tuple[str, list[Section]]]:
     yield "lineage", [section for stage in stages for section in _lineage(stage)]
     yield "split", [section for stage in stages for section in _split(stage)]
     yield "prune", [section for stage in stages for section in _prune(stage)]
-    yield "answer", [*(section for stage in stages for section in _answer(stage)), ("answer", text(trace.plan.answer))]
+    passed = [(f"{derived.name}: passed on", text(derived.term)) for derived in trace.plan.derived]
+    answers = [section for stage in stages for section in _answer(stage)]
+    yield "answer", [*answers, *passed, ("answer", text(trace.plan.answer))]
     yield "diminish", [section for stage in stages for section in _diminish(stage)]
 
 

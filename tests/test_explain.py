@@ -257,13 +257,18 @@ def test_no_inverse() -> None:
 
 
 def test_several_stages() -> None:
-    """Each has its section, and the answer says that it is put together."""
+    """Each has its section, and so has what the first one passes on to the second."""
     text = explain_trace(traces()["two_nested"])
-    assert [title for title in sections(text) if title.startswith("Stage")] == [
-        "Stage X1: groups by B",
-        "Stage X2: a bag",
-    ]
-    assert "the answer is put together from X1 and X2;" in " ".join(text.split())
+    titles = [title for title in sections(text) if title.startswith(("Stage", "Stream"))]
+    assert titles == ["Stage X1: groups by B", "Stream D1: what is passed on", "Stage X2: groups by C"]
+    assert "  ΔD1, its rows after a batch (+1) and before it (−1), costs the touched keys:\n" in text
+    assert "  A stage of its own, not a part of the answer (X2).\n" in text
+
+
+def test_an_answer_over_several_states() -> None:
+    """A total beside another query's groups: the answer is put together from both."""
+    text = explain_trace(traces()["having_total"])
+    assert "the answer is put together from X2 and X1;" in " ".join(text.split())
 
 
 def test_a_stage_that_reads_another() -> None:
@@ -397,6 +402,7 @@ def test_what_has_no_inverse_is_named_once() -> None:
 
 
 BY_KEY = {"paper", "correlated", "having", "distinct", "nested_data", "union", "static_table"}
+BY_KEY |= {"groups_of_groups", "two_nested"}
 """The cases whose answer is made key by key from one state."""
 
 
@@ -448,6 +454,7 @@ SCHEMA: dict[str, Any] = {
             "differences": [{"title": TEXT, "text": TEXT}],
         }
     ],
+    "derived": [{"name": TEXT, "type": TEXT, "term": TEXT, "cost": TEXT, "reason": TEXT}],
     "answer": {"term": TEXT, "cost": TEXT, "reason": TEXT},
 }
 """The keys of a document and the types of its values; a list stands for lists of its one element."""
@@ -484,12 +491,15 @@ def test_the_terms_in_json_read_back(trace: Trace) -> None:
     """Each is, up to bound names, the plan's own."""
     document = explain_json(trace)
     sources = {s["name"]: Stream(s["name"], parse_type(s["type"]), s["static"]) for s in document["sources"]}
+    sources |= {d["name"]: Stream(d["name"], parse_type(d["type"])) for d in document["derived"]}
     variables = {stage.name: stage.var.type for stage in trace.plan.stages}
     assert alpha_equal(parse(document["query"]["term"], sources), trace.plan.query)
     assert alpha_equal(parse(document["answer"]["term"], sources, variables), trace.plan.answer)
     for shown, step in zip(document["passes"], trace.steps, strict=True):
         if shown["changed"]:
             assert alpha_equal(parse(shown["term"], sources), step.after)
+    for shown, derived in zip(document["derived"], trace.plan.derived, strict=True):
+        assert alpha_equal(parse(shown["term"], sources, variables), derived.term)
     for shown, stage in zip(document["stages"], trace.plan.stages, strict=True):
         derivation = stage.derivation
         assert alpha_equal(parse(shown["h"], sources), derivation.h)

@@ -23,6 +23,7 @@ from mrql.algebra.tidy import tidy
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Record, Value, close, same
+from mrql.algebra.zset import ZSet
 from mrql.explain.lineage import lineage_of
 from mrql.rewrite.answer import drop_lineage
 from mrql.rewrite.diminish import diminish
@@ -30,6 +31,7 @@ from mrql.rewrite.infer import infer, stream_names
 from mrql.rewrite.multilinear import label_occurrences, stream_of
 from mrql.rewrite.passes import Step, Trace
 from mrql.rewrite.stages import Plan, Shape, Stage
+from mrql.runtime.reference import ReferenceView
 from tests.golden_cases import CASES, GOLDEN, TYPES, Case, golden_files, program_traces, terms_in, traces
 
 SEEDS = range(3)
@@ -88,6 +90,7 @@ def test_the_terms_in_golden_files_read_back(case: Case) -> None:
     trace = traces()[name]
     known = list(_terms(trace))
     sources = {t.name: t for t in subterms(trace.plan.query) if isinstance(t, Stream)}
+    sources |= {derived.name: derived.stream for derived in trace.plan.derived}
     variables = {stage.name: stage.var.type for stage in trace.plan.stages}
     shown = [found for path in GOLDEN.glob(f"*/{name}.txt") for found in terms_in(path.read_text(encoding="utf-8"))]
     assert len(shown) >= 7
@@ -102,6 +105,7 @@ def _terms(trace: Trace) -> Iterator[Term]:
     for stage in trace.plan.stages:
         d = stage.derivation
         yield from (d.query, d.lineage, d.annotated, d.h, d.answer)
+    yield from (derived.term for derived in trace.plan.derived)
     yield trace.plan.answer
 
 
@@ -148,6 +152,14 @@ def data_for(term: Term, seed: int) -> dict[str, Bag]:
     return {name: rows(sources[name], random.Random(f"{seed} {name}")) for name in sorted(sources)}
 
 
+def data_for_plan(plan: Plan, seed: int) -> dict[str, Bag]:
+    """Contents for the sources of a plan, and what its stages derive from them."""
+    data = data_for(plan.query, seed)
+    view = ReferenceView(plan, {name: data[name] for name in plan.tables})
+    view.apply({name: ZSet.of(data[name]) for name in plan.streams})
+    return {**data, **{name: rows.bag() for name, rows in view.derived.items()}}
+
+
 @seeds
 @steps
 def test_a_pass_keeps_the_value(step: Step, seed: int) -> None:
@@ -161,7 +173,7 @@ def test_a_pass_keeps_the_value(step: Step, seed: int) -> None:
 def test_the_answer_over_the_states_is_the_query(name: str, seed: int) -> None:
     """`q(S) = a(h(S))` ([MRQL] §2)."""
     plan = all_traces()[name].plan
-    data = data_for(plan.query, seed)
+    data = data_for_plan(plan, seed)
     assert close(evaluate(plan.answer, data, states(plan, data)), evaluate(plan.query, data))
 
 
@@ -170,7 +182,7 @@ def test_the_answer_over_the_states_is_the_query(name: str, seed: int) -> None:
 def test_a_stage_answers_its_part_of_the_query(name: str, seed: int) -> None:
     """`q = a(h)`, for the part of a query that one stage answers; what is nested in it has a stage of its own."""
     plan = all_traces()[name].plan
-    data = data_for(plan.query, seed)
+    data = data_for_plan(plan, seed)
     for stage in plan.stages:
         expected = evaluate(stage.derivation.query, data)
         assert close(evaluate(stage.derivation.answer, data, states(plan, data)), expected), stage.name
@@ -181,7 +193,7 @@ def test_a_stage_answers_its_part_of_the_query(name: str, seed: int) -> None:
 def test_theorem_2(name: str, seed: int) -> None:
     """`A[[q]]x = q` for `x = T[[q]]` ([MRQL] Theorem 2), after the split of what does not merge."""
     plan = all_traces()[name].plan
-    data = data_for(plan.query, seed)
+    data = data_for_plan(plan, seed)
     for stage in plan.stages:
         env = {**states(plan, data), stage.name: evaluate(stage.derivation.annotated, data)}
         expected = evaluate(stage.derivation.query, data)

@@ -133,32 +133,35 @@ def _joined_again(body: Term) -> list[tuple[str, list[str]]]:
 # --- the answer ---------------------------------------------------------------------------------
 
 
-def answer_cost(plan: Plan) -> Answer:
-    """What the changes of an answer cost. The answer as a snapshot is made from the whole state in any case."""
-    if not plan.stages:
+def answer_cost(term: Term, plan: Plan) -> Answer:
+    """What the changes of the answer cost, or of a derived stream.
+
+    The answer as a snapshot is made from the whole state in any case.
+    """
+    stages = [stage for stage in plan.stages if stage.name in free_vars(term)]
+    if not stages:
         return Answer(Cost.DELTA, "no stream is read: the answer does not change")
-    stage = touched_stage(plan.answer, plan.stages)
+    stage = touched_stage(term, plan.stages)
     if stage is not None:
         return Answer(
             Cost.KEYS,
             f"each key of {stage.name} has its own answer; those of the touched keys, before and after, are compared",
         )
-    if all(stage.shape is Shape.TOTAL for stage in plan.stages):
+    if all(stage.shape is Shape.TOTAL for stage in stages):
         return Answer(Cost.KEYS, "a total is one row, under the key ()")
-    return Answer(Cost.STATE, f"{_why_whole(plan)}; the answers before and after the batch are compared whole")
+    return Answer(Cost.STATE, f"{_why_whole(term, stages)}; the answers before and after the batch are compared whole")
 
 
-def _why_whole(plan: Plan) -> str:
-    large = [stage.name for stage in plan.stages if stage.shape is not Shape.TOTAL]
-    if len(plan.stages) > 1:
-        return f"the answer is put together from {listed([stage.name for stage in plan.stages])}"
-    (name,) = large
-    operator = _regrouping(plan.answer, name)
+def _why_whole(term: Term, stages: list[Stage]) -> str:
+    if len(stages) > 1:
+        return f"the answer is put together from {listed([stage.name for stage in stages])}"
+    (stage,) = stages
+    operator = _regrouping(term, stage.name)
     if operator is not None:
-        return f"{operator} is over all of {name}, not over a key of it"
-    if plan.stages[0].shape is Shape.BAG:
-        return f"{name} is a bag without a key"
-    return f"the answer uses {name} as a whole"
+        return f"{operator} is over all of {stage.name}, not over a key of it"
+    if stage.shape is Shape.BAG:
+        return f"{stage.name} is a bag without a key"
+    return f"the answer uses {stage.name} as a whole"
 
 
 def _regrouping(answer: Term, state: str) -> str | None:

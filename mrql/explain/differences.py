@@ -26,6 +26,13 @@ class Difference:
     text: str
 
 
+STAGED = Difference(
+    "A stage of its own, not a part of the answer",
+    "What does not merge is not left to the answer with all that stands above it ([MRQL] §9): what it changes from and "
+    "to is a batch of changes for this stage ([DBSP] Prop. 3.2), so that a batch costs what it changes.",
+)
+
+
 def differences(stage: Stage, lineage: Lineage) -> tuple[Difference, ...]:
     """The differences that apply to a stage."""
     return tuple(_differences(stage, lineage))

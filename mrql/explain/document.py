@@ -1,7 +1,7 @@
 """The explanation of a query as plain data, for programs: dictionaries, lists and strings with stable keys.
 
-Terms are text that `mrql.algebra.reader.parse` reads back, over the streams of `sources` and the variables of the
-stages.
+Terms are text that `mrql.algebra.reader.parse` reads back, over the streams of `sources` and `derived` and the
+variables of the stages.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from mrql.algebra.show import show, show_pattern, show_type
 from mrql.algebra.tidy import tidy
 from mrql.explain.costs import Work
-from mrql.explain.facts import Facts, PassFacts, StageFacts, without_inverse
+from mrql.explain.facts import DerivedFacts, Facts, PassFacts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Table, delta_rule, fed, occurrence_names, renamed, shown_units
 from mrql.rewrite.stages import Feed
 
@@ -27,6 +27,7 @@ def render_document(facts: Facts) -> Document:
         "sources": _sources(facts),
         "passes": [_pass(step) for step in facts.passes],
         "stages": [_stage(stage, facts.keep) for stage in facts.stages],
+        "derived": [_derived(passed) for passed in facts.derived],
         "answer": {"term": show(facts.answer), "cost": facts.cost.cost.value, "reason": facts.cost.reason},
     }
 
@@ -44,6 +45,16 @@ def _pass(step: PassFacts) -> Document:
     changed = step.after is not None
     term = show(step.after) if step.after is not None else None
     return {"name": step.name, "source": step.source, "changed": changed, "term": term}
+
+
+def _derived(facts: DerivedFacts) -> Document:
+    return {
+        "name": facts.derived.name,
+        "type": show_type(facts.derived.term.type),
+        "term": show(facts.term),
+        "cost": facts.cost.cost.value,
+        "reason": facts.cost.reason,
+    }
 
 
 def _stage(facts: StageFacts, keep: frozenset[str]) -> Document:

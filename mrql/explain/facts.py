@@ -27,13 +27,13 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import Term, Tup
 from mrql.algebra.tidy import tidy
 from mrql.explain.costs import Answer, Cost, Work, answer_cost, stage_cost, stage_works
-from mrql.explain.differences import Difference, differences
+from mrql.explain.differences import STAGED, Difference, differences
 from mrql.explain.lineage import Lineage, lineage_of
 from mrql.explain.tables import Table, component_names, occurrence_names, stage_tables
 from mrql.rewrite.infer import infer, stream_names
 from mrql.rewrite.multilinear import label_occurrences
 from mrql.rewrite.passes import Trace
-from mrql.rewrite.stages import Plan, Shape, Stage
+from mrql.rewrite.stages import Derived, Plan, Shape, Stage
 
 
 @attrs.frozen
@@ -93,6 +93,15 @@ class StageFacts:
 
 
 @attrs.frozen
+class DerivedFacts:
+    """What stages pass on to those after them, and what it costs to say how a batch changed it."""
+
+    derived: Derived
+    term: Term
+    cost: Answer
+
+
+@attrs.frozen
 class Facts:
     """Everything about a query, from its text to its stages."""
 
@@ -102,8 +111,18 @@ class Facts:
     query: Term
     passes: tuple[PassFacts, ...]
     stages: tuple[StageFacts, ...]
+    derived: tuple[DerivedFacts, ...]
     answer: Term
     cost: Answer
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The states that the answer is over."""
+        return tuple(stage.stage.name for stage in self.stages if stage.stage.name in free_vars(self.answer))
+
+    def read_by(self, stage: Stage) -> tuple[DerivedFacts, ...]:
+        """The derived streams that a stage reads."""
+        return tuple(passed for passed in self.derived if passed.derived.name in stage.streams)
 
 
 def facts_of(trace: Trace) -> Facts:
@@ -116,12 +135,13 @@ def facts_of(trace: Trace) -> Facts:
         PassFacts(step.name, step.source, None if alpha_equal(step.before, step.after) else tidy(step.after, keep))
         for step in trace.steps
     )
-    stages = tuple(_stage_facts(stage, keep) for stage in plan.stages)
-    answer = tidy(plan.answer, keep)
-    return Facts(span, keep, plan, tidy(plan.query, keep), passes, stages, answer, answer_cost(plan))
+    stages = tuple(_stage_facts(stage, keep, staged=bool(plan.derived_for(stage))) for stage in plan.stages)
+    derived = tuple(DerivedFacts(d, tidy(d.term, keep), answer_cost(d.term, plan)) for d in plan.derived)
+    answer, cost = tidy(plan.answer, keep), answer_cost(plan.answer, plan)
+    return Facts(span, keep, plan, tidy(plan.query, keep), passes, stages, derived, answer, cost)
 
 
-def _stage_facts(stage: Stage, keep: frozenset[str]) -> StageFacts:
+def _stage_facts(stage: Stage, keep: frozenset[str], *, staged: bool) -> StageFacts:
     derivation, lineage = stage.derivation, lineage_of(stage, keep)
     cost, reason = stage_cost(stage)
     return StageFacts(
@@ -136,7 +156,7 @@ def _stage_facts(stage: Stage, keep: frozenset[str]) -> StageFacts:
         works=stage_works(stage),
         cost=cost,
         reason=reason,
-        differences=differences(stage, lineage),
+        differences=(*([STAGED] if staged else []), *differences(stage, lineage)),
     )
 
 

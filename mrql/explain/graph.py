@@ -1,6 +1,7 @@
 """A picture of a plan: the sources, the stages that they feed, and the answer.
 
-An SVG made of boxes and lines, laid out in three columns from left to right. Text is measured by counting characters,
+An SVG made of boxes and lines, laid out in columns from left to right: a stage stands to the right of those that pass
+something on to it. Text is measured by counting characters,
 which is right for the fixed-width fonts that are asked for.
 """
 
@@ -64,7 +65,7 @@ class Placed:
 
 def render_graph(facts: Facts) -> str:
     """The picture as an SVG document."""
-    columns = [column for column in (_sources(facts), _stages(facts), [_answer(facts)]) if column]
+    columns = [column for column in (_sources(facts), *_stages(facts), [_answer(facts)]) if column]
     placed = _placed(columns)
     width = max(p.x + p.box.width for p in placed) + MARGIN
     height = max(p.y + p.box.height for p in placed) + MARGIN
@@ -101,8 +102,16 @@ def _source(name: str, kind: str, what: str, shown_type: str) -> Box:
     return Box(name, kind, (("title", _cut(f"{what} {name}")), ("", _cut(shown_type))))
 
 
-def _stages(facts: Facts) -> list[Box]:
-    return [Box(stage.stage.name, "stage", tuple(_stage_lines(stage))) for stage in facts.stages]
+def _stages(facts: Facts) -> list[list[Box]]:
+    """The stages by how many others a batch goes through before them."""
+    depths: dict[str, int] = {}
+    columns: list[list[Box]] = []
+    for stage in facts.stages:
+        before = [depths[name] + 1 for passed in facts.read_by(stage.stage) for name in passed.derived.reads]
+        depth = depths[stage.stage.name] = max(before, default=0)
+        columns += [[] for _ in range(depth + 1 - len(columns))]
+        columns[depth].append(Box(stage.stage.name, "stage", tuple(_stage_lines(stage))))
+    return columns
 
 
 def _stage_lines(facts: StageFacts) -> Iterator[tuple[str, str]]:
@@ -116,7 +125,7 @@ def _stage_lines(facts: StageFacts) -> Iterator[tuple[str, str]]:
 
 
 def _answer(facts: Facts) -> Box:
-    names = ", ".join(stage.stage.name for stage in facts.stages)
+    names = ", ".join(facts.read)
     shown = pretty(facts.answer, LONGEST, types=False).split("\n")
     cost = f"its changes cost {facts.cost.cost.value}"
     lines = [("title", _cut(f"answer a({names})")), *(("", _cut(line)) for line in shown), ("cost", cost)]
@@ -144,12 +153,14 @@ def _placed(columns: Sequence[Sequence[Box]]) -> list[Placed]:
 
 
 def _edges(facts: Facts) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
-    """What feeds what: sources the stages, stages and static tables the answer."""
+    """What feeds what: sources and stages the stages, stages and static tables the answer."""
     end = ("answer", "answer")
     for stage in facts.stages:
         here = ("stage", stage.stage.name)
-        for name in sorted(stage.stage.streams):
+        for name in sorted(set(stage.stage.streams) & facts.plan.streams.keys()):
             yield ("source", name), here
+        for name in sorted({name for passed in facts.read_by(stage.stage) for name in passed.derived.reads}):
+            yield ("stage", name), here
         terms = [term for feed in stage.stage.feeds for term in (feed.rows.body, *(i.term for i in feed.rows.inputs))]
         for name in sorted({t.name for term in terms for t in subterms(term) if isinstance(t, Stream) and t.static}):
             yield ("table", name), here

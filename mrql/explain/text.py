@@ -10,7 +10,7 @@ from mrql.algebra.show import pretty, show_type
 from mrql.algebra.terms import Term
 from mrql.explain.costs import Cost, Work, listed
 from mrql.explain.differences import PRUNED, Difference
-from mrql.explain.facts import Facts, StageFacts, without_inverse
+from mrql.explain.facts import DerivedFacts, Facts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Role, Table, delta_rule, fed
 from mrql.rewrite.stages import Shape
 
@@ -103,7 +103,12 @@ def render_text(facts: Facts, width: int) -> str:
     page = Page(width)
     _query(page, facts)
     _passes(page, facts)
+    told: set[str] = set()
     for stage in facts.stages:
+        for passed in facts.read_by(stage.stage):
+            if passed.derived.name not in told:
+                _derived(page, passed)
+                told.add(passed.derived.name)
         _stage(page, stage)
     _answer(page, facts)
     _differences(page, facts)
@@ -168,6 +173,15 @@ def _stage(page: Page, facts: StageFacts) -> None:
             page.prose(work.reason, level=3)
 
 
+def _derived(page: Page, facts: DerivedFacts) -> None:
+    name = facts.derived.name
+    page.heading(f"Stream {name}: what is passed on")
+    page.term(f"{name} =", facts.term)
+    page.gap()
+    page.line(f"Δ{name}, its rows after a batch (+1) and before it (−1), costs {facts.cost.cost.value}:")
+    page.prose(facts.cost.reason, level=2)
+
+
 def _merge(page: Page, facts: StageFacts) -> None:
     merge = facts.stage.merge
     page.line(f"⊗ = {merge}")
@@ -228,15 +242,16 @@ def _work(work: Work) -> str:
 
 def _answer(page: Page, facts: Facts) -> None:
     page.heading("The answer")
-    names = ", ".join(stage.stage.name for stage in facts.stages)
-    if len(facts.stages) == 1 and alpha_equal(facts.answer, facts.stages[0].answer):
+    names = ", ".join(facts.read)
+    if any(alpha_equal(facts.answer, stage.answer) for stage in facts.stages if stage.stage.name in facts.read):
         page.line(f"a({names}), as above")
     else:
         page.term(f"a({names}) =", facts.answer)
     page.gap()
     page.line(f"how it changes with a batch costs {facts.cost.cost.value}:")
     page.prose(facts.cost.reason, level=2)
-    if facts.cost.cost is Cost.KEYS and any(stage.stage.shape is Shape.KEYED for stage in facts.stages):
+    read = [stage for stage in facts.stages if stage.stage.name in facts.read]
+    if facts.cost.cost is Cost.KEYS and any(stage.stage.shape is Shape.KEYED for stage in read):
         page.line("the answer as a snapshot is made from the whole state")
 
 

@@ -4,32 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.algebra.values import Value
-from mrql.runtime.readers import row_schema
+from mrql.algebra.values import Record, Value
+from mrql.runtime.layout import labels
+
+KINDS = {
+    ty.Kind.BOOL: pa.bool_(),
+    ty.Kind.INT: pa.int32(),
+    ty.Kind.LONG: pa.int64(),
+    ty.Kind.FLOAT: pa.float32(),
+    ty.Kind.DOUBLE: pa.float64(),
+    ty.Kind.STRING: pa.string(),
+}
 
 
 def to_dataframe(spark: SparkSession, rows: Iterable[Value], t: Type) -> DataFrame:
-    """The rows of a bag type as a DataFrame."""
+    """The rows of a bag type as a DataFrame; through Arrow, so that no Python process has to make them again."""
     assert isinstance(t, ty.BagType)
-    item = t.item
-    plain = [to_plain(row, item) for row in rows]
-    structured = isinstance(item, ty.TupleType | ty.RecordType)
-    return spark.createDataFrame(plain if structured else [(row,) for row in plain], row_schema(item))
+    item = t.item if isinstance(t.item, ty.TupleType | ty.RecordType) else ty.RecordType((("value", t.item),))
+    plain = [to_plain(row if item is t.item else Record({"value": row}), item) for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(plain, pa.schema(arrow_type(item))))
+
+
+def arrow_type(t: Type) -> pa.DataType:
+    match t:
+        case ty.Basic(kind):
+            return KINDS[kind]
+        case ty.BagType(item) | ty.ListType(item):
+            return pa.list_(arrow_type(item))
+        case _:
+            return pa.struct([pa.field(name, arrow_type(item)) for name, item in labels(t)])
 
 
 def to_plain(value: Value, t: Type) -> object:
-    """A value as `createDataFrame` takes it."""
+    """A value as Arrow takes it."""
     if value is None:
         return None
     match t:
         case ty.TupleType(items):
-            return tuple(to_plain(v, item) for v, item in zip(value, items, strict=True))
+            parts = zip(labels(t), value, items, strict=True)
+            return {name: to_plain(v, item) for (name, _), v, item in parts}
         case ty.RecordType(fields):
-            return tuple(to_plain(value[name], item) for name, item in fields)
+            return {name: to_plain(value[name], item) for name, item in fields}
         case ty.BagType(item) | ty.ListType(item):
             return [to_plain(v, item) for v in value]
         case _:

@@ -1,0 +1,67 @@
+"""What is there of a stream that can lose rows again: each row with how often it is there.
+
+A state of aggregates cannot tell a row that was there from one that never was: taking away `(k, 5)` from the sum of
+a key leaves some sum either way. So the rows themselves are kept, and only those that a batch takes away are looked up.
+"""
+
+from __future__ import annotations
+
+import attrs
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.types import Type
+from mrql.runtime import jvm
+from mrql.runtime.collect import from_spark
+from mrql.runtime.expressions import Expressions, canonical
+from mrql.runtime.frames import Frame, fit, numbered
+from mrql.runtime.layout import Layout, atoms, to_sql, unquote, with_columns
+from mrql.runtime.state import Measure, Table, union_all
+
+
+@attrs.define
+class Ledger:
+    """The rows of one stream, as a table of `(row…, weight)`."""
+
+    stream: str
+    item: Type
+    table: Table | None = None
+    shape: Layout | None = None
+
+    def record(self, change: Frame) -> None:
+        """Adds a batch.
+
+        Raises: UserError, naming the row, when the batch takes away what is not there.
+        """
+        value = canonical(Expressions(), change.value)
+        if self.table is None or self.shape is None:
+            self.shape = with_columns(value, numbered("r"))
+            names = tuple(unquote(atom) for atom in atoms(self.shape))
+            self.table = Table(names, names, (Measure("w", "sum(w)"),), "w <> 0")
+        fitted = zip(atoms(fit(value, self.shape)), atoms(self.shape), strict=True)
+        named = [f"{old.sql} AS {new.sql}" for old, new in fitted]
+        rows = change.df.selectExpr(*named, f"CAST({change.weight or '1L'} AS BIGINT) AS w")
+        self.table.shrinks |= change.weight is not None
+        latest = self.table.append(self.table.partitioned(rows)).df
+        if change.weight is not None:
+            self._check(latest)
+
+    def _check(self, latest: DataFrame) -> None:
+        assert self.table is not None
+        assert self.shape is not None
+        keys = self.table.keys
+        taken = latest.where("w < 0").select(*(jvm.column(f"{key} AS t_{key}") for key in keys))
+        same = " AND ".join(f"{key} <=> t_{key}" for key in keys) or "true"
+        found = union_all([run.df for run in self.table.runs]).join(F.broadcast(taken), jvm.column(same), "left_semi")
+        left = found.groupBy(*keys).agg(jvm.column("sum(w) AS w")).where("w < 0")
+        missing = left.selectExpr(f"{to_sql(self.shape)} AS row", "w").head()
+        if missing is not None:
+            row = from_spark(missing["row"], self.item)
+            raise UserError(taken_away(self.stream, row, -missing["w"]))
+
+
+def taken_away(stream: str, row: object, times: int) -> str:
+    """What is wrong with a batch that takes away a row more often than it is there."""
+    often = "" if times == 1 else f" ({times} times)"
+    return f"a row is deleted from `{stream}` that is not there{often}: {row!r}"
