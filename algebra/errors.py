@@ -44,6 +44,15 @@ class UserError(MrqlError):
         return self.render()
 
 
+class MissingRow(UserError):
+    """A row is deleted from a stream more often than it is there; `times` says how much more often."""
+
+    def __init__(self, stream: str, row: object, times: int = 1, span: Span | None = None) -> None:
+        often = "" if times == 1 else f" ({times} times)"
+        super().__init__(f"a row is deleted from `{stream}` that is not there{often}: {row!r}", span)
+        self.stream = stream
+
+
 class EngineError(MrqlError):
     """Spark or Java is missing or failed, through no fault of the query."""
 

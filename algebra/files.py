@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mrql.algebra import types as ty
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import MissingRow, UserError
 from mrql.algebra.functions import INT_RANGES, EvaluationError, convert, to_single
 from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.span import Source, Span
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.zset import ZSet
 
 if TYPE_CHECKING:
     # Arrow takes longer to load than a query takes to check, and only parquet needs it.
@@ -45,11 +46,35 @@ def list_files(spec: SourceSpec) -> list[Path]:
 
 
 def read_source(spec: SourceSpec) -> Bag:
-    """All rows of a source.
+    """All rows of a source, without those that were taken away.
 
-    Raises: UserError when a file is missing or a row is malformed.
+    Raises: UserError when a file is missing, a row is malformed, or one is taken away that is not there.
     """
-    return Bag(row for file in list_files(spec) for row in read_file(spec, file))
+    if not spec.shrinks:
+        return Bag(row for file in list_files(spec) for row in read_file(spec, file))
+    rows = ZSet()
+    for part, weight in spec.directories:
+        rows += ZSet.weighted(change for file in list_files(part) for change in read_changes(part, file, weight))
+    for row, count in rows:
+        if count < 0:
+            raise MissingRow(spec.name, row, -count, spec.span)
+    return rows.bag()
+
+
+def read_changes(spec: SourceSpec, file: Path, weight: int = 1) -> Iterator[tuple[Value, int]]:
+    """The rows of one file of a stream, each with its weight: that of the file, times −1 for a row tagged `-`.
+
+    Raises: UserError at the first malformed row, with the file and the line.
+    """
+    if spec.tagged:
+        for number, line in _lines(spec, file):
+            tag, _, rest = line.partition(spec.delimiter)
+            if tag.strip() not in ("+", "-"):
+                raise malformed(file, number, line, f'"{tag}" where + or - was expected')
+            yield _csv_row(spec, file, number, rest), weight if tag.strip() == "+" else -weight
+    else:
+        for row in read_file(spec, file):
+            yield row, weight
 
 
 def read_file(spec: SourceSpec, file: Path) -> Iterator[Value]:
@@ -70,10 +95,15 @@ def read_file(spec: SourceSpec, file: Path) -> Iterator[Value]:
 
 
 def _read_csv(spec: SourceSpec, file: Path) -> Iterator[Value]:
+    for number, line in _lines(spec, file):
+        yield _csv_row(spec, file, number, line)
+
+
+def _lines(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str]]:
     with file.open(encoding="utf-8") as text:
         for number, line in enumerate(text, start=1):
             if not (spec.header and number == 1) and line.strip():
-                yield _csv_row(spec, file, number, line.rstrip("\r\n"))
+                yield number, line.rstrip("\r\n")
 
 
 def _csv_row(spec: SourceSpec, file: Path, number: int, line: str) -> Value:

@@ -33,6 +33,9 @@ class SourceSpec:
 
     `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
     the one column.
+
+    Rows are taken away by files in a directory of their own, `deletions`, or by a `tagged` file, whose first column is
+    `+` or `-`.
     """
 
     name: str
@@ -43,8 +46,22 @@ class SourceSpec:
     columns: tuple[Column, ...] = ()
     delimiter: str = ","
     header: bool = False
+    deletions: str | None = None
+    tagged: bool = False
     span: Span | None = attrs.field(default=None, eq=False, repr=False)
 
     @property
     def type(self) -> Type:
         return ty.BagType(self.row)
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether rows may be taken away again."""
+        return self.tagged or self.deletions is not None
+
+    @property
+    def directories(self) -> tuple[tuple[SourceSpec, int], ...]:
+        """Where files arrive, and with which weight their rows count."""
+        if self.deletions is None:
+            return ((self, 1),)
+        return (self, 1), (attrs.evolve(self, path=self.deletions), -1)

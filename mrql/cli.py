@@ -162,7 +162,7 @@ def explain(file: Path, as_json: bool, graph: Path | None, common: Common) -> No
     from mrql.explain import explain_graph, explain_json, explain_trace
 
     program = load(file, common.data)
-    traces = [(query, rewrite(query.term)) for query in program.queries]
+    traces = [(query, rewrite(query.term, shrinking=shrinking(program))) for query in program.queries]
     if graph is not None:
         graph.write_text(explain_graph(traces[-1][1]), encoding="utf-8")
         click.echo(f"wrote {graph}", err=True)
@@ -206,17 +206,17 @@ def _evaluate(program: Program, query: Query, common: Common) -> Value:
     from mrql.algebra.files import list_files
     from mrql.runtime.collect import collect_value
     from mrql.runtime.failures import translated
-    from mrql.runtime.readers import find_malformed, read
+    from mrql.runtime.readers import find_malformed, read_net
     from mrql.runtime.view import evaluate as evaluate_on_spark
 
-    files = {name: list_files(spec) for name, spec in specs.items()}
+    files = [(part, list_files(part)) for spec in specs.values() for part, _ in spec.directories]
     spark = common.session()
 
     def reread() -> None:
-        find_malformed((specs[name], files[name]) for name in specs)
+        find_malformed(files)
 
     with translated(query.span.source, reread):
-        frames = {name: read(spark, spec, files[name]) for name, spec in specs.items()}
+        frames = {name: read_net(spark, spec) for name, spec in specs.items()}
         return collect_value(evaluate_on_spark(spark, rewritten, frames), query.type)
 
 
@@ -289,10 +289,15 @@ def streaming_query(program: Program, file: Path) -> Query:
 def _engine(program: Program, query: Query, common: Common) -> Engine:
     from mrql.runtime.engines import ReferenceEngine, SparkEngine
 
-    plan = rewrite(query.term).plan
+    plan = rewrite(query.term, shrinking=shrinking(program)).plan
     if common.engine == "reference":
         return ReferenceEngine(plan, program.sources)
     return SparkEngine(plan, program.sources, common.session(), query.span.source)
+
+
+def shrinking(program: Program) -> frozenset[str]:
+    """The streams of a program from which rows may be taken away."""
+    return frozenset(name for name, spec in program.sources.items() if spec.shrinks)
 
 
 def progress(report: Report) -> str:

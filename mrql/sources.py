@@ -27,6 +27,8 @@ class Arguments:
     strings: list[syntax.StringLit] = attrs.Factory(list)
     row: syntax.TypeArg | None = None
     header: bool = False
+    deletions: syntax.StringLit | None = None
+    tagged: syntax.TaggedArg | None = None
 
 
 def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: Path) -> SourceSpec:
@@ -54,9 +56,24 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
         row=ty.UNIT,
         delimiter=rest[0].value if rest else ",",
         header=arguments.header,
+        deletions=str(base / arguments.deletions.value) if arguments.deletions else None,
+        tagged=arguments.tagged is not None,
         span=source.span,
     )
+    _check_deletions(spec, arguments)
     return _with_row(spec, source, arguments, known)
+
+
+def _check_deletions(spec: SourceSpec, arguments: Arguments) -> None:
+    written = arguments.deletions or arguments.tagged
+    if written is None:
+        return
+    if not spec.stream:
+        raise UserError("nothing is taken away from a static source", written.span, "stream(…) makes it a stream")
+    if arguments.tagged is not None and spec.format is not Format.CSV:
+        raise UserError("the rows of a csv stream can be tagged; others have a directory of deletions", written.span)
+    if arguments.tagged is not None and arguments.deletions is not None:
+        raise UserError("a stream is tagged or has a directory of deletions, not both", arguments.tagged.span)
 
 
 def _arguments(source: syntax.SourceExpr) -> Arguments:
@@ -71,8 +88,12 @@ def _arguments(source: syntax.SourceExpr) -> Arguments:
                 sorted_arguments.header = True
             case syntax.OptionArg(name):
                 raise UserError(f"unknown option `{name}` of a source", arg.span, "known options: header")
-            case syntax.DeletionsArg() | syntax.TaggedArg():
-                raise not_yet("deletions", arg.span)
+            case syntax.DeletionsArg(syntax.StringLit() as path):
+                sorted_arguments.deletions = path
+            case syntax.DeletionsArg():
+                raise UserError("a directory of deletions must be a string", arg.span)
+            case syntax.TaggedArg():
+                sorted_arguments.tagged = arg
             case syntax.TagsArg() | syntax.XPathArg():
                 raise not_yet("XML", arg.span)
             case _:

@@ -5,12 +5,13 @@ The offset of a directory is the set of files that were read, each with its size
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
 
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import MissingRow, UserError
 from mrql.algebra.files import list_files
 from mrql.algebra.sources import Format, SourceSpec
 
@@ -28,11 +29,20 @@ class Seen:
         return Seen(status.st_size, status.st_mtime_ns)
 
 
+@attrs.frozen
+class Arrived:
+    """A file of a batch, and the weight of its rows: −1 in a directory of deletions."""
+
+    file: Path
+    weight: int = 1
+
+
 @attrs.define
 class Directory:
-    """The files of one stream, and which of them have been read."""
+    """The files of one directory of a stream, and which of them have been read."""
 
     spec: SourceSpec
+    weight: int = 1
     seen: dict[Path, Seen] = attrs.Factory(dict)
 
     def latest(self) -> list[Path]:
@@ -48,27 +58,44 @@ class Directory:
                 raise UserError(f"{file} has changed since it was read", self.spec.span, "write new rows to a new file")
         return [file for file in present if file not in self.seen]
 
-    def commit(self, files: Sequence[Path]) -> None:
-        """Notes files as read."""
-        for file in files:
-            self.seen[file] = Seen.of(file)
+    def commit(self, arrived: Sequence[Arrived]) -> None:
+        """Notes the files of a batch as read, those that are of this directory."""
+        for part in arrived:
+            if part.weight == self.weight:
+                self.seen[part.file] = Seen.of(part.file)
 
 
-Batch = Mapping[str, list[Path]]
+Batch = Mapping[str, list[Arrived]]
 """The files of a batch, by stream."""
 
 
-def next_batch(directories: Sequence[Directory], max_files: int | None) -> dict[str, list[Path]]:
-    """The new files of all streams, at most `max_files` of them, the oldest first."""
-    new = [(file.stat().st_mtime_ns, file, d.spec.name) for d in directories for file in d.latest()]
-    batch: dict[str, list[Path]] = {}
-    for _, file, stream in sorted(new)[:max_files]:
-        batch.setdefault(stream, []).append(file)
+def watch(specs: Iterable[SourceSpec]) -> list[Directory]:
+    """The directories of some streams."""
+    return [Directory(part, weight) for spec in specs for part, weight in spec.directories]
+
+
+def next_batch(directories: Sequence[Directory], max_files: int | None) -> dict[str, list[Arrived]]:
+    """The new files of all streams, at most `max_files` of them, the oldest first; of equal age, insertions first."""
+    new = [(file.stat().st_mtime_ns, -d.weight, file, d.spec.name) for d in directories for file in d.latest()]
+    batch: dict[str, list[Arrived]] = {}
+    for _, sign, file, stream in sorted(new)[:max_files]:
+        batch.setdefault(stream, []).append(Arrived(file, -sign))
     return batch
 
 
-def count_rows(spec: SourceSpec, files: Sequence[Path]) -> int:
+@contextmanager
+def placed(specs: Mapping[str, SourceSpec]) -> Iterator[None]:
+    """Gives an error about a deleted row the place of its stream in the query."""
+    try:
+        yield
+    except MissingRow as error:
+        error.span = error.span or specs[error.stream].span
+        raise
+
+
+def count_rows(spec: SourceSpec, arrived: Sequence[Arrived]) -> int:
     """The number of rows in some files, for the report of a batch."""
+    files = [part.file for part in arrived]
     if spec.format is Format.PARQUET:
         import pyarrow.parquet as pq
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mrql.algebra import types as ty
-from mrql.algebra.files import read_file, read_source
+from mrql.algebra.files import read_changes, read_source
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Source
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Value
 from mrql.algebra.zset import ZSet
 from mrql.rewrite.stages import Plan
-from mrql.runtime.directories import Batch
+from mrql.runtime.directories import Arrived, Batch
 from mrql.runtime.reference import ReferenceView
 from mrql.runtime.stream import Emit, Sink, Sizes
 
@@ -32,7 +32,7 @@ class ReferenceEngine:
 
     def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
         before = self.view.answer() if emit is Emit.CHANGES else None
-        deltas = {stream: ZSet.of(self._rows(stream, files)) for stream, files in batch.items()}
+        deltas = {stream: self._change(stream, arrived) for stream, arrived in batch.items()}
         self.view.apply(deltas)
         after = self.view.answer()
         if emit is Emit.SNAPSHOT:
@@ -40,8 +40,9 @@ class ReferenceEngine:
         else:
             sink.write(number, difference(after, before, self.plan.answer.type))
 
-    def _rows(self, stream: str, files: Iterable[Path]) -> list[Value]:
-        return [row for file in files for row in read_file(self.sources[stream], file)]
+    def _change(self, stream: str, arrived: Iterable[Arrived]) -> ZSet:
+        spec = self.sources[stream]
+        return ZSet.weighted(change for part in arrived for change in read_changes(spec, part.file, part.weight))
 
     def sizes(self) -> Sizes:
         return Sizes(sum(state.size() for state in self.view.states), sum(state.touched for state in self.view.states))
@@ -75,15 +76,18 @@ class SparkEngine:
 
     def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
         from mrql.runtime.failures import translated
-        from mrql.runtime.readers import find_malformed, read
+        from mrql.runtime.readers import find_malformed, read_batch
 
         def reread() -> None:
-            find_malformed((self.sources[stream], files) for stream, files in batch.items())
+            find_malformed((self.sources[name], [part.file for part in arrived]) for name, arrived in batch.items())
             find_malformed((self.sources[name], [Path(self.sources[name].path)]) for name in self.tables)
 
         with translated(self.source, reread):
             try:
-                frames = {stream: read(self.spark, self.sources[stream], files) for stream, files in batch.items()}
+                frames = {
+                    name: read_batch(self.spark, self.sources[name], arrived, self.view.columns)
+                    for name, arrived in batch.items()
+                }
                 step = self.view.advance(frames)
                 # The states are computed by the same action that puts out the answer.
                 sink.write(number, step.answer() if emit is Emit.SNAPSHOT else step.changes())

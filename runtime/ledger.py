@@ -10,12 +10,12 @@ import attrs
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import MissingRow
 from mrql.algebra.types import Type
 from mrql.runtime import jvm
 from mrql.runtime.collect import from_spark
 from mrql.runtime.expressions import Expressions, canonical
-from mrql.runtime.frames import Frame, fit, numbered
+from mrql.runtime.frames import Columns, Frame, expanded, fit, flat, numbered
 from mrql.runtime.layout import Layout, atoms, to_sql, unquote, with_columns
 from mrql.runtime.state import Measure, Table, union_all
 
@@ -32,7 +32,7 @@ class Ledger:
     def record(self, change: Frame) -> None:
         """Adds a batch.
 
-        Raises: UserError, naming the row, when the batch takes away what is not there.
+        Raises: MissingRow when the batch takes away what is not there.
         """
         value = canonical(Expressions(), change.value)
         if self.table is None or self.shape is None:
@@ -54,14 +54,28 @@ class Ledger:
         taken = latest.where("w < 0").select(*(jvm.column(f"{key} AS t_{key}") for key in keys))
         same = " AND ".join(f"{key} <=> t_{key}" for key in keys) or "true"
         found = union_all([run.df for run in self.table.runs]).join(F.broadcast(taken), jvm.column(same), "left_semi")
-        left = found.groupBy(*keys).agg(jvm.column("sum(w) AS w")).where("w < 0")
-        missing = left.selectExpr(f"{to_sql(self.shape)} AS row", "w").head()
-        if missing is not None:
-            row = from_spark(missing["row"], self.item)
-            raise UserError(taken_away(self.stream, row, -missing["w"]))
+        left = found.groupBy(*keys).agg(jvm.column("sum(w) AS w"))
+        _must_be_there(self.stream, Frame(left, self.shape, "w"))
 
 
-def taken_away(stream: str, row: object, times: int) -> str:
-    """What is wrong with a batch that takes away a row more often than it is there."""
-    often = "" if times == 1 else f" ({times} times)"
-    return f"a row is deleted from `{stream}` that is not there{often}: {row!r}"
+def net(stream: str, rows: Frame, columns: Columns) -> Frame:
+    """What is left of rows with weights.
+
+    Raises: MissingRow when one is taken away that is not there.
+    """
+    flat_rows = flat(attrs.evolve(rows, value=canonical(Expressions(), rows.value)), columns)
+    if flat_rows.weight is None:
+        return rows
+    keys = [unquote(atom) for atom in atoms(flat_rows.value)]
+    total = flat_rows.df.groupBy(*keys).agg(jvm.column(f"sum({flat_rows.weight}) AS w")).where("w <> 0")
+    left = attrs.evolve(flat_rows, df=total, weight="w")
+    _must_be_there(stream, left)
+    return expanded(left, columns)
+
+
+def _must_be_there(stream: str, rows: Frame) -> None:
+    missing = (
+        rows.df.where(f"{rows.weight} < 0").selectExpr(f"{to_sql(rows.value)} AS row", f"{rows.weight} AS w").head()
+    )
+    if missing is not None:
+        raise MissingRow(stream, from_spark(missing["row"], rows.value.type), -missing["w"])

@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
-from mrql.algebra.files import list_files, read_file
+from mrql.algebra.files import list_files, read_changes
 from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
-from mrql.runtime.frames import Frame, from_dataframe
+from mrql.runtime.directories import Arrived, placed
+from mrql.runtime.frames import Columns, Frame, changes, from_dataframe
 from mrql.runtime.layout import labels, quote, sql_type
+from mrql.runtime.ledger import net
+
+TAG = "mrql_tag"
+TAGGED = f"CASE {TAG} WHEN '+' THEN 1L WHEN '-' THEN -1L ELSE raise_error('[MALFORMED_TAG]') END"
+"""The weight of a row with a tag."""
 
 
 def read(spark: SparkSession, spec: SourceSpec, files: Iterable[Path] | None = None) -> Frame:
@@ -23,7 +30,8 @@ def read(spark: SparkSession, spec: SourceSpec, files: Iterable[Path] | None = N
         return from_dataframe(spark.createDataFrame([], row_schema(spec.row)), spec.row)
     match spec.format:
         case Format.CSV:
-            return from_dataframe(_read_csv(spark, spec, paths), spec.row)
+            frame = from_dataframe(_read_csv(spark, spec, paths), spec.row)
+            return attrs.evolve(frame, weight=TAGGED) if spec.tagged else frame
         case Format.JSON:
             df = spark.read.schema(row_schema(spec.row)).option("mode", "FAILFAST").json(paths)
             return from_dataframe(df, spec.row)
@@ -31,8 +39,34 @@ def read(spark: SparkSession, spec: SourceSpec, files: Iterable[Path] | None = N
             return from_dataframe(conformed(spark.read.parquet(*paths), spec.row, spec.path), spec.row)
 
 
+def read_batch(spark: SparkSession, spec: SourceSpec, arrived: Iterable[Arrived], columns: Columns) -> Frame:
+    """The rows of the files of a batch, with weights where the source can take rows away."""
+    files: dict[int, list[Path]] = {1: [], -1: []}
+    for part in arrived:
+        files[part.weight].append(part.file)
+    if not files[-1]:
+        return read(spark, spec, files[1])
+    inserted = read(spark, spec, files[1]) if files[1] else None
+    return changes(inserted, read(spark, spec, files[-1]), columns)
+
+
+def read_net(spark: SparkSession, spec: SourceSpec) -> Frame:
+    """All rows of a source, without those that were taken away.
+
+    Raises: MissingRow when one is taken away that is not there.
+    """
+    if not spec.shrinks:
+        return read(spark, spec)
+    columns = Columns()
+    arrived = [Arrived(file, weight) for part, weight in spec.directories for file in list_files(part)]
+    with placed({spec.name: spec}):
+        return net(spec.name, read_batch(spark, spec, arrived, columns), columns)
+
+
 def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str]) -> DataFrame:
     schema = ", ".join(f"{quote(c.name)} {sql_type(c.type or ty.STRING)}" for c in spec.columns)
+    if spec.tagged:
+        schema = f"{TAG} STRING, {schema}"
     reader = spark.read.schema(schema).options(
         sep=spec.delimiter,
         header=spec.header,
@@ -46,7 +80,7 @@ def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str]) -> DataFr
     )
     df = reader.csv(paths)
     kept = [quote(c.name) for c in spec.columns if c.type is not None]
-    return df.select(*kept)
+    return df.select(*kept, *([TAG] if spec.tagged else []))
 
 
 def row_schema(row: Type) -> str:
@@ -108,5 +142,5 @@ def find_malformed(specs: Iterable[tuple[SourceSpec, Iterable[Path]]]) -> None:
     """
     for spec, files in specs:
         for file in files:
-            for _ in read_file(spec, file):
+            for _ in read_changes(spec, file):
                 pass

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from mrql.algebra import monoids
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import MissingRow
 from mrql.algebra.evaluate import bind, convert_zero, evaluate
 from mrql.algebra.functions import convert
 from mrql.algebra.monoids import Aggregate, BagUnion
@@ -103,7 +103,7 @@ class ReferenceView:
     def apply(self, deltas: Mapping[str, ZSet]) -> None:
         """Brings the states up to date with a batch: for each stream, what was inserted (+) and deleted (−).
 
-        Raises: UserError, and leaves the states as they were, when a row is deleted that is not there.
+        Raises: MissingRow, and leaves the states as they were, when a row is deleted that is not there.
         """
         self._record(deltas)
         changes = dict(deltas)
@@ -125,7 +125,7 @@ class ReferenceView:
         for name, rows in present.items():
             for row, weight in rows:
                 if weight < 0:
-                    raise UserError(f"a row is deleted from `{name}` that is not there: {row!r}")
+                    raise MissingRow(name, row, -weight)
         self.present = present
 
     def _value(self, term: Term) -> Value:

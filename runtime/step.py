@@ -259,16 +259,18 @@ class StageState:
 
     # --- what the answer sees -----------------------------------------------------------------
 
-    def view(self, keys: DataFrame | None = None, *, before: Snapshot | None = None) -> Frame:
-        """The value of the stage's variable: a bag of `(key, value)`, a total in one row, or the bag itself."""
-        snapshot = before or self.snapshot()
+    def view(self, snapshot: Snapshot, touched: Snapshot | None = None) -> Frame:
+        """The value of the stage's variable: a bag of `(key, value)`, a total in one row, or the bag itself.
+
+        With `touched`, only the keys that the batch before that snapshot touched are looked at.
+        """
         match self.stage.shape:
             case Shape.BAG:
                 return self._bag_view(snapshot)
             case Shape.TOTAL:
                 return self._total_view(snapshot)
             case Shape.KEYED:
-                return self._keyed_view(snapshot, keys)
+                return self._keyed_view(snapshot, touched)
 
     def snapshot(self) -> Snapshot:
         """The tables as they are now, to be read after they have changed."""
@@ -311,15 +313,18 @@ class StageState:
             return components[0]
         return Struct(tuple((label(i), value) for i, value in enumerate(components)), self.stage.value_type)
 
-    def _keyed_view(self, snapshot: Snapshot, keys: DataFrame | None) -> Frame:
+    def _keyed_view(self, snapshot: Snapshot, touched: Snapshot | None) -> Frame:
         if snapshot.groups is None or self.key_shape is None:
             return self._empty(element_type(self.stage.var))
         df = snapshot.groups
         supporting = [f"n{i} <> 0" for i, feed in enumerate(self.stage.feeds) if feed.supports]
         if len(supporting) < len(self.stage.feeds) or (self.groups and self.groups.shrinks):
             df = df.where(" OR ".join(supporting))
+        keys = self.touched(touched) if touched is not None else None
         if keys is not None:
-            df = self._only(df, keys)
+            # What is marked in the snapshot itself need not be looked up.
+            marked = touched is snapshot and snapshot.stepped
+            df = df.where(f"{TOUCHED} = 1") if marked else self._only(df, keys)
         for i, runs in snapshot.bags.items():
             bag = self.bags[i].current(runs)
             df = self._with_bag(df, i, self._only(bag, keys) if keys is not None else bag)
@@ -338,7 +343,7 @@ class StageState:
     def _only(self, df: DataFrame, keys: DataFrame) -> DataFrame:
         """The rows of some keys; missing keys are keys too."""
         names = [unquote(atom) for atom in atoms(self.key_shape)] if self.key_shape else []
-        renamed = keys.distinct().toDF(*(f"t_{name}" for name in names))
+        renamed = keys.toDF(*(f"t_{name}" for name in names))
         condition = " AND ".join(f"{name} <=> t_{name}" for name in names)
         return df.join(F.broadcast(renamed), F.expr(condition), "left_semi")
 

@@ -15,7 +15,7 @@ import attrs
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.sources import SourceSpec
-from mrql.runtime.directories import Batch, Directory, count_rows, next_batch
+from mrql.runtime.directories import Batch, Directory, count_rows, next_batch, placed, watch
 
 
 class Emit(Enum):
@@ -82,7 +82,7 @@ def run(engine: Engine, specs: Mapping[str, SourceSpec], options: Options, sink:
 
     Raises: UserError when a directory or a row is not what it should be.
     """
-    directories = [Directory(spec) for spec in specs.values()]
+    directories = watch(specs.values())
     if options.once:
         _must_exist(list(specs.values()))
     number = 0
@@ -109,7 +109,8 @@ def _step(
     started: float,
 ) -> Report:
     rows = sum(count_rows(specs[stream], files) for stream, files in batch.items())
-    engine.advance(batch, options.emit, number, sink)
+    with placed(specs):
+        engine.advance(batch, options.emit, number, sink)
     for directory in directories:
         directory.commit(batch.get(directory.spec.name, []))
     sizes = engine.sizes()

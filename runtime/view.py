@@ -215,11 +215,11 @@ class SparkView:
         kept = [ledger.table for ledger in self.ledgers if ledger.table is not None]
         return [*(table for state in self.states for table in state.all_tables()), *kept]
 
-    def _compiler(self, term: Term, snapshots: list[Snapshot], keys: DataFrame | None = None) -> Compiler:
-        """A compiler for a term over states as they were at some time."""
+    def _compiler(self, term: Term, snapshots: list[Snapshot], touched: Snapshot | None = None) -> Compiler:
+        """A compiler for a term over states as they were at some time; with `touched`, over its keys alone."""
         read = free_vars(term)
         views = {
-            state.stage.name: state.view(keys, before=snapshot)
+            state.stage.name: state.view(snapshot, touched)
             for state, snapshot in zip(self.states, snapshots, strict=True)
             if state.stage.name in read
         }
@@ -252,13 +252,10 @@ class SparkView:
         Where each key has its value by itself, only those that the batch touched are looked at.
         """
         stage = touched_stage(term, self.plan.stages)
-        keys = None
-        if stage is not None:
-            index = self.plan.stages.index(stage)
-            keys = self.states[index].touched(after[index])
+        touched = None if stage is None else after[self.plan.stages.index(stage)]
         sides = []
         for snapshots, sign in ((after, 1), (before, -1)):
-            compiler = self._compiler(term, snapshots, keys)
+            compiler = self._compiler(term, snapshots, touched)
             frame = compiler.bag(term) if ty.is_collection(term.type) else compiler.one(term)
             weight = f"({sign}L * {frame.weight or '1L'})"
             sides.append(attrs.evolve(frame, value=canonical(compiler.expressions, frame.value), weight=weight))

@@ -71,6 +71,66 @@ def test_run_with_the_reference_engine_needs_no_java(home: Path) -> None:
     assert sorted(line["value"], key=str) == [[1, 3.0], [2, 3.0], [None, 5.0]]
 
 
+DELETIONS = """
+edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));
+select (x, sum(y), max(y)) from (x, y) in edges group by x;
+"""
+TAGGED = """
+edges = stream(csv, "edges", ",", type((long, long)), tagged);
+select (x, sum(y), max(y)) from (x, y) in edges group by x;
+"""
+
+
+@pytest.fixture
+def edges(tmp_path: Path) -> Path:
+    """Two files of rows and one of deletions between them; the same rows with tags."""
+    files = {"edges/a.csv": "1,5\n1,0\n2,7\n", "removed/b.csv": "1,5\n2,7\n", "edges/c.csv": "3,3\n2,1\n"}
+    files["tagged/edges/a.csv"] = "+,1,5\n+,1,0\n+,2,7\n-,1,5\n"
+    files["tagged/edges/b.csv"] = "-, 2, 7\n+,3,3\n+,2,1\n"
+    for n, (name, text) in enumerate(files.items()):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        os.utime(file, (1_000_000 + n, 1_000_000 + n))
+    (tmp_path / "q.mrql").write_text(DELETIONS)
+    (tmp_path / "tagged" / "q.mrql").write_text(TAGGED)
+    return tmp_path
+
+
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+def test_deletions(edges: Path, engine: str) -> None:
+    """Rows are taken away by files of a second directory or by tags; the answer is that of what is left."""
+    options = ("--engine", engine, "--format", "json")
+    batches = {".": [[[1, 5, 5], [2, 7, 7]], [[1, 0, 0]], [[1, 0, 0], [2, 1, 1], [3, 3, 3]]]}
+    batches["tagged"] = [[[1, 0, 0], [2, 7, 7]], batches["."][-1]]
+    for place, expected in batches.items():
+        home = edges / place
+        streamed = mrql("stream", home / "q.mrql", "--data", home, "--once", "--max-files", "1", *options)
+        assert [sorted(json.loads(line)["value"]) for line in streamed.stdout.splitlines()] == expected, streamed.stderr
+        run = mrql("run", home / "q.mrql", "--data", home, *options)
+        assert sorted(json.loads(run.stdout)["value"]) == expected[-1]
+
+
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+def test_a_deletion_of_what_is_not_there(edges: Path, engine: str) -> None:
+    """The message names the row and the stream, in `stream` and in `run`."""
+    (edges / "removed" / "z.csv").write_text("9,9\n")
+    for command in (("stream", "--once"), ("run",)):
+        done = mrql(*command, edges / "q.mrql", "--data", edges, "--engine", engine)
+        assert done.returncode == 1
+        assert f"{edges}/q.mrql:2:9: error: a row is deleted from `edges` that is not there: (9, 9)" in done.stderr
+
+
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+def test_a_wrong_tag(edges: Path, engine: str) -> None:
+    """A tag that is neither + nor - is a malformed row with its file and line."""
+    file = edges / "tagged" / "edges" / "c.csv"
+    file.write_text("+,1,1\n*,2,2\n")
+    done = mrql("stream", edges / "tagged" / "q.mrql", "--data", edges / "tagged", "--once", "--engine", engine)
+    assert done.returncode == 1
+    assert f'{file}:2:1: error: malformed row: "*" where + or - was expected' in done.stderr
+
+
 def test_run_prints_tables(home: Path) -> None:
     """`run` prints an answer as a table by default."""
     done = mrql("run", home / "q.mrql", "--data", home, "--engine", "reference")

@@ -421,7 +421,7 @@ TEXT, FLAG, MAYBE = (str,), (bool,), (str, type(None))
 COLUMN = {"name": TEXT, "role": TEXT, "type": TEXT, "merge": MAYBE}
 SCHEMA: dict[str, Any] = {
     "query": {"text": MAYBE, "place": MAYBE, "term": TEXT},
-    "sources": [{"name": TEXT, "type": TEXT, "static": FLAG}],
+    "sources": [{"name": TEXT, "type": TEXT, "static": FLAG, "shrinks": FLAG}],
     "passes": [{"name": TEXT, "source": TEXT, "changed": FLAG, "term": MAYBE}],
     "stages": [
         {

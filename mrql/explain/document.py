@@ -35,7 +35,7 @@ def render_document(facts: Facts) -> Document:
 def _sources(facts: Facts) -> list[Document]:
     kinds: tuple[tuple[bool, Mapping[str, Any]], ...] = ((False, facts.plan.streams), (True, facts.plan.tables))
     return [
-        {"name": name, "type": show_type(t), "static": static}
+        {"name": name, "type": show_type(t), "static": static, "shrinks": name in facts.plan.shrinking}
         for static, sources in kinds
         for name, t in sorted(sources.items())
     ]

@@ -127,6 +127,10 @@ def _query(page: Page, facts: Facts) -> None:
     rows = [("stream", name, show_type(t)) for name, t in sorted(facts.plan.streams.items())]
     rows += [("table", name, show_type(t)) for name, t in sorted(facts.plan.tables.items())]
     page.table(rows, level=1)
+    if facts.plan.shrinking:
+        names = listed(sorted(facts.plan.shrinking))
+        page.gap()
+        page.line(f"rows of {names} may be deleted: they are kept, so that a deletion of what is not there is told")
     page.gap()
     page.term("as translated, in the algebra of [MRQL] §5:", facts.query)
 

@@ -169,7 +169,12 @@ ERRORS = [
     ("data T = A | B; 1", "`data` cannot be evaluated yet"),
     ("store x := 1; 1", "`store` cannot be evaluated yet"),
     ("select args from x in S", "query arguments cannot be evaluated yet"),
-    ('stream(csv, "d", ",", type((int)), tagged)', "deletions cannot be evaluated yet"),
+    ('source(csv, "d", ",", type((int)), tagged)', "nothing is taken away from a static source"),
+    ('stream(json, "d", type(<A: int>), tagged)', "the rows of a csv stream can be tagged"),
+    (
+        'stream(csv, "d", ",", type((int)), tagged, deletions("e"))',
+        "a stream is tagged or has a directory of deletions",
+    ),
 ]
 
 
