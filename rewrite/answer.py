@@ -11,7 +11,8 @@ is left is the kMap alone.
 
 Where the whole answer, or what a stage passes on to the next one, is such a kMap over one state, a batch changes it at
 the keys that it touches, and only there: `touched_stage` says so, for the step that computes the changes and for
-whoever tells what a batch costs.
+whoever tells what a batch costs. Where it is linear in a state that is a bag, it changes by its value over the bag's
+change: `linear_stage`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.binders import free_vars
 from mrql.algebra.terms import CMap, Lambda, Pattern, PTuple, PVar, Single, Term, Tup, Var, pair_type
 from mrql.algebra.traversal import subterms
+from mrql.rewrite.infer import is_linear
 from mrql.rewrite.split import Part
 from mrql.rewrite.stages import Shape, Stage
 
@@ -80,6 +82,15 @@ def touched_stage(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
     """The stage whose touched keys are all that a change of a term depends on; None where it depends on more."""
     match [stage for stage in stages if stage.name in free_vars(term)]:
         case [stage] if stage.shape is Shape.KEYED and is_by_key(term, stage.name):
+            return stage
+        case _:
+            return None
+
+
+def linear_stage(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
+    """The one bag that a term is linear in: how the bag changes is then all that a change of the term depends on."""
+    match [stage for stage in stages if stage.name in free_vars(term)]:
+        case [stage] if stage.shape is Shape.BAG and isinstance(term.type, ty.BagType) and is_linear(term, stage.name):
             return stage
         case _:
             return None

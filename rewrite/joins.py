@@ -22,7 +22,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, all_names, bound_names, free_vars, pattern_term, rename_apart
-from mrql.algebra.terms import CMap, Empty, If, Lambda, Pattern, PTuple, PVar, Single, Term, Tup, Var
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Single, Term, Tup, Var
 from mrql.algebra.traversal import map_children
 from mrql.rewrite.equate import co_grouped, conjuncts, guard, keyed, link, reads_sources
 from mrql.rewrite.normalize import normalize
@@ -75,7 +75,7 @@ class Spine:
 
 
 def _spine(term: Term, names: Names, bound: frozenset[str]) -> Spine:
-    """Reads nested cMaps and ifs as one comprehension, in which no two generators bind the same name."""
+    """Reads nested cMaps, ifs and lets as one comprehension, in which no two generators bind the same name."""
     match term:
         case CMap(Lambda(param, body), source):
             # Patterns without `_`: the joined element has to be put together again from its variables.
@@ -86,6 +86,12 @@ def _spine(term: Term, names: Names, bound: frozenset[str]) -> Spine:
         case If(condition, then, Empty()):
             inner = _spine(then, names, bound)
             return attrs.evolve(inner, conditions=(*conjuncts(condition), *inner.conditions))
+        case Let(pattern, value, body) if not reads_sources(value):
+            # A value that is computed once is a generator over that value.
+            pattern, _ = pattern_term(pattern, names)
+            pattern, body = rename_apart(pattern, body, bound)
+            inner = _spine(body, names, bound | bound_names(pattern))
+            return attrs.evolve(inner, generators=(Generator(pattern, Single(value)), *inner.generators))
         case _:
             return Spine((), (), term)
 

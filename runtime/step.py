@@ -279,6 +279,7 @@ class StageState:
             groups.runs[0].df if groups and groups.runs else None,
             groups is not None and groups.batch == self.batch,
             {i: tuple(run.df for run in table.runs) for i, table in self.bags.items() if table.runs},
+            frozenset(i for i, table in self.bags.items() if table.batch == self.batch),
         )
 
     def touched(self, snapshot: Snapshot) -> DataFrame | None:
@@ -292,6 +293,13 @@ class StageState:
         schema = ", ".join(f"{a.sql} {sql_type(a.type)}" for a in atoms(_shape_of(item)))
         df = self.spark.createDataFrame([], schema or "unit BOOLEAN")
         return Frame(df, _shape_of(item))
+
+    def change(self, snapshot: Snapshot) -> Frame:
+        """How the batch before a snapshot changed the stage's bag."""
+        if 0 not in snapshot.bags:
+            return self._empty(element_type(self.stage.var))
+        latest = snapshot.bags[0][-1]
+        return Frame(latest if 0 in snapshot.grown else latest.where("false"), self.bag_shapes[0], quote("w"), True)
 
     def _bag_view(self, snapshot: Snapshot) -> Frame:
         if 0 not in snapshot.bags:
@@ -391,6 +399,8 @@ class Snapshot:
     stepped: bool
     """Whether the batch before it was one of the stage's, so that its marks are those of that batch."""
     bags: Mapping[int, tuple[DataFrame, ...]]
+    grown: frozenset[int]
+    """The bags whose last run is what the batch before it has brought."""
 
 
 def _shape_of(item: Type) -> Layout:

@@ -12,17 +12,17 @@ from mrql.algebra import types as ty
 from mrql.algebra.binders import free_vars
 from mrql.algebra.span import Source
 from mrql.algebra.terms import OrderBy, Stream, Take, Term, element_type
-from mrql.rewrite.answer import touched_stage
+from mrql.rewrite.answer import linear_stage, touched_stage
 from mrql.rewrite.stages import Derived, Plan
 from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler
-from mrql.runtime.expressions import canonical
+from mrql.runtime.expressions import Expressions, canonical
 from mrql.runtime.failures import translated
 from mrql.runtime.frames import Columns, Frame, expanded, union
 from mrql.runtime.layout import Layout, Struct, atoms, labels, part, quote, to_sql, with_columns
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.session import STEP_SETTINGS, settings
-from mrql.runtime.state import Run, Table
+from mrql.runtime.state import Run, Table, union_all
 from mrql.runtime.step import Snapshot, StageState
 from mrql.runtime.stream import Sizes
 
@@ -231,8 +231,7 @@ class SparkView:
         """The answer over some states minus that over others, as rows with a weight."""
         sides = [as_dataframe(side, weighted=True) for side in self._sides(self.plan.answer, after, before)]
         names = [quote(name) for name in sides[0].columns if name != "weight"]
-        whole = sides[0].union(sides[1]).groupBy(*names).agg(F.expr("sum(weight) AS weight"))
-        return whole.where("weight <> 0")
+        return union_all(sides).groupBy(*names).agg(F.expr("sum(weight) AS weight")).where("weight <> 0")
 
     def _derived_change(self, derived: Derived, before: list[Snapshot], *, starting: bool) -> Frame:
         """How a derived stream has changed since `before`, as rows with a weight, no two of them equal."""
@@ -249,8 +248,15 @@ class SparkView:
     def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> list[Frame]:
         """A term over some states and over others, the latter taken away.
 
-        Where each key has its value by itself, only those that the batch touched are looked at.
+        Where each key has its value by itself, only those that the batch touched are looked at; where the term is
+        linear in a bag, it is computed over the bag's change.
         """
+        bag = linear_stage(term, self.plan.stages)
+        if bag is not None:
+            index = self.plan.stages.index(bag)
+            change = self.states[index].change(after[index])
+            frame = Compiler(self.spark, {**self.tables, bag.name: change}, self.columns).bag(term)
+            return [attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")]
         stage = touched_stage(term, self.plan.stages)
         touched = None if stage is None else after[self.plan.stages.index(stage)]
         sides = []

@@ -103,7 +103,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "groups_of_groups",
-        "the outer key is a value of the inner group: what is above the first stage is the answer",
+        "the outer key is a value of the inner group: the second stage reads how the groups of the first one change",
         "select (c, count(k)) from (k, c) in (select (k, count(p)) from p in P group by k: p.X) group by c",
     ),
     Case(

@@ -16,7 +16,7 @@ from mrql.algebra.monoids import BagUnion
 from mrql.algebra.terms import CoGroup, GroupBy, OrderBy, Reduce, Take, Term, Union
 from mrql.algebra.traversal import subterms
 from mrql.explain.tables import component_names, feed_name, joined_tables, joins_on_nothing, occurrence_names
-from mrql.rewrite.answer import touched_stage
+from mrql.rewrite.answer import linear_stage, touched_stage
 from mrql.rewrite.multilinear import occurrences
 from mrql.rewrite.stages import Feed, Plan, Shape, Stage
 
@@ -147,6 +147,9 @@ def answer_cost(term: Term, plan: Plan) -> Answer:
             Cost.KEYS,
             f"each key of {stage.name} has its own answer; those of the touched keys, before and after, are compared",
         )
+    bag = linear_stage(term, plan.stages)
+    if bag is not None:
+        return Answer(Cost.DELTA, f"what the batch adds to {bag.name} and takes from it is all that is looked at")
     if all(stage.shape is Shape.TOTAL for stage in stages):
         return Answer(Cost.KEYS, "a total is one row, under the key ()")
     return Answer(Cost.STATE, f"{_why_whole(term, stages)}; the answers before and after the batch are compared whole")

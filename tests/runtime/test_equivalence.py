@@ -19,6 +19,8 @@ from mrql.algebra.zset import ZSet
 from mrql.output import show_value
 from mrql.runtime import session
 from mrql.runtime.collect import collect_changes, collect_value
+from tests.incremental_cases import CONSTRUCTS, Construct
+from tests.incremental_cases import STREAMS as TYPES
 from tests.queries import STREAMS, Batch, batches, net, queries, streams_of
 from tests.runtime.helpers import to_dataframe
 
@@ -69,7 +71,7 @@ def assert_equal_everywhere(spark: SparkSession, text: str, arrived: list[Batch]
 
 
 @seed(2026)
-@settings(few, max_examples=30)
+@settings(few, max_examples=25)
 @given(queries(), st.data())
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Generated queries over generated batches with deletions have the reference's answers."""
@@ -78,12 +80,52 @@ def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) 
 
 
 @seed(2026)
-@settings(few, max_examples=40)
+@settings(few, max_examples=30)
 @given(queries(), st.data())
 def test_generated_queries_over_insertions(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """The cheaper states of streams that only grow give the same answers."""
     with session.settings(spark, INTERPRETED):
         assert_equal_everywhere(spark, text, data.draw(batches(streams_of(text), most=2)), insert_only=True)
+
+
+def k(key: int, value: int | None, *us: int | None) -> Record:
+    return Record({"K": key, "V": value, "I": Bag(Record({"U": u}) for u in us)})
+
+
+HISTORY: list[dict[str, tuple[list[Value], list[Value]]]] = [
+    {
+        "S": ([(0, 1), (0, 1), (1, 2), (2, None), (None, 3)], [(0, 1)]),
+        "T": ([(1, 5), (2, 7), (1, 5)], []),
+        "P": ([k(1, 5, 1, 2), k(5, 2, 2, 2), k(7, None)], []),
+    },
+    {"S": ([(1, 4), (3, 1)], [(1, 2), (None, 3)]), "T": ([(4, 1), (0, 0)], [(1, 5)])},
+    {"S": ([], []), "P": ([k(1, -5, 1)], [k(5, 2, 2, 2)])},
+    {"S": ([(1, 2)], [(0, 1), (1, 4), (2, None), (3, 1)]), "T": ([], [(1, 5), (2, 7)])},
+]
+"""Rows to insert and to delete: duplicates, missing values, sums that cancel, keys that vanish and return."""
+
+
+@pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
+def test_every_construct_follows_its_streams(spark: SparkSession, construct: Construct) -> None:
+    """The queries of `docs/incremental.md`: the answer after each batch, and the sum of all changes so far."""
+    query = mrql.compile(construct.query, **TYPES)
+    streams = sorted(query.trace().plan.streams)
+    item = query.type.item if isinstance(query.type, ty.BagType | ty.ListType) else query.type
+    present = {name: ZSet() for name in streams}
+    with session.settings(spark, INTERPRETED), query.view(spark) as view:
+        accumulated = as_rows(evaluate(query.term, {name: Bag() for name in streams}), query.type)
+        for batch in HISTORY:
+            deltas = {}
+            for name in sorted(batch.keys() & present.keys()):
+                come, gone = batch[name]
+                present[name] = present[name] + ZSet.of(come) - ZSet.of(gone)
+                frames = [to_dataframe(spark, rows, TYPES[name]) if rows else None for rows in (come, gone)]
+                deltas[name] = mrql.Delta(*frames)
+            accumulated = accumulated + ZSet.weighted(collect_changes(view.apply(**deltas), item))
+            expected = evaluate(query.term, {name: rows.bag() for name, rows in present.items()})
+            found = collect_value(view.answer(), query.type)
+            assert close(found, expected), f"{show_value(found)}, not {show_value(expected)}"
+            assert close(accumulated.bag(), as_rows(expected, query.type).bag())
 
 
 def x(a: int | None, b: int | None, d: float | None, s: str | None) -> Record:

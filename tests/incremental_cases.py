@@ -1,0 +1,137 @@
+"""Every construct of the language with its incremental form and what a batch costs: the table of `docs/incremental.md`.
+
+The table is made from the plans themselves, so that it says what happens; `python -m tests.regenerate` writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import attrs
+
+import mrql
+from mrql.algebra.reader import parse_type
+from mrql.explain.costs import Cost, answer_cost, stage_cost
+from mrql.rewrite.passes import rewrite
+from mrql.rewrite.stages import Plan, Shape, Stage
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "incremental.md"
+BEGIN, END = "<!-- constructs: begin -->", "<!-- constructs: end -->"
+
+STREAMS = {
+    "S": parse_type("{(long, long)}"),
+    "T": parse_type("{(long, long)}"),
+    "P": parse_type("{<K: long, V: long, I: {<U: long>}>}"),
+}
+
+
+@attrs.frozen
+class Construct:
+    """A construct and a query that has it."""
+
+    name: str
+    query: str
+
+
+CONSTRUCTS = tuple(
+    Construct(*row)
+    for row in (
+        ("filter and map", "select (x, y + 1) from (x, y) in S where y > 0"),
+        ("elements of nested bags", "select (p.K, i.U) from p in P, i in p.I"),
+        ("union", "(select x from (x, y) in S) union (select d from (c, d) in T)"),
+        ("group-by with sums, counts, averages", "select (x, count(y), avg(y)) from (x, y) in S group by x"),
+        ("group-by with extremes", "select (x, min(y), max(y)) from (x, y) in S group by x"),
+        ("group-by with bags", "select (x, y) from (x, y) in S group by x"),
+        ("group-by over nested bags", "select (k, sum(p.V)) from p in P, i in p.I group by k: i.U"),
+        ("having", "select (x, sum(y)) from (x, y) in S group by x having count(y) > 1"),
+        ("distinct", "select distinct y from (x, y) in S"),
+        ("totals", "(sum(select y from (x, y) in S), count(T))"),
+        ("extremes of all", "max(select y from (x, y) in S)"),
+        ("join", "select (a, d) from (a, b) in S, (c, d) in T where b = c"),
+        ("self-join", "select (a, d) from (a, b) in S, (c, d) in S where b = c"),
+        ("join of three", "select (a, p.V) from (a, b) in S, (c, d) in T, p in P where b = c and d = p.K"),
+        ("join on an inequality", "select (a, d) from (a, b) in S, (c, d) in T where b < c and c < b + 10"),
+        ("product", "select (a, c) from (a, b) in S, (c, d) in T"),
+        ("join under a group-by", "select (a, sum(d)) from (a, b) in S, (c, d) in T where b = c group by a"),
+        ("nested select in the head", "select (a, select d from (c, d) in T where c = b) from (a, b) in S"),
+        (
+            "correlated aggregate in a filter",
+            "select a from (a, b) in S where b > sum(select d from (c, d) in T where c = a)",
+        ),
+        (
+            "elements without a partner",
+            "select a from (a, b) in S where count(select d from (c, d) in T where c = a) = 0",
+        ),
+        ("uncorrelated aggregate in a filter", "select a from (a, b) in S where b > avg(select d from (c, d) in T)"),
+        (
+            "correlation by an inequality",
+            "select (a, sum(select d from (c, d) in T where c < a)) from (a, b) in S",
+        ),
+        (
+            "group-by over a group-by",
+            "select (n, count(k)) from (k, n) in (select (x, count(y)) from (x, y) in S group by x) group by n",
+        ),
+        (
+            "join with groups",
+            "select (c, n) from (k, n) in (select (x, count(y)) from (x, y) in S group by x), (c, d) in T where d = k",
+        ),
+        (
+            "groups of what passes a total",
+            "select (a, count(b)) from (a, b) in S where b > avg(select d from (c, d) in T) group by a",
+        ),
+        ("number of distinct values", "count(select distinct y from (x, y) in S)"),
+        ("sum of group averages", "sum(select avg(y) from (x, y) in S group by x)"),
+        ("extreme of group averages", "max(select avg(y) from (x, y) in S group by x)"),
+        ("order and limit", "select (x, y) from (x, y) in S order by y desc limit 3"),
+        ("order over groups", "select (x, sum(y)) from (x, y) in S group by x order by x"),
+        (
+            "the first ones of each group",
+            "select (x, (select z from z in y order by z desc limit 2)) from (x, y) in S group by x",
+        ),
+        (
+            "aggregates of several streams",
+            "select (a, sum(b), sum(select d from (c, d) in T where c = a)) from (a, b) in S group by a",
+        ),
+    )
+)
+
+
+@cache
+def plan_of(construct: Construct) -> Plan:
+    term = mrql.compile(construct.query, **STREAMS).term
+    return rewrite(term, checked=True, shrinking=frozenset(STREAMS)).plan
+
+
+def table() -> Iterator[str]:
+    """The lines of the table."""
+    yield "| construct | query | what is kept | a batch reads | the answer's change costs |"
+    yield "|---|---|---|---|---|"
+    for construct in CONSTRUCTS:
+        plan = plan_of(construct)
+        kept = "<br>".join(_kept(plan, stage) for stage in plan.stages)
+        read = max((stage_cost(stage)[0] for stage in plan.stages), key=list(Cost).index)
+        change = answer_cost(plan.answer, plan).cost.value
+        yield f"| {construct.name} | `{construct.query}` | {kept} | {read.value} | {change} |"
+
+
+def _kept(plan: Plan, stage: Stage) -> str:
+    match stage.shape:
+        case Shape.KEYED:
+            what = ", ".join(["support", *(str(component.monoid) for component in stage.components)])
+        case Shape.TOTAL:
+            what = ", ".join(str(component.monoid) for component in stage.components)
+        case Shape.BAG:
+            what = "⊎"
+    sides = sum(len(feed.rows.inputs) for feed in stage.feeds if len(feed.rows.inputs) > 1)
+    joined = f"; {sides} sides of joins" if sides else ""
+    passed = ", ".join(f"Δ{derived.name}" for derived in plan.derived_for(stage))
+    return f"{stage.name} {stage.shape.value}: {what}{joined}{f' ← {passed}' if passed else ''}"
+
+
+def document(text: str) -> str:
+    """The document with its table as it is to be."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return "\n".join([before + BEGIN, "", *table(), "", END + after])
