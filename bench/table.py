@@ -20,7 +20,7 @@ def machine() -> str:
     with spark_session() as spark:
         java = spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version')").collect()[0][0]
     return (
-        f"{cores()} cores ({_processor()}), {_memory()}, {platform.system()} {platform.release()}; "
+        f"{cores()} cores ({_processor()}), {_memory()}, {platform.system()} {platform.release().partition("-")[0]}; "
         f"Spark {pyspark.__version__}, Java {java}, DuckDB {duckdb.__version__}, Python {platform.python_version()}"
     )
 
