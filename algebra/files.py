@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,10 +68,10 @@ def read_changes(spec: SourceSpec, file: Path, weight: int = 1) -> Iterator[tupl
     """
     if spec.tagged:
         for number, line in _lines(spec, file):
-            tag, _, rest = line.partition(spec.delimiter)
-            if tag.strip() not in ("+", "-"):
+            (tag, _), *fields = _fields(line, spec.delimiter)
+            if tag not in ("+", "-"):
                 raise malformed(file, number, line, f'"{tag}" where + or - was expected')
-            yield _csv_row(spec, file, number, rest), weight if tag.strip() == "+" else -weight
+            yield _csv_row(spec, file, number, line, fields), weight if tag == "+" else -weight
     else:
         for row in read_file(spec, file):
             yield row, weight
@@ -96,7 +96,7 @@ def read_file(spec: SourceSpec, file: Path) -> Iterator[Value]:
 
 def _read_csv(spec: SourceSpec, file: Path) -> Iterator[Value]:
     for number, line in _lines(spec, file):
-        yield _csv_row(spec, file, number, line)
+        yield _csv_row(spec, file, number, line, list(_fields(line, spec.delimiter)))
 
 
 def _lines(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str]]:
@@ -106,8 +106,7 @@ def _lines(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str]]:
                 yield number, line.rstrip("\r\n")
 
 
-def _csv_row(spec: SourceSpec, file: Path, number: int, line: str) -> Value:
-    fields = list(_fields(line, spec.delimiter))
+def _csv_row(spec: SourceSpec, file: Path, number: int, line: str, fields: Sequence[tuple[str, bool]]) -> Value:
     if len(fields) != len(spec.columns):
         raise malformed(file, number, line, f"{len(fields)} fields, where {len(spec.columns)} were expected")
     values = []

@@ -19,8 +19,9 @@ def machine() -> str:
     """What the measurements were taken on."""
     with spark_session() as spark:
         java = spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version')").collect()[0][0]
+    release, _, _ = platform.release().partition("-")
     return (
-        f"{cores()} cores ({_processor()}), {_memory()}, {platform.system()} {platform.release().partition("-")[0]}; "
+        f"{cores()} cores ({_processor()}), {_memory()}, {platform.system()} {release}; "
         f"Spark {pyspark.__version__}, Java {java}, DuckDB {duckdb.__version__}, Python {platform.python_version()}"
     )
 

@@ -45,6 +45,7 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.traversal import children, map_children, subterms
 from mrql.rewrite.answer import keyed_answer, value_term
+from mrql.rewrite.grouped import function_parts, identity, paired
 from mrql.rewrite.infer import infer_merge, overlay, stream_names
 from mrql.rewrite.lineage import joins_elements, lineage
 from mrql.rewrite.multilinear import is_multilinear, label_occurrences, multilinear, summands
@@ -109,8 +110,7 @@ class _Deriver:
                 over_streams = CMap(f, CoGroup(self.linear(c), self.linear(d)), span=term.span)
                 return self.bag(over_streams) if is_multilinear(over_streams) else self.keyed(over_streams)
             case GroupBy() | CoGroup():
-                x = PVar(self.names.fresh("p"), element_type(term))
-                return self.stage(CMap(Lambda(x, Single(Var(x.name, x.type))), term, span=term.span))
+                return self.stage(identity(term, self.names))
             case Reduce(Aggregate() as monoid, c) if is_group(monoid) or not self.shrinks(c):
                 return self.total(Reduce(monoid, self.linear(c), span=term.span))
             case _:
@@ -148,8 +148,7 @@ class _Deriver:
         """A derived stream in the place of a term: its value over the states of its own stages."""
         value = self.visit(term)
         if not isinstance(value.type, ty.BagType):
-            x = PVar(self.names.fresh("x"), element_type(value))
-            value = CMap(Lambda(x, Single(_var(x))), value)
+            value = identity(value, self.names)
         for known in self.derived:
             if alpha_equal(known.term, value):
                 return known.stream
@@ -198,9 +197,9 @@ class _Deriver:
         known = self.known(term, Shape.KEYED)
         if known is not None:
             return known.derivation.answer
-        term = self.with_pair_pattern(term)
+        term = paired(term, self.names)
         annotated_query = lineage(term)
-        key, groups, body = _function(term)
+        key, groups, body = function_parts(term)
         shrinks = any(map(self.shrinks, children(term.source)))
         parts, rest = split(body, bound_names(groups), self.names, shrinks=shrinks)
         annotated = _store(annotated_query, groups, parts)
@@ -218,31 +217,6 @@ class _Deriver:
         self.add(Stage(name, Shape.KEYED, key_type, components, self.feeds(h, _ranged(body, groups)), derivation))
         return answer
 
-    def with_pair_pattern(self, term: CMap) -> CMap:
-        """The same function with its argument taken apart: `λ(k, s)`, or `λ(k, (xs, ys))` over a coGroup."""
-        names, source = self.names, term.source
-        key_type, group_type = pair_type(source)
-        groups: Pattern
-        if isinstance(source, CoGroup):
-            assert isinstance(group_type, ty.TupleType)
-            xs, ys = (PVar(names.fresh(n), t) for n, t in zip(("xs", "ys"), group_type.items, strict=True))
-            groups, whole = PTuple((xs, ys)), Tup((_var(xs), _var(ys)))
-        else:
-            s = PVar(names.fresh("s"), group_type)
-            groups, whole = s, _var(s)  # type: ignore[assignment]
-        k = PVar(names.fresh("k"), key_type)
-        return self._taken_apart(term, k, groups, whole)
-
-    def _taken_apart(self, term: CMap, k: PVar, groups: Pattern, whole: Term) -> CMap:
-        match term.function.param, groups:
-            case PTuple((_, PVar())), PVar():
-                return term
-            case PTuple((_, PTuple((PVar(), PVar())))), PTuple():
-                return term
-            case param, _:
-                body = normalize(Let(param, Tup((_var(k), whole)), term.function.body))
-                return CMap(Lambda(PTuple((k, groups)), body), term.source, span=term.span)
-
     # --- feeds --------------------------------------------------------------------------------
 
     def feeds(self, h: CMap, ranged: int | None) -> tuple[Feed, ...]:
@@ -250,7 +224,7 @@ class _Deriver:
 
         `ranged` is the group that the function ranges over: a key without elements there has no answer.
         """
-        key, groups, stored = _function(h)
+        key, groups, stored = function_parts(h)
         assert isinstance(stored, Single)
         assert isinstance(stored.item, Tup)
         value = stored.item.items[1]
@@ -324,15 +298,6 @@ class _Deriver:
             if stage.shape is shape and alpha_equal(stage.derivation.query, term):
                 return stage
         return None
-
-
-def _function(term: Term) -> tuple[Pattern, Pattern, Term]:
-    """The key pattern, the pattern of the groups and the body of a function over a groupBy or coGroup."""
-    match term:
-        case CMap(Lambda(PTuple((key, groups)), body), _):
-            return key, groups, body
-        case _:
-            raise InternalError("derive", "a function of a key and its groups was expected")
 
 
 def _store(annotated: Term, groups: Pattern, parts: tuple[Part, ...]) -> Term:

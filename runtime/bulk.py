@@ -51,6 +51,7 @@ from mrql.algebra.terms import (
 from mrql.algebra.traversal import map_children, subterms
 from mrql.algebra.types import Type
 from mrql.rewrite.equate import conjuncts
+from mrql.rewrite.grouped import function_parts, identity, paired
 from mrql.rewrite.lineage import joins_elements
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.split import Part, split
@@ -447,31 +448,6 @@ def join(left: Frame, right: Frame, condition: str) -> DataFrame:
     return a.join(b, F.expr(condition))
 
 
-def paired(term: CMap, names: Names) -> CMap:
-    """The same function with its argument taken apart: `λ(k, s)` over a groupBy, `λ(k, (xs, ys))` over a coGroup."""
-    key_type, group_type = pair_type(term.source)
-    param = term.function.param
-    grouped = isinstance(term.source, GroupBy)
-    match param:
-        case PTuple((_, PVar())) if grouped:
-            return term
-        case PTuple((_, PTuple((PVar(), PVar())))) if not grouped:
-            return term
-        case _:
-            pass
-    k = PVar(names.fresh("k"), key_type)
-    groups: Pattern
-    if grouped:
-        groups = PVar(names.fresh("s"), group_type)
-        whole: Term = Var(groups.name, groups.type)
-    else:
-        assert isinstance(group_type, ty.TupleType)
-        xs, ys = (PVar(names.fresh(n), t) for n, t in zip(("xs", "ys"), group_type.items, strict=True))
-        groups, whole = PTuple((xs, ys)), Tup((Var(xs.name, xs.type), Var(ys.name, ys.type)))
-    body = normalize(Let(param, Tup((Var(k.name, key_type), whole)), term.function.body))
-    return CMap(Lambda(PTuple((k, groups)), body), term.source, span=term.span)
-
-
 def puts_a_list_together(term: Term) -> bool:
     """Whether a list is made of parts, each of which may be a value of the sources."""
     match term:
@@ -481,20 +457,6 @@ def puts_a_list_together(term: Term) -> bool:
             return isinstance(term.type, ty.ListType)
         case _:
             return False
-
-
-def identity(term: Term, names: Names) -> CMap:
-    x = PVar(names.fresh("p"), element_type(term))
-    return CMap(Lambda(x, Single(Var(x.name, x.type))), term, span=term.span)
-
-
-def function_parts(term: CMap) -> tuple[Pattern, Pattern, Term]:
-    """The key pattern, the pattern of the groups and the body."""
-    match term.function:
-        case Lambda(PTuple((key, groups)), body):
-            return key, groups, body
-        case _:
-            raise InternalError("bulk", "a function of a key and its groups was expected")
 
 
 def drops_null_keys(term: Term) -> bool:

@@ -7,29 +7,25 @@ keeps a table of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from mrql.algebra import types as ty
 from mrql.algebra.monoids import Aggregate, BagUnion
-from mrql.algebra.terms import Term, element_type
-from mrql.algebra.types import Type
+from mrql.algebra.terms import Term
 from mrql.rewrite.multilinear import Input, delta_choices
 from mrql.rewrite.stages import Component, Feed, Shape, Stage
 from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler, drops_null_keys
-from mrql.runtime.expressions import Expressions, aggregate_sql, canonical, cast, zero_sql
+from mrql.runtime.expressions import Expressions, aggregate_sql, canonical, cast
 from mrql.runtime.frames import Columns, Frame, fit, numbered
 from mrql.runtime.layout import (
-    Atom,
     Layout,
     Struct,
     atoms,
     bind,
-    label,
     part,
     present,
     quote,
@@ -39,6 +35,7 @@ from mrql.runtime.layout import (
     unquote,
     with_columns,
 )
+from mrql.runtime.snapshot import BagRows, Snapshot
 from mrql.runtime.state import MARK, TOUCHED, Measure, Table, mark, union_all
 
 
@@ -257,124 +254,24 @@ class StageState:
         elements = tuple(unquote(atom) for atom in atoms(self.bag_shapes[index]))
         return Table((*keys, *elements), keys or elements, (Measure("w", "sum(w)"),), "w <> 0")
 
-    # --- what the answer sees -----------------------------------------------------------------
-
-    def view(self, snapshot: Snapshot, touched: Snapshot | None = None) -> Frame:
-        """The value of the stage's variable: a bag of `(key, value)`, a total in one row, or the bag itself.
-
-        With `touched`, only the keys that the batch before that snapshot touched are looked at.
-        """
-        match self.stage.shape:
-            case Shape.BAG:
-                return self._bag_view(snapshot)
-            case Shape.TOTAL:
-                return self._total_view(snapshot)
-            case Shape.KEYED:
-                return self._keyed_view(snapshot, touched)
+    # --- what others see of it ----------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """The tables as they are now, to be read after they have changed."""
+        """The state as it is now, to be read after it has changed."""
         groups = self.groups
         return Snapshot(
-            groups.runs[0].df if groups and groups.runs else None,
-            groups is not None and groups.batch == self.batch,
-            {i: tuple(run.df for run in table.runs) for i, table in self.bags.items() if table.runs},
-            frozenset(i for i, table in self.bags.items() if table.batch == self.batch),
+            stage=self.stage,
+            spark=self.spark,
+            key_shape=self.key_shape,
+            groups=groups.runs[0].df if groups and groups.runs else None,
+            stepped=groups is not None and groups.batch == self.batch,
+            shrinks=groups is not None and groups.shrinks,
+            bags={i: self._bag_rows(i, table) for i, table in self.bags.items() if table.runs},
         )
 
-    def touched(self, snapshot: Snapshot) -> DataFrame | None:
-        """The keys that the batch before a snapshot touched, none if it passed the stage by."""
-        if snapshot.groups is None or self.groups is None:
-            return None
-        rows = snapshot.groups.where(f"{TOUCHED} = 1" if snapshot.stepped else "false")
-        return rows.select(*self.groups.keys)
-
-    def _empty(self, item: Type) -> Frame:
-        schema = ", ".join(f"{a.sql} {sql_type(a.type)}" for a in atoms(_shape_of(item)))
-        df = self.spark.createDataFrame([], schema or "unit BOOLEAN")
-        return Frame(df, _shape_of(item))
-
-    def change(self, snapshot: Snapshot) -> Frame:
-        """How the batch before a snapshot changed the stage's bag."""
-        if 0 not in snapshot.bags:
-            return self._empty(element_type(self.stage.var))
-        latest = snapshot.bags[0][-1]
-        return Frame(latest if 0 in snapshot.grown else latest.where("false"), self.bag_shapes[0], quote("w"), True)
-
-    def _bag_view(self, snapshot: Snapshot) -> Frame:
-        if 0 not in snapshot.bags:
-            return self._empty(element_type(self.stage.var))
-        return Frame(self.bags[0].current(snapshot.bags[0]), self.bag_shapes[0], quote("w"))
-
-    def _total_view(self, snapshot: Snapshot) -> Frame:
-        df = self.spark.range(1).select() if snapshot.groups is None else snapshot.groups
-        values: list[Layout] = []
-        for i, component in enumerate(self.stage.components):
-            assert isinstance(component.monoid, Aggregate)
-            zero = zero_sql(component.monoid, component.type)
-            values.append(Atom(zero if snapshot.groups is None else quote(f"v{i}"), component.type))
-        return Frame(df, self._value(values))
-
-    def _value(self, components: Sequence[Layout]) -> Layout:
-        """A stored value: the component itself where there is one, else their tuple."""
-        if len(components) == 1:
-            return components[0]
-        return Struct(tuple((label(i), value) for i, value in enumerate(components)), self.stage.value_type)
-
-    def _keyed_view(self, snapshot: Snapshot, touched: Snapshot | None) -> Frame:
-        if snapshot.groups is None or self.key_shape is None:
-            return self._empty(element_type(self.stage.var))
-        df = snapshot.groups
-        supporting = [f"n{i} <> 0" for i, feed in enumerate(self.stage.feeds) if feed.supports]
-        if len(supporting) < len(self.stage.feeds) or (self.groups and self.groups.shrinks):
-            df = df.where(" OR ".join(supporting))
-        keys = self.touched(touched) if touched is not None else None
-        if keys is not None:
-            # What is marked in the snapshot itself need not be looked up.
-            marked = touched is snapshot and snapshot.stepped
-            df = df.where(f"{TOUCHED} = 1") if marked else self._only(df, keys)
-        for i, runs in snapshot.bags.items():
-            bag = self.bags[i].current(runs)
-            df = self._with_bag(df, i, self._only(bag, keys) if keys is not None else bag)
-        values = [self._component(i, component, snapshot) for i, component in enumerate(self.stage.components)]
-        pair = Struct((("_1", self.key_shape), ("_2", self._value(values))), element_type(self.stage.var))
-        return Frame(df, pair)
-
-    def _component(self, index: int, component: Component, snapshot: Snapshot) -> Atom:
-        if isinstance(component.monoid, Aggregate):
-            zero = zero_sql(component.monoid, component.type)
-            return Atom(f"coalesce(v{index}, {zero})", component.type)
-        if index not in snapshot.bags:
-            return Atom(f"CAST(array() AS {sql_type(component.type)})", component.type, False)
-        return Atom(f"coalesce(b{index}, CAST(array() AS {sql_type(component.type)}))", component.type, False)
-
-    def _only(self, df: DataFrame, keys: DataFrame) -> DataFrame:
-        """The rows of some keys; missing keys are keys too."""
-        names = [unquote(atom) for atom in atoms(self.key_shape)] if self.key_shape else []
-        renamed = keys.toDF(*(f"t_{name}" for name in names))
-        condition = " AND ".join(f"{name} <=> t_{name}" for name in names)
-        return df.join(F.broadcast(renamed), F.expr(condition), "left_semi")
-
-    def _with_bag(self, df: DataFrame, index: int, bag: DataFrame) -> DataFrame:
-        """Beside each key its bag as an array: again a union and a groupBy, which move nothing."""
-        assert self.key_shape is not None
-        keys = [unquote(atom) for atom in atoms(self.key_shape)]
-        element = f"array({to_sql(self.bag_shapes[index])})"
-        repeated = f"if(w = 1, {element}, array_repeat({element}[0], CAST(greatest(w, 0) AS INT)))"
-        collected = bag.groupBy(*keys).agg(F.expr(f"flatten(collect_list({repeated})) AS b{index}"))
-        others = [name for name in df.columns if name not in keys]
-        left = df.selectExpr(
-            *keys, *others, f"CAST(NULL AS {sql_type(self.stage.components[index].type)}) AS b{index}", "true AS here"
-        )
-        absent = [
-            f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}"
-            for field in df.schema
-            if field.name in others
-        ]
-        right = collected.selectExpr(*keys, *absent, f"b{index}", "false AS here")
-        first = [F.expr(f"first({name}, true) AS {name}") for name in [*others, f"b{index}"]]
-        merged = left.union(right).groupBy(*keys).agg(*first, F.expr("bool_or(here) AS here"))
-        return merged.where("here").drop("here")
+    def _bag_rows(self, index: int, table: Table) -> BagRows:
+        runs = tuple(run.df for run in table.runs)
+        return BagRows(table, runs, self.bag_shapes[index], table.batch == self.batch)
 
     def count_touched(self) -> int:
         """How many keys the last batch touched; in a bag, how many different elements."""
@@ -389,31 +286,3 @@ class StageState:
     def all_tables(self) -> list[Table]:
         own = [self.groups] if self.groups else []
         return [*own, *self.bags.values(), *(i.table for i in self.inputs.values() if i.table)]
-
-
-@attrs.frozen
-class Snapshot:
-    """The rows of a stage's tables at one time. Each bag is in several runs, and merged when it is read."""
-
-    groups: DataFrame | None
-    stepped: bool
-    """Whether the batch before it was one of the stage's, so that its marks are those of that batch."""
-    bags: Mapping[int, tuple[DataFrame, ...]]
-    grown: frozenset[int]
-    """The bags whose last run is what the batch before it has brought."""
-
-
-def _shape_of(item: Type) -> Layout:
-    """The columns of an empty bag."""
-    names = numbered("z")
-
-    def shape(t: Type) -> Layout:
-        match t:
-            case ty.TupleType(items):
-                return Struct(tuple((label(i), shape(inner)) for i, inner in enumerate(items)), t)
-            case ty.RecordType(fields):
-                return Struct(tuple((name, shape(inner)) for name, inner in fields), t)
-            case _:
-                return Atom(quote(next(names)), t)
-
-    return shape(item)

@@ -22,8 +22,9 @@ from mrql.runtime.frames import Columns, Frame, expanded, union
 from mrql.runtime.layout import Layout, Struct, atoms, labels, part, quote, to_sql, with_columns
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.session import STEP_SETTINGS, settings
+from mrql.runtime.snapshot import Snapshot
 from mrql.runtime.state import Run, Table, union_all
-from mrql.runtime.step import Snapshot, StageState
+from mrql.runtime.step import StageState
 from mrql.runtime.stream import Sizes
 
 
@@ -218,11 +219,7 @@ class SparkView:
     def _compiler(self, term: Term, snapshots: list[Snapshot], touched: Snapshot | None = None) -> Compiler:
         """A compiler for a term over states as they were at some time; with `touched`, over its keys alone."""
         read = free_vars(term)
-        views = {
-            state.stage.name: state.view(snapshot, touched)
-            for state, snapshot in zip(self.states, snapshots, strict=True)
-            if state.stage.name in read
-        }
+        views = {snapshot.stage.name: snapshot.view(touched) for snapshot in snapshots if snapshot.stage.name in read}
         return Compiler(self.spark, {**self.tables, **views}, self.columns)
 
     # --- changes ------------------------------------------------------------------------------
@@ -253,8 +250,7 @@ class SparkView:
         """
         bag = linear_stage(term, self.plan.stages)
         if bag is not None:
-            index = self.plan.stages.index(bag)
-            change = self.states[index].change(after[index])
+            change = after[self.plan.stages.index(bag)].change()
             frame = Compiler(self.spark, {**self.tables, bag.name: change}, self.columns).bag(term)
             return [attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")]
         stage = touched_stage(term, self.plan.stages)

@@ -71,7 +71,7 @@ def assert_equal_everywhere(spark: SparkSession, text: str, arrived: list[Batch]
 
 
 @seed(2026)
-@settings(few, max_examples=25)
+@settings(few, max_examples=20)
 @given(queries(), st.data())
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Generated queries over generated batches with deletions have the reference's answers."""
@@ -80,7 +80,7 @@ def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) 
 
 
 @seed(2026)
-@settings(few, max_examples=30)
+@settings(few, max_examples=25)
 @given(queries(), st.data())
 def test_generated_queries_over_insertions(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """The cheaper states of streams that only grow give the same answers."""

@@ -118,6 +118,7 @@ LEAK_QUERIES = [
     "select (k, avg(x#1)) from x in S group by k: x#0",
     "select (x#0, count(y)) from x in S, y in S where x#1 = y#1 group by x#0",
     "select (k, x) from x in S group by k: x#0",
+    "select (n, count(k)) from (k, n) in (select (k, count(x)) from x in S group by k: x#0) group by n",
 ]
 
 
