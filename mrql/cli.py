@@ -200,6 +200,9 @@ def run(file: Path, args: tuple[str, ...], common: Common) -> None:
 def _evaluate(program: Program, query: Query, common: Common) -> Value:
     names = list(dict.fromkeys(t.name for t in subterms(query.term) if isinstance(t, Stream)))
     specs = {name: program.sources[name] for name in names}
+    from mrql.runtime.stream import must_exist
+
+    must_exist(specs.values())
     rewritten = rewrite(query.term).steps[-1].after
     if common.engine == "reference":
         return evaluate(rewritten, {name: read_source(spec) for name, spec in specs.items()})

@@ -6,7 +6,7 @@ What a batch does on an engine is behind `Engine`, so that the loop is the same 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
@@ -84,7 +84,7 @@ def run(engine: Engine, specs: Mapping[str, SourceSpec], options: Options, sink:
     """
     directories = watch(specs.values())
     if options.once:
-        _must_exist(list(specs.values()))
+        must_exist(specs.values())
     number = 0
     while True:
         started = time.perf_counter()
@@ -118,8 +118,11 @@ def _step(
     return Report(number, sum(map(len, batch.values())), rows, sizes.touched, sizes.rows, elapsed)
 
 
-def _must_exist(specs: Sequence[SourceSpec]) -> None:
-    """With `--once` a directory that is not there is a mistake; otherwise it may still come."""
+def must_exist(specs: Iterable[SourceSpec]) -> None:
+    """Where nothing is waited for, a directory that is not there is a mistake; otherwise it may still come.
+
+    Raises: UserError, naming the first one that is missing.
+    """
     for spec in specs:
         if not Path(spec.path).exists() and "*" not in spec.path:
             raise UserError(f"no such file or directory: {spec.path}", spec.span)

@@ -71,6 +71,14 @@ def test_run_with_the_reference_engine_needs_no_java(home: Path) -> None:
     assert sorted(line["value"], key=str) == [[1, 3.0], [2, 3.0], [None, 5.0]]
 
 
+def test_run_needs_its_directories(tmp_path: Path) -> None:
+    """`run` waits for nothing: a directory that is not there is a mistake, in a stream too."""
+    (tmp_path / "q.mrql").write_text('e = stream(csv, "missing", ",", type(long));\ncount(e);\n')
+    done = mrql("run", tmp_path / "q.mrql", "--data", tmp_path, "--engine", "reference")
+    assert done.returncode == 1
+    assert f"{tmp_path}/q.mrql:1:5: error: no such file or directory: {tmp_path}/missing" in done.stderr
+
+
 DELETIONS = """
 edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));
 select (x, sum(y), max(y)) from (x, y) in edges group by x;
@@ -86,7 +94,7 @@ def edges(tmp_path: Path) -> Path:
     """Two files of rows and one of deletions between them; the same rows with tags."""
     files = {"edges/a.csv": "1,5\n1,0\n2,7\n", "removed/b.csv": "1,5\n2,7\n", "edges/c.csv": "3,3\n2,1\n"}
     files["tagged/edges/a.csv"] = "+,1,5\n+,1,0\n+,2,7\n-,1,5\n"
-    files["tagged/edges/b.csv"] = "-, 2, 7\n\"+\",3,3\n+,2,1\n"
+    files["tagged/edges/b.csv"] = '-, 2, 7\n"+",3,3\n+,2,1\n'
     for n, (name, text) in enumerate(files.items()):
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
