@@ -31,7 +31,8 @@ from mrql.algebra.traversal import subterms
 from mrql.algebra.values import Value
 from mrql.output import ConsoleSink, DirectorySink, json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.infer import stream_names
+from mrql.rewrite.passes import rewrite, run_passes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -203,7 +204,7 @@ def _evaluate(program: Program, query: Query, common: Common) -> Value:
     from mrql.runtime.stream import must_exist
 
     must_exist(specs.values())
-    rewritten = rewrite(query.term).steps[-1].after
+    rewritten = run_passes(query.term)[-1].after
     if common.engine == "reference":
         return evaluate(rewritten, {name: read_source(spec) for name, spec in specs.items()})
     from mrql.algebra.files import list_files
@@ -268,8 +269,7 @@ def stream(
         sink = DirectorySink(output, query.type, changes=changes)
     engine = _engine(program, query, common)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    plan_streams = rewrite(query.term).plan.streams
-    specs = {name: program.sources[name] for name in plan_streams}
+    specs = {name: program.sources[name] for name in stream_names(query.term)}
     try:
         for report in run_stream(engine, specs, options, sink):
             click.echo(progress(report), err=True)
@@ -281,7 +281,7 @@ def stream(
 
 def streaming_query(program: Program, file: Path) -> Query:
     """The one expression of a program that reads a stream."""
-    streaming = [q for q in program.queries if rewrite(q.term).plan.streams]
+    streaming = [q for q in program.queries if stream_names(q.term)]
     if not streaming:
         raise UserError(f"{file} has no expression that reads a stream", hint='stream(csv, "directory", …) makes one')
     if len(streaming) > 1:

@@ -66,6 +66,12 @@ def rewrite(term: Term, *, checked: bool = False, shrinking: frozenset[str] = fr
 
     Raises: InternalError, naming the pass, when a pass breaks a term.
     """
+    steps = run_passes(term, checked=checked)
+    return Trace(steps, share(derive(steps[-1].after, term, shrinking)))
+
+
+def run_passes(term: Term, *, checked: bool = False) -> tuple[Step, ...]:
+    """Runs all passes; what a query that is evaluated once needs."""
     steps = []
     current = term
     for step in PASSES:
@@ -74,7 +80,7 @@ def rewrite(term: Term, *, checked: bool = False, shrinking: frozenset[str] = fr
             _check(step.name, current, after)
         steps.append(Step(step.name, step.source, current, after))
         current = after
-    return Trace(tuple(steps), share(derive(current, term, shrinking)))
+    return tuple(steps)
 
 
 def _check(name: str, before: Term, after: Term) -> None:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
+from mrql.runtime import jvm
 from mrql.runtime.expressions import cast
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, part, quote, sql_type, to_sql, with_columns
 
@@ -77,10 +78,25 @@ def union(frames: Sequence[Frame], item: Type, columns: Columns) -> Frame:
         if weight is not None:
             named.append(f"CAST({frame.weight or '1L'} AS BIGINT) AS {weight}")
         fitted_frames.append(frame.df.selectExpr(*(named or ["true AS c"])))
-    df = fitted_frames[0]
-    for other in fitted_frames[1:]:
-        df = df.union(other)
-    return Frame(df, value, weight, all(frame.changes for frame in frames))
+    return Frame(union_all(fitted_frames), value, weight, all(frame.changes for frame in frames))
+
+
+def union_all(parts: Sequence[DataFrame]) -> DataFrame:
+    """The rows of some DataFrames with the same columns."""
+    whole = parts[0]
+    for other in parts[1:]:
+        whole = whole.union(other)
+    return whole
+
+
+def netted(frame: Frame, columns: Columns) -> Frame:
+    """The frame with equal rows as one and their weights added up; rows whose weights cancel are gone."""
+    value = with_columns(frame.value, columns.take())
+    named = [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(frame.value), atoms(value), strict=True)]
+    weight = quote(next(columns.take()))
+    total = jvm.column(f"sum({frame.weight or '1L'}) AS {weight}")
+    df = frame.df.groupBy(*map(jvm.column, named)).agg(total).where(f"{weight} <> 0")
+    return attrs.evolve(frame, df=df, value=value, weight=weight)
 
 
 def changes(inserted: Frame | None, deleted: Frame, columns: Columns) -> Frame:

@@ -15,9 +15,9 @@ from mrql.algebra.types import Type
 from mrql.runtime import jvm
 from mrql.runtime.collect import from_spark
 from mrql.runtime.expressions import Expressions, canonical
-from mrql.runtime.frames import Columns, Frame, expanded, fit, flat, numbered
+from mrql.runtime.frames import Columns, Frame, expanded, fit, netted, numbered, union_all
 from mrql.runtime.layout import Layout, atoms, to_sql, unquote, with_columns
-from mrql.runtime.state import Measure, Table, union_all
+from mrql.runtime.state import Table, weighted
 
 
 @attrs.define
@@ -38,7 +38,7 @@ class Ledger:
         if self.table is None or self.shape is None:
             self.shape = with_columns(value, numbered("r"))
             names = tuple(unquote(atom) for atom in atoms(self.shape))
-            self.table = Table(names, names, (Measure("w", "sum(w)"),), "w <> 0")
+            self.table = weighted(names)
         fitted = zip(atoms(fit(value, self.shape)), atoms(self.shape), strict=True)
         named = [f"{old.sql} AS {new.sql}" for old, new in fitted]
         rows = change.df.selectExpr(*named, f"CAST({change.weight or '1L'} AS BIGINT) AS w")
@@ -63,12 +63,9 @@ def net(stream: str, rows: Frame, columns: Columns) -> Frame:
 
     Raises: MissingRow when one is taken away that is not there.
     """
-    flat_rows = flat(attrs.evolve(rows, value=canonical(Expressions(), rows.value)), columns)
-    if flat_rows.weight is None:
+    if rows.weight is None:
         return rows
-    keys = [unquote(atom) for atom in atoms(flat_rows.value)]
-    total = flat_rows.df.groupBy(*keys).agg(jvm.column(f"sum({flat_rows.weight}) AS w")).where("w <> 0")
-    left = attrs.evolve(flat_rows, df=total, weight="w")
+    left = netted(attrs.evolve(rows, value=canonical(Expressions(), rows.value)), columns)
     _must_be_there(stream, left)
     return expanded(left, columns)
 

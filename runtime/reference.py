@@ -121,12 +121,14 @@ class ReferenceView:
         return self._value(self.plan.answer)
 
     def _record(self, deltas: Mapping[str, ZSet]) -> None:
-        present = {name: self.present.get(name, ZSet()) + deltas.get(name, ZSet()) for name in self.plan.shrinking}
-        for name, rows in present.items():
-            for row, weight in rows:
-                if weight < 0:
-                    raise MissingRow(name, row, -weight)
-        self.present = present
+        changed = {name: deltas[name] for name in self.plan.shrinking & deltas.keys()}
+        present = {name: self.present.get(name, ZSet()) + change for name, change in changed.items()}
+        for name, change in changed.items():
+            for row, _ in change:
+                left = present[name].weight(row)
+                if left < 0:
+                    raise MissingRow(name, row, -left)
+        self.present |= present
 
     def _value(self, term: Term) -> Value:
         """A term over the states as they are."""

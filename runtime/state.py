@@ -16,6 +16,7 @@ import attrs
 from pyspark.sql import DataFrame
 
 from mrql.runtime import jvm
+from mrql.runtime.frames import union_all
 
 GROWTH = 2
 """A run is merged with the one before it unless that one is more than so many times larger.
@@ -42,6 +43,11 @@ class Measure:
 
     name: str
     merge: str
+
+
+def weighted(columns: tuple[str, ...], partition_by: tuple[str, ...] = ()) -> Table:
+    """A table of rows with a weight `w`: equal rows are one, which is there while its weight is not 0."""
+    return Table(columns, partition_by or columns, (Measure("w", "sum(w)"),), "w <> 0")
 
 
 def mark() -> Measure:
@@ -159,11 +165,3 @@ class Table:
         for run in [*self.runs, *self.retired]:
             run.free()
         self.runs, self.retired = [], []
-
-
-def union_all(parts: Sequence[DataFrame]) -> DataFrame:
-    """The rows of some DataFrames with the same columns."""
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.union(part)
-    return whole

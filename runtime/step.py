@@ -20,7 +20,7 @@ from mrql.rewrite.stages import Component, Feed, Shape, Stage
 from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler, drops_null_keys
 from mrql.runtime.expressions import Expressions, aggregate_sql, canonical, cast
-from mrql.runtime.frames import Columns, Frame, fit, numbered
+from mrql.runtime.frames import Columns, Frame, fit, numbered, union_all
 from mrql.runtime.layout import (
     Layout,
     Struct,
@@ -36,7 +36,7 @@ from mrql.runtime.layout import (
     with_columns,
 )
 from mrql.runtime.snapshot import BagRows, Snapshot
-from mrql.runtime.state import MARK, TOUCHED, Measure, Table, mark, union_all
+from mrql.runtime.state import MARK, TOUCHED, Measure, Table, mark, weighted
 
 
 @attrs.define
@@ -156,7 +156,7 @@ class StageState:
             if drops_null_keys(read.term):
                 # A join on keys that are never missing is a plain equality, which finds the rows where they are.
                 shape = attrs.evolve(shape, fields=((name, present(key)), value))
-        return shape, Table(names, by or names, (Measure("w", "sum(w)"),), "w <> 0")
+        return shape, weighted(names, by)
 
     def _compiler(self, sources: Mapping[str, Frame]) -> Compiler:
         return Compiler(self.spark, {**self.tables, **sources}, self.columns)
@@ -252,7 +252,7 @@ class StageState:
         assert self.key_shape is not None
         keys = tuple(unquote(atom) for atom in atoms(self.key_shape))
         elements = tuple(unquote(atom) for atom in atoms(self.bag_shapes[index]))
-        return Table((*keys, *elements), keys or elements, (Measure("w", "sum(w)"),), "w <> 0")
+        return weighted((*keys, *elements), keys)
 
     # --- what others see of it ----------------------------------------------------------------
 

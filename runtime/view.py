@@ -18,12 +18,12 @@ from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.expressions import Expressions, canonical
 from mrql.runtime.failures import translated
-from mrql.runtime.frames import Columns, Frame, expanded, union
-from mrql.runtime.layout import Layout, Struct, atoms, labels, part, quote, to_sql, with_columns
+from mrql.runtime.frames import Columns, Frame, expanded, netted, union, union_all
+from mrql.runtime.layout import Layout, Struct, labels, part, quote, to_sql
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.session import STEP_SETTINGS, settings
 from mrql.runtime.snapshot import Snapshot
-from mrql.runtime.state import Run, Table, union_all
+from mrql.runtime.state import Run, Table
 from mrql.runtime.step import StageState
 from mrql.runtime.stream import Sizes
 
@@ -234,13 +234,8 @@ class SparkView:
         """How a derived stream has changed since `before`, as rows with a weight, no two of them equal."""
         after = [state.snapshot() for state in self.states]
         sides = self._sides(derived.term, after, before)
-        item = element_type(derived.term)
-        whole = union(sides[:1] if starting else sides, item, self.columns)
-        value = with_columns(whole.value, self.columns.take())
-        named = [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(whole.value), atoms(value), strict=True)]
-        weight = quote(next(self.columns.take()))
-        netted = whole.df.groupBy(*map(jvm.column, named)).agg(jvm.column(f"sum({whole.weight}) AS {weight}"))
-        return Frame(netted.where(f"{weight} <> 0"), value, weight, changes=True)
+        whole = union(sides[:1] if starting else sides, element_type(derived.term), self.columns)
+        return attrs.evolve(netted(whole, self.columns), changes=True)
 
     def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> list[Frame]:
         """A term over some states and over others, the latter taken away.
