@@ -22,7 +22,8 @@ from mrql.algebra.types import Type
 from mrql.parser import parse_type
 from mrql.program import Query as ProgramQuery
 from mrql.program import compile_program
-from mrql.rewrite.passes import Trace, rewrite
+from mrql.rewrite.infer import stream_names
+from mrql.rewrite.passes import Trace, rewrite, run_passes
 from mrql.scope import Globals
 from mrql.typing import resolve
 
@@ -81,15 +82,15 @@ class Query:
     def type(self) -> Type:
         return self.query.type
 
-    def trace(self) -> Trace:
-        """How the query becomes its stages."""
-        return rewrite(self.term)
+    def trace(self, *, insert_only: bool = False) -> Trace:
+        """How the query becomes its stages, those of a view that is made with the same `insert_only`."""
+        return _trace(self.term, self.streams, insert_only=insert_only)
 
-    def explain(self) -> str:
+    def explain(self, *, insert_only: bool = False) -> str:
         """Every step from the query to its stages, as text."""
         from mrql.explain import explain_trace
 
-        return explain_trace(self.trace())
+        return explain_trace(self.trace(insert_only=insert_only))
 
     def batch(self, spark: SparkSession | None = None, **streams: DataFrame) -> DataFrame:
         """Evaluates the query once over all its streams.
@@ -102,12 +103,12 @@ class Query:
 
         session = _session(spark)
         frames = {name: self._frame(name, df) for name, df in streams.items()}
-        for name in self._used():
+        for name in stream_names(self.term):
             if name not in frames:
                 raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
         ansi = {"spark.sql.ansi.enabled": STEP_SETTINGS["spark.sql.ansi.enabled"]}
         with settings(session, ansi), translated(self.query.span.source):
-            return evaluate(session, _rewritten(self.term), frames)
+            return evaluate(session, run_passes(self.term)[-1].after, frames)
 
     def view(self, spark: SparkSession | None = None, *, insert_only: bool = False, **tables: DataFrame) -> View:
         """A view of the query, empty at first. A stream that is given a DataFrame here is a static table.
@@ -119,13 +120,9 @@ class Query:
 
         frames = {name: self._frame(name, df) for name, df in tables.items()}
         term = _with_static(self.term, frozenset(tables))
-        plan = rewrite(term, shrinking=frozenset() if insert_only else frozenset(self.streams)).plan
+        plan = _trace(term, self.streams, insert_only=insert_only).plan
         view = SparkView(plan, _session(spark), frames, self.query.span.source)
         return View(self, view, frozenset(tables), insert_only)
-
-    def _used(self) -> dict[str, Type]:
-        trace = self.trace()
-        return trace.plan.streams
 
     def _frame(self, name: str, df: DataFrame) -> Frame:
         from mrql.runtime.frames import from_dataframe
@@ -194,9 +191,8 @@ class View:
         self.close()
 
 
-def _rewritten(term: Term) -> Term:
-    """The query after the passes, before it is cut into stages."""
-    return rewrite(term).steps[-1].after
+def _trace(term: Term, streams: dict[str, Type], *, insert_only: bool) -> Trace:
+    return rewrite(term, shrinking=frozenset() if insert_only else frozenset(streams))
 
 
 def _with_static(term: Term, tables: frozenset[str]) -> Term:
