@@ -12,7 +12,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.runtime import jvm
 from mrql.runtime.expressions import cast
-from mrql.runtime.layout import Atom, Layout, Struct, atoms, part, quote, sql_type, to_sql, with_columns
+from mrql.runtime.layout import Atom, Layout, Struct, as_columns, atoms, part, quote, sql_type, to_sql, with_columns
 
 
 @attrs.frozen
@@ -55,7 +55,7 @@ class Columns:
 def flat(frame: Frame, columns: Columns, kept: Iterable[str] = ()) -> Frame:
     """The frame with its value, each part in a column of its own, its weight, and nothing else but `kept` columns."""
     value = with_columns(frame.value, columns.take())
-    named = [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(frame.value), atoms(value), strict=True)]
+    named = as_columns(frame.value, value)
     weight = None
     if frame.weight is not None:
         weight = quote(next(columns.take()))
@@ -74,7 +74,7 @@ def union(frames: Sequence[Frame], item: Type, columns: Columns) -> Frame:
     fitted_frames = []
     for frame in frames:
         fitted = fit(cast(frame.value, frame.value.type, item, ""), shape)
-        named = [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(fitted), atoms(value), strict=True)]
+        named = as_columns(fitted, value)
         if weight is not None:
             named.append(f"CAST({frame.weight or '1L'} AS BIGINT) AS {weight}")
         fitted_frames.append(frame.df.selectExpr(*(named or ["true AS c"])))
@@ -92,7 +92,7 @@ def union_all(parts: Sequence[DataFrame]) -> DataFrame:
 def netted(frame: Frame, columns: Columns) -> Frame:
     """The frame with equal rows as one and their weights added up; rows whose weights cancel are gone."""
     value = with_columns(frame.value, columns.take())
-    named = [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(frame.value), atoms(value), strict=True)]
+    named = as_columns(frame.value, value)
     weight = quote(next(columns.take()))
     total = jvm.column(f"sum({frame.weight or '1L'}) AS {weight}")
     df = frame.df.groupBy(*map(jvm.column, named)).agg(total).where(f"{weight} <> 0")

@@ -41,12 +41,13 @@ def free(df: DataFrame) -> None:
     _checkpointed_rdd(df).unpersist(False)
 
 
-def compute(df: DataFrame) -> int:
-    """Computes the rows of a local checkpoint, all of them, and returns their number.
+def compute(df: DataFrame, tasks: int | None = None) -> int:
+    """Computes the rows of a local checkpoint, all of them, and returns their number; in so many `tasks` at most.
 
     This is `df.count()` without planning a query for it, which would take longer than a small batch.
     """
-    return int(_checkpointed_rdd(df).count())
+    rdd = _checkpointed_rdd(df)
+    return int(rdd.count() if tasks is None else rdd.toJavaRDD().coalesce(tasks).count())
 
 
 class Lazy(ClassicDataFrame):

@@ -120,26 +120,30 @@ def atoms(value: Layout) -> Iterator[Atom]:
                 yield from atoms(part)
 
 
-def with_columns(value: Layout, names: Iterator[str]) -> Layout:
-    """The same value, each of its expressions now standing in a column of its own."""
+def filled(value: Layout, parts: Iterator[Atom]) -> Layout:
+    """The same value made of other expressions, taken from left to right."""
     match value:
-        case Atom(_, t, missing):
-            return Atom(quote(next(names)), t, missing)
+        case Atom():
+            return next(parts)
         case Struct(fields, t):
-            return Struct(tuple((name, with_columns(part, names)) for name, part in fields), t)
+            return Struct(tuple((name, filled(part, parts)) for name, part in fields), t)
         case _:
             assert_never(value)
+
+
+def with_columns(value: Layout, names: Iterator[str]) -> Layout:
+    """The same value, each of its expressions now standing in a column of its own."""
+    return filled(value, (Atom(quote(next(names)), atom.type, atom.missing) for atom in atoms(value)))
 
 
 def present(value: Layout) -> Layout:
     """The same value, known not to be missing in any of its expressions."""
-    match value:
-        case Atom(sql, t, _):
-            return Atom(sql, t, False)
-        case Struct(fields, t):
-            return Struct(tuple((name, present(part)) for name, part in fields), t)
-        case _:
-            assert_never(value)
+    return filled(value, (attrs.evolve(atom, missing=False) for atom in atoms(value)))
+
+
+def as_columns(value: Layout, columns: Layout) -> list[str]:
+    """The expressions of a value, each with the name of a column, in SQL."""
+    return [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(value), atoms(columns), strict=True)]
 
 
 def part(value: Layout, name: str, t: Type) -> Layout:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import attrs
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from mrql.algebra.errors import MissingRow
 from mrql.algebra.types import Type
 from mrql.runtime import jvm
 from mrql.runtime.collect import from_spark
 from mrql.runtime.expressions import Expressions, canonical
-from mrql.runtime.frames import Columns, Frame, expanded, fit, netted, numbered, union_all
-from mrql.runtime.layout import Layout, atoms, to_sql, unquote, with_columns
+from mrql.runtime.frames import Columns, Frame, expanded, netted
+from mrql.runtime.keys import Keys
+from mrql.runtime.layout import to_sql
 from mrql.runtime.state import Table, weighted
 
 
@@ -27,7 +27,7 @@ class Ledger:
     stream: str
     item: Type
     table: Table | None = None
-    shape: Layout | None = None
+    keys: Keys | None = None
 
     def record(self, change: Frame) -> None:
         """Adds a batch.
@@ -35,13 +35,10 @@ class Ledger:
         Raises: MissingRow when the batch takes away what is not there.
         """
         value = canonical(Expressions(), change.value)
-        if self.table is None or self.shape is None:
-            self.shape = with_columns(value, numbered("r"))
-            names = tuple(unquote(atom) for atom in atoms(self.shape))
-            self.table = weighted(names)
-        fitted = zip(atoms(fit(value, self.shape)), atoms(self.shape), strict=True)
-        named = [f"{old.sql} AS {new.sql}" for old, new in fitted]
-        rows = change.df.selectExpr(*named, f"CAST({change.weight or '1L'} AS BIGINT) AS w")
+        if self.table is None or self.keys is None:
+            self.keys = Keys(value, "r")
+            self.table = weighted(self.keys.names)
+        rows = change.df.selectExpr(*self.keys.columns(value), f"CAST({change.weight or '1L'} AS BIGINT) AS w")
         self.table.shrinks |= change.weight is not None
         latest = self.table.append(self.table.partitioned(rows)).df
         if change.weight is not None:
@@ -49,13 +46,11 @@ class Ledger:
 
     def _check(self, latest: DataFrame) -> None:
         assert self.table is not None
-        assert self.shape is not None
-        keys = self.table.keys
-        taken = latest.where("w < 0").select(*(jvm.column(f"{key} AS t_{key}") for key in keys))
-        same = " AND ".join(f"{key} <=> t_{key}" for key in keys) or "true"
-        found = union_all([run.df for run in self.table.runs]).join(F.broadcast(taken), jvm.column(same), "left_semi")
-        left = found.groupBy(*keys).agg(jvm.column("sum(w) AS w"))
-        _must_be_there(self.stream, Frame(left, self.shape, "w"))
+        assert self.keys is not None
+        found = self.table.lookup([run.df for run in self.table.runs], latest.where("w < 0"))
+        assert found is not None
+        left = found.groupBy(*self.table.keys).agg(jvm.column("sum(w) AS w"))
+        _must_be_there(self.stream, Frame(left, self.keys.value, "w"))
 
 
 def net(stream: str, rows: Frame, columns: Columns) -> Frame:

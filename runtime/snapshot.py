@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
@@ -15,26 +16,49 @@ from mrql.algebra.types import Type
 from mrql.rewrite.stages import Component, Shape, Stage
 from mrql.runtime.expressions import zero_sql
 from mrql.runtime.frames import Frame, numbered
-from mrql.runtime.layout import Atom, Layout, Struct, atoms, label, quote, sql_type, to_sql, unquote
-from mrql.runtime.state import TOUCHED, Table
+from mrql.runtime.keys import Keys
+from mrql.runtime.layout import Atom, Layout, Struct, atoms, label, quote, sql_type, to_sql
+from mrql.runtime.state import TOUCHED, Run, Table
+
+
+@attrs.frozen
+class Rows:
+    """The rows of a table at one time."""
+
+    table: Table
+    runs: tuple[DataFrame, ...]
+    stepped: bool
+    """Whether the batch before it changed the table."""
+    appended: DataFrame | None
+    """What that batch has added; None if it was merged with all the rest, where it is marked."""
+    shrinks: bool
+
+    @staticmethod
+    def of(table: Table, batch: int) -> Rows:
+        appended = table.appended.df if table.appended else None
+        return Rows(table, tuple(run.df for run in table.runs), table.batch == batch, appended, table.shrinks)
+
+    def all(self) -> DataFrame:
+        return self.table.current(self.runs)
+
+    def change(self) -> DataFrame:
+        """What the batch before has added to a table that changes are appended to."""
+        assert self.appended is not None
+        return self.appended if self.stepped else self.appended.where("false")
+
+    def touched(self) -> DataFrame:
+        """The keys that the batch before has touched, each with what the change has of it, or what it has become."""
+        if self.appended is not None:
+            return self.change()
+        return self.runs[0].where(f"{TOUCHED} = 1" if self.stepped else "false")
 
 
 @attrs.frozen
 class BagRows:
     """The rows of a bag, in several runs that are merged when they are read."""
 
-    table: Table
-    runs: tuple[DataFrame, ...]
+    rows: Rows
     shape: Layout
-    grown: bool
-    """Whether the last run is what the batch before the snapshot has brought."""
-
-    def merged(self) -> DataFrame:
-        return self.table.current(self.runs)
-
-    def change(self) -> DataFrame:
-        """How the batch before the snapshot changed the bag."""
-        return self.runs[-1] if self.grown else self.runs[-1].where("false")
 
 
 @attrs.frozen
@@ -43,71 +67,55 @@ class Snapshot:
 
     stage: Stage
     spark: SparkSession
-    key_shape: Layout | None
-    groups: DataFrame | None
-    stepped: bool
-    """Whether the batch before it was one of the stage's, so that its marks are those of that batch."""
-    shrinks: bool
-    """Whether there may be groups that have lost all their rows."""
+    keys: Keys | None
+    groups: Rows | None
     bags: Mapping[int, BagRows]
 
-    def view(self, touched: Snapshot | None = None) -> Frame:
-        """The value of the stage's variable: a bag of `(key, value)`, a total in one row, or the bag itself.
-
-        With `touched`, only the keys that the batch before that snapshot touched are looked at.
-        """
+    def view(self) -> Frame:
+        """The value of the stage's variable: a bag of `(key, value)`, a total in one row, or the bag itself."""
         match self.stage.shape:
             case Shape.BAG:
                 return self._bag_view()
             case Shape.TOTAL:
                 return self._total_view()
+            case Shape.KEYED if self.groups is not None:
+                return self.keyed(self.groups.all(), {i: bag.rows.all() for i, bag in self.bags.items()})
             case Shape.KEYED:
-                return self._keyed_view(touched)
-
-    def touched(self) -> DataFrame | None:
-        """The keys that the batch before the snapshot touched, none if it passed the stage by."""
-        if self.groups is None:
-            return None
-        return self.groups.where(f"{TOUCHED} = 1" if self.stepped else "false").select(*self._keys())
+                return self.empty()
 
     def change(self) -> Frame:
         """How the batch before the snapshot changed the stage's bag."""
         if 0 not in self.bags:
-            return self._empty()
-        return Frame(self.bags[0].change(), self.bags[0].shape, quote("w"), changes=True)
+            return self.empty()
+        return Frame(self.bags[0].rows.change(), self.bags[0].shape, quote("w"), changes=True)
 
     # --- the three shapes ---------------------------------------------------------------------
 
-    def _empty(self) -> Frame:
+    def empty(self) -> Frame:
         shape = _shape_of(element_type(self.stage.var))
         schema = ", ".join(f"{a.sql} {sql_type(a.type)}" for a in atoms(shape))
         return Frame(self.spark.createDataFrame([], schema or "unit BOOLEAN"), shape)
 
     def _bag_view(self) -> Frame:
         if 0 not in self.bags:
-            return self._empty()
-        return Frame(self.bags[0].merged(), self.bags[0].shape, quote("w"))
+            return self.empty()
+        return Frame(self.bags[0].rows.all(), self.bags[0].shape, quote("w"))
 
-    def _keyed_view(self, touched: Snapshot | None) -> Frame:
-        if self.groups is None or self.key_shape is None:
-            return self._empty()
-        df = self.groups
+    def keyed(self, groups: DataFrame, bags: Mapping[int, DataFrame]) -> Frame:
+        """The bag of `(key, value)` of some keys, from their rows, one for each in `groups`."""
+        assert self.keys is not None
+        assert self.groups is not None
         supporting = [f"n{i} <> 0" for i, feed in enumerate(self.stage.feeds) if feed.supports]
-        if len(supporting) < len(self.stage.feeds) or self.shrinks:
-            df = df.where(" OR ".join(supporting))
-        keys = touched.touched() if touched is not None else None
-        if keys is not None:
-            # What is marked in the snapshot itself need not be looked up.
-            df = df.where(f"{TOUCHED} = 1") if touched is self and self.stepped else self._only(df, keys)
-        for i, bag in self.bags.items():
-            rows = bag.merged()
-            df = self._with_bag(df, i, self._only(rows, keys) if keys is not None else rows)
-        values = [self._component(i, component) for i, component in enumerate(self.stage.components)]
-        pair = Struct((("_1", self.key_shape), ("_2", self._value(values))), element_type(self.stage.var))
-        return Frame(df, pair)
+        if len(supporting) < len(self.stage.feeds) or self.groups.shrinks:
+            groups = groups.where(" OR ".join(supporting))
+        for i, bag in bags.items():
+            groups = self._with_bag(groups, i, bag)
+        values = [self._component(i, component, i in bags) for i, component in enumerate(self.stage.components)]
+        pair = Struct((("_1", self.keys.value), ("_2", self._value(values))), element_type(self.stage.var))
+        return Frame(groups, pair)
 
     def _total_view(self) -> Frame:
-        df = self.spark.range(1).select() if self.groups is None else self.groups
+        df = self.spark.range(1).select() if self.groups is None else self.groups.all()
         values: list[Layout] = []
         for i, component in enumerate(self.stage.components):
             assert isinstance(component.monoid, Aggregate)
@@ -121,28 +129,18 @@ class Snapshot:
             return components[0]
         return Struct(tuple((label(i), value) for i, value in enumerate(components)), self.stage.value_type)
 
-    def _component(self, index: int, component: Component) -> Atom:
+    def _component(self, index: int, component: Component, here: bool) -> Atom:
         if isinstance(component.monoid, Aggregate):
             zero = zero_sql(component.monoid, component.type)
             return Atom(f"coalesce(v{index}, {zero})", component.type)
-        if index not in self.bags:
+        if not here:
             return Atom(f"CAST(array() AS {sql_type(component.type)})", component.type, False)
         return Atom(f"coalesce(b{index}, CAST(array() AS {sql_type(component.type)}))", component.type, False)
 
-    def _keys(self) -> list[str]:
-        assert self.key_shape is not None
-        return [unquote(atom) for atom in atoms(self.key_shape)]
-
-    def _only(self, df: DataFrame, keys: DataFrame) -> DataFrame:
-        """The rows of some keys; missing keys are keys too."""
-        names = self._keys()
-        renamed = keys.toDF(*(f"t_{name}" for name in names))
-        condition = " AND ".join(f"{name} <=> t_{name}" for name in names)
-        return df.join(F.broadcast(renamed), F.expr(condition), "left_semi")
-
     def _with_bag(self, df: DataFrame, index: int, bag: DataFrame) -> DataFrame:
         """Beside each key its bag as an array: again a union and a groupBy, which move nothing."""
-        keys = self._keys()
+        assert self.keys is not None
+        keys = self.keys.names
         element = f"array({to_sql(self.bags[index].shape)})"
         repeated = f"if(w = 1, {element}, array_repeat({element}[0], CAST(greatest(w, 0) AS INT)))"
         collected = bag.groupBy(*keys).agg(F.expr(f"flatten(collect_list({repeated})) AS b{index}"))
@@ -159,6 +157,74 @@ class Snapshot:
         first = [F.expr(f"first({name}, true) AS {name}") for name in [*others, f"b{index}"]]
         merged = left.union(right).groupBy(*keys).agg(*first, F.expr("bool_or(here) AS here"))
         return merged.where("here").drop("here")
+
+
+class Touched:
+    """The keys of a stage that a batch has touched, with their values before it and after it.
+
+    What there was of them before is looked up once and kept, with the first action that asks for it. `keep` is told of
+    what is kept, to free it when nobody can ask any more.
+    """
+
+    def __init__(self, before: Snapshot, after: Snapshot, keep: Callable[[Run], None]) -> None:
+        self._before = before
+        self._after = after
+        self._keep = keep
+        self._rows = after.groups if after.groups is not None and after.groups.stepped else None
+
+    def before(self) -> Frame:
+        """The bag of `(key, value)` of the touched keys as it was."""
+        old = self._old_groups
+        if old is None:
+            return self._before.empty()
+        found = ((i, self._old_bags.get(i)) for i in self._before.bags)
+        bags = {i: self._merged_bag(i, [rows]) for i, rows in found if rows is not None}
+        return self._after.keyed(old, bags)
+
+    def after(self) -> Frame:
+        """The bag of `(key, value)` of the touched keys as it is."""
+        if self._rows is None:
+            return self._after.empty()
+        bags = {i: self._merged_bag(i, self._new_bag(i)) for i in self._after.bags}
+        return self._after.keyed(self._new_groups(self._rows), bags)
+
+    @cached_property
+    def _old_groups(self) -> DataFrame | None:
+        if self._rows is None or self._before.groups is None:
+            return None
+        table = self._rows.table
+        found = table.lookup(self._before.groups.runs, self._rows.touched())
+        if found is None:
+            return None
+        old = table.merged([found], whole=False)
+        # Where the state was merged whole, nothing but the values before the batch asks for it.
+        return old if self._rows.appended is None else self._kept(old)
+
+    def _new_groups(self, rows: Rows) -> DataFrame:
+        old = self._old_groups
+        if rows.appended is None or old is None:
+            return rows.touched()
+        return rows.table.merged([old, rows.touched()], whole=False)
+
+    @cached_property
+    def _old_bags(self) -> dict[int, DataFrame]:
+        assert self._rows is not None
+        keys = self._rows.touched()
+        found = {i: bag.rows.table.lookup(bag.rows.runs, keys) for i, bag in self._before.bags.items()}
+        return {i: self._kept(rows) for i, rows in found.items() if rows is not None}
+
+    def _new_bag(self, index: int) -> list[DataFrame]:
+        old = self._old_bags.get(index)
+        added = self._after.bags[index].rows
+        return [*([] if old is None else [old]), *([added.change()] if added.stepped or old is None else [])]
+
+    def _merged_bag(self, index: int, parts: Sequence[DataFrame]) -> DataFrame:
+        return self._after.bags[index].rows.table.merged(parts)
+
+    def _kept(self, rows: DataFrame) -> DataFrame:
+        run = Run.of(rows)
+        self._keep(run)
+        return run.df
 
 
 def _shape_of(item: Type) -> Layout:

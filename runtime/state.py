@@ -1,37 +1,30 @@
 """States on Spark: flat tables, kept as partitioned runs, merged by moving only the change.
 
-A *table* has key columns, a partitioning by (some of) them, and measures that merge. Its rows are held as *runs*, each
-partitioned in the same way and cut off from its history by a local checkpoint. Merging is
+A *table* has key columns, a partitioning, and measures that merge. Its rows are held as *runs*, each partitioned in the
+same way and cut off from its history by a local checkpoint. Merging is
 
     run ∪ … ∪ Δ, grouped by key, measures merged with ⊕
 
 whose plan has no Exchange above the runs: Spark keeps the common partitioning of a union (≥ 4.1), so only Δ is moved.
+What a batch has touched is looked up in the runs by a semi-join, of which again only the batch's side is moved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 
 import attrs
 from pyspark.sql import DataFrame
 
-from mrql.runtime import jvm
+from mrql.runtime import jvm, upkeep
 from mrql.runtime.frames import union_all
-
-GROWTH = 2
-"""A run is merged with the one before it unless that one is more than so many times larger.
-
-The runs of a table then grow geometrically: their number is the logarithm of its size, and each row is merged as often.
-"""
 
 TOUCHED = "touched"
 """The column that marks a row: 1 where the last batch touched it, else 0. The rows of a change bring `MARK`.
 
 A mark and not the batch's number, so that the text of a plan is the same in each batch, and Spark compiles it once.
 """
-
-SMALL = 50_000
-"""A run of fewer rows is kept as bytes; measured for rows of four numbers."""
 
 MARK = 2
 """More than any mark of a state, so that `max(touched) = MARK` says whether the change has a row of the key."""
@@ -65,10 +58,19 @@ class Run:
     @staticmethod
     def of(rows: DataFrame, beside: Sequence[Run] = ()) -> Run:
         """A run that is computed with the next action that reads it; it will be about as large as those `beside` it."""
-        return Run(jvm.local_checkpoint(rows, small=sum(run.rows or 0 for run in beside) < SMALL))
+        return Run(jvm.local_checkpoint(rows, small=sum(run.rows or 0 for run in beside) < upkeep.SMALL))
 
     def free(self) -> None:
         jvm.free(self.df)
+
+
+@attrs.frozen
+class Merging:
+    """Runs that are being merged beside the batches, and the run that will take their place."""
+
+    runs: tuple[Run, ...]
+    result: Run
+    rows: Future[int]
 
 
 @attrs.define(eq=False)
@@ -89,18 +91,49 @@ class Table:
     """Whether a change may have taken something back, so that there may be rows that are not alive."""
     runs: list[Run] = attrs.Factory(list)
     retired: list[Run] = attrs.Factory(list)
+    appended: Run | None = None
+    """What the last change has added; None if it was merged with all the rest."""
+    merging: Merging | None = None
+
+    # --- columns ------------------------------------------------------------------------------
 
     @property
     def columns(self) -> list[str]:
         return [*self.keys, *(measure.name for measure in self.measures)]
 
-    def merged(self, parts: Sequence[DataFrame]) -> DataFrame:
-        """Rows of equal keys in one row; those that are not alive are gone."""
+    # --- reading ------------------------------------------------------------------------------
+
+    def merged(self, parts: Sequence[DataFrame], *, whole: bool = True) -> DataFrame:
+        """Rows of equal keys in one row; those that are not alive are gone, if the parts are the `whole` of the table.
+
+        In a part of the whole, a row that is not alive is a change: it takes away what the others have.
+        """
         merges = [jvm.column(f"{measure.merge} AS {measure.name}") for measure in self.measures]
-        whole = union_all(parts).groupBy(*self.keys).agg(*merges)
-        if not self.shrinks:
-            return whole
-        return whole.where(f"({self.alive}) OR {TOUCHED} = 1" if self.marked else self.alive)
+        rows = union_all(parts).groupBy(*self.keys).agg(*merges)
+        if not self.shrinks or not whole:
+            return rows
+        return rows.where(f"({self.alive}) OR {TOUCHED} = 1" if self.marked else self.alive)
+
+    def rows(self) -> DataFrame | None:
+        """All rows, those of equal keys not merged; None when there are none."""
+        return union_all([run.df for run in self.runs]) if self.runs else None
+
+    def current(self, runs: Sequence[DataFrame]) -> DataFrame:
+        """The rows of some runs, those of equal keys merged."""
+        return runs[0] if len(runs) == 1 else self.merged(runs)
+
+    def lookup(self, runs: Sequence[DataFrame], wanted: DataFrame) -> DataFrame | None:
+        """The rows of some runs that are where `wanted` has rows, by the columns of the partitioning; not merged.
+
+        Those must never be null: of a join on `a <=> b`, Spark moves both sides to where `coalesce(a, …)` would be.
+        """
+        if not runs:
+            return None
+        names = list(self.partition_by)
+        keys = wanted.select(*names).hint("shuffle_hash")
+        return union_all([run.join(keys, names, "left_semi") for run in runs])
+
+    # --- changing -----------------------------------------------------------------------------
 
     def partitioned(self, changes: DataFrame) -> DataFrame:
         """A change, moved to where the rows of its keys are.
@@ -110,45 +143,67 @@ class Table:
         """
         return changes.repartition(*self.partition_by) if self.partition_by else changes
 
-    def merge(self, changes: DataFrame) -> None:
-        """Merges a change and all runs into one new run."""
-        run = Run.of(self.merged_with(changes), self.runs)
-        self.retired += self.runs
-        self.runs = [run]
+    def update(self, changes: DataFrame) -> None:
+        """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own."""
+        if sum(run.rows or 0 for run in self.runs) <= upkeep.WHOLE:
+            self.merge(changes)
+        else:
+            self.append(changes)
 
-    def merged_with(self, changes: DataFrame) -> DataFrame:
-        """All rows after a change; of what is read, only the change is moved."""
-        return self.merged([*(run.df for run in self.runs), self.partitioned(changes)])
+    def merge(self, changes: DataFrame) -> None:
+        """Merges a partitioned change and all runs into one new run."""
+        run = Run.of(self.merged([*(run.df for run in self.runs), changes]), self.runs)
+        self.retired += self.runs
+        self.runs, self.appended = [run], None
 
     def append(self, changes: DataFrame) -> Run:
-        """Adds a change as a run of its own, and returns the run."""
-        self.compact()
-        run = Run.of(self.merged([changes]))
+        """Adds a partitioned change as a run of its own, and returns the run."""
+        self._compact()
+        run = Run.of(self.merged([changes], whole=not self.runs))
         self.runs.append(run)
+        self.appended = run
         return run
 
-    def compact(self) -> None:
-        """Merges the last runs until each is a good deal smaller than the one before it."""
-        last = len(self.runs)
-        size = 0
-        while last > 0:
-            rows = self.runs[last - 1].rows
-            if rows is None or (size > 0 and rows > GROWTH * size):
-                break
-            size += rows
-            last -= 1
-        small = self.runs[last:]
-        if len(small) > 1:
-            self.retired += small
-            self.runs[last:] = [Run.of(self.merged([run.df for run in small]), small)]
+    def _compact(self) -> None:
+        """Merges the last runs, where that is due and does not take long."""
+        due = self._due()
+        if due and _rows(due) <= upkeep.ASIDE:
+            self._replace(due, Run.of(self._compacted(due), due))
 
-    def rows(self) -> DataFrame | None:
-        """All rows, those of equal keys not merged; None when there are none."""
-        return union_all([run.df for run in self.runs]) if self.runs else None
+    def merge_aside(self, aside: upkeep.Aside) -> None:
+        """Starts to merge the last runs beside the batches, where that is due and takes long."""
+        due = self._due()
+        if due and _rows(due) > upkeep.ASIDE:
+            result = Run.of(self._compacted(due), due)
+            self.merging = Merging(tuple(due), result, aside.compute(result.df))
 
-    def current(self, runs: Sequence[DataFrame]) -> DataFrame:
-        """The rows of some runs, those of equal keys merged."""
-        return runs[0] if len(runs) == 1 else self.merged(runs)
+    def take_merged(self) -> None:
+        """Puts what was merged beside the batches in the place of its runs, if it is finished."""
+        if self.merging is not None and self.merging.rows.done():
+            merging, self.merging = self.merging, None
+            merging.result.rows = merging.rows.result()
+            self._replace(merging.runs, merging.result)
+
+    def _due(self) -> list[Run]:
+        if self.merging is not None:
+            return []
+        return self.runs[len(self.runs) - upkeep.due([run.rows for run in self.runs]) :]
+
+    def _compacted(self, runs: Sequence[Run]) -> DataFrame:
+        return self.merged([run.df for run in runs], whole=runs[0] is self.runs[0])
+
+    def _replace(self, runs: Sequence[Run], merged: Run) -> None:
+        start = self.runs.index(runs[0])
+        self.retired += runs
+        self.runs[start : start + len(runs)] = [merged]
+
+    # --- upkeep -------------------------------------------------------------------------------
+
+    def count_touched(self) -> int:
+        """How many keys the last change touched."""
+        if self.appended is not None:
+            return self.appended.rows or 0
+        return self.runs[0].df.where(f"{TOUCHED} = 1").count()
 
     def uncomputed(self) -> list[Run]:
         """The runs that no action has computed yet, those included that have been replaced already."""
@@ -162,6 +217,12 @@ class Table:
         self.runs, self.retired = list(runs), []
 
     def close(self) -> None:
+        if self.merging is not None:
+            self.merging.result.free()
         for run in [*self.runs, *self.retired]:
             run.free()
-        self.runs, self.retired = [], []
+        self.runs, self.retired, self.merging = [], [], None
+
+
+def _rows(runs: Sequence[Run]) -> int:
+    return sum(run.rows or 0 for run in runs)

@@ -21,9 +21,11 @@ from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler, drops_null_keys
 from mrql.runtime.expressions import Expressions, aggregate_sql, canonical, cast
 from mrql.runtime.frames import Columns, Frame, fit, numbered, union_all
+from mrql.runtime.keys import Keys
 from mrql.runtime.layout import (
     Layout,
     Struct,
+    as_columns,
     atoms,
     bind,
     part,
@@ -35,7 +37,7 @@ from mrql.runtime.layout import (
     unquote,
     with_columns,
 )
-from mrql.runtime.snapshot import BagRows, Snapshot
+from mrql.runtime.snapshot import BagRows, Rows, Snapshot
 from mrql.runtime.state import MARK, TOUCHED, Measure, Table, mark, weighted
 
 
@@ -72,7 +74,7 @@ class StageState:
     columns: Columns
     groups: Table | None = None
     bags: dict[int, Table] = attrs.Factory(dict)
-    key_shape: Layout | None = None
+    keys: Keys | None = None
     bag_shapes: dict[int, Layout] = attrs.Factory(dict)
     inputs: dict[tuple[int, str], InputState] = attrs.Factory(dict)
     """What each feed, by its number, keeps of its inputs."""
@@ -137,8 +139,7 @@ class StageState:
             state.shape, state.table = self._input_table(read, change, compiler.expressions)
         assert state.shape is not None
         value = fit(canonical(compiler.expressions, change.value), state.shape)
-        named = [f"{a.sql} AS {b.sql}" for a, b in zip(atoms(value), atoms(state.shape), strict=True)]
-        rows = change.df.selectExpr(*named, f"CAST({change.weight or '1L'} AS BIGINT) AS w")
+        rows = change.df.selectExpr(*as_columns(value, state.shape), f"CAST({change.weight or '1L'} AS BIGINT) AS w")
         state.table.shrinks |= change.weight is not None
         run = state.table.append(state.table.partitioned(rows))
         before = [other.df for other in state.table.runs if other is not run]
@@ -166,7 +167,7 @@ class StageState:
     def _merge(self, shares: list[Share]) -> None:
         if not shares:
             return
-        self.key_shape = self.key_shape or with_columns(shares[0].key, numbered("k"))
+        self.keys = self.keys or Keys(shares[0].key, "k")
         if self.stage.shape is not Shape.BAG:
             self._merge_groups(shares)
         for i, component in enumerate(self.stage.components):
@@ -179,11 +180,11 @@ class StageState:
         changes = union_all([self._group_changes(share) for share in shares])
         self.groups.batch = self.batch
         self.groups.shrinks |= any(share.frame.weight is not None for share in shares)
-        self.groups.merge(changes)
+        self.groups.update(self.groups.partitioned(changes))
 
     def _group_table(self) -> Table:
-        assert self.key_shape is not None
-        keys = tuple(unquote(atom) for atom in atoms(self.key_shape))
+        assert self.keys is not None
+        keys = self.keys.names
         supports = [Measure(f"n{i}", f"sum(n{i})") for i in range(len(self.stage.feeds))]
         values = [
             Measure(f"v{i}", aggregate_sql(c.monoid, c.type, f"v{i}", None))
@@ -211,7 +212,8 @@ class StageState:
                 own = self._aggregated(component, units[i], env, weight, expressions) if i in units else None
                 measures.append(f"{own or f'CAST(NULL AS {sql_type(component.type)})'} AS v{i}")
         measures.append(f"{MARK} AS {TOUCHED}")
-        keys = [jvm.column(f"{atom.sql} AS k{n}") for n, atom in enumerate(atoms(share.key))]
+        assert self.keys is not None
+        keys = map(jvm.column, self.keys.columns(share.key))
         return share.frame.df.groupBy(*keys).agg(*map(jvm.column, measures))
 
     def _aggregated(
@@ -243,43 +245,32 @@ class StageState:
         if index not in self.bags:
             self.bag_shapes[index] = with_columns(value, numbered("e"))
             self.bags[index] = self._bag_table(index)
+        assert self.keys is not None
         fitted = fit(value, self.bag_shapes[index])
-        named = [f"{a.sql} AS k{n}" for n, a in enumerate(atoms(share.key))]
-        named += [f"{a.sql} AS {b.sql}" for a, b in zip(atoms(fitted), atoms(self.bag_shapes[index]), strict=True)]
-        return elements.df.selectExpr(*named, f"CAST({elements.weight or '1L'} AS BIGINT) AS w")
+        columns = [*self.keys.columns(share.key), *as_columns(fitted, self.bag_shapes[index])]
+        return elements.df.selectExpr(*columns, f"CAST({elements.weight or '1L'} AS BIGINT) AS w")
 
     def _bag_table(self, index: int) -> Table:
-        assert self.key_shape is not None
-        keys = tuple(unquote(atom) for atom in atoms(self.key_shape))
+        assert self.keys is not None
         elements = tuple(unquote(atom) for atom in atoms(self.bag_shapes[index]))
-        return weighted((*keys, *elements), keys)
+        return weighted((*self.keys.names, *elements), self.keys.names)
 
     # --- what others see of it ----------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         """The state as it is now, to be read after it has changed."""
-        groups = self.groups
         return Snapshot(
             stage=self.stage,
             spark=self.spark,
-            key_shape=self.key_shape,
-            groups=groups.runs[0].df if groups and groups.runs else None,
-            stepped=groups is not None and groups.batch == self.batch,
-            shrinks=groups is not None and groups.shrinks,
-            bags={i: self._bag_rows(i, table) for i, table in self.bags.items() if table.runs},
+            keys=self.keys,
+            groups=Rows.of(self.groups, self.batch) if self.groups and self.groups.runs else None,
+            bags={i: BagRows(Rows.of(t, self.batch), self.bag_shapes[i]) for i, t in self.bags.items() if t.runs},
         )
-
-    def _bag_rows(self, index: int, table: Table) -> BagRows:
-        runs = tuple(run.df for run in table.runs)
-        return BagRows(table, runs, self.bag_shapes[index], table.batch == self.batch)
 
     def count_touched(self) -> int:
         """How many keys the last batch touched; in a bag, how many different elements."""
-        if self.groups is not None:
-            if self.groups.batch != self.batch or not self.groups.runs:
-                return 0
-            return self.groups.runs[0].df.where(f"{TOUCHED} = 1").count()
-        return sum(table.runs[-1].rows or 0 for table in self.bags.values() if table.batch == self.batch)
+        tables = [self.groups] if self.groups is not None else self.bags.values()
+        return sum(table.count_touched() for table in tables if table.batch == self.batch)
 
     # --- upkeep -------------------------------------------------------------------------------
 

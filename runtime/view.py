@@ -22,10 +22,11 @@ from mrql.runtime.frames import Columns, Frame, expanded, netted, union, union_a
 from mrql.runtime.layout import Layout, Struct, labels, part, quote, to_sql
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.session import STEP_SETTINGS, settings
-from mrql.runtime.snapshot import Snapshot
+from mrql.runtime.snapshot import Snapshot, Touched
 from mrql.runtime.state import Run, Table
 from mrql.runtime.step import StageState
 from mrql.runtime.stream import Sizes
+from mrql.runtime.upkeep import Aside
 
 
 def evaluate(spark: SparkSession, term: Term, sources: Mapping[str, Frame]) -> DataFrame:
@@ -117,6 +118,8 @@ class SparkView:
         self.ledgers = [Ledger(name, element_type(Stream(name, plan.streams[name]))) for name in sorted(plan.shrinking)]
         self.marked: list[tuple[Table, list[Run]]] = []
         self.stale: list[Run] = []
+        self.lookups: list[Run] = []
+        self.aside = Aside(spark)
         with settings(spark, self.settings), translated(source):
             before = [state.snapshot() for state in self.states]
             for state in self.states:
@@ -129,12 +132,14 @@ class SparkView:
 
         Raises: UserError when a row is deleted that is not there.
         """
-        before = [state.snapshot() for state in self.states]
-        # What the batch before this one has replaced may still be read by its changes, until now.
-        self.stale += [run for table in self.all_tables() for run in table.retired]
-        self.marked = [(table, list(table.runs)) for table in self.all_tables()]
+        # What the batch before this one has replaced and looked up may still be read by its changes, until now.
+        self.stale += [run for table in self.all_tables() for run in table.retired] + self.lookups
+        self.lookups = []
         for table in self.all_tables():
             table.retired = []
+            table.take_merged()
+        self.marked = [(table, list(table.runs)) for table in self.all_tables()]
+        before = [state.snapshot() for state in self.states]
         with settings(self.spark, self.settings):
             changes = {name: attrs.evolve(frame, changes=True) for name, frame in deltas.items()}
             for ledger in self.ledgers:
@@ -164,6 +169,7 @@ class SparkView:
             for table in self.all_tables():
                 for run in table.uncomputed():
                     run.rows = jvm.compute(run.df)
+                table.merge_aside(self.aside)
         for run in self.stale:
             run.free()
         self.stale = []
@@ -206,21 +212,24 @@ class SparkView:
 
     def close(self) -> None:
         """Frees the states."""
+        self.aside.close()
         for table in self.all_tables():
             table.close()
-        for run in self.stale:
+        for run in [*self.stale, *self.lookups]:
             run.free()
-        self.stale = []
+        self.stale, self.lookups = [], []
 
     def all_tables(self) -> list[Table]:
         kept = [ledger.table for ledger in self.ledgers if ledger.table is not None]
         return [*(table for state in self.states for table in state.all_tables()), *kept]
 
-    def _compiler(self, term: Term, snapshots: list[Snapshot], touched: Snapshot | None = None) -> Compiler:
-        """A compiler for a term over states as they were at some time; with `touched`, over its keys alone."""
+    def _compiler(self, term: Term, snapshots: list[Snapshot]) -> Compiler:
+        """A compiler for a term over states as they were at some time."""
         read = free_vars(term)
-        views = {snapshot.stage.name: snapshot.view(touched) for snapshot in snapshots if snapshot.stage.name in read}
-        return Compiler(self.spark, {**self.tables, **views}, self.columns)
+        return self._over({s.stage.name: s.view() for s in snapshots if s.stage.name in read})
+
+    def _over(self, states: Mapping[str, Frame]) -> Compiler:
+        return Compiler(self.spark, {**self.tables, **states}, self.columns)
 
     # --- changes ------------------------------------------------------------------------------
 
@@ -246,17 +255,24 @@ class SparkView:
         bag = linear_stage(term, self.plan.stages)
         if bag is not None:
             change = after[self.plan.stages.index(bag)].change()
-            frame = Compiler(self.spark, {**self.tables, bag.name: change}, self.columns).bag(term)
+            frame = self._over({bag.name: change}).bag(term)
             return [attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")]
-        stage = touched_stage(term, self.plan.stages)
-        touched = None if stage is None else after[self.plan.stages.index(stage)]
+        compilers = self._touched_sides(term, after, before) or [self._compiler(term, s) for s in (after, before)]
         sides = []
-        for snapshots, sign in ((after, 1), (before, -1)):
-            compiler = self._compiler(term, snapshots, touched)
+        for compiler, sign in zip(compilers, (1, -1), strict=True):
             frame = compiler.bag(term) if ty.is_collection(term.type) else compiler.one(term)
             weight = f"({sign}L * {frame.weight or '1L'})"
             sides.append(attrs.evolve(frame, value=canonical(compiler.expressions, frame.value), weight=weight))
         return sides
+
+    def _touched_sides(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> list[Compiler] | None:
+        """The touched keys of the stage that a term is by key of, as they are and as they were; None if it is not."""
+        stage = touched_stage(term, self.plan.stages)
+        if stage is None:
+            return None
+        index = self.plan.stages.index(stage)
+        touched = Touched(before[index], after[index], self.lookups.append)
+        return [self._over({stage.name: side}) for side in (touched.after(), touched.before())]
 
 
 def _partitions(spark: SparkSession) -> int:

@@ -138,12 +138,12 @@ def test_what_is_stored_for_the_paper_s_query(paper: dict[str, str]) -> None:
 
 
 def test_what_a_batch_of_the_paper_s_query_costs(paper: dict[str, str]) -> None:
-    """What is read whole has a reason; the changes of the answer cost the touched keys."""
+    """What costs more than the delta has a reason; the changes of the answer cost the touched keys."""
     stage = paper["Stage X1: groups by A"]
     assert "    ΔS1 ⋈ S2 ⊎ S1' ⋈ ΔS2  → s, c, support\n" in stage
-    assert "  what a batch costs: the whole state\n" in stage
-    assert "    the join S1 ⋈ S2: reads the whole state, moves the delta\n      the other side is" in stage
-    assert "    the groups of X1: reads the whole state, moves the delta\n      the groups are merged" in stage
+    assert "  what a batch costs: the touched keys\n" in stage
+    assert "    the join S1 ⋈ S2: reads the touched keys, moves the delta\n      the partners of" in stage
+    assert "    the groups of X1: reads and moves the delta\n" in stage
     assert "  how it changes with a batch costs the touched keys:\n" in paper["The answer"]
 
 

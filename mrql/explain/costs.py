@@ -1,6 +1,8 @@
 """What a batch costs, as `runtime/step.py` and `runtime/view.py` have it: how much of a state is read, and moved.
 
-Rows that are moved go over the network; rows that are read stay where they are.
+Rows that are moved go over the network; rows that are read stay where they are. A look-up by key goes over the keys of
+a state where they lie, and reads the rows of the wanted ones. What a batch brings is merged with what is there when
+there is much of it, so that over many batches each row is merged as often as the logarithm of the state's size says.
 """
 
 from __future__ import annotations
@@ -81,12 +83,7 @@ def _works(stage: Stage) -> Iterator[Work]:
             yield _join_with_tables(feed)
     match stage.shape:
         case Shape.KEYED:
-            yield Work(
-                f"the groups of {stage.name}",
-                Cost.STATE,
-                Cost.DELTA,
-                "the groups are merged into a new table: all of them are read, and only the batch is moved to them",
-            )
+            yield Work(f"the groups of {stage.name}", Cost.DELTA, Cost.DELTA)
         case Shape.TOTAL:
             several = len(stage.components) > 1
             yield Work(f"the {'totals' if several else 'total'} {stage.name}", Cost.DELTA, Cost.DELTA)
@@ -103,12 +100,12 @@ def _join(feed: Feed) -> Work:
     what = f"the join {feed_name(feed)}"
     shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
     if joins_on_nothing(feed):
-        reason = "no equality links the sides: each new row meets all rows of the other side"
+        reads, reason = Cost.STATE, "no equality links the sides: each new row meets all rows of the other side"
     else:
-        reason = "the other side is looked through whole for the partners of a batch's rows"
+        reads, reason = Cost.KEYS, "the partners of a batch's rows are looked up by their key"
     again = [(shown[label], [shown[o] for o in others]) for label, others in _joined_again(feed.rows.body)]
     if not again:
-        return Work(what, Cost.STATE, Cost.DELTA, reason)
+        return Work(what, reads, Cost.DELTA, reason)
     costly = "; ".join(f"a batch of {label} joins {listed(others)} anew" for label, others in again)
     return Work(what, Cost.STATE, Cost.STATE, f"{reason}; {costly}")
 

@@ -8,8 +8,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import mrql
+from mrql.algebra.values import Bag
+from mrql.runtime import upkeep
+from mrql.runtime.collect import collect_value
 from mrql.runtime.jvm import executed_plan, persistent_rdds
 from mrql.runtime.session import settings
+from mrql.runtime.snapshot import Touched
 from mrql.runtime.state import MARK, TOUCHED, Table
 from mrql.runtime.view import SparkView
 
@@ -61,11 +65,77 @@ def test_merge_moves_only_the_change(spark: SparkSession, grouped: tuple[mrql.Vi
     view, rows = grouped
     table = groups(view._view)
     with settings(spark, view._view.settings):
-        changes = rows.selectExpr("_1 AS k0", "1L AS n0", "_2 AS v0", "1L AS v1", f"{MARK} AS {TOUCHED}")
-        plan = executed_plan(table.merged_with(changes))
+        plan = executed_plan(table.merged([table.runs[0].df, table.partitioned(change_of(rows))]))
     assert plan.count("Scan ExistingRDD") == 1
     assert exchanged_states(plan) == 0
     view.close()
+
+
+def change_of(rows: DataFrame) -> DataFrame:
+    """Rows as a change of the groups' table; some keys are missing."""
+    key = "if(_1 = 0, NULL, _1)"
+    columns = f"coalesce({key}, 0L) AS k0; if({key} IS NULL, 1L, 0L) AS k_missing0; 1L AS n0; _2 AS v0; 1L AS v1"
+    return rows.selectExpr(*columns.split("; "), f"{MARK} AS {TOUCHED}")
+
+
+def test_a_lookup_moves_only_the_keys(spark: SparkSession, grouped: tuple[mrql.View, DataFrame]) -> None:
+    """The plan that looks keys up in several runs, and merges what it finds, has no Exchange above any of them."""
+    view, rows = grouped
+    table = groups(view._view)
+    with settings(spark, view._view.settings):
+        run = table.append(table.partitioned(change_of(rows)))
+        found = table.lookup([table.runs[0].df, run.df], table.partitioned(change_of(rows)))
+        assert found is not None
+        plan = executed_plan(table.merged([found, run.df], whole=False))
+    assert plan.count("ShuffledHashJoin") == 2
+    assert plan.count("Scan ExistingRDD") == 3
+    assert exchanged_states(plan) == 0
+    view.close()
+
+
+@pytest.mark.parametrize(
+    "text", ["select (x, sum(y)) from (x, y) in S group by x", "select (x, y) from (x, y) in S group by x"]
+)
+def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How the answer changes is read off the states where they are; only the two answers are moved to be compared."""
+    monkeypatch.setattr(upkeep, "WHOLE", 0)
+    query = mrql.compile(f"select {head} from (x, y) in S group by x", S="bag((long, long))")
+    with query.view(spark) as view:
+        rows = file_of(spark, f"{tmp_path}/rows", "id % 10 AS _1; id AS _2")
+        view.apply(S=rows)
+        step = view._view.advance({"S": query._frame("S", rows)})
+        with settings(spark, view._view.settings):
+            touched = Touched(step._before[0], step._after[0], view._view.lookups.append)
+            sides = [touched.before().df, touched.after().df]
+            plans = [executed_plan(side) for side in sides]
+        view._view.rollback()
+    assert all("Scan ExistingRDD" in plan for plan in plans)
+    assert all("Exchange" not in plan for plan in plans), plans
+
+
+def test_runs_are_merged_beside_the_batches(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large runs are merged while batches go on; no batch is lost to it, and no run is left behind."""
+    monkeypatch.setattr(upkeep, "WHOLE", 0)
+    monkeypatch.setattr(upkeep, "ASIDE", 0)
+    spark.catalog.clearCache()
+    before = persistent_rdds(spark)
+    query = mrql.compile("select (x, sum(y)) from (x, y) in S group by x", S="bag((long, long))")
+    with query.view(spark) as view:
+        table = None
+        merged = 0
+        for batch in range(12):
+            gone = spark.range(5).selectExpr("id AS _1", f"id + {batch - 1} AS _2")
+            come = spark.range(5).selectExpr("id AS _1", f"id + {batch} AS _2")
+            view.apply(S=mrql.Delta(insert=come, delete=gone if batch else None))
+            table = groups(view._view)
+            if table.merging is not None:
+                merged += 1
+                table.merging.rows.result()
+        assert table is not None
+        assert merged > 2
+        assert len(table.runs) <= 4
+        assert collect_value(view.answer(), query.type) == Bag((x, x + 11) for x in range(5))
+    assert persistent_rdds(spark) <= before
 
 
 def test_the_check_sees_a_shuffled_state(spark: SparkSession, grouped: tuple[mrql.View, DataFrame]) -> None:

@@ -1,0 +1,75 @@
+"""When the runs of a state are merged: the one place where what a merge costs is weighed against what many runs cost.
+
+A state is a list of runs, oldest first. Every batch adds one; whoever reads the state reads all of them. So runs are
+merged such that their number stays the logarithm of the state's size, and so that each row is merged as often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.runtime import jvm
+
+WHOLE = 200_000
+"""Groups of at most so many rows are merged whole in each batch.
+
+To look up the touched keys of a state is a query more, and that is what reading so many rows costs.
+"""
+
+GROWTH = 2
+"""A run is merged with those after it unless it is more than so many times larger than they are together."""
+
+ASIDE = 400_000
+"""A merge of more rows than this is not waited for: it is done beside the batches that follow."""
+
+SMALL = 50_000
+"""A run of fewer rows is kept as bytes; measured for rows of four numbers."""
+
+
+def due(sizes: Sequence[int | None]) -> int:
+    """How many of the last runs should be merged into one, by their rows; a run that is not computed yet is left alone.
+
+    >>> due([1000, 40, 30]), due([1000, 90]), due([100, 30, 20]), due([100, None])
+    (2, 0, 3, 0)
+    """
+    last = len(sizes)
+    size = 0
+    while last > 0:
+        rows = sizes[last - 1]
+        if rows is None or (size > 0 and rows > GROWTH * size):
+            break
+        size += rows
+        last -= 1
+    count = len(sizes) - last
+    return count if count > 1 else 0
+
+
+class Aside:
+    """Computes large runs beside the batches, one after the other and on half of the cores."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._group = f"mrql-{id(self)}"
+        self._threads: ThreadPoolExecutor | None = None
+
+    def compute(self, df: DataFrame) -> Future[int]:
+        """Starts to compute the rows of a local checkpoint; the future holds their number."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(1, thread_name_prefix="mrql-upkeep")
+        return self._threads.submit(self._compute, df)
+
+    def _compute(self, df: DataFrame) -> int:
+        context = self._spark.sparkContext
+        context.setJobGroup(self._group, "merging the runs of a state", interruptOnCancel=True)
+        return jvm.compute(df, tasks=max(1, context.defaultParallelism // 2))
+
+    def close(self) -> None:
+        """Gives up what is not finished."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._spark.sparkContext.cancelJobGroup(self._group)
+            self._threads.shutdown(wait=True)
+            self._threads = None
