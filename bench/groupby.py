@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from math import isclose
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import mrql
 from bench.contender import (
     PASSES,
-    Answer,
     Clock,
     Contender,
     Job,
@@ -22,7 +19,8 @@ from bench.contender import (
     read_csv,
     spark_session,
 )
-from bench.data import Scale, write_files
+from bench.data import FULL, QUICK, Scale, write_files
+from bench.outcome import Outcome, Target, check
 from bench.rivals import RIVALS, SPARK, SPARK_FILES, STREAMING
 
 OURS = "mrql"
@@ -30,10 +28,6 @@ QUERY = "select (x, avg(y)) from (x, y) in points group by x"
 
 SCATTER = 1.05
 """Two medians of the same thing differ by this much from one run to the next."""
-
-
-class WrongAnswer(Exception):
-    """A contender's answer is not that of the others."""
 
 
 def view(job: Job) -> Result:
@@ -69,39 +63,16 @@ def measure(scale: Scale, directory: Path, rounds: int, report: Callable[[str], 
             report(f"round {number} of {rounds}: {contender.group}, {contender.name}")
             with tempfile.TemporaryDirectory(dir=directory) as scratch:
                 result: Result = alone(contender.run, Job(files, scale, Path(scratch)))
-            _check(contender, result.answer, results.setdefault(contender, Result(result.answer)).answer)
-            _check(contender, result.answer, results[CONTENDERS[0]].answer)
+            results.setdefault(contender, Result(result.answer))
+            for expected in (results[contender], results[CONTENDERS[0]]):
+                check(f"{contender.group}, {contender.name}", result.answer, expected.answer)
             results[contender].add(result)
     return results
-
-
-def _check(contender: Contender, answer: Answer, expected: Answer) -> None:
-    different = answer.keys() ^ expected.keys() or {
-        key for key, value in expected.items() if not isclose(answer[key], value, rel_tol=1e-9)
-    }
-    if different:
-        some = ", ".join(
-            f"{key}: {answer.get(key)} where {expected.get(key)} was expected" for key in sorted(different)[:3]
-        )
-        raise WrongAnswer(f"{contender.group}, {contender.name}: {len(different)} keys differ ({some})")
 
 
 def best(results: Results, group: str, window: range) -> float:
     """The fastest of a group."""
     return min(result.median(window) for contender, result in results.items() if contender.group == group)
-
-
-@dataclass(frozen=True)
-class Target:
-    """Something that was promised, and what came of it."""
-
-    promise: str
-    ratio: float
-    limit: float
-
-    @property
-    def holds(self) -> bool:
-        return self.ratio <= self.limit
 
 
 def targets(results: Results, scale: Scale) -> Iterator[Target]:
@@ -119,6 +90,26 @@ def targets(results: Results, scale: Scale) -> Iterator[Target]:
     yield Target(f"batch {late} no slower than batch {early} (but for a scatter of 5 %)", growth, SCATTER)
 
 
-def failed(results: Iterable[Target]) -> bool:
-    """Whether a promise was not kept."""
-    return any(not target.holds for target in results)
+def run(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
+    """Measures all contenders, and tells what mrql is held to.
+
+    Raises: WrongAnswer when their answers differ.
+    """
+    scale = QUICK if quick else FULL
+    results = measure(scale, directory, rounds, report)
+    return Outcome([*table(results, scale)], [*targets(results, scale)])
+
+
+def table(results: Results, scale: Scale) -> Iterator[str]:
+    """The medians as a Markdown table; a ratio says how much of a rival's time mrql takes."""
+    windows = (scale.early, scale.late)
+    heads = [f"batch {scale.middle(w)} ({scale.rows(scale.middle(w)) / 1e6:.1f} M rows), ms" for w in windows]
+    yield f"| | | {heads[0]} | mrql takes | {heads[1]} | mrql takes |"
+    yield "|---|---|---:|---:|---:|---:|"
+    for contender, result in results.items():
+        cells = []
+        for window in windows:
+            own = result.median(window)
+            ratio = "" if contender.group == OURS else f"{best(results, OURS, window) / own:.2f} ×"
+            cells += [f"{own:.0f}", ratio]
+        yield f"| {contender.group} | {contender.name} | {' | '.join(cells)} |"

@@ -75,11 +75,16 @@ def summands(term: Term) -> tuple[Term, ...]:
 
 @attrs.frozen
 class Input:
-    """What a multilinear term reads of one occurrence: a linear term over one stream, known by its label."""
+    """What a multilinear term reads of one occurrence: a linear term over one stream, known by its label.
+
+    With `sums`, what is kept of it are sums: elements are `(k, (v1, …, vn))`, and of those that have the same key and
+    are the same but for the last `sums` parts, one is kept, with the sums of these parts (`rewrite/partial.py`).
+    """
 
     label: str
     stream: str
     term: Term
+    sums: int = 0
 
 
 @attrs.frozen

@@ -56,6 +56,9 @@ class Feed:
 
     `h` of a single row is its share, and `h(A ⊎ B) = h(A) ⊕ h(B)`: that is all that a batch needs. The terms of
     `units` are over the variables of the two patterns. A feed that `supports` brings its keys into being.
+
+    With a `weight`, the inputs are kept as sums: a row then stands for as many as its weight says, and its share of a
+    sum is that of all of them.
     """
 
     rows: Multilinear
@@ -63,6 +66,7 @@ class Feed:
     element: Pattern
     units: tuple[tuple[int, Term], ...]
     supports: bool = True
+    weight: Term | None = None
 
 
 @attrs.frozen

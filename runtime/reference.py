@@ -65,16 +65,16 @@ class StageState:
     def _is_there(self, entry: Entry) -> bool:
         return any(n for n, feed in zip(entry.support, self.stage.feeds, strict=True) if feed.supports)
 
-    def merge(self, feed_index: int, key: Value, share: Mapping[int, Value], weight: int) -> None:
-        """Merges the share of one row, as often as its weight says; a negative weight takes it back."""
+    def merge(self, feed_index: int, key: Value, share: Mapping[int, tuple[Value, int]], weight: int) -> None:
+        """Merges the share of one row, each part as often as is said beside it; a negative number takes it back."""
         found = canonical(key)
         if found not in self.entries:
             self.entries[found] = Entry(key, [0] * len(self.stage.feeds), _zeros(self.stage.components))
         self.touched_keys.add(found)
         entry = self.entries[found]
         entry.support[feed_index] += weight
-        for i, value in share.items():
-            entry.values[i] = _merged(self.stage.components[i], entry.values[i], value, weight)
+        for i, (value, times) in share.items():
+            entry.values[i] = _merged(self.stage.components[i], entry.values[i], value, times)
 
     def drop_unsupported(self) -> None:
         """A key lives while there are rows behind it."""
@@ -154,10 +154,10 @@ class ReferenceView:
                 i.label: {"old": old, "new": new}.get(which, {}).get(i.label)
                 for i, which in zip(inputs, choice, strict=True)
             }
-            changed = next(i.label for i, which in zip(inputs, choice, strict=True) if which == "delta")
-            for weight, part in ((1, changes[changed].positive()), (-1, changes[changed].negative())):
-                bags = {label: part if zset is None else zset.bag() for label, zset in chosen.items()}
-                self._merge_rows(state, index, self._rows(feed, bags, weight))
+            changed = next(i for i, which in zip(inputs, choice, strict=True) if which == "delta")
+            rest = {i.label: _kept(i, zset) for i in inputs if (zset := chosen[i.label]) is not None}
+            for weight, part in _signed(changed, changes[changed.label]):
+                self._merge_rows(state, index, self._rows(feed, {**rest, changed.label: part}, weight))
         if len(inputs) > 1:
             state.inputs.update({(index, label): zset for label, zset in new.items()})
 
@@ -174,8 +174,37 @@ class ReferenceView:
         feed = state.stage.feeds[index]
         for (key, element), weight in rows:
             env = bind(feed.key, key) | bind(feed.element, element)
-            share = {i: evaluate(unit, self.tables, env) for i, unit in feed.units}
-            state.merge(index, key, share, weight)
+            stands_for = weight * (1 if feed.weight is None else evaluate(feed.weight, self.tables, env))
+            share = {}
+            for i, unit in feed.units:
+                # The sums of a row that stands for several are those of all of them.
+                times = weight if state.stage.components[i].monoid == monoids.SUM else stands_for
+                share[i] = (evaluate(unit, self.tables, env), times)
+            state.merge(index, key, share, stands_for)
+
+
+def _kept(read: Input, rows: ZSet) -> Bag:
+    """What a join keeps of an input: the rows, or sums of them."""
+    return _sums(read, rows) if read.sums else rows.bag()
+
+
+def _signed(read: Input, change: ZSet) -> tuple[tuple[int, Bag], ...]:
+    """A change of an input as bags with a sign; sums have their sign in themselves."""
+    if read.sums:
+        return ((1, _sums(read, change)),)
+    return (1, change.positive()), (-1, change.negative())
+
+
+def _sums(read: Input, rows: ZSet) -> Bag:
+    """One element for those that are the same but for their last parts, which are added up."""
+    found: dict[Canonical, tuple[Value, list[Value]]] = {}
+    for (key, value), weight in rows:
+        parts = value if isinstance(value, tuple) else (value,)
+        kept, numbers = parts[: -read.sums], parts[-read.sums :]
+        _, sums = found.setdefault(canonical((key, kept)), ((key, kept), [0] * read.sums))
+        sums[:] = [a + weight * b for a, b in zip(sums, numbers, strict=True)]
+    rows_of = (((key, (*kept, *sums)), sums) for (key, kept), sums in found.values())
+    return Bag((key, parts if len(parts) > 1 else parts[0]) for (key, parts), sums in rows_of if any(sums))
 
 
 def _value(values: list[Value]) -> Value:

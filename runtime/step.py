@@ -13,7 +13,7 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.monoids import Aggregate, BagUnion
+from mrql.algebra.monoids import SUM, Aggregate, BagUnion
 from mrql.algebra.terms import Term
 from mrql.rewrite.multilinear import Input, delta_choices
 from mrql.rewrite.stages import Component, Feed, Shape, Stage
@@ -47,11 +47,13 @@ class InputState:
 
     table: Table | None = None
     shape: Layout | None = None
+    sums: bool = False
+    """Whether sums of the rows are kept: (key…, element…, number of rows, sum…)."""
 
     def frame(self, df: DataFrame | None, *, changes: bool = False) -> Frame | None:
         if df is None or self.shape is None:
             return None
-        return Frame(df, self.shape, quote("w"), changes)
+        return Frame(df, self.shape, None if self.sums else quote("w"), changes)
 
 
 @attrs.frozen
@@ -62,6 +64,8 @@ class Share:
     frame: Frame
     key: Layout
     element: Layout
+    shrinks: bool
+    """Whether it may take something back."""
 
 
 @attrs.define
@@ -125,7 +129,13 @@ class StageState:
         key = canonical(compiler.expressions, key)
         # The sides of a coGroup must have their keys in the same parts.
         joined = len(self.stage.feeds) > 1
-        return Share(index, frame, taken_apart(key) if joined else key, part(frame.value, "_2", pair.items[1]))
+        element = part(frame.value, "_2", pair.items[1])
+        shrinks = frame.weight is not None
+        if feed.weight is not None:
+            weight = compiler.expressions.value(feed.weight, bind(feed.element, element))
+            frame = attrs.evolve(frame, weight=to_sql(weight))
+            shrinks = any(state.table.shrinks for (i, _), state in self.inputs.items() if i == index and state.table)
+        return Share(index, frame, taken_apart(key) if joined else key, element, shrinks)
 
     def _versions(self, feed: int, read: Input, delta: Frame | None) -> dict[str, Frame | None]:
         """An input as it was, as it is now, and its change; the change is added to what is kept."""
@@ -137,9 +147,15 @@ class StageState:
         change = compiler.bag(read.term)
         if state.table is None:
             state.shape, state.table = self._input_table(read, change, compiler.expressions)
+            state.sums = read.sums > 0
         assert state.shape is not None
         value = fit(canonical(compiler.expressions, change.value), state.shape)
-        rows = change.df.selectExpr(*as_columns(value, state.shape), f"CAST({change.weight or '1L'} AS BIGINT) AS w")
+        weight = f"CAST({change.weight or '1L'} AS BIGINT)"
+        columns = as_columns(value, state.shape)
+        if read.sums:
+            sums = zip(list(atoms(value))[-read.sums :], list(atoms(state.shape))[-read.sums :], strict=True)
+            columns[-read.sums :] = [f"{a.sql} * {weight} AS {b.sql}" for a, b in sums]
+        rows = change.df.selectExpr(*columns, *([] if read.sums else [f"{weight} AS w"]))
         state.table.shrinks |= change.weight is not None
         run = state.table.append(state.table.partitioned(rows))
         before = [other.df for other in state.table.runs if other is not run]
@@ -157,7 +173,11 @@ class StageState:
             if drops_null_keys(read.term):
                 # A join on keys that are never missing is a plain equality, which finds the rows where they are.
                 shape = attrs.evolve(shape, fields=((name, present(key)), value))
-        return shape, weighted(names, by)
+        if not read.sums:
+            return shape, weighted(names, by)
+        kept, sums = names[: -read.sums], names[-read.sums :]
+        # The first sum is the number of rows.
+        return shape, Table(kept, by or kept, tuple(Measure(n, f"sum({n})") for n in sums), f"{sums[0]} <> 0")
 
     def _compiler(self, sources: Mapping[str, Frame]) -> Compiler:
         return Compiler(self.spark, {**self.tables, **sources}, self.columns)
@@ -179,7 +199,7 @@ class StageState:
             self.groups = self._group_table()
         changes = union_all([self._group_changes(share) for share in shares])
         self.groups.batch = self.batch
-        self.groups.shrinks |= any(share.frame.weight is not None for share in shares)
+        self.groups.shrinks |= any(share.shrinks for share in shares)
         self.groups.update(self.groups.partitioned(changes))
 
     def _group_table(self) -> Table:
@@ -209,7 +229,9 @@ class StageState:
             measures.append(f"{counted} AS n{i}")
         for i, component in enumerate(self.stage.components):
             if isinstance(component.monoid, Aggregate):
-                own = self._aggregated(component, units[i], env, weight, expressions) if i in units else None
+                # The sums of a row that stands for several are those of all of them.
+                times = None if feed.weight is not None and component.monoid == SUM else weight
+                own = self._aggregated(component, units[i], env, times, expressions) if i in units else None
                 measures.append(f"{own or f'CAST(NULL AS {sql_type(component.type)})'} AS v{i}")
         measures.append(f"{MARK} AS {TOUCHED}")
         assert self.keys is not None
@@ -233,7 +255,7 @@ class StageState:
         if changes:
             table = self.bags[index]
             table.batch = self.batch
-            table.shrinks |= any(share.frame.weight is not None for share in shares)
+            table.shrinks |= any(share.shrinks for share in shares)
             table.append(table.partitioned(union_all(changes)))
 
     def _bag_changes(self, index: int, share: Share, feed: Feed, unit: Term) -> DataFrame:

@@ -55,6 +55,15 @@ CONSTRUCTS = tuple(
         ("join on an inequality", "select (a, d) from (a, b) in S, (c, d) in T where b < c and c < b + 10"),
         ("product", "select (a, c) from (a, b) in S, (c, d) in T"),
         ("join under a group-by", "select (a, sum(d)) from (a, b) in S, (c, d) in T where b = c group by a"),
+        ("sum of products over a join", "sum(select b * d from (a, b) in S, (c, d) in T where a = c)"),
+        (
+            "sums of products by key",
+            "select (a, sum(b * d - b), count(d)) from (a, b) in S, (c, d) in T where a = c and d > 0 group by a",
+        ),
+        (
+            "sum over a join of three",
+            "sum(select b * d * p.V from (a, b) in S, (c, d) in T, p in P where a = c and c = p.K)",
+        ),
         ("nested select in the head", "select (a, select d from (c, d) in T where c = b) from (a, b) in S"),
         (
             "correlated aggregate in a filter",

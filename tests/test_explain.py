@@ -131,8 +131,8 @@ def test_what_is_stored_for_the_paper_s_query(paper: dict[str, str]) -> None:
     expected = """\
   what is stored
     X1     by A: long  n: support, s: long (+), c: long (+), touched
-    X1.S1  by B: long  A: long, weight
-    X1.S2  by C: long  D: long, weight
+    X1.S1  by B: long  A: long, n: support
+    X1.S2  by C: long  n: support, Σ y.D: long (+), count y.D: long (+)
 """
     assert expected in paper["Stage X1: groups by A"]
 
@@ -355,10 +355,11 @@ def test_the_tables_hold_the_components(trace: Trace) -> None:
     """Each component is a column of the groups or a table of its own, and each feed has a count."""
     for stage in trace.plan.stages:
         tables = stage_tables(stage)
-        columns = {c.name for table in tables for c in table.columns if c.role is Role.COMPONENT}
+        groups = [table for table in tables if table.role is Role.GROUPS]
+        columns = {c.name for table in groups for c in table.columns if c.role is Role.COMPONENT}
         bags = {table.of for table in tables if table.role is Role.BAG}
         assert columns | bags == set(component_names(stage))
-        counts = [c for table in tables for c in table.columns if c.role in (Role.SUPPORT, Role.ROWS)]
+        counts = [c for table in groups for c in table.columns if c.role in (Role.SUPPORT, Role.ROWS)]
         assert len(counts) == (0 if stage.shape is Shape.BAG else len(stage.feeds))
         inputs = [table for table in tables if table.role is Role.INPUT]
         assert len(inputs) == sum(len(f.rows.inputs) for f in stage.feeds if len(f.rows.inputs) > 1)
@@ -550,7 +551,7 @@ def test_the_document_of_the_paper_s_query() -> None:
     ]
     assert stage["lineage"]["tree"] == "(k, (j, ((), ())))"
     assert stage["lineage"]["dropped"] == ["j"]
-    assert stage["cost"] == "the whole state"
+    assert stage["cost"] == "the touched keys"
     assert stage["reason"] is not None
 
 
@@ -616,7 +617,7 @@ def test_the_picture_of_the_paper_s_query() -> None:
         "key long",
         "⊗ = ⇑(+ × +)",
         "s: long, merged by +",
-        "a batch costs the whole state",
+        "a batch costs the touched keys",
     ):
         assert line in lines
 

@@ -7,19 +7,24 @@ has each input of a join. Tuples and records are taken apart: a column holds a b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
 import attrs
 
+from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names
 from mrql.algebra.monoids import Aggregate, BagUnion
+from mrql.algebra.show import show
 from mrql.algebra.terms import (
     CMap,
     CoGroup,
+    If,
     Lambda,
+    Lit,
     Pattern,
+    Prim,
     PTuple,
     PVar,
     Rec,
@@ -189,11 +194,11 @@ def _inputs(name: str, feed: Feed) -> Iterator[Table]:
     shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
     for read in feed.rows.inputs:
         assert isinstance(read.term.type, ty.BagType)
-        columns = _keyed_columns(head(tidy(read.term)), read.term.type.item)
+        columns = _keyed_columns(head(tidy(read.term)), read.term.type.item, read.sums)
         yield Table(f"{name}.{shown[read.label]}", Role.INPUT, shown[read.label], columns)
 
 
-def _keyed_columns(element: Term | None, item: Type) -> tuple[Column, ...]:
+def _keyed_columns(element: Term | None, item: Type, sums: int) -> tuple[Column, ...]:
     """The columns of an input: partitioned by the first part of a pair, or by all of another element."""
     keys: tuple[Column, ...] = ()
     if isinstance(item, ty.TupleType) and len(item.items) == 2:
@@ -202,7 +207,35 @@ def _keyed_columns(element: Term | None, item: Type) -> tuple[Column, ...]:
         element, rest = parts[1], item.items[1]
     else:
         rest = item
+    if sums:
+        return _distinct(keys) + _distinct(tuple(_summed(element, rest, sums)))
     return _distinct(keys) + _distinct((*_columns(element, rest, "e", Role.ELEMENT), _weight()))
+
+
+def _summed(element: Term | None, t: Type, sums: int) -> Iterator[Column]:
+    """The columns of an input of which sums are kept: the number of its rows, and the sums of the others."""
+    terms: Sequence[Term | None] = element.items if isinstance(element, Tup) else (element,)
+    types = t.items if isinstance(t, ty.TupleType) else (t,)
+    for i, (term, part) in enumerate(zip(terms, types, strict=True)):
+        if i < len(types) - sums:
+            yield from _columns(term, part, "e", Role.ELEMENT)
+        elif i == len(types) - sums:
+            yield Column("n", Role.SUPPORT, ty.LONG, "+")
+        else:
+            yield Column(_sum_name(term), Role.COMPONENT, part, "+")
+
+
+def _sum_name(term: Term | None) -> str:
+    """What a kept sum adds up: a number that is 0 where it is missing, or where a condition does not hold."""
+    match term:
+        case None:
+            return "Σ"
+        case If(Prim(fn.IS_NULL, (counted,)) | Prim(fn.NOT, (Prim(fn.IS_NULL, (counted,)),)), Lit(), Lit()):
+            return f"count {show(counted)}"
+        case If(_, Lit(), inner) | If(_, inner, Lit()):
+            return _sum_name(inner)
+        case _:
+            return f"Σ {show(term)}"
 
 
 def _weight() -> Column:

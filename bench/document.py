@@ -1,18 +1,16 @@
-"""Results as text: the table, the machine, and the place in the documentation where they stand."""
+"""Where results stand in the documentation, and the machine that they were measured on."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import duckdb
 import pyspark
 
 from bench.contender import cores, spark_session
-from bench.data import Scale
-from bench.groupby import OURS, Results, Target, best
 
 
 def machine() -> str:
@@ -37,28 +35,6 @@ def _memory() -> str:
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
         return "memory unknown"
     return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GB"
-
-
-def table(results: Results, scale: Scale) -> Iterator[str]:
-    """The medians as a Markdown table; a ratio says how much of a rival's time mrql takes."""
-    windows = (scale.early, scale.late)
-    heads = [f"batch {scale.middle(w)} ({scale.rows(scale.middle(w)) / 1e6:.1f} M rows), ms" for w in windows]
-    yield f"| | | {heads[0]} | mrql takes | {heads[1]} | mrql takes |"
-    yield "|---|---|---:|---:|---:|---:|"
-    for contender, result in results.items():
-        cells = []
-        for window in windows:
-            own = result.median(window)
-            ratio = "" if contender.group == OURS else f"{best(results, OURS, window) / own:.2f} ×"
-            cells += [f"{own:.0f}", ratio]
-        yield f"| {contender.group} | {contender.name} | {' | '.join(cells)} |"
-
-
-def verdicts(found: Iterable[Target]) -> Iterator[str]:
-    """Whether each promise holds."""
-    for target in found:
-        answer = "holds" if target.holds else "does **not** hold"
-        yield f"- {target.promise}: {target.ratio:.2f}, {answer}."
 
 
 def replace(document: Path, name: str, lines: Iterable[str]) -> None:

@@ -1,0 +1,80 @@
+"""Sums by key with many keys: a batch touches few of them, and asks how the answer changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from unittest.mock import patch
+
+from pyspark.sql import DataFrame, SparkSession
+
+import mrql
+from bench.contender import Answer, alone, consume, spark_session
+from bench.outcome import Outcome, Target, check
+from mrql.runtime import upkeep
+
+QUERY = "select (k, sum(v)) from (k, v) in rows group by k"
+
+TOUCHED = 40_000
+"""The rows of a batch, each of another key."""
+
+BATCHES, COUNTED = 16, 8
+"""How many batches there are, and how many of the last ones count."""
+
+
+def changes(keys: int, touched: int, whole: bool) -> tuple[list[float], Answer]:
+    """From the rows of a batch to all changes of the answer, with so many keys in the state; milliseconds."""
+    query = mrql.compile(QUERY, rows="bag((long, long))")
+    times = []
+    limit = keys * 2 if whole else upkeep.WHOLE
+    with spark_session(**{"spark.driver.memory": "6g"}) as spark, patch.object(upkeep, "WHOLE", limit):
+        view = query.view(spark, insert_only=True)
+        with view:
+            view.apply(rows=spark.range(keys).selectExpr("id AS _1", "id % 100 AS _2"))
+            for number in range(BATCHES):
+                rows = batch(spark, keys, touched, number)
+                start = time.perf_counter()
+                consume(view.apply(rows=rows))
+                times.append((time.perf_counter() - start) * 1000)
+            totals = view.answer().selectExpr("count(1)", "CAST(sum(_2) AS DOUBLE)").head()
+            assert totals is not None
+    return times[-COUNTED:], {0: float(totals[0]), 1: totals[1]}
+
+
+def batch(spark: SparkSession, keys: int, touched: int, number: int) -> DataFrame:
+    """Rows of keys that lie evenly among all of them."""
+    return spark.range(touched).selectExpr(
+        f"(id * {keys // touched} + {number}) % {keys} AS _1", f"id % {number + 2} AS _2"
+    )
+
+
+def run(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
+    """Measures a large state, the same merged whole, and a small state.
+
+    Raises: WrongAnswer when the answers of the first two differ.
+    """
+    many, few, touched = (500_000, 50_000, 4_000) if quick else (5_000_000, 50_000, TOUCHED)
+    cases = {
+        f"{many:,} keys": (many, touched, False),
+        f"{many:,} keys, merged whole": (many, touched, True),
+        f"{few:,} keys": (few, touched, False),
+    }
+    medians, answers = {}, {}
+    for name, case in cases.items():
+        report(name)
+        found = [alone(changes, *case) for _ in range(rounds)]
+        medians[name] = median(ms for times, _ in found for ms in times)
+        answers[name] = found[0][1]
+    large, whole, small = medians
+    check(whole, answers[whole], answers[large])
+    lines = [f"| a batch of {touched:,} rows, each of another key | ms |", "|---|---:|"]
+    lines += [f"| {name} | {milliseconds:.0f} |" for name, milliseconds in medians.items()]
+    return Outcome(
+        lines,
+        [
+            Target(f"{large}: at most a third of merging them whole", medians[large] / medians[whole], 1 / 3),
+            Target(f"{large}: at most 4 times {small}", medians[large] / medians[small], 4),
+        ],
+    )

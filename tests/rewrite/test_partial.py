@@ -1,0 +1,111 @@
+"""Joins under sums keep sums of their sides: which ones, and that the answers stay the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mrql
+from mrql.algebra import types as ty
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.reader import parse_type
+from mrql.algebra.show import show
+from mrql.algebra.values import close
+from mrql.algebra.zset import ZSet
+from mrql.rewrite.multilinear import Input
+from mrql.rewrite.passes import rewrite
+from mrql.runtime.reference import ReferenceView
+from tests.incremental_cases import STREAMS
+from tests.rewrite.test_incremental import histories
+
+TYPES: dict[str, ty.Type] = {
+    "orders": parse_type("{<key: long, rate: double, day: long>}"),
+    "items": parse_type("{<key: long, price: double, tax: double>}"),
+}
+
+
+def inputs(text: str) -> list[Input]:
+    """What the one join of a query keeps of its inputs."""
+    plan = mrql.compile(text, **TYPES).trace().plan
+    (feed,) = [feed for stage in plan.stages for feed in stage.feeds if len(feed.rows.inputs) > 1]
+    return list(feed.rows.inputs)
+
+
+def kept(text: str) -> list[tuple[str, int]]:
+    return [(show(read.term).split("{", 1)[1].rsplit(" else", 1)[0], read.sums) for read in inputs(text)]
+
+
+def test_the_two_maps_of_cumulus() -> None:
+    """[CU]: of orders and items, `sum(price × rate)` keeps the sum of rates and the sum of prices by key."""
+    found = kept("sum(select i.price * o.rate from o in orders, i in items where o.key = i.key)")
+    assert found == [
+        ("(o.key, (1L, if is_null(o.rate) then 0.0 else o.rate))}", 2),
+        ("(i.key, (1L, if is_null(i.price) then 0.0 else i.price))}", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("head", "sums"),
+    [
+        ("sum(i.price * (1 - i.tax))", [1, 2]),
+        ("sum(i.price * (1 - o.rate))", [2, 2]),
+        ("sum(i.price * i.tax - o.rate)", [3, 3]),
+        ("count(i)", [0, 0]),
+        ("avg(i.price)", [1, 3]),
+        ("sum(i.price), min(i.tax)", [1, 2]),
+        ("sum(sqrt(i.price * o.rate))", [0, 0]),
+        ("min(i.price), max(o.rate)", [0, 0]),
+    ],
+)
+def test_what_is_kept(head: str, sums: list[int]) -> None:
+    """For each side the number of sums, the number of rows among them; 0 where rows are kept."""
+    found = inputs(f"select (o.day, {head}) from o in orders, i in items where o.key = i.key group by o.day")
+    assert [read.sums for read in found] == sums
+
+
+NAMES = ("a", "b", "d", "p.V")
+
+
+def numbers() -> st.SearchStrategy[str]:
+    """Numbers over the columns of a join of three streams."""
+    leaf = st.sampled_from([*NAMES, *NAMES, "2", "1"])
+
+    def larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        pairs = st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda x: f"({x[0]} {x[1]} {x[2]})")
+        return pairs | st.tuples(inner, inner).map(lambda x: f"(if {x[0]} > 0 then {x[1]} else 1)")
+
+    return st.recursive(leaf, larger, max_leaves=5)
+
+
+@st.composite
+def sums_over_joins(draw: st.DrawFn) -> str:
+    """A query of sums, and at times of something else, over a join of two or three streams."""
+    three = draw(st.booleans())
+    source = "(a, b) in S, (c, d) in T" + (", p in P" if three else "")
+    usable = numbers().filter(lambda text: any(name in text for name in "abd") and (three or "p." not in text))
+    where = draw(st.sampled_from(["a = c", "b = c", "a = c and b > d", "a = c and b > 0", "a < c"]))
+    if three:
+        where += draw(st.sampled_from([" and p.K = c", " and p.K = d", " and p.K = a and p.V > b"]))
+    terms = [f"sum({text})" for text in draw(st.lists(usable, min_size=1, max_size=2))]
+    terms += draw(st.sampled_from([[], ["count(b)"], ["avg(d)"], ["max(d)"]]))
+    key = draw(st.sampled_from(["", "x: a", "x: c", "x: d", "x: a + d"]))
+    if key:
+        return f"select (x, {', '.join(terms)}) from {source} where {where} group by {key}"
+    (text, *_) = terms
+    return f"sum(select {text[4:-1]} from {source} where {where})"
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(text=sums_over_joins(), data=st.data())
+def test_sums_over_joins_are_exact(text: str, data: st.DataObject) -> None:
+    """After each batch the answer is that of a single evaluation over what is left."""
+    query = mrql.compile(text, **STREAMS).term
+    streams = sorted(STREAMS.keys() if " P" in text else STREAMS.keys() - {"P"})
+    view = ReferenceView(rewrite(query, shrinking=frozenset(streams)).plan)
+    present = {name: ZSet() for name in streams}
+    for batch in data.draw(histories(streams)):
+        view.apply(batch)
+        present = {name: rows + batch[name] for name, rows in present.items()}
+        expected = evaluate(query, {name: rows.bag() for name, rows in present.items()})
+        assert close(view.answer(), expected), f"{text}: {view.answer()!r}, not {expected!r}"
