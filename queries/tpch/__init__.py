@@ -1,0 +1,1 @@
+"""Queries of TPC-H over streams, and data for them."""

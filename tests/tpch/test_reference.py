@@ -1,0 +1,85 @@
+"""TPC-H in the reference engine against DuckDB: once over all data, and as streams whose rows come and go."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import starmap
+
+import pytest
+
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.values import Value, close
+from mrql.output import show_value
+from mrql.rewrite.passes import run_passes
+from mrql.runtime.reference import ReferenceView
+from queries.tpch.generate import TABLES, Batch, history
+from tests.tpch.cases import FIXED, NAMES, SQL, Database, Tables, case, net
+
+every_query = pytest.mark.parametrize("name", NAMES)
+
+HISTORIES = [(120, 1), (60, 2), (60, 3), (60, 4)]
+"""How many orders there are, and the seed."""
+
+
+@cache
+def arriving(orders: int, seed: int) -> tuple[tuple[Batch, ...], tuple[Tables, ...]]:
+    """A history, and what the tables hold after each of its batches."""
+    batches = history(orders, seed)
+    return tuple(batches), tuple(net(batches))
+
+
+@cache
+def databases(orders: int, seed: int) -> tuple[Database, ...]:
+    """What there is after each batch, in DuckDB."""
+    return tuple(map(Database, arriving(orders, seed)[1]))
+
+
+def test_every_query_has_its_counterpart() -> None:
+    """No query is without SQL, and no SQL without a query."""
+    assert len(NAMES) == 12
+    assert {file.stem for file in SQL.glob("q*.sql")} == set(NAMES)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_query_has_an_answer(seed: int) -> None:
+    """A few hundred orders are enough for answers that are not empty, nor sums of nothing."""
+    database = Database(arriving(300, seed)[1][-1])
+    answers = {name: database.answer(case(name)) for name in NAMES}
+    assert [name for name, answer in answers.items() if not answer or answer != answer] == []
+
+
+def test_rows_come_and_go_in_every_table() -> None:
+    """In these histories rows of each table are taken away, also by the batch that brought them, and come back."""
+    for table in TABLES:
+        gone, at_once, back = 0, 0, 0
+        for batches, _ in starmap(arriving, HISTORIES):
+            brought = [row for batch in batches for row in batch.inserted.get(table, ())]
+            back += len(brought) - len(set(brought))
+            gone += sum(len(batch.deleted.get(table, ())) for batch in batches)
+            at_once += sum(len(set(b.inserted.get(table, ())) & set(b.deleted.get(table, ()))) for b in batches)
+        assert gone > back > 0, table
+        assert at_once > 0, table
+
+
+@every_query
+def test_batch(name: str) -> None:
+    """Evaluated once, a query has the answer of its SQL."""
+    data = case(name).contents(arriving(120, 1)[1][-1])
+    found = evaluate(run_passes(case(name).query.term)[-1].after, data)
+    assert_close(found, databases(120, 1)[-1].answer(case(name)))
+
+
+@every_query
+@pytest.mark.parametrize(("orders", "seed"), HISTORIES)
+def test_stream(name: str, orders: int, seed: int) -> None:
+    """After each batch of insertions and deletions the answer is that of SQL over what is left."""
+    wanted = case(name)
+    fixed = {table: bag for table, bag in wanted.contents(FIXED).items() if table in wanted.fixed}
+    view = ReferenceView(wanted.query.trace().plan, fixed)
+    for batch, database in zip(arriving(orders, seed)[0], databases(orders, seed), strict=True):
+        view.apply(wanted.changes(batch))
+        assert_close(view.answer(), database.answer(wanted))
+
+
+def assert_close(found: Value, expected: Value) -> None:
+    assert close(found, expected), f"{show_value(found)}, not {show_value(expected)}"

@@ -1,0 +1,70 @@
+"""TPC-H on Spark against DuckDB: once over all data, and as streams whose rows come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import mrql
+from mrql.algebra.values import close
+from mrql.output import show_value
+from mrql.runtime import session
+from mrql.runtime.collect import collect_value
+from queries.tpch.generate import Batch, Row, history
+from tests.runtime.helpers import to_dataframe
+from tests.tpch.cases import FIXED, NAMES, Case, Database, case, net
+
+pytestmark = pytest.mark.spark
+
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""To compile the code of a plan takes longer than to run it over a handful of rows."""
+
+
+@cache
+def arriving() -> tuple[tuple[Batch, ...], tuple[Database, ...]]:
+    """Ten batches with some four hundred line items, and a database of what is there after each of them."""
+    batches = history(100, 7)
+    return tuple(batches), tuple(map(Database, net(batches)))
+
+
+def frame(spark: SparkSession, wanted: Case, table: str, rows: Sequence[Row]) -> DataFrame:
+    return to_dataframe(spark, wanted.values(table, rows), wanted.sources[table].type)
+
+
+def deltas(spark: SparkSession, wanted: Case, batch: Batch) -> dict[str, mrql.Delta]:
+    """A batch as the DataFrames that a view takes."""
+
+    def changed(rows: Mapping[str, Sequence[Row]], table: str) -> DataFrame | None:
+        return frame(spark, wanted, table, rows[table]) if rows.get(table) else None
+
+    return {
+        table: mrql.Delta(changed(batch.inserted, table), changed(batch.deleted, table)) for table in wanted.streams
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_batch(spark: SparkSession, name: str) -> None:
+    """Evaluated once, a query has the answer of its SQL."""
+    wanted = case(name)
+    batches, databases = arriving()
+    *_, contents = net(batches)
+    frames = {table: frame(spark, wanted, table, contents[table]) for table in wanted.sources}
+    with session.settings(spark, INTERPRETED):
+        found = collect_value(wanted.query.batch(spark, **frames), wanted.query.type)
+    expected = databases[-1].answer(wanted)
+    assert close(found, expected), f"{show_value(found)}, not {show_value(expected)}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stream(spark: SparkSession, name: str) -> None:
+    """After each batch of insertions and deletions the answer is that of SQL over what is left."""
+    wanted = case(name)
+    fixed = {table: frame(spark, wanted, table, FIXED[table]) for table in wanted.fixed}
+    with session.settings(spark, INTERPRETED), wanted.query.view(spark, **fixed) as view:
+        for number, (batch, database) in enumerate(zip(*arriving(), strict=True)):
+            view.apply(**deltas(spark, wanted, batch))
+            found, expected = collect_value(view.answer(), wanted.query.type), database.answer(wanted)
+            assert close(found, expected), f"batch {number}: {show_value(found)}, not {show_value(expected)}"
