@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import free_vars
-from mrql.algebra.functions import AND, EQ, HAS_NULL, NOT
+from mrql.algebra.binders import alpha_equal, free_vars
+from mrql.algebra.functions import AND, EQ, HAS_NULL, NOT, OR
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -52,6 +52,22 @@ def conjunction(conditions: Iterable[Term]) -> Term:
     for condition in conditions:
         result = condition if result is None else Prim(AND, (result, condition), span=condition.span)
     return TRUE if result is None else result
+
+
+def factored(left: Term, right: Term) -> Term | None:
+    """`(a and b) or (a and c)` as `a and (b or c)`, None where the sides have no condition in common.
+
+    It holds with missing values too: `and` is the lesser and `or` the greater of false, missing and true.
+    """
+    lefts, rights = conjuncts(left), conjuncts(right)
+    shared = [a for a in lefts if any(alpha_equal(a, b) for b in rights)]
+    if not shared:
+        return None
+    rests = [[c for c in side if not any(alpha_equal(c, a) for a in shared)] for side in (lefts, rights)]
+    if not all(rests):
+        return conjunction(shared)
+    either = Prim(OR, (conjunction(rests[0]), conjunction(rests[1])), span=left.span)
+    return conjunction([*shared, either])
 
 
 def guard(conditions: Iterable[Term], then: Term) -> Term:

@@ -10,6 +10,7 @@
     cMap(f, if c then e else {})        →  if c then cMap(f, e) else {}
     if c then (if d then e else {}) else {}  →  if c and d then e else {}
     if c then {} else e         →  if not c then e else {}, where c cannot be missing
+    (c and d) or (c and e)      →  c and (d or e)
     groupBy(e).cMap(λ(k, s). e') →  cMap(λ(k, x). e'[{x}/s], e), where e' is linear in s     ([MRQL] (3), generalised)
     coGroup likewise, where e' is linear in one side and does not use the other
     let p = v in e              →  e[v/p], where v is cheap, used once, or names a stream
@@ -64,6 +65,7 @@ from mrql.algebra.terms import (
     Var,
 )
 from mrql.algebra.traversal import bottom_up, subterms
+from mrql.rewrite.equate import factored
 from mrql.rewrite.infer import is_linear
 
 MAX_ROUNDS = 100
@@ -113,6 +115,9 @@ def _simplify(term: Term) -> Term:
             return inner
         case Prim(function, (Lit(True, _), other)) | Prim(function, (other, Lit(True, _))) if function == AND:
             return other
+        case Prim(function, (left, right)) if function == OR:
+            shared = factored(left, right)
+            return term if shared is None else shared
         case _:
             return term
 

@@ -7,24 +7,46 @@
 
 An element p without a partner meets the empty bag, as in a left outer join, but without missing values.
 
+Nested comprehensions with the same Y and the same keys, as the sum and the count of an average, share one coGroup.
+
+Where `e(p)` goes on with further generators, and the equality names a variable of theirs, these come first together:
+
+    {z | p ∈ X, q ∈ f(p), z ∈ e(p, q)} = {z | (p, q) ∈ {(p, q) | p ∈ X, q ∈ f(p)}, z ∈ e(p, q)}
+
+So the elements of a join, and of a nested bag, have their nested selects too.
+
 *Requires*: Y reads streams or static tables and depends on none of the variables; X reads a stream or a table. Rows of
 Y whose key has a missing part are dropped, as they equal nothing; those of X stay.
 
 *Source*: [MRQL] §6 (the left outer join by coGroup).
 
 *Does not fire* on a nested select that names no outer variable (it is the same for all p, and kept as a value of its
-own), nor on one without an equality to an outer variable (the whole of Y meets each p).
+own), nor on one without an equality to an outer variable (the whole of Y meets each p), nor where each element of a
+join would have to hold a group that it comes from.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
+
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, bound_names, free_vars, pattern_term, rename_apart
-from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, PTuple, PVar, Single, Term, Tup, Var
+from mrql.algebra.binders import (
+    Names,
+    all_names,
+    alpha_equal,
+    bound_names,
+    free_vars,
+    pattern_term,
+    pattern_vars,
+    rename_apart,
+)
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Single, Term, Tup, Var
 from mrql.algebra.traversal import children, map_children, with_children
-from mrql.rewrite.equate import co_grouped, conjuncts, guard, keyed, link, reads_sources
+from mrql.rewrite.equate import Link, co_grouped, conjuncts, guard, keyed, link, reads_sources
 from mrql.rewrite.normalize import normalize
 
 
@@ -45,7 +67,8 @@ def unnest(term: Term) -> Term:
 def _unnest(term: Term, names: Names) -> Term:
     term = map_children(term, lambda child: _unnest(child, names))
     while isinstance(term, CMap) and reads_sources(term.source):
-        rewritten = _unnest_one(term, names)
+        attempts = (_unnest_one(candidate, names) for candidate in chain([term], _generators_together(term)))
+        rewritten = next((attempt for attempt in attempts if attempt is not None), None)
         if rewritten is None:
             break
         term = rewritten
@@ -60,30 +83,109 @@ class Nested:
     term: CMap
 
 
+@attrs.frozen
+class Correlated:
+    """A nested comprehension that an equality links with the outer variables.
+
+    `right` are its elements by their key, `matches` is what it gives for those that match, the bag `ys`.
+    """
+
+    path: tuple[int, ...]
+    keys: Link
+    element: Term
+    right: Term
+    pattern: Pattern
+    head: Term
+
+    def matches(self, ys: PVar) -> Term:
+        return CMap(Lambda(self.pattern, guard(self.keys.rest, self.head)), Var(ys.name, ys.type))
+
+    def shares_join(self, other: Correlated) -> bool:
+        """Whether the matches of both are the same elements."""
+        return self.keys.left == other.keys.left and alpha_equal(self.right, other.right)
+
+
 def _unnest_one(term: CMap, names: Names) -> Term | None:
-    """Moves the first nested select that can be into a coGroup with the source."""
+    """Moves the first nested select that can be into a coGroup with the source, and those that have its matches too."""
     pattern, element = pattern_term(term.function.param, names)
-    outer = bound_names(pattern)
-    for nested in _nested(term.function.body, (), frozenset()):
-        # A name of the nested select may cover one of the outer variables.
-        param, function = rename_apart(nested.term.function.param, nested.term.function.body, outer)
-        conditions, head = _conditions(function)
-        keys = link(conditions, outer, bound_names(param))
-        if not keys.on_keys:
-            continue
-        inner_pattern, inner_element = pattern_term(param, names)
-        left = keyed(keys.left, pattern, element, term.source, drop_null_keys=False)
-        right = keyed(keys.right, inner_pattern, inner_element, nested.term.source, drop_null_keys=True)
-        xs = PVar(names.fresh("xs"), ty.BagType(element.type))
-        ys = PVar(names.fresh("ys"), ty.BagType(inner_element.type))
-        matches = CMap(Lambda(inner_pattern, guard(keys.rest, head)), Var(ys.name, ys.type))
-        body = _replace(term.function.body, nested.path, matches)
-        # Each p beside its matches: the next nested select is correlated with p again.
-        beside = CMap(Lambda(pattern, Single(Tup((element, Var(ys.name, ys.type))))), Var(xs.name, xs.type))
-        key = PVar(names.fresh("k"), keys.left.type)
-        source = co_grouped(left, right, xs, ys, key, beside)
-        return CMap(Lambda(PTuple((pattern, ys)), body), source, span=term.span)
-    return None
+    found = [
+        _correlated(nested, bound_names(pattern), names) for nested in _nested(term.function.body, (), frozenset())
+    ]
+    correlated = [nested for nested in found if nested is not None]
+    if not correlated:
+        return None
+    first = correlated[0]
+    ys = PVar(names.fresh("ys"), ty.BagType(first.element.type))
+    body, replaced = term.function.body, set[tuple[int, ...]]()
+    for nested in correlated:
+        within = any(nested.path[: len(path)] == path for path in replaced)
+        if not within and nested.shares_join(first):
+            body = _replace(body, nested.path, nested.matches(ys))
+            replaced.add(nested.path)
+    left = keyed(first.keys.left, pattern, element, term.source, drop_null_keys=False)
+    xs = PVar(names.fresh("xs"), ty.BagType(element.type))
+    # Each p beside its matches: the next nested select is correlated with p again.
+    beside = CMap(Lambda(pattern, Single(Tup((element, Var(ys.name, ys.type))))), Var(xs.name, xs.type))
+    key = PVar(names.fresh("k"), first.keys.left.type)
+    source = co_grouped(left, first.right, xs, ys, key, beside)
+    return CMap(Lambda(PTuple((pattern, ys)), body), source, span=term.span)
+
+
+def _correlated(nested: Nested, outer: frozenset[str], names: Names) -> Correlated | None:
+    # A name of the nested select may cover one of the outer variables.
+    param, function = rename_apart(nested.term.function.param, nested.term.function.body, outer)
+    conditions, head = _conditions(function)
+    keys = link(conditions, outer, bound_names(param))
+    if not keys.on_keys:
+        return None
+    pattern, element = pattern_term(param, names)
+    right = keyed(keys.right, pattern, element, nested.term.source, drop_null_keys=True)
+    return Correlated(nested.path, keys, element, right, pattern, head)
+
+
+def _generators_together(term: CMap) -> Iterator[CMap]:
+    """The same comprehension with its first two, three, … generators as one, over the variables that the rest uses."""
+    avoided = free_vars(term) | bound_names(term.function.param)
+    variables = list(pattern_vars(term.function.param))
+    source: Callable[[Term], Term] = partial(_generator, term.function.param, term.source)
+    bags = {v.name for v in variables if ty.is_collection(v.type)}
+    body = term.function.body
+    while True:
+        match body:
+            case CMap(Lambda(param, then), inner):
+                param, body = rename_apart(param, then, avoided)
+                source = _inside(source, partial(_generator, param, inner))
+            case Let(param, value, then):
+                param, body = rename_apart(param, then, avoided)
+                source = _inside(source, partial(Let, param, value))
+            case If(condition, then, Empty()):
+                body = then
+                source = _inside(source, partial(_if, condition))
+                continue
+            case _:
+                return
+        avoided |= bound_names(param)
+        variables += pattern_vars(param)
+        used = [v for v in variables if v.name in free_vars(body)]
+        if bags & {v.name for v in used}:
+            continue  # each element would hold a group of the source
+        element = [Var(v.name, v.type) for v in used]
+        if len(used) == 1:
+            yield CMap(Lambda(used[0], body), source(Single(element[0])), span=term.span)
+        else:
+            yield CMap(Lambda(PTuple(tuple(used)), body), source(Single(Tup(tuple(element)))), span=term.span)
+
+
+def _inside(outer: Callable[[Term], Term], inner: Callable[[Term], Term]) -> Callable[[Term], Term]:
+    return lambda term: outer(inner(term))
+
+
+def _generator(param: Pattern, source: Term, body: Term) -> Term:
+    return CMap(Lambda(param, body), source)
+
+
+def _if(condition: Term, then: Term) -> Term:
+    return If(condition, then, Empty(then.type))
 
 
 def _nested(term: Term, path: tuple[int, ...], local: frozenset[str]) -> list[Nested]:

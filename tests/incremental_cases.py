@@ -53,6 +53,10 @@ CONSTRUCTS = tuple(
         ("self-join", "select (a, d) from (a, b) in S, (c, d) in S where b = c"),
         ("join of three", "select (a, p.V) from (a, b) in S, (c, d) in T, p in P where b = c and d = p.K"),
         ("join on an inequality", "select (a, d) from (a, b) in S, (c, d) in T where b < c and c < b + 10"),
+        (
+            "join on an equality in each alternative",
+            "select (a, d) from (a, b) in S, (c, d) in T where (b = c and a > 1) or (b = c and d > 1)",
+        ),
         ("product", "select (a, c) from (a, b) in S, (c, d) in T"),
         ("join under a group-by", "select (a, sum(d)) from (a, b) in S, (c, d) in T where b = c group by a"),
         ("sum of products over a join", "sum(select b * d from (a, b) in S, (c, d) in T where a = c)"),
@@ -68,6 +72,14 @@ CONSTRUCTS = tuple(
         (
             "correlated aggregate in a filter",
             "select a from (a, b) in S where b > sum(select d from (c, d) in T where c = a)",
+        ),
+        (
+            "correlated average in a filter",
+            "select a from (a, b) in S where b > avg(select d from (c, d) in T where c = a)",
+        ),
+        (
+            "correlated aggregate over a join",
+            "select (a, p.V) from (a, b) in S, p in P where b = p.K and a > sum(select d from (c, d) in T where c = a)",
         ),
         (
             "elements without a partner",

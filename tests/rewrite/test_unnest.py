@@ -1,0 +1,85 @@
+"""Nested selects: which become coGroups, and how many states that takes."""
+
+from __future__ import annotations
+
+import pytest
+
+import mrql
+from mrql.algebra import types as ty
+from mrql.algebra.terms import CMap, CoGroup, Stream, Term, element_type
+from mrql.algebra.traversal import subterms
+from mrql.explain.costs import Cost, answer_cost
+from mrql.rewrite.passes import Trace
+from mrql.rewrite.stages import Shape
+from tests.incremental_cases import STREAMS
+
+
+def traced(query: str) -> Trace:
+    return mrql.compile(query, **STREAMS).trace()
+
+
+def rewritten(query: str) -> Term:
+    return traced(query).steps[-1].after
+
+
+def nested_sources(term: Term) -> list[Term]:
+    """The sources that stand inside a function, where they are read anew for each element."""
+    bodies = [t.function.body for t in subterms(term) if isinstance(t, CMap)]
+    return [t for body in bodies for t in subterms(body) if isinstance(t, Stream)]
+
+
+NESTED = {
+    "over one stream": "select a from (a, b) in S where b > sum(select d from (c, d) in T where c = a)",
+    "over a join, by its first side": "select (a, p.V) from (a, b) in S, p in P "
+    "where b = p.K and p.V > sum(select d from (c, d) in T where c = a)",
+    "over a join, by its second side": "select (a, p.V) from (a, b) in S, p in P "
+    "where b = p.K and a > sum(select d from (c, d) in T where c = p.V)",
+    "over a join, by both sides": "select (a, p.V) from (a, b) in S, p in P "
+    "where b = p.K and a > sum(select d from (c, d) in T where c = p.V and d = a)",
+    "over a join of three": "select (a, p.V) from (a, b) in S, p in P, (e, f) in S "
+    "where b = p.K and f = p.V and a > sum(select d from (c, d) in T where c = e)",
+    "over the elements of nested bags": "select (p.K, i.U) from p in P, i in p.I "
+    "where p.V > sum(select d from (c, d) in T where c = i.U)",
+    "in the head of a join": "select (a, (select d from (c, d) in T where c = p.V)) from (a, b) in S, p in P "
+    "where b = p.K",
+    "in an aggregate over a join": "sum(select b from (a, b) in S, p in P "
+    "where a = p.K and b < avg(select d from (c, d) in S where c = p.K))",
+}
+
+
+@pytest.mark.parametrize("query", NESTED.values(), ids=NESTED.keys())
+def test_a_correlated_select_is_a_co_group(query: str) -> None:
+    """No source is read for each element, and a batch costs its keys, wherever the equality's variable comes from."""
+    trace = traced(query)
+    assert nested_sources(trace.steps[-1].after) == []
+    answers = [trace.plan.answer, *(derived.term for derived in trace.plan.derived)]
+    assert Cost.STATE not in [answer_cost(term, trace.plan).cost for term in answers]
+
+
+def test_sum_and_count_of_an_average_share_a_state() -> None:
+    """One coGroup for both: two would hand the matches themselves from one stage to the next."""
+    plan = traced("select a from (a, b) in S where b > avg(select d from (c, d) in T where c = a)").plan
+    assert [(stage.shape, len(stage.components)) for stage in plan.stages] == [(Shape.KEYED, 3)]
+    assert plan.derived == ()
+
+
+def test_nested_selects_of_one_key_share_a_state() -> None:
+    """Also where their conditions differ, and one is in the head."""
+    query = "select (a, max(select d from (c, d) in T where c = a and d < b)) from (a, b) in S "
+    term = rewritten(query + "where exists(select d from (c, d) in T where c = a and d > 1)")
+    assert len([t for t in subterms(term) if isinstance(t, CoGroup)]) == 1
+
+
+def test_nested_selects_of_other_keys_do_not() -> None:
+    """They have other matches."""
+    query = "select (a, count(select d from (c, d) in T where c = b)) from (a, b) in S "
+    term = rewritten(query + "where exists(select d from (c, d) in T where c = a)")
+    assert len([t for t in subterms(term) if isinstance(t, CoGroup)]) == 2
+
+
+def test_no_group_is_held_by_the_elements_of_a_join() -> None:
+    """The rows of a join that has a nested select are those of its sides, without the groups that they come from."""
+    for name in ("over a join, by its first side", "over a join, by its second side", "over a join of three"):
+        for term in subterms(rewritten(NESTED[name])):
+            if isinstance(term, CoGroup):
+                assert not ty.has_collection(element_type(term.left)), name
