@@ -2,7 +2,7 @@
 
     python queries/tpch/generate.py DIR --orders 1000 --seed 7
     mrql run queries/tpch/q03.mrql --data DIR
-    mrql stream queries/tpch/q03.mrql --data DIR --once --max-files 8
+    mrql stream queries/tpch/q03.mrql --data DIR --once --max-files 6
 
 The tables have the names and the columns of TPC-H, a row a line, the fields separated by `|`. What is in them is not
 TPC-H's: values come from small domains, so that a few hundred orders give every query an answer. Numbers with a

@@ -1,0 +1,60 @@
+"""The generator's files and the query files together, as a person uses them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mrql.algebra.files import read_source
+from mrql.algebra.values import Bag, close
+from mrql.program import compile_program
+from queries.tpch import generate
+from tests.tpch.cases import NAMES, QUERIES, Database, case, net
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files that the generator wrote, started as a script."""
+    directory = tmp_path_factory.mktemp("tpch")
+    run(sys.executable, generate.__file__, directory, "--orders", "60", "--seed", "2")
+    return directory
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, env=os.environ, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_files_hold_the_rows(data: Path, name: str) -> None:
+    """What a query reads of the files is what the generator made: rows that are left, and the columns in use."""
+    *_, contents = net(generate.history(60, 2))
+    program = compile_program((QUERIES / f"{name}.mrql").read_text(encoding="utf-8"), base=data)
+    for table, source in program.sources.items():
+        assert read_source(source) == Bag(case(name).values(table, contents[table])), table
+
+
+@pytest.mark.parametrize("name", ["q03", "q10", "q13"])
+def test_run_and_stream(data: Path, name: str) -> None:
+    """`run`, and the last of the batches of `stream`, have the answer of SQL over the rows that are left."""
+    *_, contents = net(generate.history(60, 2))
+    expected = [tuple(row.fields.values()) for row in Database(contents).answer(case(name))]
+    options = (QUERIES / f"{name}.mrql", "--data", data, "--engine", "reference", "--format", "json")
+    streamed = run(sys.executable, "-m", "mrql", "stream", *options, "--once", "--max-files", "6")
+    assert streamed.stderr.count("batch") > 4
+    for done in (run(sys.executable, "-m", "mrql", "run", *options), streamed):
+        answer = json.loads(done.stdout.splitlines()[-1])["value"]
+        assert close([tuple(row.values()) for row in answer], expected)
+
+
+def test_the_directory_must_be_empty(data: Path) -> None:
+    """A second run would add the same rows again."""
+    done = subprocess.run([sys.executable, generate.__file__, str(data)], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert f"{data} is not empty" in done.stderr
