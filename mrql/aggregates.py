@@ -5,12 +5,13 @@ from __future__ import annotations
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import GT, IS_NULL, NOT, QUOTIENT
-from mrql.algebra.monoids import AND, MAX, MIN, OR, SUM, Aggregate, result_type
+from mrql.algebra.functions import IS_NULL, NOT, QUOTIENT
+from mrql.algebra.monoids import MAX, MIN, SUM, Aggregate, result_type
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, Lit, Prim, PVar, Reduce, Single, Term, Var, element_type
+from mrql.quantifiers import all_true, exists, some_true
 
-MONOIDS: dict[str, Aggregate] = {"sum": SUM, "min": MIN, "max": MAX, "all": AND, "some": OR}
+MONOIDS: dict[str, Aggregate] = {"sum": SUM, "min": MIN, "max": MAX}
 AGGREGATIONS: tuple[str, ...] = ("count", "sum", "avg", "min", "max", "all", "some", "exists")
 
 
@@ -26,7 +27,11 @@ def aggregate(name: str, collection: Term, names: Names, span: Span) -> Term:
         case "count":
             return count(collection, names)
         case "exists":
-            return Prim(GT, (count(collection, names), Lit(0, ty.LONG)), span=span)
+            return exists(collection, names, span)
+        case "some" | "all":
+            if not ty.fits(element_type(collection), ty.BOOL):
+                raise UserError(f"`{name}` takes a collection of bools, not of {element_type(collection)}", span)
+            return (some_true if name == "some" else all_true)(collection, names, span)
         case "avg":
             total = _reduce("avg", SUM, collection, span)
             as_double = total if total.type == ty.DOUBLE else Cast(total, ty.DOUBLE)
@@ -52,8 +57,7 @@ def count_present(collection: Term, names: Names) -> Term:
 def _reduce(name: str, monoid: Aggregate, collection: Term, span: Span) -> Term:
     element = element_type(collection)
     if result_type(monoid, element) is None:
-        wanted = "numbers" if monoid == SUM else "bools"
-        raise UserError(f"`{name}` takes a collection of {wanted}, not of {element}", span)
+        raise UserError(f"`{name}` takes a collection of numbers, not of {element}", span)
     if monoid in (MIN, MAX) and any(isinstance(t, ty.BagType) for t in ty.walk(element)):
         raise UserError(f"`{name}` takes ordered values, and bags have no order", span)
     return Reduce(monoid, collection, span=span)

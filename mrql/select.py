@@ -17,16 +17,12 @@ from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.binders import pattern_term
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import AND
 from mrql.algebra.terms import (
     CMap,
-    Empty,
     GroupBy,
-    If,
     Lambda,
     OrderBy,
     Pattern,
-    Prim,
     PTuple,
     PVar,
     Rec,
@@ -35,64 +31,27 @@ from mrql.algebra.terms import (
     Term,
     Tup,
     Var,
-    element_type,
 )
+from mrql.generators import From, guard, nest, translate_generators
 from mrql.patterns import Match, match_pattern
 from mrql.scope import Group, Scope, names_in
 from mrql.translate import distinct, translate
 from mrql.typing import coerce
 
 
-@attrs.frozen
-class From:
-    """The from-part as translated: generators, the conditions of their patterns, and what the names stand for."""
-
-    generators: tuple[tuple[Pattern, Term], ...]
-    match: Match
-    scope: Scope
-
-
 def select(expr: syntax.Select, scope: Scope) -> Term:
     """The term of a select: a bag, or a list when it is ordered or limited."""
-    origin = _from(expr.generators, scope)
+    origin = translate_generators(expr.generators, scope)
     conditions = list(origin.match.conditions)
     if expr.where is not None:
         conditions.append(
             coerce(translate(expr.where, origin.scope), ty.BOOL, expr.where.span, "the condition of `where`")
         )
     if expr.group is None:
-        heads = _nest(origin.generators, _guard(conditions, _head(expr, origin.scope)))
+        heads = nest(origin.generators, guard(conditions, _head(expr, origin.scope)))
     else:
         heads = _grouped(expr, expr.group, origin, conditions, scope)
     return _finish(expr, heads, scope)
-
-
-def _from(generators: tuple[syntax.Generator, ...], scope: Scope) -> From:
-    match = Match()
-    translated = []
-    for generator in generators:
-        source = translate(generator.source, scope.bind(match.bindings))
-        if not ty.is_collection(source.type):
-            raise UserError(f"`from` takes a collection, not {source.type}", generator.source.span)
-        pattern = match_pattern(generator.pattern, element_type(source), scope.globals, match)
-        translated.append((pattern, source))
-    return From(tuple(translated), match, scope.bind(match.bindings))
-
-
-def _nest(generators: tuple[tuple[Pattern, Term], ...], body: Term) -> Term:
-    for pattern, source in reversed(generators):
-        body = CMap(Lambda(pattern, body), source)
-    return body
-
-
-def _guard(conditions: list[Term], then: Term) -> Term:
-    """`if c and … then e else {}`."""
-    if not conditions:
-        return then
-    joined = conditions[0]
-    for condition in conditions[1:]:
-        joined = Prim(AND, (joined, condition), span=condition.span)
-    return If(joined, then, Empty(then.type), span=joined.span)
 
 
 # --- head, order, distinct ----------------------------------------------------------------------
@@ -147,7 +106,7 @@ def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, condition
             raise UserError(f"a group-by key of type {term.type}: lists are no keys", key.span)
     key_value = _one_or_tuple(tuple(keys))
     element = _one_or_tuple(tuple(variables.values()))
-    pairs = _nest(origin.generators, _guard(conditions, Single(Tup((key_value, element)))))
+    pairs = nest(origin.generators, guard(conditions, Single(Tup((key_value, element)))))
     match = Match()
     patterns = [_key_pattern(key, term, scope, match) for key, term in zip(group.keys, keys, strict=True)]
     key_pattern = patterns[0][0] if len(patterns) == 1 else PTuple(tuple(p for p, _ in patterns))
@@ -163,7 +122,7 @@ def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, condition
     filters = list(match.conditions)
     if group.having is not None:
         filters.append(coerce(translate(group.having, inner), ty.BOOL, group.having.span, "the condition of `having`"))
-    body = _guard(filters, _head(expr, inner))
+    body = guard(filters, _head(expr, inner))
     return CMap(Lambda(PTuple((key_pattern, s)), body), GroupBy(pairs, span=group.span))
 
 

@@ -43,7 +43,9 @@ from mrql.algebra.terms import (
 )
 from mrql.literals import integer, literal
 from mrql.patterns import Match, match_pattern
+from mrql.quantifiers import member, quantified
 from mrql.scope import Scope, Thunk, names_in
+from mrql.sets import except_or_intersect
 from mrql.typing import castable, coerce, common, not_yet, resolve
 
 BINARY: dict[syntax.BinaryOp, Function] = {
@@ -111,6 +113,8 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
             from mrql.select import select  # the two walks call each other
 
             return select(expr, scope)
+        case syntax.Quantified():
+            return quantified(expr, scope)
         case syntax.SourceExpr():
             assert scope.globals.declare_source is not None
             return scope.globals.declare_source(expr, None)
@@ -134,8 +138,6 @@ def _unsupported(expr: syntax.Expr) -> UserError:
             construct = "`case`"
         case syntax.Lambda() | syntax.Apply():
             construct = "a function value"
-        case syntax.Quantified(kind):
-            construct = f"the quantifier `{kind.value}`"
         case syntax.Repeat():
             construct = "`repeat`"
         case _:
@@ -243,7 +245,9 @@ def _binary(expr: syntax.Binary, scope: Scope) -> Term:
         )
     if expr.op in BINARY:
         return apply(BINARY[expr.op], [left, right], expr.span)
-    raise not_yet(f"`{expr.op.value}`", expr.span)
+    if expr.op is syntax.BinaryOp.IN:
+        return member(left, right, scope.globals.names, expr.span)
+    return except_or_intersect(left, right, expr, scope.globals.names)
 
 
 def apply(function: Function, args: Sequence[Term], span: Span, shown: str | None = None) -> Term:

@@ -15,6 +15,8 @@
     coGroup likewise, where e' is linear in one side and does not use the other
     let p = v in e              →  e[v/p], where v is cheap, used once, or names a stream
     reduce(⊕, {reduce(⊕, e) | x ∈ S})  →  reduce(⊕, {z | x ∈ S, z ∈ e})
+    not not c                   →  c
+    not (c or d)                →  not c and not d, so that an equality in d can be a join key
     (e, …)#i, <A: e>.A, if true, e ⊎ {}, reduce(⊎, e)
 
 *Result*: [MRQL] Def. 2: a tree of groupBy and coGroup connected by cMaps, under an optional reduce.
@@ -38,6 +40,7 @@ from mrql.algebra.binders import (
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions import AND, NOT, OR, TWO_VALUED
 from mrql.algebra.monoids import BAG, Aggregate, Monoid
+from mrql.algebra.span import Span
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -118,6 +121,8 @@ def _simplify(term: Term) -> Term:
         case Prim(function, (left, right)) if function == OR:
             shared = factored(left, right)
             return term if shared is None else shared
+        case Prim(function, (Prim() as negated,), span=span) if function == NOT:
+            return _not(term, negated, span)
         case _:
             return term
 
@@ -223,7 +228,19 @@ def _as_bag(body: Term) -> Term:
     return CMap(Lambda(item, Single(Var("x", item.type))), body)
 
 
-# --- if and let ---------------------------------------------------------------------------------
+# --- conditions, if and let ---------------------------------------------------------------------------------
+
+
+def _not(term: Prim, negated: Prim, span: Span | None) -> Term:
+    """De Morgan's law holds for missing conditions too, and a guard on the left still guards what is on the right."""
+    match negated:
+        case Prim(function, (inner,)) if function == NOT and inner.type == ty.BOOL:
+            return inner
+        case Prim(function, (a, b)) if function == OR:
+            sides = [_simplify(Prim(NOT, (side,), span=span)) for side in (a, b)]
+            return Prim(AND, (sides[0], sides[1]), span=span)
+        case _:
+            return term
 
 
 def _if(term: If) -> Term:

@@ -15,8 +15,9 @@ Where `e(p)` goes on with further generators, and the equality names a variable 
 
 So the elements of a join, and of a nested bag, have their nested selects too.
 
-*Requires*: Y reads streams or static tables and depends on none of the variables; X reads a stream or a table. Rows of
-Y whose key has a missing part are dropped, as they equal nothing; those of X stay.
+*Requires*: Y reads streams or static tables and depends on none of the variables; X reads a stream or a table. The
+equality names no variable that is bound between the two selects; `c` and `h` may. Rows of Y whose key has a missing part
+are dropped, as they equal nothing; those of X stay.
 
 *Source*: [MRQL] §6 (the left outer join by coGroup).
 
@@ -75,12 +76,30 @@ def _unnest(term: Term, names: Names) -> Term:
     return term
 
 
+def _unnest_inner(term: CMap, names: Names) -> Term | None:
+    """Unnests what is correlated with an inner generator, if anything is: the two generators become one."""
+    pattern, x = pattern_term(term.function.param, names)
+    conditions, body = _conditions(term.function.body)
+    if not isinstance(body, CMap) or reads_sources(body.source) or any(map(reads_sources, conditions)):
+        return None
+    inner, _ = pattern_term(body.function.param, names)
+    inner, head = rename_apart(inner, body.function.body, bound_names(pattern))
+    _, y = pattern_term(inner, names)
+    pairs = CMap(Lambda(pattern, guard(conditions, CMap(Lambda(inner, Single(Tup((x, y)))), body.source))), term.source)
+    both = CMap(Lambda(PTuple((pattern, inner)), head), pairs, span=term.span)
+    return _unnest_one(both, names) or _unnest_inner(both, names)
+
+
 @attrs.frozen
 class Nested:
-    """A nested comprehension `{h | q ∈ Y, conditions}` and where it stands: the path of child positions."""
+    """A nested comprehension `{h | q ∈ Y, conditions}` and where it stands: the path of child positions.
+
+    `local` are the variables that are bound on the way there.
+    """
 
     path: tuple[int, ...]
     term: CMap
+    local: frozenset[str]
 
 
 @attrs.frozen
@@ -133,9 +152,9 @@ def _unnest_one(term: CMap, names: Names) -> Term | None:
 
 def _correlated(nested: Nested, outer: frozenset[str], names: Names) -> Correlated | None:
     # A name of the nested select may cover one of the outer variables.
-    param, function = rename_apart(nested.term.function.param, nested.term.function.body, outer)
+    param, function = rename_apart(nested.term.function.param, nested.term.function.body, outer | nested.local)
     conditions, head = _conditions(function)
-    keys = link(conditions, outer, bound_names(param))
+    keys = link(conditions, outer - nested.local, bound_names(param))
     if not keys.on_keys:
         return None
     pattern, element = pattern_term(param, names)
@@ -189,11 +208,10 @@ def _if(condition: Term, then: Term) -> Term:
 
 
 def _nested(term: Term, path: tuple[int, ...], local: frozenset[str]) -> list[Nested]:
-    """The nested comprehensions over sources that do not depend on local variables, outermost first."""
+    """The nested comprehensions over sources that are the same for all elements, outermost first."""
     found = []
-    over_sources = isinstance(term, CMap) and reads_sources(term.source) and not free_vars(term.source)
-    if isinstance(term, CMap) and over_sources and not free_vars(term) & local:
-        found.append(Nested(path, term))
+    if isinstance(term, CMap) and reads_sources(term.source) and not free_vars(term.source):
+        found.append(Nested(path, term, local))
     for i, child in enumerate(children(term)):
         found += _nested(child, (*path, i), local | _binds(term, i))
     return found

@@ -236,7 +236,7 @@ class Expressions:
         left, right = self.array(term.left, env), self.array(term.right, env)
         wide = element_type(term).items[0]  # type: ignore[union-attr]
         both = [
-            cast_array(f"transform({pairs}, p -> p._1)", ty.ListType(t), ty.ListType(wide))
+            cast_array(self.keys(pairs, t), ty.ListType(t), ty.ListType(wide))
             for pairs, t in ((left, key), (right, other))
         ]
         xs, ys = self.matching(left, key), self.matching(right, other)

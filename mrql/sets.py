@@ -1,0 +1,69 @@
+"""`except` and `intersect`: coGroups by the whole element.
+
+    x except y     {v | (v, (xs, ys)) ∈ coGroup({(v, ()) | v ∈ x}, {(v, ()) | v ∈ y}), _ ∈ xs, count(ys) = 0}
+    x intersect y  {v | (v, (xs, ys)) ∈ coGroup({(v, ()) | v ∈ x}, {(v, ()) | v ∈ y}), _ ∈ xs, count(ys) > 0}
+
+Each element of x that is kept is kept as often as it occurs in x. The keys of a coGroup are compared as those of a
+group-by, so that here a missing value is an element like any other. What is stored is a number for each element on
+either side, and a batch looks at the elements that it brings or takes. The result is a bag, also of lists, as that
+of a select.
+
+*Source*: [MRQL] §5 (coGroup).
+"""
+
+from __future__ import annotations
+
+from mrql import syntax
+from mrql.algebra import types as ty
+from mrql.algebra.binders import Names
+from mrql.algebra.errors import UserError
+from mrql.algebra.terms import (
+    Cast,
+    CMap,
+    CoGroup,
+    Empty,
+    If,
+    Lambda,
+    PAny,
+    PTuple,
+    PVar,
+    Single,
+    Term,
+    Tup,
+    Var,
+    element_type,
+)
+from mrql.algebra.types import Type
+from mrql.quantifiers import exists, none
+
+
+def except_or_intersect(left: Term, right: Term, expr: syntax.Binary, names: Names) -> Term:
+    """The elements of `left` that do not occur in `right`, or those that do, by the operator of `expr`.
+
+    Raises: UserError where a side is no collection, or where no element of one side can be one of the other.
+    """
+    joined = ty.join_types(left.type, right.type) if ty.is_collection(left.type) else None
+    if not isinstance(joined, ty.BagType | ty.ListType):
+        message = f"`{expr.op.value}` of {left.type} and {right.type}"
+        raise UserError(message, expr.span, "both sides must be bags, or lists, of values of one type")
+    kept = element_type(left)
+    k = PVar(names.fresh("k"), joined.item)
+    # The key is the element itself, unless it had to be widened to be compared.
+    stored: Type = ty.UNIT if kept == joined.item else kept
+    xs, ys = PVar(names.fresh("xs"), ty.BagType(stored)), PVar(names.fresh("ys"), ty.BagType(ty.UNIT))
+    x = PAny(stored) if stored == ty.UNIT else PVar(names.fresh("x"), stored)
+    element = Var(k.name, k.type) if isinstance(x, PAny) else Var(x.name, x.type)
+    others = Var(ys.name, ys.type)
+    wanted = none if expr.op is syntax.BinaryOp.EXCEPT else exists
+    one = Single(element)
+    body = CMap(Lambda(x, If(wanted(others, names, expr.span), one, Empty(one.type))), Var(xs.name, xs.type))
+    sides = CoGroup(_keyed(left, joined.item, stored, names), _keyed(right, joined.item, ty.UNIT, names))
+    return CMap(Lambda(PTuple((k, PTuple((xs, ys)))), body), sides, span=expr.span)
+
+
+def _keyed(collection: Term, key: Type, stored: Type, names: Names) -> Term:
+    """`{(v, ()) | v ∈ X}`, or `{(v as t, v) | v ∈ X}`."""
+    v = PVar(names.fresh("v"), element_type(collection))
+    element: Term = Var(v.name, v.type)
+    wide = element if v.type == key else Cast(element, key)
+    return CMap(Lambda(v, Single(Tup((wide, Tup(()) if stored == ty.UNIT else element)))), collection)

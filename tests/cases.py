@@ -1,0 +1,128 @@
+"""Queries with their values, in text files: `tests/language/*.case`.
+
+A file begins with the streams that its queries may read, and what they hold; then come the cases. Each line begins
+with a sign that says what it is, and goes on in the lines after it that are indented:
+
+    # a remark
+    stream S: {(long, long)} = {(1, 2), (3, null)}
+
+    > select x from (x, y) in S
+    = {1, 3}
+    : bag(long)
+
+    > 1 in 2
+    ! 1:1 `in` takes a collection on its right, not int
+    ? a hint
+
+`>` is a program, whose last expression is meant. `=` is its value, written in the language, and `:` its type, which may
+be left out. `!` is the error instead, with line and column, word for word; `?` is its hint. An error that only the data
+bring about is one of both engines.
+
+Every case is run in the reference evaluator and on Spark; one that reads streams, also incrementally.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.reader import parse_type
+from mrql.algebra.types import Type
+from mrql.algebra.values import Bag, Value
+from mrql.program import Query, compile_program
+
+DIRECTORY = Path(__file__).parent / "language"
+SIGNS = {">": "query", "=": "value", ":": "type", "!": "error", "?": "hint"}
+
+
+@attrs.frozen
+class Case:
+    """A program with its value, or with its error."""
+
+    file: str
+    line: int
+    query: str
+    streams: Mapping[str, Type]
+    data: Mapping[str, Bag]
+    value: str | None = None
+    type: str | None = None
+    error: str | None = None
+    hint: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    def compiled(self) -> Query:
+        """The last expression of the program."""
+        return compile_program(self.query, "query", self.streams).queries[-1]
+
+    def expected(self, t: Type) -> Value:
+        """The value, as one of a type."""
+        assert self.value is not None
+        return literal(self.value, t)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The streams that the program names."""
+        return tuple(name for name in self.streams if re.search(rf"\b{name}\b", self.query))
+
+
+def literal(text: str, t: Type) -> Value:
+    """A value of a type, written as an expression of the language."""
+    fitted = text if ty.NOTHING in ty.walk(t) else f"({text}) as {t}"
+    return evaluate(compile_program(fitted, text).queries[-1].term)
+
+
+def cases() -> list[Case]:
+    """The cases of all files, in their order."""
+    return [case for path in sorted(DIRECTORY.glob("*.case")) for case in cases_of(path)]
+
+
+def cases_of(path: Path) -> Iterator[Case]:
+    """The cases of one file.
+
+    Raises: ValueError at a line that has no place in one.
+    """
+    streams: dict[str, Type] = {}
+    data: dict[str, Bag] = {}
+    case: dict[str, str] = {}
+    start = 0
+    for number, sign, text in [*_entries(path), (0, ">", "")]:
+        if sign == "stream":
+            name, t, rows = re.fullmatch(r"(\w+):(.*?)\s=\s(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
+            streams[name] = parse_type(t.strip())
+            data[name] = literal(rows, streams[name])
+            continue
+        if sign == ">" and case:
+            if not case.keys() & {"value", "error"}:
+                raise ValueError(f"{path}:{start}: a case without an outcome")
+            yield Case(path.stem, start, streams=dict(streams), data=dict(data), **case)  # type: ignore[arg-type]
+            case = {}
+        if sign == ">":
+            start = number
+        case[SIGNS[sign]] = text
+
+
+def _entries(path: Path) -> Iterator[tuple[int, str, str]]:
+    """The entries of a file: the number of their first line, their sign and their text."""
+    number, sign, lines = 0, "", [""]
+    for n, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if line.startswith("  ") and sign:
+            lines.append(line[2:])
+            continue
+        if sign:
+            yield number, sign, "\n".join(lines)
+        sign = ""
+        if line and not line.startswith("#"):
+            sign, _, text = line.partition(" ")
+            if sign not in {*SIGNS, "stream"}:
+                raise ValueError(f"{path}:{n}: {line!r} begins with none of {', '.join(SIGNS)} and `stream`")
+            number, lines = n, [text]
+    if sign:
+        yield number, sign, "\n".join(lines)

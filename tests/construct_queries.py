@@ -1,0 +1,96 @@
+"""Generated queries that have the rarer constructs of the language, more often than people write them.
+
+They are the queries of `tests.queries`, with other conditions and other sources in some places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+from hypothesis import strategies as st
+
+from tests.queries import BASIC, NARROWER, Atom, Many, Place, Scope, Shape, _Writer, tuple_of
+
+KINDS = ("int", "long", "double", "string", "bool")
+
+
+@st.composite
+def construct_queries(draw: st.DrawFn) -> str:
+    """Query texts over `tests.queries.STREAMS`."""
+    return _ConstructWriter(draw).program()
+
+
+class _ConstructWriter(_Writer):
+    def program(self) -> str:
+        if self.chance(20):
+            text, item = self.set_operation(Scope(), 1)
+            if self.chance(40):
+                return text
+            inner = Scope((self.whole("found", Many(item)),))
+            return f"found = {text}; {self.select(inner, 1)[0]}"
+        if self.chance(10):
+            return self.quantifier(Scope(), 1)
+        return super().program()
+
+    def whole(self, name: str, shape: Shape) -> Place:
+        return Place(name, shape, frozenset({name}))
+
+    # --- except, intersect ------------------------------------------------------------------------------------------
+
+    def source(self, scope: Scope, own: Mapping[str, Shape], depth: int) -> tuple[str, Shape]:
+        if depth and self.chance(15):
+            text, item = self.set_operation(scope, depth - 1)
+            return f"({text})", item
+        return super().source(scope, own, depth)
+
+    def collection(self, kind: str | None, scope: Scope, depth: int) -> str:
+        if depth and kind is not None and self.chance(15):
+            return self.set_operation(scope, depth - 1, (kind,))[0]
+        return super().collection(kind, scope, depth)
+
+    def set_operation(self, scope: Scope, depth: int, kinds: tuple[str, ...] | None = None) -> tuple[str, Shape]:
+        """`x except y` or `x intersect y`; numbers of the right side may be narrower."""
+        kinds = kinds or tuple(self.pick(KINDS) for _ in range(self.pick((1, 1, 2))))
+        item = Atom(kinds[0]) if len(kinds) == 1 else tuple_of(*map(Atom, kinds))
+        others = tuple(self.pick(NARROWER.get(kind, (kind,))) for kind in kinds)
+        sides = [self.side(scope, depth, item, kinds), self.side(scope, depth, item, others)]
+        return f"{sides[0]} {self.pick(('except', 'intersect'))} {sides[1]}", item
+
+    def side(self, scope: Scope, depth: int, item: Shape, kinds: tuple[str, ...]) -> str:
+        bags = [place.text for place in scope.bags() if place.shape == Many(item)]
+        if bags and self.chance(40):
+            return self.pick(bags)
+        return f"({self.select(scope, depth, head=kinds, most=2, correlated=True)[0]})"
+
+    # --- conditions -------------------------------------------------------------------------------------------------
+
+    def condition(self, scope: Scope, depth: int, size: int = 2) -> str:
+        if size and self.chance(35):
+            return self.member(scope, depth) if self.chance(50) else f"({self.quantifier(scope, depth)})"
+        return super().condition(scope, depth, size)
+
+    def member(self, scope: Scope, depth: int) -> str:
+        """`x in e` and `x not in e`."""
+        places = scope.atoms(*BASIC)
+        if not places:
+            return self.comparison(scope, depth)
+        place = self.pick(places)
+        assert isinstance(place.shape, Atom)
+        kind = self.pick(NARROWER.get(place.shape.kind, (place.shape.kind,)))
+        word = self.pick(("in", "in", "not in"))
+        if self.chance(15):
+            return f"({place.text} {word} {{{self.literal(kind)}, {self.literal(kind)}}})"
+        return f"({place.text} {word} ({self.collection(kind, attrs.evolve(scope, element=None), depth)}))"
+
+    def quantifier(self, scope: Scope, depth: int) -> str:
+        """`some p in e: c`, with an equality to an outer variable more often than not."""
+        generators, inner, own = self.generators(scope, max(depth - 1, 0), 2)
+        word = self.pick(("some", "all", "exists"))
+        outside = {name for place in scope.places for name in place.roots} - set(own)
+        links = self.link(inner, set(own), outside) if outside and self.chance(75) else []
+        others = [self.condition(inner, max(depth - 1, 0), 1)] if not links or self.chance(60) else []
+        if word == "all":
+            links = [f"not ({link})" for link in links]
+        joined = (" or " if word == "all" else " and ").join([*links, *others])
+        return f"{word} {', '.join(text for text, _ in generators)}: {joined}"

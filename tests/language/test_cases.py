@@ -1,0 +1,65 @@
+"""The cases of `tests/language/*.case` in the reference semantics: at once, and batch by batch with deletions."""
+
+from __future__ import annotations
+
+import pytest
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.values import Bag, same
+from mrql.algebra.zset import ZSet
+from mrql.output import show_value, type_name
+from mrql.rewrite.passes import rewrite
+from mrql.runtime.reference import ReferenceView
+from tests.cases import Case, cases
+
+ANSWERS = [case for case in cases() if case.error is None]
+ERRORS = [case for case in cases() if case.error is not None]
+
+
+@pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case.name)
+def test_answer(case: Case) -> None:
+    """A query has its value and its type, before and after the rewriting."""
+    query = case.compiled()
+    if case.type is not None:
+        assert type_name(query.type) == case.type
+    expected = case.expected(query.type)
+    value = evaluate(query.term, case.data)
+    assert same(value, expected), show_value(value)
+
+
+@pytest.mark.parametrize("shrinks", [False, True], ids=["grows", "shrinks"])
+@pytest.mark.parametrize("case", [case for case in ANSWERS if case.reads], ids=lambda case: case.name)
+def test_incremental_answer(case: Case, shrinks: bool) -> None:
+    """The rows arrive one after the other, first of one stream and then of the next; some come and go again."""
+    query = case.compiled()
+    plan = rewrite(query.term, checked=True, shrinking=frozenset(case.streams if shrinks else ())).plan
+    view = ReferenceView(plan)
+    present = {name: ZSet() for name in case.reads}
+    batches = [{name: ZSet.of([row])} for name in case.reads for row in case.data[name]]
+    if shrinks:
+        batches = [{name: ZSet.of(case.data[name])} for name in case.reads]
+        batches += [{name: ZSet.of(list(case.data[name])[:2], -1)} for name in case.reads]
+        batches += [{name: ZSet.of(list(case.data[name])[:2]) for name in case.reads}]
+    for batch in batches:
+        present |= {name: present[name] + change for name, change in batch.items()}
+        contents = {name: rows.bag() for name, rows in present.items()}
+        try:
+            expected = evaluate(query.term, contents)
+        except UserError:
+            return  # the data so far have no value, as of a key that is not there yet
+        view.apply(batch)
+        assert same(view.answer(), expected), f"{show_value(view.answer())}, not {show_value(expected)}"
+    assert same(view.answer(), case.expected(query.type))
+
+
+@pytest.mark.parametrize("case", ERRORS, ids=lambda case: case.name)
+def test_error(case: Case) -> None:
+    """What is wrong has one error, word for word, with its place."""
+    with pytest.raises(UserError) as caught:
+        evaluate(case.compiled().term, case.data | {name: Bag() for name in case.streams if name not in case.data})
+    error = caught.value
+    assert error.span is not None
+    assert f"{error.span.line}:{error.span.column} {error.message}" == case.error
+    if case.hint is not None:
+        assert error.hint == case.hint

@@ -1,0 +1,76 @@
+"""The cases of `tests/language/*.case` on Spark.
+
+Planning is what a query over a handful of rows costs, so that many are put into one: a tuple of their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import mrql
+from mrql.algebra.errors import UserError
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.terms import Tup
+from mrql.algebra.values import close
+from mrql.output import show_value
+from mrql.program import Query
+from mrql.runtime import session
+from mrql.runtime.collect import collect_value
+from tests.cases import Case, cases
+from tests.runtime.helpers import to_dataframe
+from tests.runtime.test_equivalence import INTERPRETED
+
+pytestmark = pytest.mark.spark
+
+AT_ONCE = 10
+
+
+def _batches() -> Iterator[tuple[Case, ...]]:
+    """Cases of one file that can be asked for together."""
+    for _, found in groupby((case for case in cases() if case.error is None), lambda case: case.file):
+        together = list(found)
+        yield from (tuple(together[i : i + AT_ONCE]) for i in range(0, len(together), AT_ONCE))
+
+
+def _failing() -> Iterator[Case]:
+    """The cases that only the data make wrong."""
+    for case in cases():
+        if case.error is not None:
+            try:
+                case.compiled()
+            except UserError:
+                continue
+            yield case
+
+
+def _frames(spark: SparkSession, case: Case) -> dict[str, DataFrame]:
+    return {name: to_dataframe(spark, case.data[name], t) for name, t in case.streams.items() if name in case.reads}
+
+
+@pytest.mark.parametrize("together", list(_batches()), ids=lambda together: together[0].name)
+def test_answers(spark: SparkSession, together: tuple[Case, ...]) -> None:
+    """Each query of the batch has its value."""
+    compiled = [case.compiled() for case in together]
+    term = Tup(tuple(query.term for query in compiled))
+    whole = mrql.Query(Query(term, compiled[0].span), dict(together[0].streams))
+    frames = {name: frame for case in together for name, frame in _frames(spark, case).items()}
+    with session.settings(spark, INTERPRETED):
+        found = collect_value(whole.batch(spark, **frames), whole.type)
+    for case, query, value in zip(together, compiled, found, strict=True):
+        expected = case.expected(query.type)
+        assert close(value, expected), f"{case.name}: {show_value(value)}, not {show_value(expected)}"
+
+
+@pytest.mark.parametrize("case", list(_failing()), ids=lambda case: case.name)
+def test_errors(spark: SparkSession, case: Case) -> None:
+    """What the data make wrong has the same error as in the reference evaluator, at the same place."""
+    query = mrql.Query(case.compiled(), dict(case.streams))
+    with pytest.raises(UserError) as caught, session.settings(spark, INTERPRETED):
+        collect_value(query.batch(spark, **_frames(spark, case)), query.type)
+    with pytest.raises(UserError) as expected:
+        evaluate(query.term, case.data)
+    assert (caught.value.message, caught.value.span) == (expected.value.message, expected.value.span)
