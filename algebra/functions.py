@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -191,6 +191,23 @@ def _anything(result: Type) -> TypeRule:
     return lambda args: result if len(args) == 1 else None
 
 
+def _indexed(count: int, result: Callable[[ty.ListType], Type]) -> TypeRule:
+    """A list and so many integers."""
+
+    def rule(args: Sequence[Type]) -> Type | None:
+        match args:
+            case [ty.ListType() as t, *indices] if len(indices) == count and all(ty.fits(i, ty.LONG) for i in indices):
+                return result(t)
+            case _:
+                return None
+
+    return rule
+
+
+def _only_type(args: Sequence[Type]) -> Type | None:
+    return args[0].item if len(args) == 1 and isinstance(args[0], ty.BagType) else None
+
+
 def _taking(count: int, rule: TypeRule) -> TypeRule:
     return lambda args: rule(args) if len(args) == count else None
 
@@ -279,6 +296,33 @@ def _power(x: Value, y: Value) -> Value:
         return math.inf if x == 0 else math.nan
 
 
+LONGEST = 2**31 - 16
+"""How many elements Spark can hold in one array."""
+
+
+def _range(low: int, high: int) -> list[int]:
+    if high - low >= LONGEST:
+        raise EvaluationError(f"a range of more than {LONGEST} elements")
+    return list(range(low, high + 1))
+
+
+def _at(items: list[Value], index: int) -> Value:
+    if not 0 <= index < len(items):
+        raise EvaluationError(f"there is no element {index} in a list of {len(items)}")
+    return items[index]
+
+
+def _slice(items: list[Value], low: int, high: int) -> list[Value]:
+    return items[max(low, 0) : max(high + 1, 0)]
+
+
+def _only(values: Collection[Value]) -> Value:
+    if len(values) != 1:
+        raise EvaluationError(f"there {f'are {len(values)} values' if values else 'is no value'} under this key")
+    (value,) = values
+    return value
+
+
 def _replace(text: str, old: str, new: str) -> str:
     return text.replace(old, new) if old else text
 
@@ -307,6 +351,11 @@ NOT = Function("not", _fixed(ty.BOOL, result=ty.BOOL), lambda a: not a, signatur
 IS_NULL = Function("is_null", _anything(ty.BOOL), lambda a: a is None, null_safe=True, signature="a value")
 HAS_NULL = Function("has_null", _anything(ty.BOOL), has_null, null_safe=True, signature="a value")
 QUOTIENT = Function("÷", _fixed(ty.DOUBLE, ty.LONG, result=ty.DOUBLE), _quotient, signature="a sum and a count")
+
+RANGE = Function("range", _fixed(ty.LONG, ty.LONG, result=ty.ListType(ty.LONG)), _range, signature="two integers")
+AT = Function("at", _indexed(1, lambda t: t.item), _at, signature="a list and an integer")
+SLICE = Function("slice", _indexed(2, lambda t: t), _slice, signature="a list and two integers")
+ONLY = Function("only", _only_type, _only, signature="a bag")
 
 _D = ty.DOUBLE
 _S = ty.STRING
@@ -343,6 +392,7 @@ LIBRARY: tuple[Function, ...] = (
 
 OPERATORS: tuple[Function, ...] = (
     PLUS, MINUS, TIMES, DIVIDE, MODULO, NEGATE, EQ, NE, LT, LE, GT, GE, AND, OR, NOT, IS_NULL, HAS_NULL, QUOTIENT,
+    RANGE, AT, SLICE, ONLY,
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Function] = {f.name: f for f in (*OPERATORS, *LIBRARY)}
@@ -361,6 +411,10 @@ def argument_types(function: Function, args: Sequence[Type]) -> tuple[Type, ...]
         return (ty.BOOL,) * len(args)
     if function.type_rule is _floats or function.name == "pow":
         return (ty.DOUBLE,) * len(args)
+    if function == RANGE:
+        return (ty.LONG, ty.LONG)
+    if function in (AT, SLICE):
+        return (args[0], *(ty.LONG for _ in args[1:]))
     if function == QUOTIENT:
         return (ty.DOUBLE, ty.LONG)
     return tuple(args)

@@ -41,6 +41,7 @@ from mrql.algebra.terms import (
     Var,
     element_type,
 )
+from mrql.indexing import index, integers, part
 from mrql.literals import integer, literal
 from mrql.patterns import Match, match_pattern
 from mrql.quantifiers import member, quantified
@@ -115,6 +116,12 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
             return select(expr, scope)
         case syntax.Quantified():
             return quantified(expr, scope)
+        case syntax.RangeExpr(low, high):
+            return integers(translate(low, scope), translate(high, scope), expr)
+        case syntax.Index(inner, key):
+            return index(translate(inner, scope), translate(key, scope), expr, scope.globals.names)
+        case syntax.Slice(inner, low, high):
+            return part(translate(inner, scope), translate(low, scope), translate(high, scope), expr)
         case syntax.SourceExpr():
             assert scope.globals.declare_source is not None
             return scope.globals.declare_source(expr, None)
@@ -126,12 +133,6 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
 
 def _unsupported(expr: syntax.Expr) -> UserError:
     match expr:
-        case syntax.RangeExpr():
-            construct = "a range"
-        case syntax.Index():
-            construct = "indexing with `[…]`"
-        case syntax.Slice():
-            construct = "a slice"
         case syntax.Attribute() | syntax.Children() | syntax.XmlElement():
             construct = "XML"
         case syntax.CaseExpr():

@@ -19,7 +19,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, substitute
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluate import evaluate
-from mrql.algebra.functions import HAS_NULL, NOT
+from mrql.algebra.functions import HAS_NULL, NOT, RANGE
 from mrql.algebra.monoids import Aggregate
 from mrql.algebra.terms import (
     Cast,
@@ -73,6 +73,9 @@ from mrql.runtime.layout import (
     with_columns,
 )
 
+LARGE = 10_000
+"""From so many elements on, a range is made in parts by all cores."""
+
 
 class Compiler:
     """Compiles bulk terms over the given sources: streams, static tables and the variables of states.
@@ -105,9 +108,12 @@ class Compiler:
                 return self.joined(term) if joins_elements(body, groups) else self.co_grouped(term)
             case GroupBy() | CoGroup():
                 return self.bag(identity(term, self.names))
-            case CMap(Lambda(param, body), source) if self.reads(source):
+            case CMap(Lambda(param, body), source) if self.reads(source) or is_large_range(source):
                 frame = self.bag(source)
                 return self.over(body, frame, bind(param, frame.value))
+            case Prim(function, (low, high)) if function == RANGE and is_large_range(term):
+                df = self.spark.range(evaluate(low), evaluate(high) + 1).toDF(self.fresh())
+                return Frame(df, Atom(quote(df.columns[0]), ty.LONG, False))
             case Union(left, right):
                 return union([self.bag(left), self.bag(right)], element_type(term), self.columns)
             case Take(n, OrderBy() as ordered):
@@ -294,7 +300,7 @@ class Compiler:
                 bound = Var("pairs", source.type)
                 array = self.expressions.array(OrderBy(bound, descending), {"pairs": pairs.value})
                 return Frame(pairs.df.selectExpr(f"{array} AS {name}"), Atom(quote(name), term.type, False))
-            case ListOf() | Union() | If() | Cast() if self.reads(term):
+            case ListOf() | Union() | If() | Cast() | Prim() if self.reads(term):
                 whole = self.assembled(term)
                 return Frame(
                     whole.df.selectExpr(f"{to_sql(whole.value)} AS {name}"), Atom(quote(name), term.type, False)
@@ -453,8 +459,17 @@ def puts_a_list_together(term: Term) -> bool:
     match term:
         case ListOf():
             return True
-        case Union() | If() | Cast():
+        case Union() | If() | Cast() | Prim():
             return isinstance(term.type, ty.ListType)
+        case _:
+            return False
+
+
+def is_large_range(term: Term) -> bool:
+    """Whether a term is a range between constants that is better made row by row than as an array."""
+    match term:
+        case Prim(function, (Lit(int() as low, _), Lit(int() as high, _))) if function == RANGE:
+            return high - low >= LARGE
         case _:
             return False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mrql.algebra import types as ty
-from mrql.algebra.functions import FUNCTIONS, Function
+from mrql.algebra.functions import FUNCTIONS, LONGEST, Function
 from mrql.algebra.types import Type
 
 Template = Callable[..., str]
@@ -37,6 +37,32 @@ def _substring(text: str, start: str, end: str, at: str) -> str:
     return f"substring({text}, {first} + 1, greatest({end} - {first}, 0))"
 
 
+def _range(low: str, high: str, at: str) -> str:
+    # A difference of longs may leave their range; of doubles it does not, and so exact it need not be.
+    long = f"CAST({high} AS DOUBLE) - CAST({low} AS DOUBLE) >= {LONGEST}"
+    error = f"raise_error('{at}a range of more than {LONGEST} elements')"
+    empty = "CAST(array() AS ARRAY<BIGINT>)"
+    return f"CASE WHEN {high} < {low} THEN {empty} WHEN {long} THEN {error} ELSE sequence({low}, {high}) END"
+
+
+def _at(items: str, index: str, at: str) -> str:
+    there = f"{index} >= 0 AND {index} < size({items})"
+    error = f"raise_error(concat('{at}there is no element ', {index}, ' in a list of ', size({items})))"
+    return f"CASE WHEN {items} IS NULL OR {index} IS NULL THEN NULL WHEN {there} THEN {items}[{index}] ELSE {error} END"
+
+
+def _slice(items: str, low: str, high: str, at: str) -> str:
+    first = f"least(greatest({low}, 0L), size({items}))"
+    last = f"least({high}, size({items}) - 1L)"
+    return f"slice({items}, CAST({first} + 1 AS INT), CAST(greatest({last} - {first} + 1, 0L) AS INT))"
+
+
+def _only(values: str, at: str) -> str:
+    none = f"raise_error('{at}there is no value under this key')"
+    many = f"raise_error(concat('{at}there are ', size({values}), ' values under this key'))"
+    return f"CASE size({values}) WHEN 1 THEN {values}[0] WHEN 0 THEN {none} ELSE {many} END"
+
+
 TEMPLATES: dict[str, Template] = {
     "-": _infix("-"),
     "*": _infix("*"),
@@ -54,6 +80,10 @@ TEMPLATES: dict[str, Template] = {
     "pow": _call("power"),
     "length": _call("char_length"),
     "substring": _substring,
+    "range": _range,
+    "at": _at,
+    "slice": _slice,
+    "only": _only,
 }
 SAME_NAME = (
     "sqrt",

@@ -127,6 +127,14 @@ CONSTRUCTS = tuple(
             "the first ones of each group",
             "select (x, (select z from z in y order by z desc limit 2)) from (x, y) in S group by x",
         ),
+        ("elements of a range", "select (x, i) from (x, y) in S, i in 1..y"),
+        ("element of a list", "select (x, (select z from z in y order by z)[0]) from (x, y) in S group by x"),
+        ("part of a list", "(select (x, y) from (x, y) in S order by y)[1:2]"),
+        (
+            "value under a key",
+            "select (a, (select (c, count(d)) from (c, d) in T group by c)[a]) from (a, b) in S "
+            "where some (c, d) in T: c = a",
+        ),
         (
             "aggregates of several streams",
             "select (a, sum(b), sum(select d from (c, d) in T where c = a)) from (a, b) in S group by a",

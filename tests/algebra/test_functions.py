@@ -20,6 +20,7 @@ from tests.strategies import types, values
 INF, NAN = math.inf, math.nan
 MAX_LONG, MIN_LONG = 2**63 - 1, -(2**63)
 MAX_INT, MIN_INT = 2**31 - 1, -(2**31)
+LIST = parse_type("[long]")
 KINDS: dict[type, Type] = {bool: BOOL, int: LONG, float: DOUBLE, str: STRING, type(None): NOTHING}
 
 
@@ -149,7 +150,7 @@ def test_table(name: str, args: tuple[Value, ...], expected: Value) -> None:
 
 def test_table_is_complete() -> None:
     """Each function stands in the table, or has a test of its own."""
-    assert {name for name, _, _ in TABLE} | {"substring"} == set(FUNCTIONS)
+    assert {name for name, _, _ in TABLE} | {"substring", "range", "at", "slice", "only"} == set(FUNCTIONS)
 
 
 @pytest.mark.parametrize(
@@ -159,6 +160,48 @@ def test_table_is_complete() -> None:
 def test_substring_is_cut_to_the_string(start: int, end: int, expected: str) -> None:
     """Positions count from 0, the end is not included, and no range is an error."""
     assert apply("substring", ("abcd", start, end), (STRING, INT, INT)) == expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(1, 3, [1, 2, 3]), (2, 2, [2]), (3, 1, []), (-1, 0, [-1, 0]), (MAX_LONG, MAX_LONG, [MAX_LONG])],
+)
+def test_a_range_has_both_its_ends(low: int, high: int, expected: list[int]) -> None:
+    """It is empty where the second end is before the first."""
+    assert apply("range", (low, high), (LONG, LONG)) == expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0, 1, [7, 8]), (1, 9, [8, 9]), (-5, 0, [7]), (2, 1, []), (5, 7, []), (-3, -1, []), (0, MAX_LONG, [7, 8, 9])],
+)
+def test_a_slice_is_cut_to_the_list(low: int, high: int, expected: list[int]) -> None:
+    """Both ends are included, and no range is an error."""
+    assert apply("slice", ([7, 8, 9], low, high), (LIST, LONG, LONG)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "types", "message"),
+    [
+        ("at", ([7], 1), (LIST, INT), "there is no element 1 in a list of 1"),
+        ("at", ([7], -1), (LIST, INT), "there is no element -1 in a list of 1"),
+        ("only", (Bag(),), (parse_type("{long}"),), "there is no value under this key"),
+        ("only", (Bag([1, 1]),), (parse_type("{long}"),), "there are 2 values under this key"),
+        ("range", (0, MAX_LONG), (LONG, LONG), "a range of more than 2147483632 elements"),
+    ],
+)
+def test_what_is_not_there_is_an_error(
+    name: str, args: tuple[Value, ...], types: tuple[Type, ...], message: str
+) -> None:
+    """An element of a list, the value under a key, and a list that is too long to be one."""
+    with pytest.raises(EvaluationError, match=message):
+        apply(name, args, types)
+
+
+def test_elements_by_place_and_by_key() -> None:
+    """Places count from 0."""
+    assert apply("at", ([7, 8], 1), (LIST, INT)) == 8
+    assert apply("only", (Bag([7]),), (parse_type("{long}"),)) == 7
 
 
 @pytest.mark.parametrize(
@@ -210,6 +253,10 @@ def test_division_with_remainder(a: int, b: int) -> None:
 
 ARGUMENTS: dict[str, tuple[tuple[Value, Type], ...]] = {
     "substring": (("ab", STRING), (0, INT), (1, INT)),
+    "range": ((1, LONG), (2, LONG)),
+    "at": (([1, 2], LIST), (0, INT)),
+    "slice": (([1, 2], LIST), (0, INT), (1, INT)),
+    "only": ((Bag([1]), parse_type("{long}")),),
     **{name: tuple((arg, type_of(arg)) for arg in args) for name, args, _ in TABLE if None not in args},
 }
 
@@ -222,7 +269,8 @@ def test_nulls_give_null(name: str) -> None:
     for i in range(len(args)):
         with_null = [*args[:i], None, *args[i + 1 :]]
         assert apply(name, with_null, own) is None
-        assert apply(name, with_null, [*own[:i], NOTHING, *own[i + 1 :]]) is None
+        if isinstance(own[i], ty.Basic):
+            assert apply(name, with_null, [*own[:i], NOTHING, *own[i + 1 :]]) is None
 
 
 @pytest.mark.parametrize("name", ["=", "<>", "<", "<=", ">", ">="])

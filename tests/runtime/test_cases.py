@@ -20,6 +20,7 @@ from mrql.output import show_value
 from mrql.program import Query
 from mrql.runtime import session
 from mrql.runtime.collect import collect_value
+from mrql.runtime.failures import translated
 from tests.cases import Case, cases
 from tests.runtime.helpers import to_dataframe
 from tests.runtime.test_equivalence import INTERPRETED
@@ -69,8 +70,9 @@ def test_answers(spark: SparkSession, together: tuple[Case, ...]) -> None:
 def test_errors(spark: SparkSession, case: Case) -> None:
     """What the data make wrong has the same error as in the reference evaluator, at the same place."""
     query = mrql.Query(case.compiled(), dict(case.streams))
-    with pytest.raises(UserError) as caught, session.settings(spark, INTERPRETED):
-        collect_value(query.batch(spark, **_frames(spark, case)), query.type)
+    answer = query.batch(spark, **_frames(spark, case))
+    with pytest.raises(UserError) as caught, session.settings(spark, INTERPRETED), translated(query.query.span.source):
+        collect_value(answer, query.type)
     with pytest.raises(UserError) as expected:
         evaluate(query.term, case.data)
     assert (caught.value.message, caught.value.span) == (expected.value.message, expected.value.span)
