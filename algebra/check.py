@@ -25,6 +25,7 @@ from mrql.algebra.errors import InternalError
 from mrql.algebra.monoids import (
     Aggregate,
     BagUnion,
+    Fold,
     Invariant,
     Keyed,
     ListAppend,
@@ -162,6 +163,8 @@ def in_carrier(t: Type, m: Monoid) -> bool:
             return isinstance(t, ty.BagType) and _merges(t.item, m)
         case Invariant():
             return True
+        case Fold():
+            return flows_into(t, m.type)
         case _:
             assert_never(m)
 
@@ -178,6 +181,8 @@ def _reduces(element: Type, m: Monoid) -> bool:
     match m:
         case Keyed():
             return _merges(element, m)
+        case Fold():
+            return in_carrier(element, m)
         case ProductMonoid(items) if isinstance(element, ty.TupleType):
             return all(map(_reduces, element.items, items))
         case _:

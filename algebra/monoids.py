@@ -12,8 +12,9 @@ A missing value is skipped by every aggregation: `unit(null) = z`.  Source: [MRQ
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
@@ -21,6 +22,9 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Value, canonical, same
+
+if TYPE_CHECKING:
+    from mrql.algebra.terms import Lambda, Term
 
 
 class Op(Enum):
@@ -94,7 +98,24 @@ class Invariant:
         return "□"
 
 
-Monoid: TypeAlias = Aggregate | BagUnion | ListAppend | ProductMonoid | Keyed | Invariant
+@attrs.frozen
+class Fold:
+    """A monoid that a query defines: `combine` is `λ(x, y). x ⊕ y` over values of type `type`, `zero` its identity.
+
+    That it is associative and commutes and that `zero` is neutral, is the word of whoever defines it. It has no
+    inverse. `combine` and `zero` name no variables and no data sources.
+    """
+
+    name: str
+    combine: Lambda
+    zero: Term
+    type: Type
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Monoid: TypeAlias = Aggregate | BagUnion | ListAppend | ProductMonoid | Keyed | Invariant | Fold
 
 SUM, PRODUCT = Aggregate(Op.SUM), Aggregate(Op.PRODUCT)
 MIN, MAX = Aggregate(Op.MIN), Aggregate(Op.MAX)
@@ -113,6 +134,8 @@ def zero(m: Monoid) -> Value:
             return []
         case ProductMonoid(items):
             return tuple(map(zero, items))
+        case Fold():
+            return _evaluated(m.zero, {})
         case Invariant():
             raise InternalError("monoids", "□ has no zero")
 
@@ -120,7 +143,7 @@ def zero(m: Monoid) -> Value:
 def unit(m: Monoid, element: Value) -> Value:
     """The carrier's value for one element: the function `u` of `reduce(⊕, {x}) = u(x)`."""
     match m:
-        case Aggregate():
+        case Aggregate() | Fold():
             return zero(m) if element is None else element
         case BagUnion() | Keyed():
             return Bag([element])
@@ -147,10 +170,21 @@ def combine(m: Monoid, a: Value, b: Value) -> Value:
             return tuple(combine(item, x, y) for item, x, y in zip(items, a, b, strict=True))
         case Keyed(value):
             return _merge_by_key(value, a, b)
+        case Fold():
+            from mrql.algebra.evaluate import bind
+
+            return _evaluated(m.combine.body, bind(m.combine.param, (a, b)))
         case Invariant():
             if not same(a, b):
                 raise InternalError("monoids", f"□ over two different values: {a!r} and {b!r}")
             return a
+
+
+def _evaluated(term: Term, env: Mapping[str, Value]) -> Value:
+    """The value of a part of a fold; the evaluator stands on the monoids, and so is asked for when it is needed."""
+    from mrql.algebra.evaluate import evaluate
+
+    return evaluate(term, {}, env)
 
 
 def _combine_basic(op: Op, a: Value, b: Value) -> Value:
@@ -185,7 +219,7 @@ def is_commutative(m: Monoid) -> bool:
             return all(map(is_commutative, items))
         case Keyed(value):
             return is_commutative(value)
-        case Aggregate() | BagUnion() | Invariant():
+        case Aggregate() | BagUnion() | Invariant() | Fold():
             return True
 
 
@@ -193,7 +227,7 @@ def is_idempotent(m: Monoid) -> bool:
     match m:
         case Aggregate(op):
             return op in (Op.MIN, Op.MAX, Op.AND, Op.OR)
-        case BagUnion() | ListAppend():
+        case BagUnion() | ListAppend() | Fold():
             return False
         case ProductMonoid(items):
             return all(map(is_idempotent, items))
@@ -213,7 +247,7 @@ def is_group(m: Monoid) -> bool:
             return op is Op.SUM
         case BagUnion() | Invariant():
             return True
-        case ListAppend():
+        case ListAppend() | Fold():
             return False
         case ProductMonoid(items):
             return all(map(is_group, items))
@@ -243,6 +277,8 @@ def result_type(m: Monoid, element: Type) -> Type | None:
             return None if None in parts else ty.TupleType(tuple(t for t in parts if t is not None))
         case Invariant():
             return element
+        case Fold():
+            return m.type if ty.fits(element, m.type) else None
 
 
 def _result_of_basic(op: Op, element: Type) -> Type | None:

@@ -77,11 +77,12 @@ def parse(
     streams: Streams | None = None,
     variables: Scope | None = None,
     functions: Mapping[str, Function] = fn.FUNCTIONS,
+    folds: Mapping[str, monoids.Fold] | None = None,
 ) -> Term:
     """The term that `text` stands for; it is well formed (`check`).
 
     `streams` says what each data source is (a term, or its type, also written as text), `variables` gives the types of
-    the free variables.
+    the free variables, `folds` the monoids that a query has defined.
 
     >>> parse("{x + 1}", variables={"x": ty.LONG}).type == ty.BagType(ty.LONG)
     True
@@ -91,7 +92,7 @@ def parse(
     source = Source("<term>", text)
     tree = _tree(source, "term")
     known = {name: parse_type(t) if isinstance(t, str) else t for name, t in (streams or {}).items()}
-    term = _Reader(source, known, functions).term(tree, variables or {})
+    term = _Reader(source, known, functions, folds or {}).term(tree, variables or {})
     fault = first_fault(term, variables)
     if fault is not None:
         raise UserError(fault.message, fault.term.span)
@@ -119,7 +120,7 @@ def parse_monoid(text: str) -> Monoid:
     Raises: UserError with the place in the text.
     """
     source = Source("<monoid>", text)
-    return _monoid(_tree(source, "monoid"))
+    return _Reader(source, {}, {}).monoid(_tree(source, "monoid"))
 
 
 # --- text to tree -------------------------------------------------------------------------------
@@ -183,6 +184,7 @@ class _Reader:
     source: Source
     streams: Mapping[str, Type | Stream]
     functions: Mapping[str, Function]
+    folds: Mapping[str, monoids.Fold] = attrs.Factory(dict)
 
     def term(self, tree: Node, scope: Scope) -> Term:
         """The term of a tree, which has a type."""
@@ -256,7 +258,7 @@ class _Reader:
                 return GroupBy(self.term(_child(tree, 0), scope))
             case "reduce":
                 monoid, source = _children(tree)
-                return Reduce(_monoid(monoid), self.term(source, scope))
+                return Reduce(self.monoid(monoid), self.term(source, scope))
             case "order_by":
                 source, *directions = _children(tree)
                 return OrderBy(self.term(source, scope), tuple(_token(d).type == "DESC" for d in directions))
@@ -357,6 +359,20 @@ class _Reader:
                 fields = _children(tree)
                 return ty.RecordType(tuple((_name(field), self.type(_child(field, 0))) for field in fields))
 
+    def monoid(self, tree: Node) -> Monoid:
+        match tree.data:
+            case "basic_monoid":
+                return _MONOIDS[_token(tree)]
+            case "named_monoid":
+                name = _name(tree)
+                if name not in self.folds:
+                    raise self.error(f"there is no monoid {name}", tree)
+                return self.folds[name]
+            case "keyed_monoid":
+                return monoids.Keyed(self.monoid(_child(tree, 0)))
+            case _:
+                return monoids.ProductMonoid(tuple(map(self.monoid, _children(tree))))
+
     def typed(self, compute: Callable[[], T], tree: Node) -> T:
         try:
             return compute()
@@ -368,16 +384,6 @@ class _Reader:
 
     def span(self, tree: Node) -> Span:
         return Span(self.source, tree.meta.start_pos, tree.meta.end_pos)
-
-
-def _monoid(tree: Node) -> Monoid:
-    match tree.data:
-        case "basic_monoid":
-            return _MONOIDS[_token(tree)]
-        case "keyed_monoid":
-            return monoids.Keyed(_monoid(_child(tree, 0)))
-        case _:
-            return monoids.ProductMonoid(tuple(map(_monoid, _children(tree))))
 
 
 def _number(token: Token) -> Lit:

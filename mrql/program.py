@@ -9,13 +9,14 @@ from typing import assert_never
 import attrs
 
 from mrql import syntax
+from mrql.aggregations import define
 from mrql.algebra.errors import UserError
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Stream, Term
 from mrql.algebra.types import Type
 from mrql.parser import parse_program
-from mrql.scope import Globals, Scope
+from mrql.scope import Closure, Globals, Scope
 from mrql.sources import declare
 from mrql.translate import translate
 from mrql.typing import not_yet, resolve
@@ -79,6 +80,9 @@ class _Compiler:
             case syntax.Definition(name, syntax.SourceExpr() as source):
                 self.fresh(name, statement.span)
                 known.values[name] = self.declare(source, name)
+            case syntax.Definition(name, syntax.Lambda(params, result, body)):
+                self.fresh(name, statement.span)
+                known.closures[name] = Closure(params, result, body, Scope(known))
             case syntax.Definition(name, expr):
                 self.fresh(name, statement.span)
                 known.values[name] = translate(expr, Scope(known))
@@ -98,8 +102,9 @@ class _Compiler:
                 raise not_yet("`dump`" if statement.text else "`store … from`", statement.span)
             case syntax.DataDef():
                 raise not_yet("`data`", statement.span)
-            case syntax.AggregationDef():
-                raise not_yet("`aggregation`", statement.span)
+            case syntax.AggregationDef(name):
+                self.fresh(name, statement.span)
+                known.aggregations[name] = define(statement, Scope(known))
             case syntax.Include():
                 raise not_yet("`include`", statement.span)
             case syntax.Import():
@@ -111,7 +116,8 @@ class _Compiler:
 
     def fresh(self, name: str, span: Span) -> None:
         known = self.globals
-        for defined in (known.values, known.types, known.functions, known.macros):
+        defined_names = (known.values, known.closures, known.types, known.functions, known.macros, known.aggregations)
+        for defined in defined_names:
             if name in defined:
                 raise UserError(f"`{name}` is defined already", span)
 

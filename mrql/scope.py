@@ -11,6 +11,7 @@ import attrs
 from mrql import syntax
 from mrql.algebra.binders import Names
 from mrql.algebra.errors import UserError
+from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
@@ -24,7 +25,25 @@ class Thunk:
     scope: Scope
 
 
-Binding: TypeAlias = Term | Thunk
+@attrs.frozen
+class Closure:
+    """A function: its parameters and its body, with the scope that it was written in."""
+
+    params: tuple[tuple[syntax.Pattern, syntax.TypeExpr | None], ...]
+    result: syntax.TypeExpr | None
+    body: syntax.Expr
+    scope: Scope
+
+
+Binding: TypeAlias = Term | Thunk | Closure
+
+
+@attrs.frozen
+class Aggregation:
+    """An aggregation that a program defines: its monoid, and what takes an element into it."""
+
+    fold: Fold
+    unit: Closure | None
 
 
 @attrs.frozen
@@ -45,9 +64,11 @@ class Globals:
     """What the statements of a program have defined so far, and the supply of fresh names."""
 
     values: dict[str, Term] = attrs.Factory(dict)
+    closures: dict[str, Closure] = attrs.Factory(dict)
     types: dict[str, Type] = attrs.Factory(dict)
     functions: dict[str, syntax.FunctionDef] = attrs.Factory(dict)
     macros: dict[str, syntax.MacroDef] = attrs.Factory(dict)
+    aggregations: dict[str, Aggregation] = attrs.Factory(dict)
     names: Names = attrs.Factory(Names)
     declare_source: Callable[[syntax.SourceExpr, str | None], Term] | None = None
 
@@ -77,8 +98,9 @@ class Scope:
         return next((term for key, term in self.keys if key == expr), None)
 
     def lookup(self, name: str) -> Binding | None:
-        found = self.variables.get(name)
-        return self.globals.values.get(name) if found is None else found
+        known = self.globals
+        found: Binding | None = self.variables.get(name)
+        return known.values.get(name, known.closures.get(name)) if found is None else found
 
     def unknown(self, what: str, name: str, candidates: Iterable[str], span: Span) -> UserError:
         """The error for a name that nothing has, with the nearest one that something has."""

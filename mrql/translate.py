@@ -41,11 +41,12 @@ from mrql.algebra.terms import (
     Var,
     element_type,
 )
+from mrql.closures import call, is_function, named, with_function
 from mrql.indexing import index, integers, part
 from mrql.literals import integer, literal
 from mrql.patterns import Match, match_pattern
 from mrql.quantifiers import member, quantified
-from mrql.scope import Scope, Thunk, names_in
+from mrql.scope import Closure, Scope, Thunk, names_in
 from mrql.sets import except_or_intersect
 from mrql.typing import castable, coerce, common, not_yet, resolve
 
@@ -110,6 +111,10 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
             return _ascribe(translate(inner, scope), resolve(written, scope.globals), expr.span)
         case syntax.Call():
             return _call(expr, scope)
+        case syntax.Apply():
+            return call(expr, scope)
+        case syntax.Lambda():
+            raise _no_value(expr)
         case syntax.Select():
             from mrql.select import select  # the two walks call each other
 
@@ -137,13 +142,16 @@ def _unsupported(expr: syntax.Expr) -> UserError:
             construct = "XML"
         case syntax.CaseExpr():
             construct = "`case`"
-        case syntax.Lambda() | syntax.Apply():
-            construct = "a function value"
         case syntax.Repeat():
             construct = "`repeat`"
         case _:
             construct = f"`{type(expr).__name__}`"
     return not_yet(construct, expr.span)
+
+
+def _no_value(expr: syntax.Expr) -> UserError:
+    hint = "call it, name it, or hand it to another function"
+    return UserError("a function stands here, where a value is needed", expr.span, hint)
 
 
 # --- names, structures --------------------------------------------------------------------------
@@ -157,6 +165,8 @@ def _name(expr: syntax.Name, scope: Scope) -> Term:
             raise scope.unknown("name", expr.name, [*scope.variables, *scope.globals.values], expr.span)
         case Thunk(argument, outer):
             return translate(argument, outer)
+        case Closure():
+            raise _no_value(expr)
         case term:
             return attrs.evolve(term, span=expr.span) if isinstance(term, Var) else term
 
@@ -270,6 +280,9 @@ def _let(bindings: Sequence[tuple[syntax.Pattern, syntax.Expr]], body: syntax.Ex
     if not bindings:
         return translate(body, scope)
     (pattern, value), *rest = bindings
+    if isinstance(pattern, syntax.VarPattern) and is_function(value, scope):
+        name = pattern.name
+        return with_function(value, scope, lambda found: _let(rest, body, scope.bind({name: found})))
     term = translate(value, scope)
     match = Match()
     algebraic = match_pattern(pattern, term.type, scope.globals, match)
@@ -283,19 +296,29 @@ def _let(bindings: Sequence[tuple[syntax.Pattern, syntax.Expr]], body: syntax.Ex
 
 def _call(expr: syntax.Call, scope: Scope) -> Term:
     known = scope.globals
+    if scope.lookup(expr.function) is not None and named(expr.function, scope) is not None:
+        return call(expr, scope)
     if expr.function in known.functions:
         return _expand_function(known.functions[expr.function], expr, scope)
     if expr.function in known.macros:
         return _expand_macro(known.macros[expr.function], expr, scope)
     if expr.function == "distinct":
         return distinct(_one_collection(expr, scope), scope)
-    if expr.function in AGGREGATIONS:
+    if expr.function in AGGREGATIONS or expr.function in known.aggregations:
         return _aggregation(expr, scope)
     if expr.function in LIBRARY:
         return apply(LIBRARY[expr.function], [translate(arg, scope) for arg in expr.args], expr.span)
     if expr.function == "trace":
         raise not_yet("`trace`", expr.span)
-    candidates = [*known.functions, *known.macros, *AGGREGATIONS, *LIBRARY, "distinct"]
+    candidates = [
+        *known.functions,
+        *known.closures,
+        *known.macros,
+        *known.aggregations,
+        *AGGREGATIONS,
+        *LIBRARY,
+        "distinct",
+    ]
     raise scope.unknown("function", expr.function, candidates, expr.span)
 
 
@@ -340,6 +363,11 @@ def _aggregation(expr: syntax.Call, scope: Scope) -> Term:
     collection = _over_group(expr.args[0], scope)
     if collection is None:
         collection = _one_collection(expr, scope)
+    defined = scope.globals.aggregations.get(expr.function)
+    if defined is not None:
+        from mrql.aggregations import aggregated  # which translates the functions that it is made of
+
+        return aggregated(defined, collection, scope, expr.span)
     return aggregate(expr.function, collection, scope.globals.names, expr.span)
 
 

@@ -14,7 +14,7 @@ is kept beside the values, and is not decided here.
 from __future__ import annotations
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.monoids import Aggregate, BagUnion, Invariant, Keyed, ListAppend, Monoid, Op, ProductMonoid
+from mrql.algebra.monoids import Aggregate, BagUnion, Fold, Invariant, Keyed, ListAppend, Monoid, Op, ProductMonoid
 from mrql.algebra.values import Bag, Value, canonical
 from mrql.algebra.zset import ZSet
 
@@ -39,7 +39,7 @@ def diminish(monoid: Monoid, a: Value, b: Value) -> Value:
             return tuple(diminish(m, x, y) for m, x, y in zip(items, a, b, strict=True))
         case Keyed(value):
             return _by_key(value, a, b)
-        case Aggregate() | ListAppend():
+        case Aggregate() | ListAppend() | Fold():
             raise UserError(f"{monoid} has no inverse: it cannot take back what was deleted")
 
 

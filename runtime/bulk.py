@@ -20,7 +20,7 @@ from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, s
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.functions import HAS_NULL, NOT, RANGE
-from mrql.algebra.monoids import Aggregate
+from mrql.algebra.monoids import Aggregate, Fold
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -121,7 +121,9 @@ class Compiler:
             case OrderBy(source, _):
                 frame = self.bag(source)
                 return attrs.evolve(frame, value=part(frame.value, "_2", pair_type(source)[1]))
-            case Reduce(monoid, source) if not isinstance(monoid, Aggregate):
+            case Reduce(Fold(), source) if self.reads(source):
+                return self.listed(term)
+            case Reduce(monoid, source) if not isinstance(monoid, Aggregate | Fold):
                 return self.bag(source)
             case Cast(source, _) if self.reads(source):
                 frame = self.bag(source)
@@ -239,6 +241,8 @@ class Compiler:
                 return self.sources[name]
             case Reduce(Aggregate() as monoid, source) if self.reads(source):
                 return self.total(monoid, term.type, self.bag(source))
+            case Reduce(Fold() as fold, source) if self.reads(source):
+                return self.folded(fold, self.collected(source))
             case _ if ty.is_collection(term.type):
                 return self.collected(term)
             case _:
@@ -278,6 +282,12 @@ class Compiler:
         name = self.fresh()
         df = frame.df.agg(F.expr(f"{aggregate_sql(monoid, t, share, frame.weight)} AS {name}"))
         return Frame(df, Atom(quote(name), t))
+
+    def folded(self, fold: Fold, whole: Frame) -> Frame:
+        """The one row of a reduction with a monoid of the query, over all elements as one array."""
+        name = self.fresh()
+        df = whole.df.selectExpr(f"{self.expressions.fold(fold, to_sql(whole.value))} AS {name}")
+        return Frame(df, Atom(quote(name), fold.type))
 
     def collected(self, term: Term) -> Frame:
         """A whole collection as one array."""

@@ -14,7 +14,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions import Function, argument_types
-from mrql.algebra.monoids import Aggregate, BagUnion, ListAppend, Monoid, Op
+from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend, Monoid, Op
 from mrql.algebra.span import Span
 from mrql.algebra.terms import (
     Cast,
@@ -87,6 +87,8 @@ class Expressions:
                 return self.value(body, {**env, **bind(pattern, self.value(value, env))})
             case Reduce(Aggregate() as monoid, source):
                 return Atom(self.reduce(monoid, term.type, source, env), term.type)
+            case Reduce(Fold() as fold, source):
+                return Atom(self.fold(fold, self.array(source, env)), term.type)
             case _:
                 return Atom(self.array(term, env), term.type, False)
 
@@ -222,6 +224,15 @@ class Expressions:
                 share = unit_sql(monoid, t, cast(Atom(x, element_type(source)), element_type(source), t, ""))
                 step = combine_sql(monoid, acc, share, "")
                 return f"aggregate({self.array(source, env)}, {zero_sql(monoid, t)}, ({acc}, {x}) -> {step})"
+
+    def fold(self, fold: Fold, array: str) -> str:
+        """`reduce(⊕, e)` with a `⊕` of the query, over an array; missing elements are its zero."""
+        x, acc = self.fresh(), self.fresh("a")
+        zero = f"CAST({self.sql(fold.zero, {})} AS {sql_type(fold.type)})"
+        share = Atom(f"coalesce({x}, {zero})", fold.type)
+        pair = Struct(((label(0), Atom(acc, fold.type)), (label(1), share)), ty.TupleType((fold.type, fold.type)))
+        step = self.sql(fold.combine.body, bind(fold.combine.param, pair))
+        return f"aggregate({array}, {zero}, ({acc}, {x}) -> CAST({step} AS {sql_type(fold.type)}))"
 
     def group_by(self, source: Term, env: Environment) -> str:
         key, _ = pair_type(source)

@@ -46,6 +46,14 @@ CONSTRUCTS = tuple(
         ("group-by with sums, counts, averages", "select (x, count(y), avg(y)) from (x, y) in S group by x"),
         ("group-by with extremes", "select (x, min(y), max(y)) from (x, y) in S group by x"),
         ("group-by with bags", "select (x, y) from (x, y) in S group by x"),
+        (
+            "group-by with an aggregation of one's own",
+            "aggregation product(\\(x, y). x * y, 1): long; select (x, product(y)) from (x, y) in S group by x",
+        ),
+        (
+            "a function of functions",
+            "f = \\(x, p). some t in T: p(t) = x; select a from (a, b) in S where f(a, \\t. t#0)",
+        ),
         ("group-by over nested bags", "select (k, sum(p.V)) from p in P, i in p.I group by k: i.U"),
         ("having", "select (x, sum(y)) from (x, y) in S group by x having count(y) > 1"),
         ("distinct", "select distinct y from (x, y) in S"),

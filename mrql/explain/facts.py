@@ -15,6 +15,7 @@ from mrql.algebra.monoids import (
     INVARIANT,
     Aggregate,
     BagUnion,
+    Fold,
     Invariant,
     Keyed,
     ListAppend,
@@ -215,5 +216,5 @@ def without_inverse(monoid: Monoid) -> tuple[str, ...]:
             return without_inverse(value)
         case Aggregate(Op.SUM) | BagUnion() | Invariant():
             return ()
-        case Aggregate() | ListAppend():
+        case Aggregate() | ListAppend() | Fold():
             return (str(monoid),)
