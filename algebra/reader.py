@@ -364,6 +364,8 @@ class _Reader:
             case "basic_monoid":
                 return _MONOIDS[_token(tree)]
             case "named_monoid":
+                if _token(tree) in _MONOIDS:
+                    return _MONOIDS[_token(tree)]
                 name = _name(tree)
                 if name not in self.folds:
                     raise self.error(f"there is no monoid {name}", tree)

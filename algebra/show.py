@@ -24,7 +24,7 @@ import attrs
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.binders import bound_names, free_vars
-from mrql.algebra.monoids import Fold, Monoid
+from mrql.algebra.monoids import Fold, Monoid, Op
 from mrql.algebra.prettyprint import Doc, Group, Line, Nest, block, render
 from mrql.algebra.terms import (
     Cast,
@@ -135,7 +135,9 @@ def show_type(t: Type) -> str:
 
 def show_monoid(m: Monoid) -> str:
     """A monoid: `+`, `⇑⊎`, `(+ × min)`; one that a query has defined, by its name."""
-    return show_name(m.name) if isinstance(m, Fold) else str(m)
+    if not isinstance(m, Fold):
+        return str(m)
+    return f"`{m.name}`" if m.name in {op.value for op in Op} else show_name(m.name)
 
 
 def show_name(name: str) -> str:

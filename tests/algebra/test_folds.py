@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,9 @@ def test_it_prints_and_reads_back() -> None:
     """By its name, which the reader must be told."""
     assert show(TERM) == "reduce(product, S)"
     assert parse("reduce(product, S)", {"S": LONGS}, folds={"product": PRODUCT}) == TERM
+    own = Reduce(attrs.evolve(PRODUCT, name="max"), TERM.source)
+    assert show(own) == "reduce(`max`, S)"
+    assert parse(show(own), {"S": LONGS}, folds={"max": own.monoid}) == own
 
 
 def test_its_elements_are_of_its_type() -> None:
