@@ -1,9 +1,9 @@
 """The command line.
 
-    mrql run FILE        evaluate every expression of a file once
-    mrql stream FILE     keep the streaming query of a file up to date
-    mrql explain FILE    every step from the text to the stages
-    mrql check FILE      parse and type only
+    mrql run FILE [ARG…]        evaluate every expression of a file once
+    mrql stream FILE [ARG…]     keep the streaming query of a file up to date
+    mrql explain FILE [ARG…]    every step from the text to the stages
+    mrql check FILE [ARG…]      parse and type only
 
 Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark or Java is missing or failed.
 """
@@ -122,15 +122,16 @@ def main() -> None:
 
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+ARGS = click.argument("args", nargs=-1)
 
 
-def load(file: Path, base: Path) -> Program:
-    """The typed program of a file."""
+def load(file: Path, base: Path, args: tuple[str, ...] = ()) -> Program:
+    """The typed program of a file, and of the arguments that it is run with."""
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UserError(f"{file} is not a text file in UTF-8") from None
-    return compile_program(text, str(file), base=base)
+    return compile_program(text, str(file), base=base, args=args)
 
 
 # --- check and explain --------------------------------------------------------------------------
@@ -138,11 +139,12 @@ def load(file: Path, base: Path) -> Program:
 
 @main.command()
 @FILE
+@ARGS
 @common_options
 @reports_errors
-def check(file: Path, common: Common) -> None:
+def check(file: Path, args: tuple[str, ...], common: Common) -> None:
     """Parse and type a query file, and say what its expressions are."""
-    program = load(file, common.data)
+    program = load(file, common.data, args)
     for query in program.queries:
         if common.as_json:
             click.echo(json.dumps({"line": query.span.line, "type": type_name(query.type)}))
@@ -154,15 +156,16 @@ def check(file: Path, common: Common) -> None:
 
 @main.command()
 @FILE
+@ARGS
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document.")
 @click.option("--graph", type=click.Path(dir_okay=False, path_type=Path), help="Draw the stages into an SVG file.")
 @common_options
 @reports_errors
-def explain(file: Path, as_json: bool, graph: Path | None, common: Common) -> None:
+def explain(file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None, common: Common) -> None:
     """Show every step from a query's text to the stages that keep it up to date."""
     from mrql.explain import explain_graph, explain_json, explain_trace
 
-    program = load(file, common.data)
+    program = load(file, common.data, args)
     traces = [(query, rewrite(query.term, shrinking=shrinking(program))) for query in program.queries]
     if graph is not None:
         graph.write_text(explain_graph(traces[-1][1]), encoding="utf-8")
@@ -181,14 +184,12 @@ def explain(file: Path, as_json: bool, graph: Path | None, common: Common) -> No
 
 @main.command()
 @FILE
-@click.argument("args", nargs=-1)
+@ARGS
 @common_options
 @reports_errors
 def run(file: Path, args: tuple[str, ...], common: Common) -> None:
     """Evaluate every expression of a query file once."""
-    if args:
-        raise UserError("query arguments cannot be used yet")
-    program = load(file, common.data)
+    program = load(file, common.data, args)
     console = Console()
     for query in program.queries:
         value = _evaluate(program, query, common)
@@ -229,7 +230,7 @@ def _evaluate(program: Program, query: Query, common: Common) -> Value:
 
 @main.command()
 @FILE
-@click.argument("args", nargs=-1)
+@ARGS
 @click.option(
     "--output", type=click.Path(file_okay=False, path_type=Path), help="A directory for each batch goes here."
 )
@@ -257,9 +258,7 @@ def stream(
     from mrql.runtime.stream import Emit, Options
     from mrql.runtime.stream import run as run_stream
 
-    if args:
-        raise UserError("query arguments cannot be used yet")
-    program = load(file, common.data)
+    program = load(file, common.data, args)
     query = streaming_query(program, file)
     options = Options(once, interval, max_files, Emit(emit))
     changes = options.emit is Emit.CHANGES

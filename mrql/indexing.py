@@ -16,7 +16,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.binders import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AT, EQ, IS_NULL, ONLY, RANGE, SLICE
-from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Prim, PTuple, PVar, Single, Term, Var
+from mrql.algebra.terms import CMap, Empty, If, Lambda, ListOf, Lit, Prim, PTuple, PVar, Single, Term, Var
 from mrql.algebra.types import Type
 
 
@@ -38,6 +38,8 @@ def index(collection: Term, key: Term, expr: syntax.Index, names: Names) -> Term
     """
     match collection.type:
         case ty.ListType():
+            if isinstance(collection, ListOf) and isinstance(key, Lit) and key.value in range(len(collection.items)):
+                return collection.items[key.value]
             if not _is_integer(key.type):
                 raise UserError(f"the index of a list must be an integer, not {key.type}", expr.index.span)
             return Prim(AT, (collection, key), span=expr.span)

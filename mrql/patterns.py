@@ -17,11 +17,12 @@ from mrql.algebra.binders import substitute
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import EQ
 from mrql.algebra.span import Span
-from mrql.algebra.terms import Get, PAny, Pattern, Prim, PTuple, PVar, Term, Var
+from mrql.algebra.terms import Get, Lit, Nth, PAny, Pattern, Prim, PTuple, PVar, Term, Var
 from mrql.algebra.types import Type
 from mrql.literals import literal
-from mrql.scope import Globals
+from mrql.scope import TAG, Globals, Scope
 from mrql.typing import not_yet, resolve
+from mrql.unions import compared, is_constant
 
 
 @attrs.define
@@ -31,17 +32,19 @@ class Match:
     bindings: dict[str, Term] = attrs.Factory(dict)
     conditions: list[Term] = attrs.Factory(list)
 
-    def name(self, name: str, value: Term, span: Span) -> None:
+    def name(self, name: str, value: Term, known: Globals, span: Span) -> None:
         """Binds a name; a name that is there already must have an equal value."""
         if name in self.bindings:
-            self.conditions.append(equal(self.bindings[name], value, span))
+            self.conditions.append(equal(self.bindings[name], value, known, span))
         else:
             self.bindings[name] = value
 
 
-def equal(a: Term, b: Term, span: Span) -> Term:
+def equal(a: Term, b: Term, known: Globals, span: Span) -> Term:
     if ty.join_types(a.type, b.type) is None:
         raise UserError(f"a name that occurs twice is an equality, but {a.type} and {b.type} cannot be equal", span)
+    if a.type == b.type:
+        a, b = compared(a, known), compared(b, known)
     return Prim(EQ, (a, b), span=span)
 
 
@@ -51,9 +54,11 @@ def match_pattern(pattern: syntax.Pattern, t: Type, known: Globals, match: Match
     Raises: UserError when values of the type cannot have the pattern's form.
     """
     match pattern:
+        case syntax.VarPattern(name) if is_constant(name, t, known):
+            return _constructor(name, (), pattern.span, t, known, match)
         case syntax.VarPattern(name):
             variable = PVar(known.names.fresh(name), t)
-            match_name(match, name, variable, pattern.span)
+            match_name(match, name, variable, known, pattern.span)
             return variable
         case syntax.WildcardPattern():
             return PAny(t)
@@ -74,14 +79,14 @@ def match_pattern(pattern: syntax.Pattern, t: Type, known: Globals, match: Match
             return match_pattern(inner, t, known, match)
         case syntax.ListPattern():
             raise not_yet("a list pattern", pattern.span)
-        case syntax.ConstructorPattern(name):
-            raise not_yet(f"the constructor `{name}` in a pattern", pattern.span)
+        case syntax.ConstructorPattern(name, args):
+            return _constructor(name, args, pattern.span, t, known, match)
         case _:
             assert_never(pattern)
 
 
-def match_name(match: Match, name: str, variable: PVar, span: Span) -> None:
-    match.name(name, Var(variable.name, variable.type, span=span), span)
+def match_name(match: Match, name: str, variable: PVar, known: Globals, span: Span) -> None:
+    match.name(name, Var(variable.name, variable.type, span=span), known, span)
 
 
 def _constant(value: syntax.Literal, t: Type, known: Globals, match: Match) -> Pattern:
@@ -105,11 +110,32 @@ def _record(pattern: syntax.RecordPattern, t: Type, known: Globals, match: Match
     return whole
 
 
+def _constructor(
+    name: str, args: tuple[syntax.Pattern, ...], span: Span, t: Type, known: Globals, match: Match
+) -> Pattern:
+    """`C(p, …)`: a condition on the field that names the constructor, and the patterns against what it holds."""
+    found = known.constructors.get(name)
+    if found is None:
+        raise Scope(known).unknown("constructor", name, known.constructors, span)
+    if found.union != t:
+        raise UserError(f"`{name}` makes no values of type {t}", span)
+    if len(args) != len(found.args):
+        takes = f"{len(found.args)} argument{'' if len(found.args) == 1 else 's'}"
+        raise UserError(f"the constructor `{name}` takes {takes}, not {len(args)}", span)
+    whole = PVar(known.names.fresh("u"), t)
+    value = Var(whole.name, t)
+    match.conditions.append(Prim(EQ, (Get(value, TAG), Lit(name, ty.STRING)), span=span))
+    for i, arg in enumerate(args):
+        payload = Get(value, name)
+        _project(arg, payload if len(args) == 1 else Nth(payload, i), known, match)
+    return whole
+
+
 def _project(pattern: syntax.Pattern, value: Term, known: Globals, match: Match) -> None:
     """Matches a pattern against a term instead of an argument: its names stand for projections."""
     inner = Match()
     algebraic = match_pattern(pattern, value.type, known, inner)
     parts = parts_of(algebraic, value)
     for name, bound in inner.bindings.items():
-        match.name(name, substitute(bound, parts), pattern.span)
+        match.name(name, substitute(bound, parts), known, pattern.span)
     match.conditions += [substitute(condition, parts) for condition in inner.conditions]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import assert_never
 
 import attrs
 
-from mrql import syntax
+from mrql import syntax, unions
 from mrql.aggregations import define
+from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
-from mrql.algebra.terms import Stream, Term
+from mrql.algebra.terms import Empty, ListOf, Lit, Stream, Term
 from mrql.algebra.types import Type
 from mrql.parser import parse_program
 from mrql.scope import Closure, Globals, Scope
@@ -43,26 +44,33 @@ class Program:
 
 
 def compile_program(
-    text: str, name: str = "<query>", streams: Mapping[str, Type] | None = None, base: Path | None = None
+    text: str,
+    name: str = "<query>",
+    streams: Mapping[str, Type] | None = None,
+    base: Path | None = None,
+    args: Sequence[str] = (),
 ) -> Program:
     """Parses and types a program.
 
-    `streams` are names that stand for streams of the given (bag) types; relative paths of sources start at `base`.
+    `streams` are names that stand for streams of the given (bag) types; relative paths of sources start at `base`;
+    `args` are the strings that the program knows as `args`.
 
     Raises: UserError at the first thing that is wrong.
     """
     try:
         tree = parse_program(text, name)
-        return _Compiler(streams or {}, base or Path()).program(tree)
+        return _Compiler(streams or {}, base or Path(), args).program(tree)
     except RecursionError:
         raise UserError(f"{name} is nested too deeply") from None
 
 
 class _Compiler:
-    def __init__(self, streams: Mapping[str, Type], base: Path) -> None:
+    def __init__(self, streams: Mapping[str, Type], base: Path, args: Sequence[str]) -> None:
         self.base = base
         self.sources: dict[str, SourceSpec] = {}
         values: dict[str, Term] = {stream: Stream(stream, t) for stream, t in streams.items()}
+        if "args" not in values:
+            values["args"] = _strings(args)
         self.globals = Globals(values=values, declare_source=self.declare)
         self.globals.names.taken.update(streams)
         self.queries: list[Query] = []
@@ -96,12 +104,17 @@ class _Compiler:
             case syntax.MacroDef(name):
                 self.fresh(name, statement.span)
                 known.macros[name] = statement
-            case syntax.Store():
-                raise not_yet("`store`", statement.span)
+            case syntax.Store(name, expr):
+                # A value does not change while the data are as they are: what is kept is what is named.
+                self.fresh(name, statement.span)
+                known.values[name] = translate(expr, Scope(known))
             case syntax.Dump():
                 raise not_yet("`dump`" if statement.text else "`store … from`", statement.span)
-            case syntax.DataDef():
-                raise not_yet("`data`", statement.span)
+            case syntax.DataDef(name, constructors):
+                self.fresh(name, statement.span)
+                for constructor in constructors:
+                    self.fresh(constructor.name, constructor.span)
+                unions.define(statement, known)
             case syntax.AggregationDef(name):
                 self.fresh(name, statement.span)
                 known.aggregations[name] = define(statement, Scope(known))
@@ -116,8 +129,8 @@ class _Compiler:
 
     def fresh(self, name: str, span: Span) -> None:
         known = self.globals
-        defined_names = (known.values, known.closures, known.types, known.functions, known.macros, known.aggregations)
-        for defined in defined_names:
+        callable_names = (known.functions, known.closures, known.macros, known.aggregations, known.constructors)
+        for defined in (known.values, known.types, *callable_names):
             if name in defined:
                 raise UserError(f"`{name}` is defined already", span)
 
@@ -147,3 +160,10 @@ class _Compiler:
             n += 1
             result = f"{name}{n}"
         return result
+
+
+def _strings(values: Sequence[str]) -> Term:
+    """`["…", "…"]`."""
+    if not values:
+        return Empty(ty.ListType(ty.STRING))
+    return ListOf(tuple(Lit(value, ty.STRING) for value in values))

@@ -23,7 +23,8 @@ from mrql.algebra.functions import EQ, GT, NOT
 from mrql.algebra.monoids import SUM
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Prim, PVar, Reduce, Single, Term, Var, element_type
-from mrql.scope import Scope
+from mrql.scope import Globals, Scope
+from mrql.unions import compared
 
 ONE = Single(Lit(1, ty.LONG))
 NO_WITNESS = Empty(ty.BagType(ty.LONG))
@@ -61,17 +62,20 @@ def none(collection: Term, names: Names, span: Span) -> Term:
     return is_none(CMap(Lambda(_element(collection, names), ONE), collection), span)
 
 
-def member(item: Term, collection: Term, names: Names, span: Span) -> Term:
+def member(item: Term, collection: Term, known: Globals, span: Span) -> Term:
     """`x in e`.
 
     Raises: UserError where `e` is no collection, or one whose elements cannot be equal to `x`.
     """
     if not ty.is_collection(collection.type):
         raise UserError(f"`in` takes a collection on its right, not {collection.type}", span)
-    v = _element(collection, names)
+    v = _element(collection, known.names)
     if ty.join_types(item.type, v.type) is None:
         raise UserError(f"`in` looks for a value of type {item.type} among values of type {v.type}", span)
-    equal = Prim(EQ, (_var(v), item), span=span)
+    sides: tuple[Term, Term] = (_var(v), item)
+    if v.type == item.type:
+        sides = compared(_var(v), known), compared(item, known)
+    equal = Prim(EQ, sides, span=span)
     return is_some(CMap(Lambda(v, If(equal, ONE, NO_WITNESS)), collection), span)
 
 

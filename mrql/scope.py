@@ -14,7 +14,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Term
-from mrql.algebra.types import Type
+from mrql.algebra.types import RecordType, Type
 
 
 @attrs.frozen
@@ -46,6 +46,19 @@ class Aggregation:
     unit: Closure | None
 
 
+TAG = "is"
+"""The field of a union's record that names the constructor."""
+
+
+@attrs.frozen
+class Constructor:
+    """A constructor of a union: the record that it makes, and what it takes."""
+
+    name: str
+    union: RecordType
+    args: tuple[Type, ...]
+
+
 @attrs.frozen
 class Group:
     """What a select with `group by` knows about its groups: how to see their elements one by one.
@@ -69,6 +82,9 @@ class Globals:
     functions: dict[str, syntax.FunctionDef] = attrs.Factory(dict)
     macros: dict[str, syntax.MacroDef] = attrs.Factory(dict)
     aggregations: dict[str, Aggregation] = attrs.Factory(dict)
+    unions: dict[RecordType, tuple[str, ...]] = attrs.Factory(dict)
+    """The records that are unions, with the names of their constructors."""
+    constructors: dict[str, Constructor] = attrs.Factory(dict)
     names: Names = attrs.Factory(Names)
     declare_source: Callable[[syntax.SourceExpr, str | None], Term] | None = None
 

@@ -10,11 +10,15 @@ import attrs
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
+from mrql.algebra.evaluate import evaluate
 from mrql.algebra.files import parquet_type
 from mrql.algebra.sources import Column, Format, SourceSpec
 from mrql.algebra.span import Span
+from mrql.algebra.terms import Stream
+from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
-from mrql.scope import Globals
+from mrql.scope import Globals, Scope
+from mrql.translate import translate
 from mrql.typing import not_yet, resolve
 
 FORMATS: dict[str, Format] = {"line": Format.CSV, "csv": Format.CSV, "json": Format.JSON, "parquet": Format.PARQUET}
@@ -39,7 +43,7 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     if source.format not in FORMATS:
         raise not_yet(f"the format `{source.format}`", source.span, f"formats that can be read: {', '.join(FORMATS)}")
     format = FORMATS[source.format]
-    arguments = _arguments(source)
+    arguments = _arguments(source, known)
     if not arguments.strings:
         raise UserError(
             f"`{source.format}` needs a path", source.span, f'{source.kind.value}({source.format}, "path", …)'
@@ -76,9 +80,10 @@ def _check_deletions(spec: SourceSpec, arguments: Arguments) -> None:
         raise UserError("a stream is tagged or has a directory of deletions, not both", arguments.tagged.span)
 
 
-def _arguments(source: syntax.SourceExpr) -> Arguments:
+def _arguments(source: syntax.SourceExpr, known: Globals) -> Arguments:
     sorted_arguments = Arguments()
-    for arg in source.args:
+    for given in source.args:
+        arg = _text(given, known) if isinstance(given, syntax.Expr) else given
         match arg:
             case syntax.StringLit():
                 sorted_arguments.strings.append(arg)
@@ -88,17 +93,24 @@ def _arguments(source: syntax.SourceExpr) -> Arguments:
                 sorted_arguments.header = True
             case syntax.OptionArg(name):
                 raise UserError(f"unknown option `{name}` of a source", arg.span, "known options: header")
-            case syntax.DeletionsArg(syntax.StringLit() as path):
-                sorted_arguments.deletions = path
-            case syntax.DeletionsArg():
-                raise UserError("a directory of deletions must be a string", arg.span)
+            case syntax.DeletionsArg(path):
+                sorted_arguments.deletions = _text(path, known, "a directory of deletions")
             case syntax.TaggedArg():
                 sorted_arguments.tagged = arg
             case syntax.TagsArg() | syntax.XPathArg():
                 raise not_yet("XML", arg.span)
-            case _:
-                raise UserError("a path or delimiter must be a string", arg.span)
     return sorted_arguments
+
+
+def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -> syntax.StringLit:
+    """A string that is written, or that is known before there are any data: `args[0] + "/left"`."""
+    if isinstance(arg, syntax.StringLit):
+        return arg
+    term = translate(arg, Scope(known))
+    value = None if term.type != ty.STRING or any(isinstance(t, Stream) for t in subterms(term)) else evaluate(term)
+    if value is None:
+        raise UserError(f"{what} must be a string", arg.span)
+    return syntax.StringLit(value, arg.span)
 
 
 def _with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, known: Globals) -> SourceSpec:

@@ -49,6 +49,7 @@ from mrql.quantifiers import member, quantified
 from mrql.scope import Closure, Scope, Thunk, names_in
 from mrql.sets import except_or_intersect
 from mrql.typing import castable, coerce, common, not_yet, resolve
+from mrql.unions import case, compared, construct
 
 BINARY: dict[syntax.BinaryOp, Function] = {
     syntax.BinaryOp.ADD: fn.PLUS,
@@ -65,6 +66,7 @@ BINARY: dict[syntax.BinaryOp, Function] = {
     syntax.BinaryOp.AND: fn.AND,
     syntax.BinaryOp.OR: fn.OR,
 }
+COMPARISONS = {"=", "<>", "<", "<=", ">", ">="}
 LIBRARY: dict[str, Function] = {f.name: f for f in fn.LIBRARY}
 
 
@@ -121,6 +123,8 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
             return select(expr, scope)
         case syntax.Quantified():
             return quantified(expr, scope)
+        case syntax.CaseExpr():
+            return case(expr, scope)
         case syntax.RangeExpr(low, high):
             return integers(translate(low, scope), translate(high, scope), expr)
         case syntax.Index(inner, key):
@@ -140,8 +144,6 @@ def _unsupported(expr: syntax.Expr) -> UserError:
     match expr:
         case syntax.Attribute() | syntax.Children() | syntax.XmlElement():
             construct = "XML"
-        case syntax.CaseExpr():
-            construct = "`case`"
         case syntax.Repeat():
             construct = "`repeat`"
         case _:
@@ -160,8 +162,8 @@ def _no_value(expr: syntax.Expr) -> UserError:
 def _name(expr: syntax.Name, scope: Scope) -> Term:
     match scope.lookup(expr.name):
         case None:
-            if expr.name == "args":
-                raise not_yet("query arguments", expr.span)
+            if expr.name in scope.globals.constructors:
+                return construct(scope.globals.constructors[expr.name], (), expr.span)
             raise scope.unknown("name", expr.name, [*scope.variables, *scope.globals.values], expr.span)
         case Thunk(argument, outer):
             return translate(argument, outer)
@@ -255,9 +257,12 @@ def _binary(expr: syntax.Binary, scope: Scope) -> Term:
             coerce(right, joined, expr.right.span, "the right side"),
         )
     if expr.op in BINARY:
-        return apply(BINARY[expr.op], [left, right], expr.span)
+        sides = [left, right]
+        if BINARY[expr.op].name in COMPARISONS and left.type == right.type:
+            sides = [compared(side, scope.globals) for side in sides]
+        return apply(BINARY[expr.op], sides, expr.span)
     if expr.op is syntax.BinaryOp.IN:
-        return member(left, right, scope.globals.names, expr.span)
+        return member(left, right, scope.globals, expr.span)
     return except_or_intersect(left, right, expr, scope.globals.names)
 
 
@@ -298,6 +303,9 @@ def _call(expr: syntax.Call, scope: Scope) -> Term:
     known = scope.globals
     if scope.lookup(expr.function) is not None and named(expr.function, scope) is not None:
         return call(expr, scope)
+    if expr.function in known.constructors:
+        args = [translate(arg, scope) for arg in expr.args]
+        return construct(known.constructors[expr.function], args, expr.span)
     if expr.function in known.functions:
         return _expand_function(known.functions[expr.function], expr, scope)
     if expr.function in known.macros:

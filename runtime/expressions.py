@@ -330,6 +330,8 @@ def cast(value: Layout, source: Type, target: Type, at: str) -> Layout:
     if isinstance(value, Struct) and isinstance(target, ty.TupleType | ty.RecordType):
         parts = zip(value.fields, labels(source), labels(target), strict=True)
         return Struct(tuple((name, cast(item, a, b, at)) for (_, item), (_, a), (name, b) in parts), target)
+    if source == ty.NOTHING:
+        return Atom(f"CAST(NULL AS {sql_type(target)})", target)  # a value of no type is null, whatever its column
     sql = to_sql(value)
     if source == ty.STRING and target == ty.BOOL:
         sql = f"lower(trim({sql}))"

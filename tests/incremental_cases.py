@@ -51,6 +51,15 @@ CONSTRUCTS = tuple(
             "aggregation product(\\(x, y). x * y, 1): long; select (x, product(y)) from (x, y) in S group by x",
         ),
         (
+            "case",
+            "select (x, case count(y) { 1: y | 2: {0} | _: {} }) from (x, y) in S group by x",
+        ),
+        (
+            "join on a union",
+            "data Maybe = Just: long | None; macro maybe(n) { if n > 0 then Just(n) else None }; "
+            "select (a, d) from (a, b) in S, (c, d) in T where maybe(b) = maybe(c)",
+        ),
+        (
             "a function of functions",
             "f = \\(x, p). some t in T: p(t) = x; select a from (a, b) in S where f(a, \\t. t#0)",
         ),
@@ -166,7 +175,8 @@ def table() -> Iterator[str]:
         kept = "<br>".join(_kept(plan, stage) for stage in plan.stages)
         read = max((stage_cost(stage)[0] for stage in plan.stages), key=list(Cost).index)
         change = answer_cost(plan.answer, plan).cost.value
-        yield f"| {construct.name} | `{construct.query}` | {kept} | {read.value} | {change} |"
+        query = construct.query.replace("|", "\\|")
+        yield f"| {construct.name} | `{query}` | {kept} | {read.value} | {change} |"
 
 
 def _kept(plan: Plan, stage: Stage) -> str:

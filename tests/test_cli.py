@@ -71,6 +71,19 @@ def test_run_with_the_reference_engine_needs_no_java(home: Path) -> None:
     assert sorted(line["value"], key=str) == [[1, 3.0], [2, 3.0], [None, 5.0]]
 
 
+def test_arguments_of_a_query(home: Path) -> None:
+    """What follows the file is the list `args` of strings, of which a path can be made."""
+    text = 'select y * (args[1] as long) from (k, y) in source(csv, args[0], ",", type((long, double)));'
+    (home / "args.mrql").write_text(text)
+    options = ("--data", home, "--engine", "reference", "--format", "json")
+    done = mrql("run", home / "args.mrql", "s", "10", *options)
+    assert sorted(json.loads(done.stdout)["value"]) == [20.0, 30.0, 40.0, 50.0]
+    assert mrql("check", home / "args.mrql", "s", "10").stdout.endswith("bag(double)\n")
+    done = mrql("run", home / "args.mrql", *options)
+    assert done.returncode == 1
+    assert "there is no element 0 in a list of 0" in done.stderr
+
+
 def test_run_needs_its_directories(tmp_path: Path) -> None:
     """`run` waits for nothing: a directory that is not there is a mistake, in a stream too."""
     (tmp_path / "q.mrql").write_text('e = stream(csv, "missing", ",", type(long));\ncount(e);\n')

@@ -159,10 +159,6 @@ ERRORS = [
     ('source(json, "f", type((int, int)))', "rows of json are records"),
     ('source(xml, "f", {"a"})', "the format `xml` cannot be evaluated yet"),
     ("repeat x = S step x limit 3", "`repeat` cannot be evaluated yet"),
-    ("case 1 { x: 2 }", "`case` cannot be evaluated yet"),
-    ("data T = A | B; 1", "`data` cannot be evaluated yet"),
-    ("store x := 1; 1", "`store` cannot be evaluated yet"),
-    ("select args from x in S", "query arguments cannot be evaluated yet"),
     ('source(csv, "d", ",", type((int)), tagged)', "nothing is taken away from a static source"),
     ('stream(json, "d", type(<A: int>), tagged)', "the rows of a csv stream can be tagged"),
     (
