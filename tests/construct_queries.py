@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from tests.queries import BASIC, NARROWER, Atom, Many, Place, Scope, Shape, _Writer, tuple_of
 
+XOR = "aggregation odd(\\(a, b). a <> b, false): bool"
+MAYBE = "data Maybe = Just: long | None; macro maybe(n) { if n > 0 then Just(n) else None }"
 KINDS = ("int", "long", "double", "string", "bool")
 
 
@@ -23,6 +25,11 @@ def construct_queries(draw: st.DrawFn) -> str:
 
 class _ConstructWriter(_Writer):
     def program(self) -> str:
+        text = self.body()
+        used = [define for define, word in ((XOR, "odd("), (MAYBE, "maybe(")) if word in text]
+        return "; ".join([*used, text])
+
+    def body(self) -> str:
         if self.chance(20):
             text, item = self.set_operation(Scope(), 1)
             if self.chance(40):
@@ -39,6 +46,9 @@ class _ConstructWriter(_Writer):
     # --- except, intersect ------------------------------------------------------------------------------------------
 
     def source(self, scope: Scope, own: Mapping[str, Shape], depth: int) -> tuple[str, Shape]:
+        if self.chance(5):
+            places = [place.text for place in scope.atoms("int", "long") if place.roots & set(own)]
+            return f"(0..{self.pick((*places, '2'))})", Atom("long")
         if depth and self.chance(15):
             text, item = self.set_operation(scope, depth - 1)
             return f"({text})", item
@@ -94,3 +104,36 @@ class _ConstructWriter(_Writer):
             links = [f"not ({link})" for link in links]
         joined = (" or " if word == "all" else " and ").join([*links, *others])
         return f"{word} {', '.join(text for text, _ in generators)}: {joined}"
+
+    # --- scalars ----------------------------------------------------------------------------------------------------
+
+    def compound(self, kind: str, scope: Scope, depth: int, size: int) -> str:
+        def inner() -> str:
+            return self.scalar(kind, scope, depth, size)
+
+        numbers = scope.atoms("int", "long")
+        match self.pick(("other",) * 6 + ("case", "union", "call", "element", "part")):
+            case "case" if numbers:
+                return f"(case {self.pick(numbers).text} {{ 1: {inner()} | 2: {inner()} | *: {inner()} }})"
+            case "union" if numbers:
+                branches = f"Just(1): {inner()} | None: {inner()} | *: {inner()}"
+                return f"(case (maybe({self.pick(numbers).text})) {{ {branches} }})"
+            case "call":
+                return f"(\\(f, v). f(v))(\\w. {inner()}, {self.literal(kind)})"
+            case "element":
+                return f"[{inner()}, {inner()}][{self.pick((0, 1))}]"
+            case "part" if kind == "long":
+                return f"count((0..4)[{self.pick((0, 1))}:{self.pick(numbers).text if numbers else 2}])"
+            case _:
+                return super().compound(kind, scope, depth, size)
+
+    def comparison(self, scope: Scope, depth: int, *, totals: bool = False) -> str:
+        numbers = scope.atoms("int", "long")
+        if not totals and numbers and self.chance(15):
+            return f"(maybe({self.pick(numbers).text}) {self.pick(('=', '<>'))} maybe({self.pick(numbers).text}))"
+        return super().comparison(scope, depth, totals=totals)
+
+    def aggregate(self, kind: str, scope: Scope, depth: int) -> str:
+        if kind == "bool" and self.chance(40):
+            return f"odd({self.collection('bool', scope, depth)})"
+        return super().aggregate(kind, scope, depth)

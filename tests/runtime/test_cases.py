@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from itertools import groupby
 
 import pytest
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 import mrql
@@ -22,8 +24,10 @@ from mrql.runtime import session
 from mrql.runtime.collect import collect_value
 from mrql.runtime.failures import translated
 from tests.cases import Case, cases
+from tests.construct_queries import construct_queries
+from tests.queries import batches, streams_of
 from tests.runtime.helpers import to_dataframe
-from tests.runtime.test_equivalence import INTERPRETED
+from tests.runtime.test_equivalence import INTERPRETED, assert_equal_everywhere, few
 
 pytestmark = pytest.mark.spark
 
@@ -76,3 +80,12 @@ def test_errors(spark: SparkSession, case: Case) -> None:
     with pytest.raises(UserError) as expected:
         evaluate(query.term, case.data)
     assert (caught.value.message, caught.value.span) == (expected.value.message, expected.value.span)
+
+
+@seed(2026)
+@settings(few, max_examples=12)
+@given(construct_queries(), st.data())
+def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
+    """Generated queries that have these constructs, over generated batches with deletions."""
+    with session.settings(spark, INTERPRETED):
+        assert_equal_everywhere(spark, text, data.draw(batches(streams_of(text), deletions=True, most=2)))
