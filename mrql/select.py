@@ -32,10 +32,11 @@ from mrql.algebra.terms import (
     Tup,
     Var,
 )
+from mrql.calls import distinct
 from mrql.generators import From, guard, nest, translate_generators
 from mrql.patterns import Match, match_pattern
 from mrql.scope import Group, Scope, names_in
-from mrql.translate import distinct, translate
+from mrql.translate import translate
 from mrql.typing import coerce
 
 

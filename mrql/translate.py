@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import attrs
 
 from mrql import syntax
-from mrql.aggregates import AGGREGATIONS, aggregate
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
@@ -22,16 +21,13 @@ from mrql.algebra.terms import (
     CMap,
     Empty,
     Get,
-    GroupBy,
     If,
     IllTyped,
     Lambda,
     Let,
     ListOf,
     Nth,
-    PAny,
     Prim,
-    PTuple,
     PVar,
     Rec,
     Single,
@@ -39,14 +35,13 @@ from mrql.algebra.terms import (
     Tup,
     Union,
     Var,
-    element_type,
 )
-from mrql.closures import call, is_function, named, with_function
+from mrql.closures import call, is_function, with_function
 from mrql.indexing import index, integers, part
 from mrql.literals import integer, literal
 from mrql.patterns import Match, match_pattern
 from mrql.quantifiers import member, quantified
-from mrql.scope import Closure, Scope, Thunk, names_in
+from mrql.scope import Closure, Scope, Thunk
 from mrql.sets import except_or_intersect
 from mrql.typing import castable, coerce, common, not_yet, resolve
 from mrql.unions import case, compared, construct
@@ -67,7 +62,6 @@ BINARY: dict[syntax.BinaryOp, Function] = {
     syntax.BinaryOp.OR: fn.OR,
 }
 COMPARISONS = {"=", "<>", "<", "<=", ">", ">="}
-LIBRARY: dict[str, Function] = {f.name: f for f in fn.LIBRARY}
 
 
 def translate(expr: syntax.Expr, scope: Scope) -> Term:
@@ -112,7 +106,9 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
         case syntax.Ascribe(inner, written):
             return _ascribe(translate(inner, scope), resolve(written, scope.globals), expr.span)
         case syntax.Call():
-            return _call(expr, scope)
+            from mrql.calls import call_named  # the two walks call each other
+
+            return call_named(expr, scope)
         case syntax.Apply():
             return call(expr, scope)
         case syntax.Lambda():
@@ -294,135 +290,3 @@ def _let(bindings: Sequence[tuple[syntax.Pattern, syntax.Expr]], body: syntax.Ex
     if match.conditions:
         raise UserError("the pattern of a `let` must match every value", pattern.span)
     return Let(algebraic, term, _let(rest, body, scope.bind(match.bindings)))
-
-
-# --- calls --------------------------------------------------------------------------------------
-
-
-def _call(expr: syntax.Call, scope: Scope) -> Term:
-    known = scope.globals
-    if scope.lookup(expr.function) is not None and named(expr.function, scope) is not None:
-        return call(expr, scope)
-    if expr.function in known.constructors:
-        args = [translate(arg, scope) for arg in expr.args]
-        return construct(known.constructors[expr.function], args, expr.span)
-    if expr.function in known.functions:
-        return _expand_function(known.functions[expr.function], expr, scope)
-    if expr.function in known.macros:
-        return _expand_macro(known.macros[expr.function], expr, scope)
-    if expr.function == "distinct":
-        return distinct(_one_collection(expr, scope), scope)
-    if expr.function in AGGREGATIONS or expr.function in known.aggregations:
-        return _aggregation(expr, scope)
-    if expr.function in LIBRARY:
-        return apply(LIBRARY[expr.function], [translate(arg, scope) for arg in expr.args], expr.span)
-    if expr.function == "trace":
-        raise not_yet("`trace`", expr.span)
-    candidates = [
-        *known.functions,
-        *known.closures,
-        *known.macros,
-        *known.aggregations,
-        *AGGREGATIONS,
-        *LIBRARY,
-        "distinct",
-    ]
-    raise scope.unknown("function", expr.function, candidates, expr.span)
-
-
-def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Term:
-    """A function is its body, with the parameters bound to the arguments."""
-    _check_call(function.name, len(function.params), expr, scope)
-    result = resolve(function.result, scope.globals)
-    bindings: dict[str, Term | Thunk] = {}
-    lets: list[tuple[PVar, Term]] = []
-    for (name, written), arg in zip(function.params, expr.args, strict=True):
-        t = resolve(written, scope.globals)
-        variable = PVar(scope.globals.names.fresh(name), t)
-        lets.append(
-            (variable, coerce(translate(arg, scope), t, arg.span, f"the argument `{name}` of `{function.name}`"))
-        )
-        bindings[name] = Var(variable.name, t)
-    body = translate(function.body, scope.outermost(function.name, bindings))
-    term = coerce(body, result, function.body.span, f"the result of `{function.name}`")
-    for variable, value in reversed(lets):
-        term = Let(variable, value, term)
-    return term
-
-
-def _expand_macro(macro: syntax.MacroDef, expr: syntax.Call, scope: Scope) -> Term:
-    """A macro is its body, with the parameters standing for the arguments' expressions in their own scope."""
-    _check_call(macro.name, len(macro.params), expr, scope)
-    thunks = {name: Thunk(arg, scope) for name, arg in zip(macro.params, expr.args, strict=True)}
-    return translate(macro.body, scope.outermost(macro.name, thunks))
-
-
-def _check_call(name: str, arity: int, expr: syntax.Call, scope: Scope) -> None:
-    if len(expr.args) != arity:
-        raise UserError(f"`{name}` takes {arity} arguments, not {len(expr.args)}", expr.span)
-    if name in scope.expanding:
-        raise not_yet(f"the recursive function `{name}`", expr.span)
-
-
-def _aggregation(expr: syntax.Call, scope: Scope) -> Term:
-    """An aggregation of a collection; in a select with `group by`, also of an expression over the group's elements."""
-    if len(expr.args) != 1:
-        raise UserError(f"`{expr.function}` takes one collection, not {len(expr.args)} arguments", expr.span)
-    collection = _over_group(expr.args[0], scope)
-    if collection is None:
-        collection = _one_collection(expr, scope)
-    defined = scope.globals.aggregations.get(expr.function)
-    if defined is not None:
-        from mrql.aggregations import aggregated  # which translates the functions that it is made of
-
-        return aggregated(defined, collection, scope, expr.span)
-    return aggregate(expr.function, collection, scope.globals.names, expr.span)
-
-
-def _over_group(arg: syntax.Expr, scope: Scope) -> Term | None:
-    """`sum(x.price * y.rate)` after `group by`: the values of the expression over the group's elements.
-
-    None where the expression does not use the group, or is a collection by itself (`sum(x.price)` is a projected bag).
-    """
-    group = scope.group
-    if group is None or not (names_in(arg) & group.names):
-        return None
-
-    def one(element: Scope) -> Term:
-        value = translate(arg, element)
-        if ty.is_collection(value.type):
-            raise UserError("a collection", arg.span)
-        return Single(value)
-
-    try:
-        return group.over(scope, one)
-    except UserError as error:
-        try:
-            _collection_term(arg, scope)
-        except UserError:
-            if error.message != "a collection":
-                raise error from None
-        return None
-
-
-def _one_collection(expr: syntax.Call, scope: Scope) -> Term:
-    if len(expr.args) != 1:
-        raise UserError(f"`{expr.function}` takes one collection, not {len(expr.args)} arguments", expr.span)
-    return _collection_term(expr.args[0], scope, expr.function)
-
-
-def _collection_term(arg: syntax.Expr, scope: Scope, function: str = "this") -> Term:
-    term = translate(arg, scope)
-    if not ty.is_collection(term.type):
-        raise UserError(f"`{function}` takes a collection, not {term.type}", arg.span)
-    return term
-
-
-def distinct(collection: Term, scope: Scope) -> Term:
-    """Each element once: `π1(groupBy({(x, ()) | x ∈ X}))` ([MRQL] §5)."""
-    t = element_type(collection)
-    names = scope.globals.names
-    x, k = PVar(names.fresh("x"), t), PVar(names.fresh("k"), t)
-    pairs = CMap(Lambda(x, Single(Tup((Var(x.name, t), Tup(()))))), collection)
-    unused = PAny(ty.BagType(ty.UNIT))
-    return CMap(Lambda(PTuple((k, unused)), Single(Var(k.name, t))), GroupBy(pairs))
