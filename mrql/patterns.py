@@ -43,9 +43,7 @@ class Match:
 def equal(a: Term, b: Term, known: Globals, span: Span) -> Term:
     if ty.join_types(a.type, b.type) is None:
         raise UserError(f"a name that occurs twice is an equality, but {a.type} and {b.type} cannot be equal", span)
-    if a.type == b.type:
-        a, b = compared(a, known), compared(b, known)
-    return Prim(EQ, (a, b), span=span)
+    return Prim(EQ, (compared(a, known), compared(b, known)), span=span)
 
 
 def match_pattern(pattern: syntax.Pattern, t: Type, known: Globals, match: Match) -> Pattern:

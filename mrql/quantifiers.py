@@ -72,10 +72,7 @@ def member(item: Term, collection: Term, known: Globals, span: Span) -> Term:
     v = _element(collection, known.names)
     if ty.join_types(item.type, v.type) is None:
         raise UserError(f"`in` looks for a value of type {item.type} among values of type {v.type}", span)
-    sides: tuple[Term, Term] = (_var(v), item)
-    if v.type == item.type:
-        sides = compared(_var(v), known), compared(item, known)
-    equal = Prim(EQ, sides, span=span)
+    equal = Prim(EQ, (compared(_var(v), known), compared(item, known)), span=span)
     return is_some(CMap(Lambda(v, If(equal, ONE, NO_WITNESS)), collection), span)
 
 

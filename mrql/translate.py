@@ -254,7 +254,7 @@ def _binary(expr: syntax.Binary, scope: Scope) -> Term:
         )
     if expr.op in BINARY:
         sides = [left, right]
-        if BINARY[expr.op].name in COMPARISONS and left.type == right.type:
+        if BINARY[expr.op].name in COMPARISONS and ty.join_types(left.type, right.type) is not None:
             sides = [compared(side, scope.globals) for side in sides]
         return apply(BINARY[expr.op], sides, expr.span)
     if expr.op is syntax.BinaryOp.IN:

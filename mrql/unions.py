@@ -82,6 +82,13 @@ def construct(constructor: Constructor, args: Sequence[Term], span: Span) -> Ter
 
 def compared(value: Term, known: Globals) -> Term:
     """What a value is compared by: itself, unless it is a union or has one as a part."""
+    if isinstance(value, Var | Get | Nth) or not _has_union(value.type, known):
+        return _by_parts(value, known)
+    v = PVar(known.names.fresh("v"), value.type)
+    return Let(v, value, _by_parts(Var(v.name, v.type), known))
+
+
+def _by_parts(value: Term, known: Globals) -> Term:
     t = value.type
     match t:
         case ty.RecordType(fields) if t in known.unions:
@@ -89,16 +96,16 @@ def compared(value: Term, known: Globals) -> Term:
             parts = [_part(value, tag, name, own, known) for name, own in fields[1:]]
             return Tup((tag, *parts))
         case ty.TupleType(items) if _has_union(t, known):
-            return Tup(tuple(compared(Nth(value, i), known) for i in range(len(items))))
+            return Tup(tuple(_by_parts(Nth(value, i), known) for i in range(len(items))))
         case ty.RecordType(fields) if _has_union(t, known):
-            return Tup(tuple(compared(Get(value, name), known) for name, _ in fields))
+            return Tup(tuple(_by_parts(Get(value, name), known) for name, _ in fields))
         case _:
             return value
 
 
 def _part(value: Term, tag: Term, name: str, t: Type, known: Globals) -> Term:
     made = Prim(EQ, (tag, Lit(name, ty.STRING)))
-    payload = compared(Get(value, name), known)
+    payload = _by_parts(Get(value, name), known)
     return If(made, payload, _constant(payload.type))
 
 
