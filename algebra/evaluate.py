@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce as fold_left
+from math import isfinite
 from typing import assert_never
 
 from mrql.algebra import monoids
@@ -44,7 +45,7 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.types import BagType, Type
+from mrql.algebra.types import DOUBLE, BagType, Type
 from mrql.algebra.values import Bag, Canonical, Record, Value, canonical
 
 Environment = Mapping[str, Value]
@@ -58,6 +59,17 @@ def evaluate(term: Term, streams: Mapping[str, Bag] | None = None, env: Environm
     Raises: UserError where a function has no value (overflow, division by zero), with the place in the query.
     """
     return _Evaluator(streams or {}).value(term, env or {})
+
+
+def evaluate_measured(term: Term, streams: Mapping[str, Bag]) -> tuple[Value, float]:
+    """The value of a term, and the largest number by its size that was added up in a sum with fractions, 0 without one.
+
+    That number bounds how far the rounding of the same sums in another order may lead (`values.close`).
+
+    Raises: UserError as `evaluate` does.
+    """
+    evaluator = _Measuring(streams)
+    return evaluator.value(term, {}), evaluator.largest
 
 
 class _Evaluator:
@@ -160,6 +172,21 @@ class _Evaluator:
         carried = (convert_unit(m, x, t) for x in elements)
         total = fold_left(lambda a, b: monoids.combine(m, a, b), carried, convert_zero(m, t))
         return _with_place(term, lambda: convert(total, t))  # an integer sum may have left its range
+
+
+class _Measuring(_Evaluator):
+    """Keeps the size of the largest addend."""
+
+    def __init__(self, streams: Mapping[str, Bag]) -> None:
+        super().__init__(streams)
+        self.largest = 0.0
+
+    def reduce(self, term: Reduce, elements: Iterable[Value]) -> Value:
+        addends = list(elements)
+        if term.monoid == monoids.SUM and term.type == DOUBLE:
+            sizes = (abs(x) for x in addends if x is not None and isfinite(x))
+            self.largest = max(self.largest, max(sizes, default=0.0))
+        return super().reduce(term, addends)
 
 
 def convert_unit(m: monoids.Monoid, element: Value, t: Type) -> Value:

@@ -8,7 +8,7 @@ bags compare as bags, NaN equals itself and is greater than any other number, as
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 Value: TypeAlias = Any
@@ -109,23 +109,52 @@ def has_null(value: Value) -> bool:
     return False
 
 
-def close(a: Value, b: Value, relative: float = 1e-9) -> bool:
-    """Equality up to the rounding of floating-point sums, for comparing the answers of two engines."""
+def close(a: Value, b: Value, relative: float = 1e-9, largest: float = 1.0) -> bool:
+    """Equality up to the rounding of floating-point sums, for comparing answers that were computed in different ways.
+
+    Numbers with a fraction may differ by `relative` times their own size, or times the `largest` number that was added
+    up on the way to them: what is left of a sum that cancels is as inexact as its largest addend.
+
+    >>> close(0.1 + 0.2, 0.3), close(1e9 + 0.1 - 1e9, 0.1), close(1e9 + 0.1 - 1e9, 0.1, largest=1e9)
+    (True, False, True)
+    """
+
+    def near(x: Value, y: Value) -> bool:
+        return close(x, y, relative, largest)
+
     if _is_number(a) and _is_number(b) and (isinstance(a, float) or isinstance(b, float)):
         if math.isnan(a) or math.isnan(b):
             return math.isnan(a) and math.isnan(b)
-        return a == b or math.isclose(a, b, rel_tol=relative, abs_tol=relative)
+        return a == b or math.isclose(a, b, rel_tol=relative, abs_tol=relative * largest)
     if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(close(x, y, relative) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(map(near, a, b))
     if isinstance(a, Record) and isinstance(b, Record):
-        same_names = list(a.fields) == list(b.fields)
-        return same_names and all(close(a[name], b[name], relative) for name in a.fields)
+        return list(a.fields) == list(b.fields) and all(near(a[name], b[name]) for name in a.fields)
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(close(x, y, relative) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(map(near, a, b))
     if isinstance(a, Bag) and isinstance(b, Bag):
-        left, right = sorted(a, key=canonical), sorted(b, key=canonical)
-        return len(left) == len(right) and all(close(x, y, relative) for x, y in zip(left, right, strict=True))
+        return len(a) == len(b) and unmatched(a, b, near) == ([], [])
     return same(a, b)
+
+
+def unmatched(a: Bag, b: Bag, near: Callable[[Value, Value], bool] = close) -> tuple[list[Value], list[Value]]:
+    """The elements of two bags that are left when as many as possible are paired with one that is `near`.
+
+    >>> unmatched(Bag([1.0, 2, 2]), Bag([2, 1.0 + 1e-12, 3]))
+    ([2], [3])
+    """
+    left, right = sorted(a, key=canonical), sorted(b, key=canonical)
+    if len(left) == len(right) and all(map(near, left, right)):
+        return [], []
+    # Rounding may have put elements into another order.
+    over = []
+    for x in left:
+        at = next((at for at, y in enumerate(right) if near(x, y)), None)
+        if at is None:
+            over.append(x)
+        else:
+            del right[at]
+    return over, right
 
 
 def _is_number(value: Value) -> bool:

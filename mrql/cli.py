@@ -4,6 +4,7 @@
     mrql stream FILE [ARG…]     keep the streaming query of a file up to date
     mrql explain FILE [ARG…]    every step from the text to the stages
     mrql check FILE [ARG…]      parse and type only
+    mrql verify FILE [ARG…]     replay the query's own data in random batches, and compare with the batch answer
 
 Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark or Java is missing or failed.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import json
+import secrets
 import signal
 import sys
 from collections.abc import Callable
@@ -26,6 +28,7 @@ import mrql
 from mrql.algebra.errors import MrqlError, UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.files import read_source
+from mrql.algebra.sources import SourceSpec
 from mrql.algebra.terms import Stream
 from mrql.algebra.traversal import subterms
 from mrql.algebra.values import Value
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from mrql.runtime.stream import Engine, Report
+    from mrql.verify import Effort
+    from mrql.verify.engines import Start
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -199,9 +204,14 @@ def run(file: Path, args: tuple[str, ...], common: Common) -> None:
             print_table(value, query.type, console, limit=None)
 
 
+def sources_of(program: Program, query: Query) -> dict[str, SourceSpec]:
+    """What a query reads, streams and static tables."""
+    names = dict.fromkeys(t.name for t in subterms(query.term) if isinstance(t, Stream))
+    return {name: program.sources[name] for name in names}
+
+
 def _evaluate(program: Program, query: Query, common: Common) -> Value:
-    names = list(dict.fromkeys(t.name for t in subterms(query.term) if isinstance(t, Stream)))
-    specs = {name: program.sources[name] for name in names}
+    specs = sources_of(program, query)
     from mrql.runtime.stream import must_exist
 
     must_exist(specs.values())
@@ -278,11 +288,17 @@ def stream(
         engine.close()
 
 
-def streaming_query(program: Program, file: Path) -> Query:
-    """The one expression of a program that reads a stream."""
+def streaming_queries(program: Program, file: Path) -> list[Query]:
+    """The expressions of a program that read a stream; there must be one."""
     streaming = [q for q in program.queries if stream_names(q.term)]
     if not streaming:
         raise UserError(f"{file} has no expression that reads a stream", hint='stream(csv, "directory", …) makes one')
+    return streaming
+
+
+def streaming_query(program: Program, file: Path) -> Query:
+    """The one expression of a program that reads a stream."""
+    streaming = streaming_queries(program, file)
     if len(streaming) > 1:
         raise UserError("a second expression reads a stream; one is kept up to date at a time", streaming[1].span)
     return streaming[0]
@@ -308,3 +324,70 @@ def progress(report: Report) -> str:
         f"batch {report.number}: {report.rows:,} rows in {report.files} files, {report.touched:,} keys touched, "
         f"{report.state_rows:,} state rows, {report.milliseconds:,.0f} ms"
     )
+
+
+# --- verify -------------------------------------------------------------------------------------
+
+
+@main.command()
+@FILE
+@click.option("--seed", type=click.IntRange(min=0), help="Makes the histories what they are; random when not given.")
+@click.option("--histories", type=click.IntRange(min=1), default=5, show_default=True, help="How many histories.")
+@click.option("--batches", type=click.IntRange(min=1), default=8, show_default=True, help="How many batches in each.")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=30, show_default=True, help="At most so many rows of each source."
+)
+@common_options
+@reports_errors
+def verify(file: Path, seed: int | None, histories: int, batches: int, rows: int, common: Common) -> None:
+    """Replay the data of a query file in random batches, with deletions, and compare with the batch answer.
+
+    Every expression that reads a stream is verified, with the deletions that the file declares and with deletions from
+    all of its streams.
+    """
+    from mrql.runtime.stream import must_exist
+    from mrql.verify import Effort
+
+    program = load(file, common.data)
+    queries = streaming_queries(program, file)
+    must_exist(spec for query in queries for spec in sources_of(program, query).values())
+    effort = Effort(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows)
+    if not common.as_json:
+        click.echo(f"seed {effort.seed}")
+    right = [_verify(file, program, query, effort, common) for query in queries]
+    if not all(right):
+        sys.exit(1)
+
+
+def _verify(file: Path, program: Program, query: Query, effort: Effort, common: Common) -> bool:
+    """Verifies one expression and says what came of it; whether it is right."""
+    from mrql.verify import Sampler, scenarios
+    from mrql.verify import verify as verify_scenario
+    from mrql.verify.report import document, render, rows_used
+
+    specs = sources_of(program, query)
+    sampler = Sampler({name: list(read_source(spec)) for name, spec in specs.items()}, effort.rows)
+    start = _incremental(query, common)
+    if not common.as_json:
+        click.echo(f"{file}:{query.span.line}: {type_name(query.type)}")
+        click.echo("\n".join(rows_used(sampler)))
+    found = []
+    for scenario in scenarios(query.term, shrinking(program)):
+        found.append(
+            verify_scenario(query.term, sampler, scenario, effort, start, lambda line: click.echo(line, err=True))
+        )
+        if not common.as_json:
+            click.echo("\n".join(render(found[-1], query.type)))
+        if found[-1].counterexample is not None:
+            break
+    if common.as_json:
+        rows = {name: {"used": sampler.wanted[name], "of": len(rows)} for name, rows in sampler.data.items()}
+        head = {"line": query.span.line, "type": type_name(query.type), "seed": effort.seed, "rows": rows}
+        click.echo(json.dumps({**head, "verified": list(map(document, found))}, ensure_ascii=False))
+    return found[-1].counterexample is None
+
+
+def _incremental(query: Query, common: Common) -> Start:
+    from mrql.verify.engines import ReferenceIncremental, on_spark
+
+    return ReferenceIncremental if common.engine == "reference" else on_spark(common.session(), query.span.source)

@@ -1,0 +1,111 @@
+"""What is verified: a plan that is kept up to date, on Spark or in the reference semantics, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from mrql.algebra import types as ty
+from mrql.algebra.span import Source
+from mrql.algebra.values import Bag, Value
+from mrql.algebra.zset import ZSet
+from mrql.rewrite.stages import Plan
+from mrql.runtime.reference import ReferenceView
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from mrql.runtime.frames import Frame
+
+Rows: TypeAlias = Mapping[str, Sequence[Value]]
+"""Rows by stream; streams without any are absent."""
+
+
+class Incremental(Protocol):
+    """A view of a query, empty at first."""
+
+    def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
+        """Applies a batch and says how the answer changed; an answer that is no collection is a row of its own."""
+
+    def answer(self) -> Value:
+        """The answer over all that was applied."""
+
+    def close(self) -> None:
+        """Frees the state."""
+
+
+Start: TypeAlias = Callable[[Plan, Mapping[str, Bag]], Incremental]
+"""Makes a view of a plan, with the rows of its static tables."""
+
+
+class ReferenceIncremental:
+    """A view in the reference semantics."""
+
+    def __init__(self, plan: Plan, tables: Mapping[str, Bag]) -> None:
+        self.type = plan.answer.type
+        self.view = ReferenceView(plan, {name: tables[name] for name in plan.tables})
+
+    def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
+        before = as_rows(self.view.answer(), self.type)
+        names = {*inserted, *deleted}
+        self.view.apply({n: ZSet.of(inserted.get(n, ())) - ZSet.of(deleted.get(n, ())) for n in sorted(names)})
+        return as_rows(self.view.answer(), self.type) - before
+
+    def answer(self) -> Value:
+        return self.view.answer()
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
+def as_rows(answer: Value, t: ty.Type) -> ZSet:
+    """The rows of an answer: its elements, or the one that it is."""
+    return ZSet.of(answer if ty.is_collection(t) else [answer])
+
+
+def on_spark(spark: SparkSession, source: Source | None) -> Start:
+    """Makes views on Spark, for a query with the given text."""
+    return lambda plan, tables: SparkIncremental(plan, tables, spark, source)
+
+
+class SparkIncremental:
+    """A view on Spark."""
+
+    def __init__(self, plan: Plan, tables: Mapping[str, Bag], spark: SparkSession, source: Source | None) -> None:
+        from mrql.runtime.view import SparkView
+
+        self.type = plan.answer.type
+        self.spark = spark
+        self.source = source
+        self.types = {**plan.streams, **plan.tables}
+        self.view = SparkView(plan, spark, {name: self.frame(name, tables[name]) for name in plan.tables}, source)
+
+    def frame(self, name: str, rows: Sequence[Value] | Bag) -> Frame:
+        from mrql.runtime.frames import from_dataframe
+        from mrql.runtime.rows import to_dataframe
+
+        t = self.types[name]
+        assert isinstance(t, ty.BagType)
+        return from_dataframe(to_dataframe(self.spark, rows, t), t.item)
+
+    def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
+        from mrql.runtime.collect import collect_changes
+        from mrql.runtime.failures import translated
+        from mrql.runtime.frames import changes
+
+        frames = {name: self.frame(name, rows) for name, rows in inserted.items()}
+        for name, rows in deleted.items():
+            frames[name] = changes(frames.get(name), self.frame(name, rows), self.view.columns)
+        item = self.type.item if isinstance(self.type, ty.BagType | ty.ListType) else self.type
+        with translated(self.source):
+            return ZSet.weighted(collect_changes(self.view.apply(frames), item))
+
+    def answer(self) -> Value:
+        from mrql.runtime.collect import collect_value
+        from mrql.runtime.failures import translated
+
+        with translated(self.source):
+            return collect_value(self.view.answer(), self.type)
+
+    def close(self) -> None:
+        self.view.close()

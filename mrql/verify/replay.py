@@ -1,0 +1,174 @@
+"""A history replayed: after each batch, the incremental answer is held against an evaluation from scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TypeAlias
+
+import attrs
+
+from mrql.algebra.errors import EngineError, UserError
+from mrql.algebra.evaluate import evaluate_measured
+from mrql.algebra.terms import Term
+from mrql.algebra.types import Type
+from mrql.algebra.values import Bag, Value, close
+from mrql.algebra.zset import ZSet
+from mrql.verify.engines import Incremental, as_rows
+from mrql.verify.histories import Batch, Data, History, Place, held
+
+
+class Kind(Enum):
+    """What went wrong."""
+
+    ANSWER = "the answer"
+    CHANGES = "the changes of the answer"
+    ERROR = "an error"
+
+
+@attrs.frozen
+class Failure:
+    """How the incremental evaluation differs from the one from scratch after a batch.
+
+    `batch` counts from 1; at 0 nothing has arrived. Of changes, `expected` and `got` are bags of `(row, weight)`; of an
+    error, `got` is its message.
+    """
+
+    kind: Kind
+    batch: int
+    expected: Value
+    got: Value
+    largest: float
+    """The largest number in a sum so far: how far rounding may lead."""
+
+
+@attrs.frozen
+class NoValue:
+    """The query has no value for the rows that are there after a batch, and so there is nothing to compare."""
+
+    batch: int
+    reason: str
+
+
+Outcome: TypeAlias = Failure | NoValue | None
+
+
+@attrs.define
+class Oracle:
+    """The query as it is written, evaluated from scratch with the reference evaluator."""
+
+    term: Term
+    data: Data
+    tables: Mapping[str, Bag]
+    known: dict[frozenset[Place], tuple[Value, float] | UserError] = attrs.Factory(dict)
+
+    def answer(self, present: frozenset[Place]) -> tuple[Value, float]:
+        """The answer over some of the rows, and the largest number in a sum.
+
+        Raises: UserError when there is none.
+        """
+        if present not in self.known:
+            rows = {name: Bag(self._rows(name, present)) for name in self.data}
+            try:
+                self.known[present] = evaluate_measured(self.term, {**self.tables, **rows})
+            except UserError as error:
+                self.known[present] = error
+        found = self.known[present]
+        if isinstance(found, UserError):
+            raise found
+        return found
+
+    def everything(self) -> Value:
+        """The answer over all of the data.
+
+        Raises: UserError when there is none, with the place in the query.
+        """
+        return self.answer(frozenset(Place(name, n) for name, rows in self.data.items() for n in range(len(rows))))[0]
+
+    def _rows(self, name: str, present: frozenset[Place]) -> list[Value]:
+        return [row for number, row in enumerate(self.data[name]) if Place(name, number) in present]
+
+
+def replay(history: History, oracle: Oracle, start: Callable[[], Incremental]) -> Outcome:
+    """Replays a history in a view of its own, up to the first batch that goes wrong.
+
+    Raises: EngineError when Spark fails by itself.
+    """
+    try:
+        view = start()
+    except EngineError:
+        raise
+    except Exception as error:
+        return _fault(0, oracle, frozenset(), error)
+    try:
+        return _Replay(oracle, view).run(history)
+    finally:
+        view.close()
+
+
+class _Replay:
+    def __init__(self, oracle: Oracle, view: Incremental) -> None:
+        self.oracle = oracle
+        self.view = view
+        self.largest = 0.0
+        self.answer: Value = None
+
+    def run(self, history: History) -> Outcome:
+        for number in range(len(history) + 1):
+            outcome = self.step(number, history)
+            if outcome is not None:
+                return outcome
+        return None
+
+    def step(self, number: int, history: History) -> Outcome:
+        """The answer to nothing, or that after a batch."""
+        present = held(history[:number])
+        try:
+            expected, largest = self.oracle.answer(present)
+        except UserError as error:
+            return NoValue(number, error.message)
+        self.largest = max(self.largest, largest)
+        before = self.answer
+        try:
+            changes = self.view.apply(*self.rows(history[number - 1])) if number else None
+            self.answer = self.view.answer()
+        except EngineError:
+            raise
+        except Exception as error:
+            return _fault(number, self.oracle, present, error)
+        if not self.close(self.answer, expected):
+            return Failure(Kind.ANSWER, number, expected, self.answer, self.largest)
+        if changes is not None and not self.follows(rows_before := as_rows(before, self.type), changes):
+            wanted = as_rows(self.answer, self.type) - rows_before
+            return Failure(Kind.CHANGES, number, Bag(wanted), Bag(changes), self.largest)
+        return None
+
+    @property
+    def type(self) -> Type:
+        return self.oracle.term.type
+
+    def rows(self, batch: Batch) -> tuple[dict[str, list[Value]], dict[str, list[Value]]]:
+        """What a batch inserts and what it deletes."""
+        rows: dict[int, dict[str, list[Value]]] = {1: {}, -1: {}}
+        for move in batch:
+            row = self.oracle.data[move.row.stream][move.row.number]
+            rows[move.weight].setdefault(move.row.stream, []).append(row)
+        return rows[1], rows[-1]
+
+    def follows(self, before: ZSet, changes: ZSet) -> bool:
+        """Whether the old answer and its changes make the new answer; what they take away is there up to rounding."""
+        after = as_rows(self.answer, self.type)
+        return self.close(before.bag() + changes.positive(), after.bag() + changes.negative())
+
+    def close(self, a: Value, b: Value) -> bool:
+        return close(a, b, largest=self.largest)
+
+
+def _fault(number: int, oracle: Oracle, present: frozenset[Place], error: Exception) -> Outcome:
+    """A view that fails where the query has a value."""
+    try:
+        expected, largest = oracle.answer(present)
+    except UserError as reason:
+        return NoValue(number, reason.message)
+    message = error.message if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    return Failure(Kind.ERROR, number, expected, message, largest)
