@@ -332,8 +332,8 @@ def progress(report: Report) -> str:
 @main.command()
 @FILE
 @click.option("--seed", type=click.IntRange(min=0), help="Makes the histories what they are; random when not given.")
-@click.option("--histories", type=click.IntRange(min=1), default=5, show_default=True, help="How many histories.")
-@click.option("--batches", type=click.IntRange(min=1), default=8, show_default=True, help="How many batches in each.")
+@click.option("--histories", type=click.IntRange(min=1), default=3, show_default=True, help="How many histories.")
+@click.option("--batches", type=click.IntRange(min=1), default=6, show_default=True, help="How many batches in each.")
 @click.option(
     "--rows", type=click.IntRange(min=1), default=30, show_default=True, help="At most so many rows of each source."
 )

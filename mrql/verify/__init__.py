@@ -74,8 +74,8 @@ class Verified:
 def scenarios(term: Term, shrinking: frozenset[str]) -> tuple[Scenario, ...]:
     """What there is to verify of a query.
 
-    The plan of `mrql stream`, whose streams lose rows only where that is declared (`shrinking`), and the one for which all
-    of them may.
+    The plan of `mrql stream`, whose streams lose rows only where that is declared (`shrinking`), and the one for which
+    all of them may.
     """
     streams = frozenset(stream_names(term))
     declared = streams & shrinking

@@ -35,6 +35,8 @@ def render(verified: Verified, t: Type) -> Iterator[str]:
     found = verified.counterexample
     if found is None:
         answers = f"all answers and changes are right (answers of up to {verified.largest:,} rows)"
+        if not verified.largest:
+            answers = "all answers are right, and empty: a larger sample (--rows) may have some"
         yield f"  {verified.scenario.what}: {count}: {answers}"
     else:
         yield f"  {verified.scenario.what}: {count}: WRONG"

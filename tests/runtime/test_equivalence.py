@@ -19,10 +19,10 @@ from mrql.algebra.zset import ZSet
 from mrql.output import show_value
 from mrql.runtime import session, upkeep
 from mrql.runtime.collect import collect_changes, collect_value
+from mrql.runtime.rows import to_dataframe
 from tests.incremental_cases import CONSTRUCTS, Construct
 from tests.incremental_cases import STREAMS as TYPES
 from tests.queries import STREAMS, Batch, batches, net, queries, streams_of
-from tests.runtime.helpers import to_dataframe
 
 pytestmark = pytest.mark.spark
 
