@@ -1,4 +1,4 @@
-"""Generated query texts, with the data that they read and the batches in which it arrives.
+"""Generated query texts, with the data that they read.
 
 Every query has a value for every data: numbers stay small, fractions are dyadic so that their sums are exact in any
 order, and an average is compared, grouped by and counted, but never summed. Domains are small, so that keys meet and
@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 from hypothesis import strategies as st
 
 from mrql.algebra import types as ty
 from mrql.algebra.values import Bag, Record, Value
-from mrql.algebra.zset import ZSet
+from tests.histories import Batch
+from tests.histories import histories as _histories
 
 T = TypeVar("T")
 
@@ -120,50 +121,9 @@ def rows(shape: Shape) -> st.SearchStrategy[Value]:
 ROWS = {name: rows(shape) for name, shape in SHAPES.items()}
 
 
-@attrs.frozen
-class Batch:
-    """What one batch inserts and deletes, by stream. A stream that is absent has no part in it."""
-
-    inserted: Mapping[str, Sequence[Value]]
-    deleted: Mapping[str, Sequence[Value]] = attrs.Factory(dict)
-
-    def changes(self) -> dict[str, ZSet]:
-        """The batch as weighted bags."""
-        names = {*self.inserted, *self.deleted}
-        return {name: ZSet.of(self.inserted.get(name, ())) - ZSet.of(self.deleted.get(name, ())) for name in names}
-
-
-@st.composite
-def batches(
-    draw: st.DrawFn, streams: Sequence[str], *, deletions: bool = False, most: int = 4, largest: int = 4
-) -> list[Batch]:
-    """A sequence of batches. Deleted rows are there when they are deleted, also if the same batch has brought them."""
-    present: dict[str, list[Value]] = {name: [] for name in streams}
-    result = []
-    for _ in range(draw(st.integers(1, most))):
-        inserted, deleted = {}, {}
-        for name in streams:
-            size = draw(st.sampled_from((0, *range(1, largest + 1), largest)))
-            new = draw(st.lists(ROWS[name], min_size=size, max_size=size))
-            if not new and draw(st.booleans()):
-                continue
-            present[name] += new
-            inserted[name] = tuple(new)
-            if deletions and present[name]:
-                picked = draw(st.lists(st.integers(0, len(present[name]) - 1), max_size=2, unique=True))
-                deleted[name] = tuple(present[name][i] for i in picked)
-                present[name] = [row for i, row in enumerate(present[name]) if i not in picked]
-        result.append(Batch(inserted, deleted))
-    return result
-
-
-def net(arrived: Sequence[Batch], streams: Sequence[str]) -> dict[str, Bag]:
-    """What the streams hold after some batches."""
-    held = {name: ZSet() for name in streams}
-    for batch in arrived:
-        for name, change in batch.changes().items():
-            held[name] = held[name] + change
-    return {name: zset.bag() for name, zset in held.items()}
+def histories(text: str, **options: Any) -> st.SearchStrategy[list[Batch]]:
+    """Batches for the streams that a query names (`tests.histories`)."""
+    return _histories({name: ROWS[name] for name in streams_of(text)}, **options)
 
 
 # --- scopes ---------------------------------------------------------------------------------------------------------
@@ -237,6 +197,12 @@ def queries(draw: st.DrawFn) -> str:
 
 
 @st.composite
+def several_queries(draw: st.DrawFn, count: int) -> str:
+    """A tuple of so many queries, which are kept up to date together."""
+    return _Writer(draw).together(count)
+
+
+@st.composite
 def simple_queries(draw: st.DrawFn) -> str:
     """One group-by over a stream or a join of two, with aggregations and no nested select."""
     writer = _Writer(draw)
@@ -249,6 +215,7 @@ class _Writer:
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
         self.counter = 0
+        self.definitions: list[str] = []
 
     def pick(self, options: Sequence[T]) -> T:
         return self.draw(st.sampled_from(options))
@@ -268,9 +235,32 @@ class _Writer:
     # --- programs ---------------------------------------------------------------------------------------------------
 
     def program(self) -> str:
-        match self.pick(("select",) * 12 + ("total", "totals", "totals", "union", "let", "define", "function", "if")):
+        """A query, after the definitions that it needs."""
+        self.definitions.clear()
+        query = self.query()
+        return "; ".join([*self.definitions, query])
+
+    def together(self, count: int) -> str:
+        """A tuple of so many queries."""
+        self.definitions.clear()
+        queries = [f"({self.query()})" for _ in range(count)]
+        return "; ".join([*self.definitions, f"({', '.join(queries)})"])
+
+    def define(self, base: str, definition: str) -> str:
+        """Puts a definition before the query; `definition` has `{}` for its name, which is returned."""
+        self.counter += 1
+        name = f"{base}{self.counter}"
+        self.definitions.append(definition.replace("{}", name, 1))
+        return name
+
+    def query(self) -> str:
+        # Whatever else may stand outermost in a query has its place here.
+        forms = ("select",) * 11 + ("groups", "total", "totals", "totals", "union", "let", "define", "function", "if")
+        match self.pick(forms):
             case "select":
                 return self.select(Scope(), 2, ordered=30)[0]
+            case "groups":
+                return self.groups()
             case "total":
                 return self.aggregate(self.pick(("long", "double", "ratio", "bool", "string")), Scope(), 2)
             case "totals":
@@ -281,14 +271,22 @@ class _Writer:
                 return self.let()
             case "define":
                 text, item = self.select(Scope(), 1)
-                inner = Scope((Place("defined", Many(item), frozenset({"defined"})),))
-                return f"defined = {text}; {self.select(inner, 1)[0]}"
+                name = self.define("defined", f"{{}} = {text}")
+                inner = Scope((Place(name, Many(item), frozenset({name})),))
+                return self.select(inner, 1)[0]
             case "function":
                 return self.function()
             case _:
                 condition = self.comparison(Scope(), 2, totals=True)
                 then, otherwise = (self.aggregate("long", Scope(), 1) for _ in range(2))
                 return f"if {condition} then {then} else {otherwise}"
+
+    def groups(self) -> str:
+        """Two or three group-bys, one over the other."""
+        text, item = self.select(Scope(), 1, grouped=True, most=2)
+        for _ in range(self.pick((1, 2, 2))):
+            text, item = self.select(Scope(), 0, grouped=True, most=2, over=(f"({text})", item))
+        return text
 
     def totals(self) -> str:
         values = [self.aggregate(self.pick(("long", "double", "ratio", "int")), Scope(), 1) for _ in range(2)]
@@ -307,7 +305,8 @@ class _Writer:
         if self.chance(30):
             return f"distinct({whole})"
         item = Atom(kinds[0]) if len(kinds) == 1 else tuple_of(*map(Atom, kinds))
-        return f"united = {whole}; {self.select(Scope((Place('united', Many(item), frozenset({'united'})),)), 0)[0]}"
+        name = self.define("united", f"{{}} = {whole}")
+        return self.select(Scope((Place(name, Many(item), frozenset({name})),)), 0)[0]
 
     def let(self) -> str:
         kind = self.pick(("long", "ratio", "double"))
@@ -321,15 +320,17 @@ class _Writer:
         stream = self.pick(("X", "Y"))
         scope = Scope().bind("v", SHAPES[stream])
         argument = self.pick(scope.atoms(*NARROWER[kind]))
-        called = f"f({argument.text} + {self.scalar(kind, scope, 0)})"
+        if self.chance(50):
+            name = self.define("f", f"macro {{}}(arg) {{ {body} }}")
+        else:
+            name = self.define("f", f"function {{}}(arg: {kind}): {kind} {{ ({body}) as {kind} }}")
+        called = f"{name}({argument.text} + {self.scalar(kind, scope, 0)})"
         head = f"(k, {self.pick(('sum', 'max', 'count'))}({called}))"
         key = self.pick(scope.atoms(*NUMBERS)).text
         select = f"select {head} from v in {stream} group by k: {key}"
         if self.chance(50):
             select = f"select {called} from v in {stream}"
-        if self.chance(50):
-            return f"macro f(arg) {{ {body} }}; {select}"
-        return f"function f(arg: {kind}): {kind} {{ ({body}) as {kind} }}; {select}"
+        return select
 
     # --- select -----------------------------------------------------------------------------------------------------
 
@@ -343,9 +344,13 @@ class _Writer:
         ordered: int = 0,
         most: int = 3,
         correlated: bool = False,
+        over: tuple[str, Shape] | None = None,
     ) -> tuple[str, Shape]:
-        """A select and the shape of its elements. `head` asks for a scalar or a tuple of the given kinds."""
-        generators, scope, own = self.generators(outer, depth, most)
+        """A select and the shape of its elements.
+
+        `head` asks for a scalar or a tuple of the given kinds, `over` gives the source of the first generator.
+        """
+        generators, scope, own = self.generators(outer, depth, most, over)
         where = self.where(scope, [names for _, names in generators], depth, correlated)
         clauses = f"from {', '.join(text for text, _ in generators)}"
         if where:
@@ -361,13 +366,13 @@ class _Writer:
         return f"select {distinct}{text} {clauses}{order}", shape
 
     def generators(
-        self, outer: Scope, depth: int, most: int
+        self, outer: Scope, depth: int, most: int, over: tuple[str, Shape] | None = None
     ) -> tuple[list[tuple[str, set[str]]], Scope, dict[str, Shape]]:
         """Generators with the variables that each binds, the scope inside, and all variables with their shapes."""
         generators, scope = [], outer
         own: dict[str, Shape] = {}
-        for _ in range(self.pick((1, 1, 2, 2, 3)[: 2 * most - 1])):
-            source, item = self.source(scope, own, depth)
+        for n in range(self.pick((1, 1, 2, 2, 3, 4)[: 2 * most - 1 + (most == 3)])):
+            source, item = over if over is not None and n == 0 else self.source(scope, own, depth)
             before = set(own)
             pattern, scope = self.pattern(item, scope, own)
             generators.append((f"{pattern} in {source}", set(own) - before))
@@ -419,7 +424,7 @@ class _Writer:
         conditions = []
         for i, names in enumerate(own_names):
             earlier = set().union(*own_names[:i])
-            if earlier and self.chance(60):
+            if earlier and (len(own_names) > 3 or self.chance(60)):
                 conditions += self.link(scope, names, earlier)
         inner = set().union(*own_names)
         outside = {name for place in scope.places for name in place.roots} - inner

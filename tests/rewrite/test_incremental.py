@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import mrql
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.values import Bag, Record, Value, close
-from mrql.algebra.zset import ZSet
 from mrql.runtime.reference import ReferenceView
+from tests.histories import histories, net
 from tests.incremental_cases import CONSTRUCTS, DOCUMENT, STREAMS, Construct, document, plan_of
 
 LONGS = st.none() | st.integers(-2, 3)
@@ -28,23 +28,6 @@ ROWS: dict[str, st.SearchStrategy[Value]] = {
 each_construct = pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
 
 
-@st.composite
-def histories(draw: st.DrawFn, streams: list[str]) -> list[dict[str, ZSet]]:
-    """Batches that insert rows and delete some of those that are there, those of the same batch included."""
-    present: dict[str, list[Value]] = {name: [] for name in streams}
-    arrived = []
-    for _ in range(draw(st.integers(1, 4))):
-        batch = {}
-        for name in streams:
-            new = draw(st.lists(ROWS[name], max_size=3))
-            present[name] += new
-            gone = draw(st.sets(st.integers(0, len(present[name]) - 1), max_size=3)) if present[name] else set()
-            batch[name] = ZSet.of(new) + ZSet.of([present[name][i] for i in sorted(gone)], -1)
-            present[name] = [row for i, row in enumerate(present[name]) if i not in gone]
-        arrived.append(batch)
-    return arrived
-
-
 def test_the_table_is_up_to_date() -> None:
     """The document says what the plans are."""
     text = DOCUMENT.read_text(encoding="utf-8")
@@ -58,11 +41,10 @@ def test_every_construct_follows_its_streams(construct: Construct, data: st.Data
     """After each batch the answer is that of a single evaluation over what is left."""
     query = mrql.compile(construct.query, **STREAMS).term
     plan = plan_of(construct)
-    streams = sorted(plan.streams)
     view = ReferenceView(plan)
-    present = {name: ZSet() for name in streams}
-    for batch in data.draw(histories(streams)):
-        view.apply(batch)
-        present = {name: rows + batch[name] for name, rows in present.items()}
-        expected = evaluate(query, {name: rows.bag() for name, rows in present.items()})
+    rows = {name: ROWS[name] for name in sorted(plan.streams)}
+    history = data.draw(histories(rows, deletions=True, largest=3))
+    for n, batch in enumerate(history, start=1):
+        view.apply(batch.changes())
+        expected = evaluate(query, net(history[:n], rows))
         assert close(view.answer(), expected), f"{view.answer()!r}, not {expected!r}"

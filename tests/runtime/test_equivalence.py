@@ -20,9 +20,10 @@ from mrql.output import show_value
 from mrql.runtime import session, upkeep
 from mrql.runtime.collect import collect_changes, collect_value
 from mrql.runtime.rows import to_dataframe
+from tests.histories import Batch, net
 from tests.incremental_cases import CONSTRUCTS, Construct
 from tests.incremental_cases import STREAMS as TYPES
-from tests.queries import STREAMS, Batch, batches, net, queries, streams_of
+from tests.queries import STREAMS, histories, queries, streams_of
 
 pytestmark = pytest.mark.spark
 
@@ -76,7 +77,7 @@ def assert_equal_everywhere(spark: SparkSession, text: str, arrived: list[Batch]
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Generated queries over generated batches with deletions have the reference's answers."""
     with session.settings(spark, INTERPRETED):
-        assert_equal_everywhere(spark, text, data.draw(batches(streams_of(text), deletions=True, most=3)))
+        assert_equal_everywhere(spark, text, data.draw(histories(text, deletions=True, most=3)))
 
 
 @seed(2026)
@@ -85,7 +86,7 @@ def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) 
 def test_generated_queries_over_insertions(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """The cheaper states of streams that only grow give the same answers."""
     with session.settings(spark, INTERPRETED):
-        assert_equal_everywhere(spark, text, data.draw(batches(streams_of(text), most=2)), insert_only=True)
+        assert_equal_everywhere(spark, text, data.draw(histories(text, most=2)), insert_only=True)
 
 
 def k(key: int, value: int | None, *us: int | None) -> Record:

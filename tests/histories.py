@@ -1,0 +1,89 @@
+"""Generated histories: how rows arrive in batches, are deleted, and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+from hypothesis import strategies as st
+
+from mrql.algebra.values import Bag, Value
+from mrql.algebra.zset import ZSet
+
+Rows = Mapping[str, st.SearchStrategy[Value]]
+"""By stream, its rows."""
+
+
+@attrs.frozen
+class Batch:
+    """What one batch inserts and deletes, by stream. A stream that is absent has no part in it."""
+
+    inserted: Mapping[str, Sequence[Value]]
+    deleted: Mapping[str, Sequence[Value]] = attrs.Factory(dict)
+
+    def changes(self) -> dict[str, ZSet]:
+        """The batch as weighted bags."""
+        names = {*self.inserted, *self.deleted}
+        return {name: ZSet.of(self.inserted.get(name, ())) - ZSet.of(self.deleted.get(name, ())) for name in names}
+
+
+@st.composite
+def histories(
+    draw: st.DrawFn, rows: Rows, *, deletions: bool = False, fewest: int = 1, most: int = 4, largest: int = 4
+) -> list[Batch]:
+    """`fewest` to `most` batches of up to `largest` new rows of each stream.
+
+    Deleted rows are there when they are deleted, also if the same batch has brought them. Some batches delete all rows
+    of a stream, some bring back what was deleted, some are empty.
+    """
+    streams = [_Stream(draw, strategy, largest) for strategy in rows.values()]
+    result = []
+    for _ in range(draw(st.integers(fewest, most))):
+        inserted, deleted = {}, {}
+        for name, stream in zip(rows, streams, strict=True):
+            new = stream.come()
+            if new or draw(st.booleans()):
+                inserted[name] = tuple(new)
+            gone = stream.go() if deletions and stream.present else []
+            if gone:
+                deleted[name] = tuple(gone)
+        result.append(Batch(inserted, deleted))
+    return result
+
+
+class _Stream:
+    """The rows of one stream, while a history is drawn."""
+
+    def __init__(self, draw: st.DrawFn, rows: st.SearchStrategy[Value], largest: int) -> None:
+        self.draw = draw
+        self.rows = rows
+        self.sizes = st.sampled_from((0, *range(1, largest + 1), largest))
+        self.present: list[Value] = []
+        self.gone: list[Value] = []
+
+    def come(self) -> list[Value]:
+        """New rows, or rows that were there before."""
+        size = self.draw(self.sizes)
+        row = st.one_of(self.rows, self.rows, st.sampled_from(self.gone)) if self.gone else self.rows
+        new = self.draw(st.lists(row, min_size=size, max_size=size))
+        self.present += new
+        return new
+
+    def go(self) -> list[Value]:
+        """Some of the rows that are there, or all."""
+        places = range(len(self.present))
+        some = st.lists(st.sampled_from(places), max_size=2, unique=True)
+        picked = self.draw(st.one_of(some, some, some, st.just([*places])))
+        taken = [self.present[place] for place in picked]
+        self.present = [row for place, row in enumerate(self.present) if place not in picked]
+        self.gone += taken
+        return taken
+
+
+def net(arrived: Iterable[Batch], streams: Iterable[str]) -> dict[str, Bag]:
+    """What the streams hold after some batches."""
+    held = {name: ZSet() for name in streams}
+    for batch in arrived:
+        for name, change in batch.changes().items():
+            held[name] = held[name] + change
+    return {name: zset.bag() for name, zset in held.items()}

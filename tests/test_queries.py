@@ -1,0 +1,150 @@
+"""What the generated queries and histories have in them, so that the properties over them mean what they say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from mrql import syntax
+from mrql.aggregates import AGGREGATIONS
+from mrql.algebra.values import Value, canonical
+from mrql.parser import parse_program
+from tests.histories import Batch, net
+from tests.queries import STREAMS, histories, queries, several_queries, streams_of
+
+many = settings(
+    deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None, max_examples=600
+)
+
+
+def nodes(node: syntax.Node) -> Iterator[syntax.Node]:
+    yield node
+    for child in syntax.children(node):
+        yield from nodes(child)
+
+
+def occurrences(select: syntax.Select) -> int:
+    """How many of the streams are read by the generators of a select, nested ones included."""
+    return sum(
+        isinstance(node, syntax.Name) and node.name in STREAMS
+        for generator in select.generators
+        for node in nodes(generator.source)
+    )
+
+
+def group_depth(node: syntax.Node) -> int:
+    """How many group-bys stand over each other, each over the result of the next."""
+    inner = max((group_depth(child) for child in syntax.children(node)), default=0)
+    if not isinstance(node, syntax.Select):
+        return inner
+    sources = max(group_depth(generator) for generator in node.generators)
+    return max(inner, sources + (node.group is not None))
+
+
+def features(text: str) -> Iterator[str]:
+    """The constructs that a query has."""
+    program = parse_program(text)
+    yield f"{min(group_depth(program), 3)} group-bys"
+    for node in nodes(program):
+        match node:
+            case syntax.Call(function) if function in AGGREGATIONS:
+                yield function
+            case syntax.Select():
+                yield f"{min(occurrences(node), 4)} occurrences"
+                having = node.group.having if node.group is not None else None
+                for place, part in (("head", node.head), ("where", node.where), ("having", having)):
+                    if part is not None and any(isinstance(inner, syntax.Select) for inner in nodes(part)):
+                        yield f"a select in {place}"
+                yield from (["distinct"] if node.distinct else [])
+                if node.order is not None:
+                    yield "order by" if node.order.limit is None else "limit"
+            case syntax.Binary(syntax.BinaryOp.UNION):
+                yield "union"
+            case _:
+                pass
+
+
+WANTED = {
+    *AGGREGATIONS,
+    *("2 occurrences", "3 occurrences", "4 occurrences", "1 group-bys", "2 group-bys", "3 group-bys"),
+    *("a select in head", "a select in where", "a select in having", "distinct", "order by", "limit", "union"),
+}
+"""What a run of 600 has to have, each of it in five queries at least. New forms of queries are to be listed here."""
+
+
+def test_generated_queries_have_everything_in_them() -> None:
+    """All that is to be kept up to date occurs, and not once only."""
+    found: Counter[str] = Counter()
+
+    @seed(1)
+    @many
+    @given(queries())
+    def generate(text: str) -> None:
+        found.update(set(features(text)))
+
+    generate()
+    assert {feature: found[feature] for feature in WANTED if found[feature] < 5} == {}
+
+
+def test_several_queries_are_one_program() -> None:
+    """A tuple of queries has as many parts as were asked for, whatever they define."""
+
+    @seed(1)
+    @settings(many, max_examples=30)
+    @given(several_queries(3))
+    def generate(text: str) -> None:
+        *_, last = parse_program(text).statements
+        assert isinstance(last, syntax.ExprStatement)
+        assert isinstance(last.expr, syntax.TupleExpr)
+        assert len(last.expr.items) == 3
+
+    generate()
+
+
+def test_generated_histories_have_everything_in_them() -> None:
+    """Duplicates, missing and negative values, empty batches, and keys that vanish and return."""
+    found: Counter[str] = Counter()
+
+    @seed(1)
+    @many
+    @given(st.data())
+    def generate(data: st.DataObject) -> None:
+        history = data.draw(histories("select x from x in X, y in Y", deletions=True))
+        found.update(set(happenings(history)))
+
+    generate()
+    wanted = ("duplicates", "missing", "negative", "an empty batch", "a key returns", "gone at once", "nothing left")
+    assert {what: found[what] for what in wanted if found[what] < 20} == {}
+
+
+def happenings(history: list[Batch]) -> Iterator[str]:
+    """What happens to the stream X in a history."""
+    seen: set[Value] = set()
+    before: set[Value] = set()
+    for n, batch in enumerate(history, start=1):
+        rows = list(net(history[:n], ["X", "Y"])["X"])
+        keys = {row["A"] for row in rows}
+        if len({canonical(row) for row in rows}) < len(rows):
+            yield "duplicates"
+        if None in keys:
+            yield "missing"
+        if any(row["D"] is not None and row["D"] < 0 for row in rows):
+            yield "negative"
+        if not any(batch.inserted.values()) and not any(batch.deleted.values()):
+            yield "an empty batch"
+        if (keys - before) & seen:
+            yield "a key returns"
+        if {canonical(row) for row in batch.inserted.get("X", ())} & {canonical(r) for r in batch.deleted.get("X", ())}:
+            yield "gone at once"
+        if seen and not rows:
+            yield "nothing left"
+        seen |= keys
+        before = keys
+
+
+def test_streams_of_a_query() -> None:
+    """Those that the query names, and no others."""
+    assert streams_of("select (x.D, P1) from x in X, y in Y, P1 in {X}") == ("X", "Y")
