@@ -110,17 +110,25 @@ class Query:
         with settings(session, ansi), translated(self.query.span.source):
             return evaluate(session, run_passes(self.term)[-1].after, frames)
 
-    def view(self, spark: SparkSession | None = None, *, insert_only: bool = False, **tables: DataFrame) -> View:
+    def view(
+        self, spark: SparkSession | None = None, *, insert_only: bool = False, strict: bool = False, **tables: DataFrame
+    ) -> View:
         """A view of the query, empty at first. A stream that is given a DataFrame here is a static table.
 
         With `insert_only` nothing is ever deleted: then the rows themselves need not be kept to tell a wrong deletion,
-        and of a minimum or maximum only the value.
+        and of a minimum or maximum only the value. A `strict` view is refused where a batch would compute a part of the
+        query again from a whole state.
+
+        Raises: UserError when a table is no stream of the query or of another type, or a strict view is refused.
         """
+        from mrql.explain import require_incremental
         from mrql.runtime.view import SparkView
 
-        frames = {name: self._frame(name, df) for name, df in tables.items()}
         term = _with_static(self.term, frozenset(tables))
         plan = _trace(term, self.streams, insert_only=insert_only).plan
+        if strict:
+            require_incremental(plan)
+        frames = {name: self._frame(name, df) for name, df in tables.items()}
         view = SparkView(plan, _session(spark), frames, self.query.span.source)
         return View(self, view, frozenset(tables), insert_only)
 

@@ -36,6 +36,7 @@ from mrql.output import ConsoleSink, DirectorySink, json_line, print_table, type
 from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import rewrite, run_passes
+from mrql.rewrite.stages import Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,14 +143,20 @@ def load(file: Path, base: Path, args: tuple[str, ...] = ()) -> Program:
 # --- check and explain --------------------------------------------------------------------------
 
 
+STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part that each batch computes again.")
+
+
 @main.command()
 @FILE
 @ARGS
+@STRICT
 @common_options
 @reports_errors
-def check(file: Path, args: tuple[str, ...], common: Common) -> None:
+def check(file: Path, args: tuple[str, ...], strict: bool, common: Common) -> None:
     """Parse and type a query file, and say what its expressions are."""
     program = load(file, common.data, args)
+    if strict:
+        must_be_incremental(*(plan_of(program, query) for query in program.queries))
     for query in program.queries:
         if common.as_json:
             click.echo(json.dumps({"line": query.span.line, "type": type_name(query.type)}))
@@ -164,14 +171,19 @@ def check(file: Path, args: tuple[str, ...], common: Common) -> None:
 @ARGS
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document.")
 @click.option("--graph", type=click.Path(dir_okay=False, path_type=Path), help="Draw the stages into an SVG file.")
+@STRICT
 @common_options
 @reports_errors
-def explain(file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None, common: Common) -> None:
+def explain(
+    file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None, strict: bool, common: Common
+) -> None:
     """Show every step from a query's text to the stages that keep it up to date."""
     from mrql.explain import explain_graph, explain_json, explain_trace
 
     program = load(file, common.data, args)
     traces = [(query, rewrite(query.term, shrinking=shrinking(program))) for query in program.queries]
+    if strict:
+        must_be_incremental(*(trace.plan for _, trace in traces))
     if graph is not None:
         graph.write_text(explain_graph(traces[-1][1]), encoding="utf-8")
         click.echo(f"wrote {graph}", err=True)
@@ -252,6 +264,7 @@ def _evaluate(program: Program, query: Query, common: Common) -> Value:
     "--max-files", type=click.IntRange(min=1), help="At most so many files a batch, over all streams, oldest first."
 )
 @click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
+@STRICT
 @common_options
 @reports_errors
 def stream(
@@ -262,6 +275,7 @@ def stream(
     interval: float,
     max_files: int | None,
     emit: str,
+    strict: bool,
     common: Common,
 ) -> None:
     """Keep the streaming query of a file up to date as files arrive."""
@@ -270,13 +284,16 @@ def stream(
 
     program = load(file, common.data, args)
     query = streaming_query(program, file)
+    plan = plan_of(program, query)
+    if strict:
+        must_be_incremental(plan)
     options = Options(once, interval, max_files, Emit(emit))
     changes = options.emit is Emit.CHANGES
     if output is None:
         sink: Any = ConsoleSink(query.type, query.span.line, as_json=common.as_json, changes=changes)
     else:
         sink = DirectorySink(output, query.type, changes=changes)
-    engine = _engine(program, query, common)
+    engine = _engine(program, query, plan, common)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     specs = {name: program.sources[name] for name in stream_names(query.term)}
     try:
@@ -304,10 +321,22 @@ def streaming_query(program: Program, file: Path) -> Query:
     return streaming[0]
 
 
-def _engine(program: Program, query: Query, common: Common) -> Engine:
+def plan_of(program: Program, query: Query) -> Plan:
+    """How a query is kept up to date, with the deletions that its program declares."""
+    return rewrite(query.term, shrinking=shrinking(program)).plan
+
+
+def must_be_incremental(*plans: Plan) -> None:
+    """Refuses plans with a part that each batch computes again from a whole state."""
+    from mrql.explain import require_incremental
+
+    for plan in plans:
+        require_incremental(plan)
+
+
+def _engine(program: Program, query: Query, plan: Plan, common: Common) -> Engine:
     from mrql.runtime.engines import ReferenceEngine, SparkEngine
 
-    plan = rewrite(query.term, shrinking=shrinking(program)).plan
     if common.engine == "reference":
         return ReferenceEngine(plan, program.sources)
     return SparkEngine(plan, program.sources, common.session(), query.span.source)

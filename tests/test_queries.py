@@ -16,7 +16,7 @@ from tests.histories import Batch, net
 from tests.queries import STREAMS, histories, queries, several_queries, streams_of
 
 many = settings(
-    deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None, max_examples=600
+    deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None, max_examples=400
 )
 
 
@@ -72,7 +72,7 @@ WANTED = {
     *("2 occurrences", "3 occurrences", "4 occurrences", "1 group-bys", "2 group-bys", "3 group-bys"),
     *("a select in head", "a select in where", "a select in having", "distinct", "order by", "limit", "union"),
 }
-"""What a run of 600 has to have, each of it in five queries at least. New forms of queries are to be listed here."""
+"""What a run of 400 has to have, each of it in five queries at least. New forms of queries are to be listed here."""
 
 
 def test_generated_queries_have_everything_in_them() -> None:

@@ -11,8 +11,11 @@ from typing import Any
 from mrql.explain.document import render_document
 from mrql.explain.facts import facts_of
 from mrql.explain.graph import render_graph
+from mrql.explain.strict import require_incremental
 from mrql.explain.text import render_text
 from mrql.rewrite.passes import Trace
+
+__all__ = ["explain_graph", "explain_json", "explain_trace", "require_incremental"]
 
 
 def explain_trace(trace: Trace, width: int = 100) -> str:

@@ -1,0 +1,44 @@
+"""Queries that are kept up to date by their changes alone: no part is computed again from a whole state.
+
+What a batch merges into a state is not looked at here, only what is made of the states: the streams that stages pass
+on, and the answer. Nor is a snapshot of the answer, which is read from the whole state in any case: whoever asks for it
+asks for that.
+"""
+
+from __future__ import annotations
+
+from mrql.algebra.binders import free_vars
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Term
+from mrql.algebra.traversal import subterms
+from mrql.explain.costs import Cost, answer_cost, listed
+from mrql.rewrite.stages import Plan
+
+
+def require_incremental(plan: Plan) -> None:
+    """Refuses a plan with a part whose change costs the whole state.
+
+    Raises: UserError, which names the first such part, the reason that `explain` gives, and the place if it is known.
+    """
+    for derived in plan.derived:
+        readers = [stage.name for stage in plan.stages if derived in plan.derived_for(stage)]
+        _require(f"the stream {derived.name}, which {listed(readers)} reads,", derived.term, plan)
+    _require("the answer", plan.answer, plan)
+
+
+def _require(part: str, term: Term, plan: Plan) -> None:
+    found = answer_cost(term, plan)
+    if found.cost is Cost.STATE:
+        raise UserError(
+            f"{part} would be computed again from the whole state in each batch: {found.reason}",
+            _place(term, plan),
+            "only a strict run refuses that; `mrql explain` shows the parts of a query and what each costs",
+        )
+
+
+def _place(term: Term, plan: Plan) -> Span | None:
+    """The outermost part of a term that reads a state and has a place; else that of the query."""
+    states = {stage.name for stage in plan.stages}
+    places = (inner.span for inner in subterms(term) if states & free_vars(inner))
+    return next((place for place in places if place is not None), plan.query.span)
