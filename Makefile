@@ -2,11 +2,12 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+MINUTES ?= 10
 
 BIN = $(VENV)/bin
 INSTALLED = $(VENV)/.installed
 
-.PHONY: all demo test check bench clean java
+.PHONY: all demo test check soak bench clean java
 
 all: $(INSTALLED)
 
@@ -24,6 +25,9 @@ check: java $(INSTALLED) ## what has to be in order before a change goes in
 	$(BIN)/mypy --strict queries
 # The rooms are seen under mrql/ too, through links: doctests are collected there, and only there.
 	$(BIN)/python -m pytest --doctest-modules mrql tests
+
+soak: java $(INSTALLED) ## generated cases in both engines for so many minutes, with new seeds: make soak MINUTES=60
+	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 bench: java $(INSTALLED) ## measures, and keeps the table in docs/benchmarks.md
 	$(BIN)/python -m bench --write

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from mrql.runtime.stream import Engine, Report
-    from mrql.verify import Effort
     from mrql.verify.engines import Start
 
 P = ParamSpec("P")
@@ -376,6 +375,7 @@ def verify(file: Path, seed: int | None, histories: int, batches: int, rows: int
     """
     from mrql.runtime.stream import must_exist
     from mrql.verify import Effort
+    from mrql.verify.command import verify_expression
 
     program = load(file, common.data)
     queries = streaming_queries(program, file)
@@ -383,37 +383,12 @@ def verify(file: Path, seed: int | None, histories: int, batches: int, rows: int
     effort = Effort(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows)
     if not common.as_json:
         click.echo(f"seed {effort.seed}")
-    right = [_verify(file, program, query, effort, common) for query in queries]
-    if not all(right):
+    right = True
+    for query in queries:
+        start = _incremental(query, common)
+        right &= verify_expression(query, sources_of(program, query), effort, start, as_json=common.as_json)
+    if not right:
         sys.exit(1)
-
-
-def _verify(file: Path, program: Program, query: Query, effort: Effort, common: Common) -> bool:
-    """Verifies one expression and says what came of it; whether it is right."""
-    from mrql.verify import Sampler, scenarios
-    from mrql.verify import verify as verify_scenario
-    from mrql.verify.report import document, render, rows_used
-
-    specs = sources_of(program, query)
-    sampler = Sampler({name: list(read_source(spec)) for name, spec in specs.items()}, effort.rows)
-    start = _incremental(query, common)
-    if not common.as_json:
-        click.echo(f"{file}:{query.span.line}: {type_name(query.type)}")
-        click.echo("\n".join(rows_used(sampler)))
-    found = []
-    for scenario in scenarios(query.term, shrinking(program)):
-        found.append(
-            verify_scenario(query.term, sampler, scenario, effort, start, lambda line: click.echo(line, err=True))
-        )
-        if not common.as_json:
-            click.echo("\n".join(render(found[-1], query.type)))
-        if found[-1].counterexample is not None:
-            break
-    if common.as_json:
-        rows = {name: {"used": sampler.wanted[name], "of": len(rows)} for name, rows in sampler.data.items()}
-        head = {"line": query.span.line, "type": type_name(query.type), "seed": effort.seed, "rows": rows}
-        click.echo(json.dumps({**head, "verified": list(map(document, found))}, ensure_ascii=False))
-    return found[-1].counterexample is None
 
 
 def _incremental(query: Query, common: Common) -> Start:

@@ -17,8 +17,7 @@ settings.register_profile("explore", derandomize=False)
 settings.load_profile("repeatable")
 
 
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def local_spark() -> SparkSession:
     """A local session with two cores and two shuffle partitions."""
     from mrql.runtime.session import local_session
 
@@ -29,6 +28,12 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.memory": "4g",
         "spark.driver.extraJavaOptions": young,
     }
-    session = local_session("local[2]", conf)
+    return local_session("local[2]", conf)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session that all tests share."""
+    session = local_spark()
     yield session
     session.stop()

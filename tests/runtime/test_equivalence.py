@@ -23,7 +23,7 @@ from mrql.runtime.rows import to_dataframe
 from tests.histories import Batch, net
 from tests.incremental_cases import CONSTRUCTS, Construct
 from tests.incremental_cases import STREAMS as TYPES
-from tests.queries import STREAMS, histories, queries, streams_of
+from tests.queries import STREAMS, histories, queries, several_queries, streams_of
 
 pytestmark = pytest.mark.spark
 
@@ -33,6 +33,9 @@ few = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=[P
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """To compile the code of a plan takes longer than to run it over a handful of rows."""
+
+TOGETHER = 3
+"""How many generated queries make one view."""
 
 
 def as_rows(value: Value, t: ty.Type) -> ZSet:
@@ -71,17 +74,40 @@ def assert_equal_everywhere(spark: SparkSession, text: str, arrived: list[Batch]
     assert close(found, expected), f"batch: {show_value(found)}, not {show_value(expected)}"
 
 
+def assert_kept_up_to_date(spark: SparkSession, text: str, arrived: list[Batch]) -> None:
+    """The answer after each batch is that of the reference: what is asked of several queries in one."""
+    query = mrql.compile(text, **STREAMS)
+    with query.view(spark) as view:
+        for n, batch in enumerate(arrived, start=1):
+            view.apply(**deltas_of(spark, batch))
+            expected = evaluate(query.term, net(arrived[:n], streams_of(text)))
+            found = collect_value(view.answer(), query.type)
+            assert close(found, expected), f"batch {n}: {show_value(found)}, not {show_value(expected)}"
+
+
+# Of the generated cases a query with a history is one. With deletions there are 15 + 30 × 3, without 20.
+
+
 @seed(2026)
-@settings(few, max_examples=20)
+@settings(few, max_examples=15)
 @given(queries(), st.data())
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
-    """Generated queries over generated batches with deletions have the reference's answers."""
+    """Generated queries over generated batches with deletions have the reference's answers and changes."""
     with session.settings(spark, INTERPRETED):
         assert_equal_everywhere(spark, text, data.draw(histories(text, deletions=True, most=3)))
 
 
 @seed(2026)
-@settings(few, max_examples=25)
+@settings(few, max_examples=30)
+@given(several_queries(TOGETHER), st.data())
+def test_generated_queries_together(spark: SparkSession, text: str, data: st.DataObject) -> None:
+    """Queries that follow the same history in one view, which costs less than a view for each."""
+    with session.settings(spark, INTERPRETED):
+        assert_kept_up_to_date(spark, text, data.draw(histories(text, deletions=True, fewest=2, most=2, largest=3)))
+
+
+@seed(2026)
+@settings(few, max_examples=20)
 @given(queries(), st.data())
 def test_generated_queries_over_insertions(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """The cheaper states of streams that only grow give the same answers."""

@@ -1,0 +1,96 @@
+"""Generated cases in both engines for as long as one likes: `make soak MINUTES=60`.
+
+Each round has a new seed, which is printed. The first case that goes wrong ends the run with the smallest example that
+is found for it, and `python -m tests.soak --seed N` runs the round of that seed again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import click
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from mrql.runtime import session
+from tests.conftest import local_spark
+from tests.queries import histories, queries, several_queries
+from tests.rewrite.test_theorems import assert_incremental
+from tests.runtime.test_equivalence import INTERPRETED, TOGETHER, assert_equal_everywhere, assert_kept_up_to_date
+
+IN_THE_REFERENCE, ON_SPARK = "in the reference", "on Spark"
+
+
+def cases(examples: int) -> settings:
+    """So many cases, none of them kept for the next run."""
+    return settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+
+
+def play(number: int, spark: SparkSession, done: Counter[str]) -> None:
+    """One round: many cases in the reference, which is quick, and some on Spark. A case is a query and a history."""
+
+    @seed(number)
+    @cases(300)
+    @given(queries(), st.data())
+    def reference(text: str, data: st.DataObject) -> None:
+        assert_incremental(text, data.draw(histories(text, deletions=True)), deletions=True)
+        assert_incremental(text, data.draw(histories(text)))
+        done[IN_THE_REFERENCE] += 2
+
+    @seed(number)
+    @cases(2)
+    @given(queries(), st.booleans(), st.data())
+    def alone(text: str, deletions: bool, data: st.DataObject) -> None:
+        history = data.draw(histories(text, deletions=deletions))
+        assert_equal_everywhere(spark, text, history, insert_only=not deletions)
+        done[ON_SPARK] += 1
+
+    @seed(number)
+    @cases(2)
+    @given(several_queries(TOGETHER), st.data())
+    def together(text: str, data: st.DataObject) -> None:
+        assert_kept_up_to_date(spark, text, data.draw(histories(text, deletions=True)))
+        done[ON_SPARK] += TOGETHER
+
+    reference()
+    with session.settings(spark, INTERPRETED):
+        alone()
+        together()
+
+
+def seeds(first: int | None, minutes: float) -> Iterator[int]:
+    """The seeds of the rounds: a single one that was asked for, or new ones until the time is over."""
+    if first is not None:
+        yield first
+        return
+    until = time.monotonic() + 60 * minutes
+    while True:
+        yield secrets.randbelow(2**32)
+        if time.monotonic() > until:
+            return
+
+
+@click.command()
+@click.option("--minutes", type=click.FloatRange(min=0), default=10.0, show_default=True)
+@click.option("--seed", "only", type=click.IntRange(min=0), help="Runs the round of this seed alone.")
+def main(minutes: float, only: int | None) -> None:
+    """Runs generated cases in the reference and on Spark."""
+    done: Counter[str] = Counter()
+    spark = local_spark()
+    try:
+        for number in seeds(only, minutes):
+            click.echo(f"seed {number}")
+            play(number, spark, done)
+            click.echo(
+                f"  {done[IN_THE_REFERENCE]:,} cases {IN_THE_REFERENCE} and {done[ON_SPARK]:,} {ON_SPARK} so far"
+            )
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()
