@@ -198,8 +198,8 @@ def queries(draw: st.DrawFn) -> str:
 
 @st.composite
 def several_queries(draw: st.DrawFn, count: int) -> str:
-    """A tuple of so many queries, which are kept up to date together."""
-    return _Writer(draw).together(count)
+    """A tuple of so many queries, nested less than single ones, which are kept up to date together."""
+    return _Writer(draw, deepest=1).together(count)
 
 
 @st.composite
@@ -210,10 +210,11 @@ def simple_queries(draw: st.DrawFn) -> str:
 
 
 class _Writer:
-    """Writes a query from the outside in; `depth` says how many more selects may be nested."""
+    """Writes a query from the outside in; `depth` says how many more selects may be nested, at first `deepest`."""
 
-    def __init__(self, draw: st.DrawFn) -> None:
+    def __init__(self, draw: st.DrawFn, deepest: int = 2) -> None:
         self.draw = draw
+        self.deepest = deepest
         self.counter = 0
         self.definitions: list[str] = []
 
@@ -258,11 +259,11 @@ class _Writer:
         forms = ("select",) * 11 + ("groups", "total", "totals", "totals", "union", "let", "define", "function", "if")
         match self.pick(forms):
             case "select":
-                return self.select(Scope(), 2, ordered=30)[0]
+                return self.select(Scope(), self.deepest, ordered=30)[0]
             case "groups":
                 return self.groups()
             case "total":
-                return self.aggregate(self.pick(("long", "double", "ratio", "bool", "string")), Scope(), 2)
+                return self.aggregate(self.pick(("long", "double", "ratio", "bool", "string")), Scope(), self.deepest)
             case "totals":
                 return self.totals()
             case "union":
@@ -283,7 +284,7 @@ class _Writer:
 
     def groups(self) -> str:
         """Two or three group-bys, one over the other."""
-        text, item = self.select(Scope(), 1, grouped=True, most=2)
+        text, item = self.select(Scope(), self.deepest - 1, grouped=True, most=2)
         for _ in range(self.pick((1, 2, 2))):
             text, item = self.select(Scope(), 0, grouped=True, most=2, over=(f"({text})", item))
         return text

@@ -85,9 +85,7 @@ def main(minutes: float, only: int | None) -> None:
         for number in seeds(only, minutes):
             click.echo(f"seed {number}")
             play(number, spark, done)
-            click.echo(
-                f"  {done[IN_THE_REFERENCE]:,} cases {IN_THE_REFERENCE} and {done[ON_SPARK]:,} {ON_SPARK} so far"
-            )
+            click.echo("  so far " + ", ".join(f"{count:,} cases {where}" for where, count in done.items()))
     finally:
         spark.stop()
 
