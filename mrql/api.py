@@ -106,8 +106,9 @@ class Query:
         for name in stream_names(self.term):
             if name not in frames:
                 raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
-        ansi = {"spark.sql.ansi.enabled": STEP_SETTINGS["spark.sql.ansi.enabled"]}
-        with settings(session, ansi), translated(self.query.span.source):
+        needed = ("spark.sql.ansi.enabled", "spark.sql.analyzer.maxIterations")
+        wanted = {name: STEP_SETTINGS[name] for name in needed}
+        with settings(session, wanted), translated(self.query.span.source):
             return evaluate(session, run_passes(self.term)[-1].after, frames)
 
     def view(

@@ -27,6 +27,8 @@ STEP_SETTINGS: Mapping[str, str] = {
     "spark.sql.files.openCostInBytes": "65536",
     # Integer overflow and division by zero are errors.
     "spark.sql.ansi.enabled": "true",
+    # Each select that is nested in another takes rounds of Spark's analyzer, which gives up after 100 otherwise.
+    "spark.sql.analyzer.maxIterations": "10000",
 }
 """What the plan of a step rests on; set for the time of a step in a session that has it otherwise."""
 

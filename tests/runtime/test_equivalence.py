@@ -375,6 +375,15 @@ def test_narrower_columns_widen(spark: SparkSession) -> None:
         assert view.answer().columns == ["value"]
 
 
+def test_a_group_in_a_select_in_the_head(spark: SparkSession) -> None:
+    """Spark's analyzer takes more than its usual 100 rounds for functions that are nested like this."""
+    text = (
+        "select (a, (select distinct (avg(select b from q in P where q.V = p.K), a) from p in P, x in X"
+        " where x.B <= a and not (x.B < b) group by p.K, p.V)) from (a, b, c, d) in Y order by inv(a)"
+    )
+    assert_kept_up_to_date(spark, text, [ARRIVING[0], Batch({"Y": ARRIVING[1].inserted["Y"]}), ARRIVING[1]])
+
+
 def test_a_wrong_deletion_changes_nothing(spark: SparkSession) -> None:
     """A row that is not there cannot be deleted, also where its key is; the message names it, the view stays."""
     query = mrql.compile("select (x.A, sum(x.B)) from x in S group by x.A", S="bag(<A: long, B: long>)")
