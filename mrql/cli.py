@@ -173,9 +173,7 @@ def check(file: Path, args: tuple[str, ...], strict: bool, common: Common) -> No
 @STRICT
 @common_options
 @reports_errors
-def explain(
-    file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None, strict: bool, common: Common
-) -> None:
+def explain(file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None, strict: bool, common: Common) -> None:
     """Show every step from a query's text to the stages that keep it up to date."""
     from mrql.explain import explain_graph, explain_json, explain_trace
 
@@ -359,6 +357,7 @@ def progress(report: Report) -> str:
 
 @main.command()
 @FILE
+@ARGS
 @click.option("--seed", type=click.IntRange(min=0), help="Makes the histories what they are; random when not given.")
 @click.option("--histories", type=click.IntRange(min=1), default=3, show_default=True, help="How many histories.")
 @click.option("--batches", type=click.IntRange(min=1), default=6, show_default=True, help="How many batches in each.")
@@ -367,7 +366,9 @@ def progress(report: Report) -> str:
 )
 @common_options
 @reports_errors
-def verify(file: Path, seed: int | None, histories: int, batches: int, rows: int, common: Common) -> None:
+def verify(
+    file: Path, args: tuple[str, ...], seed: int | None, histories: int, batches: int, rows: int, common: Common
+) -> None:
     """Replay the data of a query file in random batches, with deletions, and compare with the batch answer.
 
     Every expression that reads a stream is verified, with the deletions that the file declares and with deletions from
@@ -377,7 +378,7 @@ def verify(file: Path, seed: int | None, histories: int, batches: int, rows: int
     from mrql.verify import Effort
     from mrql.verify.command import verify_expression
 
-    program = load(file, common.data)
+    program = load(file, common.data, args)
     queries = streaming_queries(program, file)
     must_exist(spec for query in queries for spec in sources_of(program, query).values())
     effort = Effort(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows)

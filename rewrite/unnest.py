@@ -16,8 +16,8 @@ Where `e(p)` goes on with further generators, and the equality names a variable 
 So the elements of a join, and of a nested bag, have their nested selects too.
 
 *Requires*: Y reads streams or static tables and depends on none of the variables; X reads a stream or a table. The
-equality names no variable that is bound between the two selects; `c` and `h` may. Rows of Y whose key has a missing part
-are dropped, as they equal nothing; those of X stay.
+equality names no variable that is bound between the two selects; `c` and `h` may. Rows of Y whose key has a missing
+part are dropped, as they equal nothing; those of X stay.
 
 *Source*: [MRQL] §6 (the left outer join by coGroup).
 
