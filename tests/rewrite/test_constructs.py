@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.construct_queries import construct_queries
-from tests.queries import batches, streams_of
+from tests.queries import histories
 from tests.rewrite.test_theorems import assert_incremental, cases
 
 
@@ -14,12 +14,11 @@ from tests.rewrite.test_theorems import assert_incremental, cases
 @given(construct_queries(), st.data())
 def test_any_split_into_batches(text: str, data: st.DataObject) -> None:
     """However the data is split into batches, the answer after each is that over all data so far."""
-    assert_incremental(text, data.draw(batches(streams_of(text))))
+    assert_incremental(text, data.draw(histories(text)))
 
 
 @cases(60)
 @given(construct_queries(), st.data())
 def test_deletions(text: str, data: st.DataObject) -> None:
     """A deletion takes back what the row brought."""
-    names = streams_of(text)
-    assert_incremental(text, data.draw(batches(names, deletions=True)), frozenset(names))
+    assert_incremental(text, data.draw(histories(text, deletions=True)), deletions=True)

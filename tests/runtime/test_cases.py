@@ -23,10 +23,10 @@ from mrql.program import Query
 from mrql.runtime import session
 from mrql.runtime.collect import collect_value
 from mrql.runtime.failures import translated
+from mrql.runtime.rows import to_dataframe
 from tests.cases import Case, cases
 from tests.construct_queries import construct_queries
-from tests.queries import batches, streams_of
-from tests.runtime.helpers import to_dataframe
+from tests.queries import histories
 from tests.runtime.test_equivalence import INTERPRETED, assert_equal_everywhere, few
 
 pytestmark = pytest.mark.spark
@@ -88,4 +88,4 @@ def test_errors(spark: SparkSession, case: Case) -> None:
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Generated queries that have these constructs, over generated batches with deletions."""
     with session.settings(spark, INTERPRETED):
-        assert_equal_everywhere(spark, text, data.draw(batches(streams_of(text), deletions=True, most=2)))
+        assert_equal_everywhere(spark, text, data.draw(histories(text, deletions=True, most=2)))

@@ -13,8 +13,8 @@ from mrql.algebra.values import close
 from mrql.output import show_value
 from mrql.runtime import session
 from mrql.runtime.collect import collect_value
+from mrql.runtime.rows import to_dataframe
 from queries.tpch.generate import Batch, Row, history
-from tests.runtime.helpers import to_dataframe
 from tests.tpch.cases import FIXED, NAMES, Case, Database, case, net
 
 pytestmark = pytest.mark.spark
