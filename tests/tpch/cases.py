@@ -95,29 +95,28 @@ def net(batches: Sequence[Batch]) -> Iterator[Tables]:
 # --- DuckDB -------------------------------------------------------------------------------------
 
 
-class Database:
-    """DuckDB over some contents of the tables: the answers that are expected."""
-
-    def __init__(self, tables: Tables) -> None:
-        # Threads of its own for each would take longer to start than the queries.
-        self.connection = duckdb.connect(config={"threads": 1})
-        self.connection.execute((SQL / "schema.sql").read_text(encoding="utf-8"))
+def expected(tables: Tables) -> dict[str, Value]:
+    """The answer in SQL of each query over some contents of the tables, as a value of the query's type."""
+    # Threads of its own would take longer to start than the queries take.
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute((SQL / "schema.sql").read_text(encoding="utf-8"))
         for table, rows in tables.items():
             columns = zip(*rows, strict=True) if rows else [()] * len(COLUMNS[table])
             arrived = pa.table(dict(zip(COLUMNS[table], map(list, columns), strict=True)))
-            self.connection.register("arrived", arrived)
-            self.connection.execute(f"INSERT INTO {table} SELECT * FROM arrived")
-            self.connection.unregister("arrived")
+            connection.register("arrived", arrived)
+            connection.execute(f"INSERT INTO {table} SELECT * FROM arrived")
+            connection.unregister("arrived")
+        return {name: _answer(connection, case(name)) for name in NAMES}
 
-    def answer(self, wanted: Case) -> Value:
-        """The answer in SQL, as a value of the query's type."""
-        rows = self.connection.execute((SQL / f"{wanted.name}.sql").read_text(encoding="utf-8")).fetchall()
-        match wanted.query.type:
-            case ty.ListType(ty.RecordType() as record):
-                return [Record(dict(zip(record.names, map(_plain, row), strict=True))) for row in rows]
-            case _:
-                ((value,),) = rows
-                return value
+
+def _answer(connection: duckdb.DuckDBPyConnection, wanted: Case) -> Value:
+    rows = connection.execute((SQL / f"{wanted.name}.sql").read_text(encoding="utf-8")).fetchall()
+    match wanted.query.type:
+        case ty.ListType(ty.RecordType() as record):
+            return [Record(dict(zip(record.names, map(_plain, row), strict=True))) for row in rows]
+        case _:
+            ((value,),) = rows
+            return value
 
 
 def _plain(value: Any) -> Value:

@@ -13,7 +13,7 @@ from mrql.output import show_value
 from mrql.rewrite.passes import run_passes
 from mrql.runtime.reference import ReferenceView
 from queries.tpch.generate import TABLES, Batch, history
-from tests.tpch.cases import FIXED, NAMES, SQL, Database, Tables, case, net
+from tests.tpch.cases import FIXED, NAMES, SQL, Tables, case, expected, net
 
 every_query = pytest.mark.parametrize("name", NAMES)
 
@@ -29,9 +29,9 @@ def arriving(orders: int, seed: int) -> tuple[tuple[Batch, ...], tuple[Tables, .
 
 
 @cache
-def databases(orders: int, seed: int) -> tuple[Database, ...]:
-    """What there is after each batch, in DuckDB."""
-    return tuple(map(Database, arriving(orders, seed)[1]))
+def answers(orders: int, seed: int) -> tuple[dict[str, Value], ...]:
+    """The answers in SQL after each batch."""
+    return tuple(map(expected, arriving(orders, seed)[1]))
 
 
 def test_every_query_has_its_counterpart() -> None:
@@ -43,9 +43,8 @@ def test_every_query_has_its_counterpart() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_every_query_has_an_answer(seed: int) -> None:
     """A few hundred orders are enough for answers that are not empty, nor sums of nothing."""
-    database = Database(arriving(300, seed)[1][-1])
-    answers = {name: database.answer(case(name)) for name in NAMES}
-    assert [name for name, answer in answers.items() if not answer or answer != answer] == []
+    found = expected(arriving(300, seed)[1][-1])
+    assert [name for name, answer in found.items() if not answer or answer != answer] == []
 
 
 def test_rows_come_and_go_in_every_table() -> None:
@@ -66,7 +65,7 @@ def test_batch(name: str) -> None:
     """Evaluated once, a query has the answer of its SQL."""
     data = case(name).contents(arriving(120, 1)[1][-1])
     found = evaluate(run_passes(case(name).query.term)[-1].after, data)
-    assert_close(found, databases(120, 1)[-1].answer(case(name)))
+    assert_close(found, answers(120, 1)[-1][name])
 
 
 @every_query
@@ -76,10 +75,10 @@ def test_stream(name: str, orders: int, seed: int) -> None:
     wanted = case(name)
     fixed = {table: bag for table, bag in wanted.contents(FIXED).items() if table in wanted.fixed}
     view = ReferenceView(wanted.query.trace().plan, fixed)
-    for batch, database in zip(arriving(orders, seed)[0], databases(orders, seed), strict=True):
+    for batch, in_sql in zip(arriving(orders, seed)[0], answers(orders, seed), strict=True):
         view.apply(wanted.changes(batch))
-        assert_close(view.answer(), database.answer(wanted))
+        assert_close(view.answer(), in_sql[name])
 
 
-def assert_close(found: Value, expected: Value) -> None:
-    assert close(found, expected), f"{show_value(found)}, not {show_value(expected)}"
+def assert_close(found: Value, wanted: Value) -> None:
+    assert close(found, wanted), f"{show_value(found)}, not {show_value(wanted)}"
