@@ -71,7 +71,7 @@ def partial(plan: Plan) -> Plan:
     >>> q = "reduce(+, cMap(λ(a, r). cMap(λ(b, p). if a = b then {p * r} else {}:{double}, L), O))"
     >>> (feed,) = rewrite(parse(q, types)).plan.stages[0].feeds
     >>> [read.sums for read in feed.rows.inputs], show(feed.units[0][1])
-    ([2, 2], 'reduce(+, {s * s1})')
+    ([2, 2], 'reduce(+, {s * s3})')
     """
     return attrs.evolve(plan, stages=tuple(_stage(stage) for stage in plan.stages))
 
