@@ -204,7 +204,8 @@ class SparkView:
 
     def answer(self) -> DataFrame:
         """The answer over all that was applied so far."""
-        return self.answer_over([state.snapshot() for state in self.states])
+        with settings(self.spark, self.settings), translated(self.source):
+            return self.answer_over([state.snapshot() for state in self.states])
 
     def answer_over(self, snapshots: list[Snapshot]) -> DataFrame:
         """The answer over states as they were at some time."""
