@@ -89,10 +89,18 @@ class Input:
 
 @attrs.frozen
 class Multilinear:
-    """A multilinear term over its inputs: each input stands in `body` as a stream of the input's label."""
+    """A multilinear term over its inputs: each input stands in `body` as a stream of the input's label.
+
+    For some inputs, `orders` has the same term with its joins in the order that suits a batch of theirs.
+    """
 
     body: Term
     inputs: tuple[Input, ...]
+    orders: tuple[tuple[str, Term], ...] = ()
+
+    def for_batch(self, label: str | None) -> Term:
+        """The term as it is best evaluated where the input of that label is a batch."""
+        return dict(self.orders).get(label or "", self.body)
 
 
 def multilinear(term: Term) -> Multilinear:

@@ -19,9 +19,8 @@ factors of different inputs meet: an int would overflow for a row, and its sum w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
-from typing import TypeAlias
 
 import attrs
 
@@ -32,28 +31,38 @@ from mrql.algebra.monoids import SUM
 from mrql.algebra.terms import (
     Cast,
     CMap,
-    CoGroup,
     Empty,
     If,
     Lambda,
     Lit,
     PAny,
-    Pattern,
     Prim,
     PTuple,
-    PVar,
     Reduce,
     Single,
     Stream,
     Term,
     Tup,
     Var,
-    element_type,
-    pair_type,
 )
-from mrql.algebra.tidy import head, hint, tidy
 from mrql.algebra.types import Type
-from mrql.rewrite.multilinear import Input, Multilinear, occurrences
+from mrql.rewrite.jointree import (
+    Leaf,
+    Reader,
+    Rows,
+    Stored,
+    Unknown,
+    Where,
+    Writer,
+    columns_of,
+    is_stored,
+    key_and_value,
+    parts,
+    pattern_of,
+    sides,
+    tuple_of,
+)
+from mrql.rewrite.multilinear import Input, Multilinear
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.stages import Component, Feed, Plan, Stage
 
@@ -79,144 +88,6 @@ def partial(plan: Plan) -> Plan:
 def _stage(stage: Stage) -> Stage:
     feeds = tuple(_feed(feed, stage.components) for feed in stage.feeds)
     return attrs.evolve(stage, feeds=feeds)
-
-
-# --- the join as a tree -------------------------------------------------------------------------
-
-
-@attrs.frozen
-class Leaf:
-    """An input of the join, or a part that reads static tables alone; `columns` are the parts of its element."""
-
-    term: Term
-    label: str | None
-    element: Term
-    columns: tuple[Var, ...]
-
-
-@attrs.frozen
-class Join:
-    """Two sides on the equality of two keys, or on nothing."""
-
-    left: Tree
-    right: Tree
-    keys: tuple[Term, Term] | None
-
-
-@attrs.frozen
-class Where:
-    """The rows of a tree for which a condition over their columns holds."""
-
-    tree: Tree
-    condition: Term
-
-
-Tree: TypeAlias = Leaf | Join | Where
-
-
-class _Unknown(Exception):
-    """The body of a feed is not a join of inputs as this pass knows them."""
-
-
-@attrs.frozen
-class _Group:
-    """What a variable for a group of a coGroup stands for: the rows of one side, without their key."""
-
-    element: Term
-
-
-def parts(tree: Tree) -> Iterator[Tree]:
-    """The tree and all trees in it."""
-    yield tree
-    match tree:
-        case Join(left, right):
-            yield from parts(left)
-            yield from parts(right)
-        case Where(inner):
-            yield from parts(inner)
-
-
-def sides(tree: Tree) -> Iterator[tuple[Tree, Term]]:
-    """The sides of joins, with their keys."""
-    for part in parts(tree):
-        if isinstance(part, Join) and part.keys is not None:
-            yield from zip((part.left, part.right), part.keys, strict=True)
-
-
-def is_stored(tree: Tree) -> bool:
-    """Whether the tree is an input and no more, so that what is kept of it can have the join's key as its own."""
-    return isinstance(tree, Leaf) and tree.label is not None
-
-
-class _Reader:
-    """Reads the body of a feed: a nest of cMaps over coGroups of inputs."""
-
-    def __init__(self, names: Names, inputs: Mapping[str, Term]) -> None:
-        self.names = names
-        self.inputs = inputs
-
-    def tree(self, term: Term) -> tuple[Tree, Term]:
-        """The joins of a term, and its head: a term over the columns of the leaves."""
-        match term:
-            case Stream(name, _, static) if not static:
-                leaf = self._leaf(term, name)
-                return leaf, leaf.element
-            case CMap(Lambda(PTuple((key, PTuple((PVar(xs), PVar(ys))))), body), CoGroup(left, right)):
-                (one, row), (other, other_row) = self.tree(left), self.tree(right)
-                (k, x), (other_k, y) = _parts(row), _parts(other_row)
-                body = substitute(body, match_pattern(key, k))
-                return self._body(body, Join(one, other, (k, other_k)), {xs: _Group(x), ys: _Group(y)})
-            case CMap(Lambda(param, body), source) if not isinstance(source, CoGroup):
-                inner, row = self.tree(source)
-                return self._body(_bound(body, param, row), inner, {})
-            case _ if not occurrences(term) and not free_vars(term) and isinstance(term.type, ty.BagType):
-                leaf = self._leaf(term, None)
-                return leaf, leaf.element
-            case _:
-                raise _Unknown
-
-    def _body(self, body: Term, tree: Tree, groups: Mapping[str, _Group]) -> tuple[Tree, Term]:
-        """What follows the generators of a tree: more of them, filters, and the head."""
-        match body:
-            case CMap(Lambda(param, inner), Var(name)) if name in groups:
-                left = {other: group for other, group in groups.items() if other != name}
-                return self._body(_bound(inner, param, groups[name].element), tree, left)
-            case CMap(Lambda(param, inner), source) if not groups and not free_vars(source):
-                other, row = self.tree(source)
-                return self._body(_bound(inner, param, row), Join(tree, other, None), {})
-            case If(condition, then, Empty()) if free_vars(condition) <= _columns(tree):
-                return self._body(then, Where(tree, condition), groups)
-            case Single(row) if not groups:
-                return tree, row
-            case _:
-                raise _Unknown
-
-    def _leaf(self, term: Term, label: str | None) -> Leaf:
-        columns: list[Var] = []
-
-        def named(t: Type, of: Term | None) -> Term:
-            if isinstance(t, ty.TupleType):
-                shown = of.items if isinstance(of, Tup) else [None] * len(t.items)
-                return Tup(tuple(named(*item) for item in zip(t.items, shown, strict=True)))
-            columns.append(Var(self.names.fresh(hint(of) or "c"), t))
-            return columns[-1]
-
-        element = named(element_type(term), head(tidy(self.inputs[label] if label else term)))
-        return Leaf(term, label, element, tuple(columns))
-
-
-def _columns(tree: Tree) -> frozenset[str]:
-    return frozenset(column.name for part in parts(tree) if isinstance(part, Leaf) for column in part.columns)
-
-
-def _bound(body: Term, param: Pattern, value: Term) -> Term:
-    return normalize(substitute(body, match_pattern(param, value)))
-
-
-def _parts(pair: Term) -> tuple[Term, Term]:
-    if not isinstance(pair, Tup) or len(pair.items) != 2:
-        raise _Unknown
-    return pair.items[0], pair.items[1]
 
 
 # --- shares as sums of products -----------------------------------------------------------------
@@ -305,7 +176,7 @@ def _feed(feed: Feed, components: tuple[Component, ...]) -> Feed:
         return feed
     try:
         return _Rewriter(feed, components).feed()
-    except _Unknown:
+    except Unknown:
         return feed
 
 
@@ -316,15 +187,15 @@ class _Rewriter:
         self.original = feed
         self.names = Names(set(all_names(feed.rows.body)).union(*(all_names(u) for _, u in feed.units)))
         inputs = {read.label: read.term for read in feed.rows.inputs}
-        self.tree, row = _Reader(self.names, inputs).tree(feed.rows.body)
-        self.key, element = _parts(row)
+        self.tree, row = Reader(self.names, inputs).tree(feed.rows.body)
+        self.key, element = key_and_value(row)
         self.leaves = [part for part in parts(self.tree) if isinstance(part, Leaf) and part.label is not None]
         self.keyed = frozenset(leaf.label for leaf, _ in sides(self.tree) if isinstance(leaf, Leaf) and leaf.label)
         self.owner = {column.name: i for i, leaf in enumerate(self.leaves) for column in leaf.columns}
         bound = match_pattern(feed.key, self.key) | match_pattern(feed.element, element)
         units = [(i, normalize(substitute(unit, bound))) for i, unit in feed.units]
-        if not free_vars(Tup((self.key, *(unit for _, unit in units)))) <= _columns(self.tree):
-            raise _Unknown
+        if not free_vars(Tup((self.key, *(unit for _, unit in units)))) <= columns_of(self.tree):
+            raise Unknown
         self.shares = [share for i, unit in units if (share := _share(i, components[i], unit)) is not None]
         summed = {share.component for share in self.shares}
         self.others = [(i, unit) for i, unit in units if i not in summed]
@@ -339,16 +210,16 @@ class _Rewriter:
         if not any(self._dropped(leaf, kept) for leaf in self.leaves):
             return self.original
         columns = {str(leaf.label): self._columns(i, kept) for i, leaf in enumerate(self.leaves)}
-        rows = _Emitter(self.names, columns, self.keyed).emit(self.tree)
+        rows = Writer(self.names, lambda leaf: self._stored(leaf, columns[str(leaf.label)])).rows(self.tree)
         used = free_vars(weight).union(*(free_vars(unit) for _, unit in [*self.others, *sums]))
-        element = _tuple(tuple(column for column in rows.columns if column.name in used))
+        element = tuple_of(tuple(column for column in rows.columns if column.name in used))
         body = normalize(rows.over(Single(Tup((self.key, element)))))
         inputs = {read.label: read for read in self.original.rows.inputs}
         return attrs.evolve(
             self.original,
             rows=Multilinear(body, tuple(self._input(i, inputs, kept) for i, _ in enumerate(self.leaves))),
             key=PAny(self.key.type),
-            element=_pattern(element),
+            element=pattern_of(element),
             units=tuple(sorted([*self.others, *sums], key=lambda unit: unit[0])),
             weight=weight,
         )
@@ -408,6 +279,17 @@ class _Rewriter:
 
     # --- columns ------------------------------------------------------------------------------
 
+    def _stored(self, leaf: Leaf, columns: tuple[Var, ...]) -> Rows:
+        key = self._key(leaf)
+        row = tuple_of(columns)
+        stream = Stream(str(leaf.label), ty.BagType(ty.TupleType((key.type, row.type))))
+        param = PTuple((PAny(key.type), pattern_of(row)))
+        return Rows(columns, lambda body: CMap(Lambda(param, body), stream), Stored(stream, key, columns))
+
+    def _key(self, leaf: Leaf) -> Term:
+        """What an input is stored by: the key of its join, where it is a side of one as it is."""
+        return key_and_value(leaf.element)[0] if leaf.label in self.keyed else Tup(())
+
     def _kept(self, units: Iterable[Term]) -> frozenset[str]:
         """The columns of which the values are needed, and not only sums."""
         conditions = [part.condition for part in parts(self.tree) if isinstance(part, Where)]
@@ -415,7 +297,7 @@ class _Rewriter:
         return free_vars(self.key).union(*map(free_vars, [*units, *conditions, *keys]))
 
     def _dropped(self, leaf: Leaf, kept: frozenset[str]) -> bool:
-        own = free_vars(_parts(leaf.element)[0]) if leaf.label in self.keyed else frozenset()
+        own = free_vars(self._key(leaf))
         return any(column.name not in kept | own for column in leaf.columns)
 
     def _columns(self, index: int, kept: frozenset[str]) -> tuple[Var, ...]:
@@ -426,84 +308,12 @@ class _Rewriter:
         leaf = self.leaves[index]
         assert leaf.label is not None
         read = inputs[leaf.label]
-        key = _parts(leaf.element)[0] if leaf.label in self.keyed else Tup(())
+        key = self._key(leaf)
         columns = [column for column in leaf.columns if column.name in kept]
         values = (*columns, *self.measures[index])
         row = Single(Tup((key, values[0] if len(values) == 1 else Tup(values))))
-        term = normalize(CMap(Lambda(_pattern(leaf.element), row), read.term))
+        term = normalize(CMap(Lambda(pattern_of(leaf.element), row), read.term))
         return attrs.evolve(read, term=term, sums=len(self.measures[index]))
-
-
-# --- the body over sums -------------------------------------------------------------------------
-
-
-@attrs.frozen
-class Rows:
-    """The rows of a tree, with the columns that they have: `over(e)` is the union of `e` over all of them."""
-
-    columns: tuple[Var, ...]
-    over: Callable[[Term], Term]
-    stored: Stream | None = None
-    """The input itself, where that is all there is to the tree."""
-
-
-class _Emitter:
-    """Writes a tree again, over the columns that are kept of its inputs."""
-
-    def __init__(self, names: Names, columns: Mapping[str, tuple[Var, ...]], keyed: frozenset[str]) -> None:
-        self.names = names
-        self.columns = columns
-        self.keyed = keyed
-
-    def emit(self, tree: Tree) -> Rows:
-        match tree:
-            case Leaf(term, label, element, columns):
-                if label is None:
-                    return Rows(columns, lambda body: CMap(Lambda(_pattern(element), body), term))
-                return self._stored(label, _parts(element)[0] if label in self.keyed else Tup(()))
-            case Where(inner, condition):
-                rows = self.emit(inner)
-                return Rows(rows.columns, lambda body: rows.over(If(condition, body, Empty(body.type))))
-            case Join(left, right, keys):
-                return self._joined(self.emit(left), self.emit(right), keys)
-
-    def _stored(self, label: str, key: Term) -> Rows:
-        columns = self.columns[label]
-        row = _tuple(columns)
-        stream = Stream(label, ty.BagType(ty.TupleType((key.type, row.type))))
-        param = PTuple((PAny(key.type), _pattern(row)))
-        return Rows(columns, lambda body: CMap(Lambda(param, body), stream), stream)
-
-    def _joined(self, left: Rows, right: Rows, keys: tuple[Term, Term] | None) -> Rows:
-        columns = (*left.columns, *right.columns)
-        if keys is None:
-            return Rows(columns, lambda body: left.over(right.over(body)))
-        pairs = CoGroup(self._side(left, keys[0]), self._side(right, keys[1]))
-        key_type, groups = pair_type(pairs)
-        assert isinstance(groups, ty.TupleType)
-        xs, ys = (PVar(self.names.fresh("s"), t) for t in groups.items)
-
-        def over(body: Term) -> Term:
-            inner = CMap(Lambda(_pattern(_tuple(right.columns)), body), Var(ys.name, ys.type))
-            outer = CMap(Lambda(_pattern(_tuple(left.columns)), inner), Var(xs.name, xs.type))
-            return CMap(Lambda(PTuple((PAny(key_type), PTuple((xs, ys)))), outer), pairs)
-
-        return Rows(columns, over)
-
-    def _side(self, side: Rows, key: Term) -> Term:
-        return side.stored or side.over(Single(Tup((key, _tuple(side.columns)))))
-
-
-def _tuple(columns: tuple[Var, ...]) -> Term:
-    return columns[0] if len(columns) == 1 else Tup(columns)
-
-
-def _pattern(term: Term) -> Pattern:
-    """The pattern that takes a tuple of variables apart."""
-    if isinstance(term, Tup):
-        return PTuple(tuple(_pattern(item) for item in term.items))
-    assert isinstance(term, Var)
-    return PVar(term.name, term.type)
 
 
 # --- shares and conditions ----------------------------------------------------------------------

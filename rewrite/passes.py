@@ -16,6 +16,7 @@ from mrql.rewrite.columns import columns
 from mrql.rewrite.derive import derive
 from mrql.rewrite.joins import joins
 from mrql.rewrite.normalize import normalize
+from mrql.rewrite.order import order
 from mrql.rewrite.partial import partial
 from mrql.rewrite.share import share
 from mrql.rewrite.stages import Plan
@@ -68,7 +69,7 @@ def rewrite(term: Term, *, checked: bool = False, shrinking: frozenset[str] = fr
     Raises: InternalError, naming the pass, when a pass breaks a term.
     """
     steps = run_passes(term, checked=checked)
-    return Trace(steps, partial(share(derive(steps[-1].after, term, shrinking))))
+    return Trace(steps, order(partial(share(derive(steps[-1].after, term, shrinking)))))
 
 
 def run_passes(term: Term, *, checked: bool = False) -> tuple[Step, ...]:

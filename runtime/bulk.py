@@ -433,7 +433,9 @@ class Compiler:
         assert isinstance(source, CoGroup)
         assert isinstance(groups, PTuple)
         key_type = pair_type(source)[0]
-        left, right = (flat(self.bag(side), self.columns) for side in (source.left, source.right))
+        sides = [self.bag(side) for side in (source.left, source.right)]
+        in_place = all(joined_where_it_lies(side, key_type) for side in sides)
+        left, right = (flat(side, self.columns) for side in sides)
         (left_key, left_value), (right_key, right_value) = (
             self.keyed(frame, key_type, joins=True) for frame in (left, right)
         )
@@ -442,7 +444,7 @@ class Compiler:
         condition = " AND ".join(
             f"{a.sql} {'=' if plain or not (a.missing and b.missing) else '<=>'} {b.sql}" for a, b in pairs
         )
-        df = join(left, right, condition)
+        df = join(left, right, condition, in_place=in_place)
         x, y = self.names.fresh("x"), self.names.fresh("y")
         xs, ys = (group.name for group in groups.items if isinstance(group, PVar))
         elements: dict[str, Term] = {xs: Single(Var(x, left_value.type)), ys: Single(Var(y, right_value.type))}
@@ -452,15 +454,24 @@ class Compiler:
         return self.over(by_element, frame, env)
 
 
-def join(left: Frame, right: Frame, condition: str) -> DataFrame:
-    """An inner join; a batch's side, being small, is the one that a hash table is built from."""
+def joined_where_it_lies(side: Frame, key_type: Type) -> bool:
+    """Whether a join by the key of its pairs finds a side's rows where they are, or may move them."""
+    key = part(side.value, "_1", key_type)
+    return side.lies_by is None or [atom.sql for atom in atoms(key)] == [quote(name) for name in side.lies_by]
+
+
+def join(left: Frame, right: Frame, condition: str, *, in_place: bool = True) -> DataFrame:
+    """An inner join; a batch's side, being small, is the one that a hash table is built from.
+
+    Where the other side does not lie by the key of the join, the batch is brought to all of it.
+    """
     a, b = left.df, right.df
     if not condition:
         return F.broadcast(a).crossJoin(b) if left.changes else a.crossJoin(F.broadcast(b) if right.changes else b)
     if left.changes:
-        a = a.hint("shuffle_hash")
+        a = a.hint("shuffle_hash") if in_place else F.broadcast(a)
     elif right.changes:
-        b = b.hint("shuffle_hash")
+        b = b.hint("shuffle_hash") if in_place else F.broadcast(b)
     return a.join(b, F.expr(condition))
 
 

@@ -20,12 +20,14 @@ class Frame:
     """A weighted bag. `weight` is an SQL expression, None where every row counts once.
 
     `changes` says that the rows are a batch's, and so few beside those of a state: a join builds its table from them.
+    `lies_by` names the columns that a large state is partitioned by: it is never moved, whatever it is joined by.
     """
 
     df: DataFrame
     value: Layout
     weight: str | None = None
     changes: bool = False
+    lies_by: tuple[str, ...] | None = None
 
     def where(self, condition: str) -> Frame:
         return attrs.evolve(self, df=self.df.where(condition))

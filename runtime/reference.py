@@ -157,7 +157,7 @@ class ReferenceView:
             changed = next(i for i, which in zip(inputs, choice, strict=True) if which == "delta")
             rest = {i.label: _kept(i, zset) for i in inputs if (zset := chosen[i.label]) is not None}
             for weight, part in _signed(changed, changes[changed.label]):
-                self._merge_rows(state, index, self._rows(feed, {**rest, changed.label: part}, weight))
+                self._merge_rows(state, index, self._rows(feed, {**rest, changed.label: part}, weight, changed.label))
         if len(inputs) > 1:
             state.inputs.update({(index, label): zset for label, zset in new.items()})
 
@@ -167,8 +167,8 @@ class ReferenceView:
         removed = evaluate(read.term, {**self.tables, read.label: delta.negative()})
         return ZSet.of(added) - ZSet.of(removed)
 
-    def _rows(self, feed: Feed, inputs: Mapping[str, Bag], weight: int) -> ZSet:
-        return ZSet.of(evaluate(feed.rows.body, {**self.tables, **inputs}), weight)
+    def _rows(self, feed: Feed, inputs: Mapping[str, Bag], weight: int, changed: str | None = None) -> ZSet:
+        return ZSet.of(evaluate(feed.rows.for_batch(changed), {**self.tables, **inputs}), weight)
 
     def _merge_rows(self, state: StageState, index: int, rows: ZSet) -> None:
         feed = state.stage.feeds[index]

@@ -101,6 +101,11 @@ class Table:
     def columns(self) -> list[str]:
         return [*self.keys, *(measure.name for measure in self.measures)]
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it is worth a query more, or a job, not to touch all rows in a batch."""
+        return _rows(self.runs) > upkeep.WHOLE
+
     # --- reading ------------------------------------------------------------------------------
 
     def merged(self, parts: Sequence[DataFrame], *, whole: bool = True) -> DataFrame:
@@ -145,10 +150,10 @@ class Table:
 
     def update(self, changes: DataFrame) -> None:
         """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own."""
-        if sum(run.rows or 0 for run in self.runs) <= upkeep.WHOLE:
-            self.merge(changes)
-        else:
+        if self.is_large:
             self.append(changes)
+        else:
+            self.merge(changes)
 
     def merge(self, changes: DataFrame) -> None:
         """Merges a partitioned change and all runs into one new run."""

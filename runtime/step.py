@@ -53,7 +53,10 @@ class InputState:
     def frame(self, df: DataFrame | None, *, changes: bool = False) -> Frame | None:
         if df is None or self.shape is None:
             return None
-        return Frame(df, self.shape, None if self.sums else quote("w"), changes)
+        assert self.table is not None
+        stays = not changes and self.table.is_large
+        weight = None if self.sums else quote("w")
+        return Frame(df, self.shape, weight, changes, self.table.partition_by if stays else None)
 
 
 @attrs.frozen
@@ -117,12 +120,13 @@ class StageState:
             }
             present = {name: frame for name, frame in chosen.items() if frame is not None}
             if len(present) == len(chosen):  # a join with nothing is nothing
-                shares.append(self._share(index, feed, present))
+                changed_input = feed.rows.inputs[choice.index("delta")].label
+                shares.append(self._share(index, feed, present, changed_input))
         return shares
 
-    def _share(self, index: int, feed: Feed, sources: Mapping[str, Frame]) -> Share:
+    def _share(self, index: int, feed: Feed, sources: Mapping[str, Frame], changed: str | None = None) -> Share:
         compiler = self._compiler(sources)
-        frame = compiler.bag(feed.rows.body)
+        frame = compiler.bag(feed.rows.for_batch(changed))
         pair = frame.value.type
         assert isinstance(pair, ty.TupleType)
         key = cast(part(frame.value, "_1", pair.items[0]), pair.items[0], self.stage.key_type, "")

@@ -14,9 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.runtime import jvm
 
 WHOLE = 200_000
-"""Groups of at most so many rows are merged whole in each batch.
+"""Groups of at most so many rows are merged whole in each batch, and as the side of a join a table of so many is moved.
 
-To look up the touched keys of a state is a query more, and that is what reading so many rows costs.
+To look up the touched keys of a state is a query more, and to bring a batch to all of it a job: that is what reading so
+many rows costs.
 """
 
 GROWTH = 2

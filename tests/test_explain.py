@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 
+import mrql
 from mrql.algebra import types as ty
 from mrql.algebra.binders import alpha_equal
 from mrql.algebra.monoids import BAG, INVARIANT, LIST, MAX, MIN, PRODUCT, SUM, Keyed, Monoid, ProductMonoid, is_group
@@ -217,10 +218,22 @@ def test_a_product() -> None:
     assert "no equality links the sides: each new row meets all rows of the other side" in text
 
 
-def test_a_join_that_is_made_again() -> None:
-    """The last of three inputs meets the join of the first two, which is not stored."""
+def test_a_join_of_three() -> None:
+    """A batch of the last of three inputs is looked up in the second, and what it meets there in the first."""
     text = " ".join(explain_trace(traces()["self_join"]).split())
-    assert "a batch of S1·2 joins S1·0 and S2 anew" in text
+    assert "the join S1·0 ⋈ S2 ⋈ S1·2: reads the touched keys, moves the delta" in text
+    assert "anew" not in text
+
+
+def test_a_join_that_is_made_again() -> None:
+    """Beside a product, the joins keep their order: a batch of the third input meets the join of the first two."""
+    query = mrql.compile(
+        "select (x.A, z.A, w.C) from x in S1, y in S2, z in S1, w in S2 where x.B = y.C and y.D = z.A",
+        S1="bag(<A: long, B: long>)",
+        S2="bag(<C: long, D: long>)",
+    )
+    text = " ".join(query.explain().split())
+    assert "a batch of S1·2 joins S1·0 and S2·1 anew" in text
     assert "reads and moves the whole state" in text
 
 

@@ -103,7 +103,9 @@ def _join(feed: Feed) -> Work:
         reads, reason = Cost.STATE, "no equality links the sides: each new row meets all rows of the other side"
     else:
         reads, reason = Cost.KEYS, "the partners of a batch's rows are looked up by their key"
-    again = [(shown[label], [shown[o] for o in others]) for label, others in _joined_again(feed.rows.body)]
+    ordered = {label for label, _ in feed.rows.orders}
+    found = [(label, others) for label, others in _joined_again(feed.rows.body) if label not in ordered]
+    again = [(shown[label], [shown[o] for o in others]) for label, others in found]
     if not again:
         return Work(what, reads, Cost.DELTA, reason)
     costly = "; ".join(f"a batch of {label} joins {listed(others)} anew" for label, others in again)

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.values import Bag
-from mrql.runtime import upkeep
+from mrql.runtime import jvm, upkeep
 from mrql.runtime.collect import collect_value
 from mrql.runtime.jvm import executed_plan, persistent_rdds
 from mrql.runtime.session import settings
@@ -20,7 +20,7 @@ from mrql.runtime.view import SparkView
 pytestmark = pytest.mark.spark
 
 
-NODE = re.compile(r"([ :]*(?:[+:]- )?)(?:\*\(\d+\) )?(.*)")
+NODE = re.compile(r"((?:[ :]  )*(?:[+:]- )?)(?:\*\(\d+\) )?(.*)")
 """A line of a plan: the drawing of the tree, the number of the generated stage, the node."""
 
 
@@ -229,3 +229,46 @@ def test_a_join_under_a_sum_stores_two_maps(spark: SparkSession) -> None:
         assert view.answer().head() == expected
     # The key, the number of rows, the sum.
     assert stored == [[(0, 2, 4.0), (2, 2, 8.0)], [(0, 2, 8.0), (1, 2, 12.0), (2, 2, 16.0), (3, 2, 20.0)]]
+
+
+def moved(plan: str) -> int:
+    """How many scans of stored rows are moved as they are, and not as what a join has found in them."""
+    path: list[tuple[int, str]] = []
+    count = 0
+    for line in plan.splitlines():
+        tree, stripped = NODE.match(line).groups()  # type: ignore[union-attr]
+        path = [(d, node) for d, node in path if d < len(tree)]
+        if stripped.startswith("Scan ExistingRDD"):
+            above = next((node for _, node in reversed(path) if "Join" in node or "Exchange" in node), "")
+            count += "Exchange" in above
+        path.append((len(tree), stripped))
+    return count
+
+
+def test_a_join_of_three_moves_only_the_batch(
+    spark: SparkSession, tmp_path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch of the last input is brought to the second, and what it meets there to the first: no state is moved."""
+    monkeypatch.setattr(upkeep, "WHOLE", 0)
+    query = mrql.compile(
+        "select (a, f) from (a, b) in S, (c, d) in T, (e, f) in P where b = c and d = e",
+        **dict.fromkeys("STP", "bag((long, long))"),
+    )
+    rows = file_of(spark, f"{tmp_path}/rows", "id % 10 AS _1; id % 10 AS _2")
+    with query.view(spark, insert_only=True) as view:
+        view.apply(**dict.fromkeys("STP", rows))
+        plans = []
+        plain = jvm.local_checkpoint
+
+        def spied(df: DataFrame, *, small: bool) -> DataFrame:
+            plans.append(executed_plan(df))
+            return plain(df, small=small)
+
+        monkeypatch.setattr(jvm, "local_checkpoint", spied)
+        for name in "STP":
+            plans.clear()
+            view._view.advance({name: query._frame(name, rows)})
+            # The batch's own rows are the one scan that is moved, or brought to where it is looked for.
+            assert moved(plans[-1]) <= 1, plans[-1]
+            assert plans[-1].count("Scan ExistingRDD") == 3
+            view._view.rollback()

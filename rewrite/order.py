@@ -1,0 +1,178 @@
+"""A batch of one input of a join meets the others one by one, beginning with those that it has a key for.
+
+*Equation*: joins commute and associate. Of a join `(S ⋈ T) ⋈ P`, the change for a batch of P is
+
+    (S ⋈ T) ⋈ ΔP  =  (ΔP ⋈ T) ⋈ S
+
+so that a few rows are looked up in T, and what they meet there in S, where `S ⋈ T` would be made of all that is stored.
+
+*Requires*: a feed with three inputs or more, static tables counted, whose joins are equalities. An equality of tuples
+is one of their parts, so a side may be met by some of them.
+
+*Source*: [CU] §3 (the delta of a join is a query of its own, and is ordered as such).
+
+*Does not fire* for the inputs that the join begins with anyway, nor where one is linked to the others by no equality.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import attrs
+
+from mrql.algebra.binders import Names, all_names, free_vars
+from mrql.algebra.terms import CMap, Lambda, Single, Term, Tup
+from mrql.rewrite.jointree import (
+    Join,
+    Leaf,
+    Reader,
+    Rows,
+    Stored,
+    Tree,
+    Unknown,
+    Where,
+    Writer,
+    columns_of,
+    key_and_value,
+    parts,
+    pattern_of,
+    sides,
+)
+from mrql.rewrite.multilinear import Multilinear
+from mrql.rewrite.normalize import normalize
+from mrql.rewrite.stages import Feed, Plan, Stage
+
+
+def order(plan: Plan) -> Plan:
+    """The plan with an order of the joins for a batch of each input.
+
+    >>> from mrql.algebra.reader import parse
+    >>> from mrql.rewrite.passes import rewrite
+    >>> types = {name: "{(long, long)}" for name in "STP"}
+    >>> inner = "cMap(λ(e, f). if d = e then {(a, f)} else {}:{(long, long)}, P)"
+    >>> q = f"cMap(λ(a, b). cMap(λ(c, d). if b = c then {inner} else {{}}:{{(long, long)}}, T), S)"
+    >>> (feed,) = rewrite(parse(q, types)).plan.stages[0].feeds
+    >>> [label for label, _ in feed.rows.orders]
+    ['P·2']
+    """
+    return attrs.evolve(plan, stages=tuple(_stage(stage) for stage in plan.stages))
+
+
+def _stage(stage: Stage) -> Stage:
+    return attrs.evolve(stage, feeds=tuple(_feed(feed) for feed in stage.feeds))
+
+
+def _feed(feed: Feed) -> Feed:
+    if len(feed.rows.inputs) < 2:
+        return feed
+    try:
+        orders = tuple(_Orderer(feed.rows).orders())
+    except Unknown:
+        return feed
+    return attrs.evolve(feed, rows=attrs.evolve(feed.rows, orders=orders))
+
+
+class _Orderer:
+    def __init__(self, rows: Multilinear) -> None:
+        self.names = Names(set(all_names(rows.body)))
+        inputs = {read.label: read.term for read in rows.inputs}
+        self.tree, self.row = Reader(self.names, inputs).tree(rows.body)
+        self.leaves = [part for part in parts(self.tree) if isinstance(part, Leaf)]
+        self.conditions = [part.condition for part in parts(self.tree) if isinstance(part, Where)]
+        self.equalities = list(_equalities(self.tree))
+        if any(isinstance(part, Join) and part.keys is None for part in parts(self.tree)):
+            raise Unknown
+
+    def orders(self) -> Iterator[tuple[str, Term]]:
+        """For the inputs that the join does not begin with, the join that begins with them."""
+        if len(self.leaves) < 3:
+            return
+        first = _first_join(self.tree)
+        for leaf in self.leaves:
+            if leaf.label is not None and leaf not in (first.left, first.right):
+                tree = self._beginning_with(leaf)
+                rows = Writer(self.names, self._stored).rows(tree)
+                yield leaf.label, normalize(rows.over(Single(self.row)))
+
+    def _beginning_with(self, first: Leaf) -> Tree:
+        left = [leaf for leaf in self.leaves if leaf != first]
+        waiting = list(self.conditions)
+        tree = _where(first, waiting)
+        while left:
+            leaf, keys = self._next(tree, left)
+            left.remove(leaf)
+            tree = _where(Join(tree, leaf, keys), waiting)
+        return tree
+
+    def _next(self, tree: Tree, left: Sequence[Leaf]) -> tuple[Leaf, tuple[Term, Term]]:
+        """An input that an equality links with the tree, and the keys of both."""
+        for leaf in left:
+            linked = [pair for pair in self._oriented(tree) if free_vars(pair[1]) <= columns_of(leaf)]
+            if linked:
+                ours, theirs = (tuple(pair[i] for pair in linked) for i in (0, 1))
+                return leaf, (ours[0], theirs[0]) if len(linked) == 1 else (Tup(ours), Tup(theirs))
+        raise Unknown
+
+    def _oriented(self, tree: Tree) -> Iterator[tuple[Term, Term]]:
+        """The equalities of which one side is over a tree, that side first."""
+        for a, b in self.equalities:
+            for ours, theirs in ((a, b), (b, a)):
+                if free_vars(ours) <= columns_of(tree) and not free_vars(theirs) & columns_of(tree):
+                    yield ours, theirs
+
+    def _stored(self, leaf: Leaf) -> Rows:
+        param = pattern_of(leaf.element)
+        whole = Rows(leaf.columns, lambda body: CMap(Lambda(param, body), leaf.term))
+        key, value = _pair(leaf)
+        if key is None or value is None or self._used(key):
+            return whole
+        # Its key is used for nothing but a join by it: then it can be joined as it lies.
+        own = free_vars(key)
+        columns = tuple(column for column in leaf.columns if column.name not in own)
+        return attrs.evolve(whole, stored=Stored(leaf.term, key, columns))
+
+    def _used(self, key: Term) -> bool:
+        """Whether the rows need a key elsewhere than in joins by it."""
+        own = free_vars(key)
+        elsewhere = [self.row, *self.conditions]
+        elsewhere += [side for pair in self.equalities for side in pair if side not in _components(key)]
+        times = sum(side in _components(key) for pair in self.equalities for side in pair)
+        return times > len(_components(key)) or any(free_vars(term) & own for term in elsewhere)
+
+
+def _pair(leaf: Leaf) -> tuple[Term | None, Term | None]:
+    try:
+        return key_and_value(leaf.element)
+    except Unknown:
+        return None, None
+
+
+def _first_join(tree: Tree) -> Join:
+    """The join that is made first: of two inputs."""
+    for part in parts(tree):
+        if isinstance(part, Join) and isinstance(part.left, Leaf) and isinstance(part.right, Leaf):
+            return part
+    raise Unknown
+
+
+def _equalities(tree: Tree) -> Iterator[tuple[Term, Term]]:
+    """The equalities of a tree's joins, part by part."""
+    keys = [key for _, key in sides(tree)]
+    for a, b in zip(keys[::2], keys[1::2], strict=True):
+        if isinstance(a, Tup) and isinstance(b, Tup):
+            yield from zip(a.items, b.items, strict=True)
+        else:
+            yield a, b
+
+
+def _components(key: Term) -> tuple[Term, ...]:
+    return key.items if isinstance(key, Tup) else (key,)
+
+
+def _where(tree: Tree, waiting: list[Term]) -> Tree:
+    """The tree under the conditions that are over its columns, which need not wait any longer."""
+    for condition in list(waiting):
+        if free_vars(condition) <= columns_of(tree):
+            waiting.remove(condition)
+            tree = Where(tree, condition)
+    return tree
