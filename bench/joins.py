@@ -106,7 +106,7 @@ SIZES = (Size(100_000, 0.5, 6), Size(1_000_000, 0.1, 4))
 FROM_FILES = "Spark, recomputing from the files"
 
 
-def run(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
+def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
     """Measures both sizes of [MRQL] §13's query, and where the time of a batch goes.
 
     Raises: WrongAnswer when the answers differ.

@@ -50,7 +50,7 @@ def batch(spark: SparkSession, keys: int, touched: int, number: int) -> DataFram
     )
 
 
-def run(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
+def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
     """Measures a large state, the same merged whole, and a small state.
 
     Raises: WrongAnswer when the answers of the first two differ.
