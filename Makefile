@@ -5,6 +5,8 @@ VENV ?= .venv
 MINUTES ?= 10
 
 BIN = $(VENV)/bin
+# The tests that share a Spark session run in one process, all others in another.
+TWO = -n 2 --dist loadgroup
 INSTALLED = $(VENV)/.installed
 
 .PHONY: all demo test check soak bench clean java
@@ -15,7 +17,7 @@ demo: java $(INSTALLED) ## a continuous join, held against an evaluation from sc
 	$(BIN)/python queries/demo.py
 
 test: java $(INSTALLED) ## all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(TWO)
 
 check: java $(INSTALLED) ## what has to be in order before a change goes in
 	$(BIN)/ruff check .
@@ -24,7 +26,7 @@ check: java $(INSTALLED) ## what has to be in order before a change goes in
 	$(BIN)/mypy --strict bench
 	$(BIN)/mypy --strict queries
 # The rooms are seen under mrql/ too, through links: doctests are collected there, and only there.
-	$(BIN)/python -m pytest --doctest-modules mrql tests
+	$(BIN)/python -m pytest $(TWO) --doctest-modules mrql tests
 
 soak: java $(INSTALLED) ## generated cases in both engines for so many minutes, with new seeds: make soak MINUTES=60
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)

@@ -31,6 +31,13 @@ def local_spark() -> SparkSession:
     return local_session("local[2]", conf)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several processes (`pytest -n 2 --dist loadgroup`), the tests on the shared session are for one of them."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that all tests share."""
