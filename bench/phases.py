@@ -26,12 +26,12 @@ class Phases:
         self._batch = {}
         start = time.perf_counter()
 
-        def timed(df: Any, tasks: int | None = None) -> int:
+        def timed(*arguments: Any) -> list[int]:
             with self.phase("computing the states"):
-                return plain(df, tasks)
+                return plain(*arguments)
 
-        plain = jvm.compute
-        with patch.object(jvm, "compute", timed):
+        plain = jvm.compute_all
+        with patch.object(jvm, "compute_all", timed):
             yield
         whole = (time.perf_counter() - start) * 1000
         self._batch["planning"] = whole - sum(self._batch.values())

@@ -1,4 +1,4 @@
-"""Bulk terms as DataFrames: cMap, groupBy, coGroup, reduce, union and order over sources.
+"""Bulk terms as relations: cMap, groupBy, coGroup, reduce, union and order over sources.
 
 A cMap runs its function over the rows: conditions become filters, nested generators become `explode`, and what the
 function returns is a layout over the columns. A groupBy does not build its groups when the function above only
@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, substitute
@@ -56,7 +55,7 @@ from mrql.rewrite.lineage import joins_elements
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.split import Part, split
 from mrql.runtime.expressions import Environment, Expressions, aggregate_sql, canonical, cast
-from mrql.runtime.frames import Columns, Frame, expanded, flat, null_of, union
+from mrql.runtime.frames import Columns, Frame, expanded, flat, null_of, union, union_all
 from mrql.runtime.layout import (
     Atom,
     Layout,
@@ -69,9 +68,9 @@ from mrql.runtime.layout import (
     sql_type,
     taken_apart,
     to_sql,
-    unquote,
     with_columns,
 )
+from mrql.runtime.relation import Relation
 
 LARGE = 10_000
 """From so many elements on, a range is made in parts by all cores."""
@@ -112,8 +111,9 @@ class Compiler:
                 frame = self.bag(source)
                 return self.over(body, frame, bind(param, frame.value))
             case Prim(function, (low, high)) if function == RANGE and is_large_range(term):
-                df = self.spark.range(evaluate(low), evaluate(high) + 1).toDF(self.fresh())
-                return Frame(df, Atom(quote(df.columns[0]), ty.LONG, False))
+                name = self.fresh()
+                df = Relation.range(evaluate(low), evaluate(high) + 1, name)
+                return Frame(df, Atom(quote(name), ty.LONG, False))
             case Union(left, right):
                 return union([self.bag(left), self.bag(right)], element_type(term), self.columns)
             case Take(n, OrderBy() as ordered):
@@ -136,7 +136,7 @@ class Compiler:
         return any(isinstance(t, Stream | Var) and t.name in self.sources for t in subterms(term))
 
     def one_row(self) -> Frame:
-        return Frame(self.spark.range(1).toDF(self.fresh()), Struct((), ty.UNIT))
+        return Frame(Relation.range(0, 1, self.fresh()), Struct((), ty.UNIT))
 
     def over(self, body: Term, frame: Frame, env: Environment) -> Frame:
         """The elements of a function's result, for each row of a frame."""
@@ -183,7 +183,7 @@ class Compiler:
     def exploded(self, frame: Frame, array: str, item: Type) -> tuple[Frame, Layout]:
         """One row for each element of an array."""
         name = self.fresh()
-        df = frame.df.selectExpr("*", f"explode({array}) AS {name}")
+        df = frame.df.select("*", f"explode({array}) AS {name}")
         return attrs.evolve(frame, df=df), Atom(quote(name), item)
 
     def with_column(self, frame: Frame, value: Layout) -> tuple[Frame, Layout]:
@@ -191,14 +191,14 @@ class Compiler:
         named = [(self.fresh(), atom) for atom in atoms(value)]
         if not named:
             return frame, value
-        df = frame.df.selectExpr("*", *(f"{atom.sql} AS {name}" for name, atom in named))
+        df = frame.df.select("*", *(f"{atom.sql} AS {name}" for name, atom in named))
         names = iter([name for name, _ in named])
         return attrs.evolve(frame, df=df), with_columns(value, names)
 
     def product(self, left: Frame, right: Frame) -> tuple[Frame, Layout]:
         """Each row of one frame with each of another."""
         other = flat(right, self.columns)
-        df = left.df.crossJoin(F.broadcast(other.df) if right.changes else other.df)
+        df = left.df.cross(other.df.broadcast() if right.changes else other.df)
         return attrs.evolve(left, df=df, weight=left.times(other.weight)), other.value
 
     # --- values of bulk terms inside functions ------------------------------------------------
@@ -212,7 +212,7 @@ class Compiler:
         scope = dict(env)
         for name, value in found.items():
             single = flat(self.one(value), self.columns)
-            frame = attrs.evolve(frame, df=frame.df.crossJoin(F.broadcast(single.df)))
+            frame = attrs.evolve(frame, df=frame.df.cross(single.df.broadcast()))
             scope[name] = single.value
         return frame, scope, term
 
@@ -254,7 +254,7 @@ class Compiler:
         scope: dict[str, Layout] = {}
         inner, singles = self.parts_attached(term, scope)
         for single in singles:
-            frame = attrs.evolve(frame, df=frame.df.crossJoin(F.broadcast(single.df)))
+            frame = attrs.evolve(frame, df=frame.df.cross(single.df.broadcast()))
         return attrs.evolve(frame, value=self.expressions.value(inner, scope))
 
     def parts_attached(self, term: Term, scope: dict[str, Layout]) -> tuple[Term, list[Frame]]:
@@ -280,13 +280,13 @@ class Compiler:
         """A total aggregation: one row, also over nothing."""
         share = self.expressions.reduce(monoid, t, Single(Var("x", frame.value.type)), {"x": frame.value})
         name = self.fresh()
-        df = frame.df.agg(F.expr(f"{aggregate_sql(monoid, t, share, frame.weight)} AS {name}"))
+        df = frame.df.aggregate([], [f"{aggregate_sql(monoid, t, share, frame.weight)} AS {name}"])
         return Frame(df, Atom(quote(name), t))
 
     def folded(self, fold: Fold, whole: Frame) -> Frame:
         """The one row of a reduction with a monoid of the query, over all elements as one array."""
         name = self.fresh()
-        df = whole.df.selectExpr(f"{self.expressions.fold(fold, to_sql(whole.value))} AS {name}")
+        df = whole.df.select(f"{self.expressions.fold(fold, to_sql(whole.value))} AS {name}")
         return Frame(df, Atom(quote(name), fold.type))
 
     def collected(self, term: Term) -> Frame:
@@ -295,7 +295,7 @@ class Compiler:
         if isinstance(term.type, ty.ListType):
             return self.collected_list(term, name)
         frame = expanded(self.bag(term), self.columns)
-        df = frame.df.agg(F.expr(f"flatten(collect_list(array({to_sql(frame.value)}))) AS {name}"))
+        df = frame.df.aggregate([], [f"flatten(collect_list(array({to_sql(frame.value)}))) AS {name}"])
         return Frame(df, Atom(quote(name), term.type, False))
 
     def collected_list(self, term: Term, name: str) -> Frame:
@@ -304,17 +304,15 @@ class Compiler:
             case Take(n, inner):
                 whole = self.collected_list(inner, self.fresh())
                 array = f"slice({to_sql(whole.value)}, 1, CAST(greatest({self.expressions.sql(n, {})}, 0) AS INT))"
-                return Frame(whole.df.selectExpr(f"{array} AS {name}"), Atom(quote(name), term.type, False))
+                return Frame(whole.df.select(f"{array} AS {name}"), Atom(quote(name), term.type, False))
             case OrderBy(source, descending):
                 pairs = flat(self.collected(source), self.columns)
                 bound = Var("pairs", source.type)
                 array = self.expressions.array(OrderBy(bound, descending), {"pairs": pairs.value})
-                return Frame(pairs.df.selectExpr(f"{array} AS {name}"), Atom(quote(name), term.type, False))
+                return Frame(pairs.df.select(f"{array} AS {name}"), Atom(quote(name), term.type, False))
             case ListOf() | Union() | If() | Cast() | Prim() if self.reads(term):
                 whole = self.assembled(term)
-                return Frame(
-                    whole.df.selectExpr(f"{to_sql(whole.value)} AS {name}"), Atom(quote(name), term.type, False)
-                )
+                return Frame(whole.df.select(f"{to_sql(whole.value)} AS {name}"), Atom(quote(name), term.type, False))
             case _:
                 raise InternalError("bulk", f"a list over sources by {type(term).__name__}")
 
@@ -332,23 +330,22 @@ class Compiler:
         if self.reads(n):
             raise UserError("a limit cannot depend on the data", n.span)
         count = max(evaluate(n) or 0, 0)
-        df = frame.df.orderBy(*self.order(frame, ordered)).limit(count)
+        df = frame.df.order(*self.order(frame, ordered)).limit(count)
         return attrs.evolve(frame, df=df, value=part(frame.value, "_2", pair_type(ordered.source)[1]))
 
-    def order(self, frame: Frame, ordered: OrderBy) -> list[Column]:
-        """The sort columns of an ordered collection: the parts of its key, then the value itself."""
+    def order(self, frame: Frame, ordered: OrderBy) -> list[tuple[str, bool]]:
+        """The sort columns of an ordered collection: the parts of its key, then the value itself; and which descend."""
         key_type, value_type = pair_type(ordered.source)
         key = part(frame.value, "_1", key_type)
         assert isinstance(key_type, ty.TupleType)
         sort = []
         for i, (t, down) in enumerate(zip(key_type.items, ordered.descending, strict=True)):
             # The cast keeps Spark from taking a constant for the number of a column.
-            column = F.expr(f"CAST({to_sql(part(key, label(i), t))} AS {sql_type(t)})")
-            sort.append(column.desc_nulls_last() if down else column.asc_nulls_first())
+            sort.append((f"CAST({to_sql(part(key, label(i), t))} AS {sql_type(t)})", down))
         value = canonical(self.expressions, part(frame.value, "_2", value_type))
         return [
             *sort,
-            *(F.expr(f"CAST({atom.sql} AS {sql_type(atom.type)})").asc_nulls_first() for atom in atoms(value)),
+            *((f"CAST({atom.sql} AS {sql_type(atom.type)})", False) for atom in atoms(value)),
         ]
 
     # --- groupBy and coGroup ------------------------------------------------------------------
@@ -387,12 +384,12 @@ class Compiler:
         self, frame: Frame, key: Pattern, layout: Layout, parts: tuple[Part, ...], aggregated: list[str], rest: Term
     ) -> Frame:
         columns = with_columns(layout, self.columns.take())
-        keys = [F.expr(old.sql).alias(unquote(new)) for old, new in zip(atoms(layout), atoms(columns), strict=True)]
+        keys = [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(layout), atoms(columns), strict=True)]
         named = [(self.fresh(), sql) for sql in aggregated]
         support = self.fresh()
         counted = "count(1)" if frame.weight is None else f"sum({frame.weight})"
-        measures = [F.expr(f"{sql} AS {name}") for name, sql in named] + [F.expr(f"{counted} AS {support}")]
-        grouped = frame.df.groupBy(*keys).agg(*measures).where(f"{support} <> 0")
+        measures = [*(f"{sql} AS {name}" for name, sql in named), f"{counted} AS {support}"]
+        grouped = frame.df.aggregate(keys, measures).where(f"{support} <> 0")
         env = bind(key, columns) | {p.name: _stored(p, name) for p, (name, _) in zip(parts, named, strict=True)}
         return self.over(rest, Frame(grouped, Struct((), ty.UNIT)), env)
 
@@ -411,18 +408,17 @@ class Compiler:
         tables = []
         for group, frame, (key_layout, value) in zip(groups.items, sides, layouts, strict=True):
             assert isinstance(group, PVar)
-            keys = [F.expr(a.sql).alias(unquote(c)) for a, c in zip(atoms(key_layout), atoms(columns), strict=True)]
+            keys = [f"{a.sql} AS {c.sql}" for a, c in zip(atoms(key_layout), atoms(columns), strict=True)]
             measures = []
             for p, name in zip(parts, names, strict=True):
                 absent = f"first(CAST(NULL AS {sql_type(p.term.type)}))"
                 own = group.name in free_vars(p.term)
                 sql = self.share(p, group.name, value, frame.weight, bind(key, key_layout)) if own else absent
-                measures.append(F.expr(f"{sql} AS {name}"))
+                measures.append(f"{sql} AS {name}")
             counted = "count(1)" if frame.weight is None else f"sum({frame.weight})"
-            tables.append(frame.df.groupBy(*keys).agg(*measures, F.expr(f"{counted} AS n")).where("n <> 0"))
-        merged = tables[0].union(tables[1]).groupBy(*(atom.sql for atom in atoms(columns)))
-        present = [F.expr(f"{_present(p, name)} AS {name}") for p, name in zip(parts, names, strict=True)]
-        df = merged.agg(*present, F.expr("count(1) AS n"))
+            tables.append(frame.df.aggregate(keys, [*measures, f"{counted} AS n"]).where("n <> 0"))
+        present = [f"{_present(p, name)} AS {name}" for p, name in zip(parts, names, strict=True)]
+        df = union_all(tables).aggregate([atom.sql for atom in atoms(columns)], [*present, "count(1) AS n"])
         env = bind(key, columns) | {p.name: _stored(p, name) for p, name in zip(parts, names, strict=True)}
         return self.over(rest, Frame(df, Struct((), ty.UNIT)), env)
 
@@ -460,19 +456,19 @@ def joined_where_it_lies(side: Frame, key_type: Type) -> bool:
     return side.lies_by is None or [atom.sql for atom in atoms(key)] == [quote(name) for name in side.lies_by]
 
 
-def join(left: Frame, right: Frame, condition: str, *, in_place: bool = True) -> DataFrame:
+def join(left: Frame, right: Frame, condition: str, *, in_place: bool = True) -> Relation:
     """An inner join; a batch's side, being small, is the one that a hash table is built from.
 
     Where the other side does not lie by the key of the join, the batch is brought to all of it.
     """
     a, b = left.df, right.df
     if not condition:
-        return F.broadcast(a).crossJoin(b) if left.changes else a.crossJoin(F.broadcast(b) if right.changes else b)
+        return a.broadcast().cross(b) if left.changes else a.cross(b.broadcast() if right.changes else b)
     if left.changes:
-        a = a.hint("shuffle_hash") if in_place else F.broadcast(a)
+        a = a.hint("shuffle_hash") if in_place else a.broadcast()
     elif right.changes:
-        b = b.hint("shuffle_hash") if in_place else F.broadcast(b)
-    return a.join(b, F.expr(condition))
+        b = b.hint("shuffle_hash") if in_place else b.broadcast()
+    return a.join(b, condition)
 
 
 def puts_a_list_together(term: Term) -> bool:

@@ -71,7 +71,7 @@ class SparkEngine:
         self.source = source
         self.tables = {name: read(spark, sources[name]) for name in plan.tables}
         for frame in self.tables.values():
-            frame.df.persist()
+            frame.df.table.persist()
         self.view = SparkView(plan, spark, self.tables, source)
 
     def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
@@ -102,4 +102,4 @@ class SparkEngine:
     def close(self) -> None:
         self.view.close()
         for frame in self.tables.values():
-            frame.df.unpersist()
+            frame.df.table.unpersist()

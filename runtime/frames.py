@@ -1,4 +1,4 @@
-"""A bag as a DataFrame: rows, what their value is, and how often each counts."""
+"""A bag as a relation: rows, what their value is, and how often each counts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.runtime import jvm
 from mrql.runtime.expressions import cast
 from mrql.runtime.layout import Atom, Layout, Struct, as_columns, atoms, part, quote, sql_type, to_sql, with_columns
+from mrql.runtime.relation import Relation
 
 
 @attrs.frozen
@@ -23,7 +23,7 @@ class Frame:
     `lies_by` names the columns that a large state is partitioned by: it is never moved, whatever it is joined by.
     """
 
-    df: DataFrame
+    df: Relation
     value: Layout
     weight: str | None = None
     changes: bool = False
@@ -45,10 +45,16 @@ def numbered(prefix: str) -> Iterator[str]:
 
 
 class Columns:
-    """A supply of column names that no two frames of one plan share."""
+    """A supply of column names that no two frames of one plan share.
+
+    It starts again with each batch, so that the batches have the same plans.
+    """
 
     def __init__(self) -> None:
-        self.names = numbered("c")
+        self.restart()
+
+    def restart(self) -> None:
+        self.names = numbered("c__")
 
     def take(self) -> Iterator[str]:
         return self.names
@@ -64,7 +70,7 @@ def flat(frame: Frame, columns: Columns, kept: Iterable[str] = ()) -> Frame:
         named.append(f"{frame.weight} AS {weight}")
     named += [quote(name) for name in kept]
     # A bag of () has no columns of its own, but its rows count.
-    return attrs.evolve(frame, df=frame.df.selectExpr(*(named or ["true AS c"])), value=value, weight=weight)
+    return attrs.evolve(frame, df=frame.df.select(*(named or ["true AS c"])), value=value, weight=weight)
 
 
 def union(frames: Sequence[Frame], item: Type, columns: Columns) -> Frame:
@@ -79,12 +85,12 @@ def union(frames: Sequence[Frame], item: Type, columns: Columns) -> Frame:
         named = as_columns(fitted, value)
         if weight is not None:
             named.append(f"CAST({frame.weight or '1L'} AS BIGINT) AS {weight}")
-        fitted_frames.append(frame.df.selectExpr(*(named or ["true AS c"])))
+        fitted_frames.append(frame.df.select(*(named or ["true AS c"])))
     return Frame(union_all(fitted_frames), value, weight, all(frame.changes for frame in frames))
 
 
-def union_all(parts: Sequence[DataFrame]) -> DataFrame:
-    """The rows of some DataFrames with the same columns."""
+def union_all(parts: Sequence[Relation]) -> Relation:
+    """The rows of some relations with the same columns."""
     whole = parts[0]
     for other in parts[1:]:
         whole = whole.union(other)
@@ -96,8 +102,8 @@ def netted(frame: Frame, columns: Columns) -> Frame:
     value = with_columns(frame.value, columns.take())
     named = as_columns(frame.value, value)
     weight = quote(next(columns.take()))
-    total = jvm.column(f"sum({frame.weight or '1L'}) AS {weight}")
-    df = frame.df.groupBy(*map(jvm.column, named)).agg(total).where(f"{weight} <> 0")
+    total = f"sum({frame.weight or '1L'}) AS {weight}"
+    df = frame.df.aggregate(named, [total]).where(f"{weight} <> 0")
     return attrs.evolve(frame, df=df, value=value, weight=weight)
 
 
@@ -132,14 +138,15 @@ def fit(value: Layout, shape: Layout) -> Layout:
 def from_dataframe(df: DataFrame, row: Type, weight: str | None = None) -> Frame:
     """A frame over a DataFrame's columns, by name for records, by position for tuples, the first one otherwise."""
     names = df.columns
+    rows = Relation.of(df)
     match row:
         case ty.RecordType(fields):
             parts = [(name, Atom(quote(name), t)) for name, t in fields]
         case ty.TupleType(items):
             parts = [(f"_{i + 1}", Atom(quote(names[i]), t)) for i, t in enumerate(items)]
         case _:
-            return Frame(df, Atom(quote(names[0]), row), weight)
-    return Frame(df, Struct(tuple(parts), row), weight)
+            return Frame(rows, Atom(quote(names[0]), row), weight)
+    return Frame(rows, Struct(tuple(parts), row), weight)
 
 
 def expanded(frame: Frame, columns: Columns) -> Frame:
@@ -148,7 +155,7 @@ def expanded(frame: Frame, columns: Columns) -> Frame:
         return frame
     once = flat(frame, columns)
     n = next(columns.take())
-    repeated = once.df.where(f"{once.weight} > 0").selectExpr("*", f"explode(sequence(1L, {once.weight})) AS {n}")
+    repeated = once.df.where(f"{once.weight} > 0").select("*", f"explode(sequence(1L, {once.weight})) AS {n}")
     return attrs.evolve(once, df=repeated, weight=None)
 
 

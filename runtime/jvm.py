@@ -7,23 +7,45 @@ no such handle: then `persist` and `unpersist` serve, whose lineage is cut by re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
+import attrs
 from pyspark import SparkContext, StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
+BYTES = StorageLevel.MEMORY_AND_DISK
+ROWS = StorageLevel.MEMORY_AND_DISK_DESER
 
-def local_checkpoint(df: DataFrame, *, small: bool) -> DataFrame:
+
+@attrs.frozen
+class Shape:
+    """The columns and the partitioning of rows, as Spark's plan of rows that are there already."""
+
+    plan: Any
+    signature: str
+
+    def over(self, spark: SparkSession, rdd: Any) -> DataFrame:
+        """Rows of this shape as a DataFrame."""
+        leaf = self.plan.newInstance()
+        java = _java(spark)
+        java.kept.set(leaf, rdd)
+        return DataFrame(java.datasets.ofRows(spark._jsparkSession, leaf), spark)
+
+
+def local_checkpoint(df: DataFrame, *, small: bool) -> tuple[Any, Shape]:
     """The same rows, kept with their partitioning when they are first computed, and without their history.
 
     A small one is kept as bytes. Rows kept as objects are faster to read again, but Spark estimates their size while it
     stores them, which takes longer than to write some ten thousand of them down.
     """
-    return df.localCheckpoint(False, StorageLevel.MEMORY_AND_DISK if small else StorageLevel.MEMORY_AND_DISK_DESER)
+    kept = df.localCheckpoint(False, BYTES if small else ROWS)
+    leaf = kept._jdf.queryExecution().logical()
+    return leaf.rdd(), Shape(leaf, _signature(leaf))
 
 
 def column(text: str) -> Column:
@@ -36,18 +58,33 @@ def _column(gateway: Any, text: str) -> Column:
     return F.expr(text)
 
 
-def free(df: DataFrame) -> None:
+def free(rdd: Any) -> None:
     """Frees the blocks of a local checkpoint."""
-    _checkpointed_rdd(df).unpersist(False)
+    rdd.unpersist(False)
 
 
-def compute(df: DataFrame, tasks: int | None = None) -> int:
-    """Computes the rows of a local checkpoint, all of them, and returns their number; in so many `tasks` at most.
+def compute(rdd: Any, tasks: int) -> int:
+    """Computes the rows of a local checkpoint, all of them, and returns their number; in so many tasks at most."""
+    return int(rdd.toJavaRDD().coalesce(tasks).count())
 
-    This is `df.count()` without planning a query for it, which would take longer than a small batch.
+
+def compute_all(spark: SparkSession, rdds: Sequence[Any]) -> list[int]:
+    """Computes the rows of local checkpoints in one job, and returns the number of each.
+
+    It is Spark's numbering of rows that counts them: it has to know where each partition starts, but the last, and so
+    there is one more without rows.
     """
-    rdd = _checkpointed_rdd(df)
-    return int(rdd.count() if tasks is None else rdd.toJavaRDD().coalesce(tasks).count())
+    context = spark.sparkContext._jsc
+    together = context.parallelize([], 1).rdd()
+    for rdd in reversed(rdds):
+        together = rdd.union(together)
+    starts = [partition.startIndex() for partition in together.toJavaRDD().zipWithIndex().rdd().partitions()]
+    counts, at = [], 0
+    for rdd in rdds:
+        size = len(rdd.partitions())
+        counts.append(starts[at + size] - starts[at])
+        at += size
+    return counts
 
 
 class Lazy(ClassicDataFrame):
@@ -84,5 +121,170 @@ def executed_plan(df: DataFrame) -> str:
     return str(df._jdf.queryExecution().executedPlan().toString())
 
 
-def _checkpointed_rdd(df: DataFrame) -> Any:
-    return df._jdf.queryExecution().logical().rdd()
+# --- plans that are used again ----------------------------------------------------------------
+
+
+class Plan:
+    """The physical plan of a DataFrame."""
+
+    def __init__(self, df: DataFrame) -> None:
+        self._df = df
+        self._plan = df._jdf.queryExecution().executedPlan()
+
+    def can_be_copied(self) -> bool:
+        """Whether a copy of the plan is a plan of its own: one with a query inside an expression shares that."""
+        return bool(self._plan.subqueriesAll().isEmpty())
+
+    def rdds(self) -> Iterator[tuple[int, int]]:
+        """The leaves that scan an RDD: the number of each, and the RDD's."""
+        for number, leaf in enumerate(_items(self._plan.collectLeaves())):
+            if _name(leaf) == "RDDScanExec":
+                yield number, leaf.rdd().id()
+
+    def read_of(self, leaves: Sequence[int]) -> set[str] | None:
+        """The columns that are read of some leaves with the same columns; None if it may be all."""
+        wanted = {*leaves}
+        found: set[str] = set()
+        for number, (leaf, above) in enumerate(_paths(self._plan)):
+            if number in wanted:
+                read = _read(leaf, above)
+                if read is None:
+                    return None
+                found |= read
+        return found
+
+    def emptied(self, spark: SparkSession, leaves: Sequence[int]) -> Any:
+        """A copy without the rows of some leaves, so that it keeps nothing alive."""
+        return _filled(spark, self._plan, dict.fromkeys(leaves, _nothing(spark)))
+
+    def kept(self) -> tuple[Shape, Any]:
+        """The columns and the partitioning of the plan's rows when they are kept, and how Spark copies a row for it."""
+        rdd, shape = local_checkpoint(self._df, small=True)
+        free(rdd)
+        spark = self._df.sparkSession
+        _java(spark).kept.set(shape.plan, _nothing(spark))
+        return shape, _field(rdd.getClass(), "f").get(rdd)
+
+
+def execute(spark: SparkSession, plan: Any, rows: Mapping[int, Any]) -> Any:
+    """The rows of a copy of a plan, with an RDD for each of the given leaves."""
+    return _filled(spark, plan, rows).execute()
+
+
+def kept(spark: SparkSession, rdd: Any, copied: Any, *, small: bool) -> Any:
+    """The RDD of a plan's rows, kept when it is first computed, without its history.
+
+    The rows must be copied, for a plan puts each into the place of the one before. `copied` is how Spark itself does.
+    """
+    java = _java(spark)
+    level = java.as_bytes if small else java.as_rows
+    return java.mapped(rdd, copied).persist(level).localCheckpoint()
+
+
+def opaque(spark: SparkSession, df: DataFrame) -> DataFrame:
+    """The same rows, of which Spark knows the columns and no more."""
+    return DataFrame(spark._jsparkSession.internalCreateDataFrame(rows_of(df), df._jdf.schema(), False), spark)
+
+
+def rows_of(df: DataFrame) -> Any:
+    """The rows of a DataFrame as an RDD of Spark's own rows."""
+    return df._jdf.queryExecution().toRdd()
+
+
+def rdd_of(df: DataFrame) -> Any:
+    """The RDD of a DataFrame that is made of one."""
+    return df._jdf.queryExecution().analyzed().rdd()
+
+
+def _nothing(spark: SparkSession) -> Any:
+    """An RDD without rows."""
+    return spark.sparkContext._jsc.emptyRDD().rdd()
+
+
+def _filled(spark: SparkSession, plan: Any, rows: Mapping[int, Any]) -> Any:
+    java = _java(spark)
+    # A plan works in the session that is the active one of the thread that makes it.
+    java.sessions.setActiveSession(spark._jsparkSession)
+    copy = plan.clone()
+    leaves = copy.collectLeaves()
+    for number, rdd in rows.items():
+        java.scanned.set(leaves.apply(number), rdd)
+    return copy
+
+
+class _Java:
+    """Handles of what is used in each batch: to find a class or a field takes longer than to use it."""
+
+    def __init__(self, gateway: Any) -> None:
+        sql = gateway.jvm.org.apache.spark.sql
+        named = gateway.jvm.java.lang.Class.forName
+        self.sessions = sql.classic.SparkSession
+        self.datasets = sql.classic.Dataset
+        self.scanned = _field(named("org.apache.spark.sql.execution.RDDScanExec"), "rdd")
+        self.kept = _field(named("org.apache.spark.sql.execution.LogicalRDD"), "rdd")
+        levels = gateway.jvm.org.apache.spark.api.java.StorageLevels
+        self.as_bytes, self.as_rows = levels.MEMORY_AND_DISK_SER, levels.MEMORY_AND_DISK
+        self._rdd = gateway.jvm.org.apache.spark.rdd.MapPartitionsRDD
+        made_with = named("org.apache.spark.rdd.MapPartitionsRDD").getConstructors()[0].getParameterTypes()
+        # Each version of Spark has some more of them.
+        self._flags = [False for t in made_with if t.getSimpleName() == "boolean"]
+
+    def mapped(self, rdd: Any, function: Any) -> Any:
+        """An RDD with a function of Spark's over the partitions of another."""
+        tag = rdd.elementClassTag()
+        return self._rdd(rdd, function, *self._flags, tag, tag)
+
+
+def _java(spark: SparkSession) -> _Java:
+    return _handles(spark.sparkContext._gateway)
+
+
+@lru_cache(maxsize=8)
+def _handles(gateway: Any) -> _Java:
+    return _Java(gateway)
+
+
+def _field(of: Any, name: str) -> Any:
+    """What an object of a class was made with."""
+    field = of.getDeclaredField(name)
+    field.setAccessible(True)
+    return field
+
+
+def _paths(plan: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """The leaves of a plan in order, each with the nodes above it."""
+    children = list(_items(plan.children()))
+    if not children:
+        yield plan, above
+    for child in children:
+        yield from _paths(child, (*above, plan))
+
+
+def _read(leaf: Any, above: Sequence[Any]) -> set[str] | None:
+    """The columns of a leaf that are read by what is above it; None if they are passed on as they are."""
+    used: set[int] = set()
+    for node in reversed(above):
+        name = _name(node)
+        if name in ("ProjectExec", "FilterExec", "HashAggregateExec", "ObjectHashAggregateExec"):
+            used |= {attribute.exprId().id() for attribute in _items(node.references().toSeq())}
+            if name != "FilterExec":
+                return {a.name() for a in _items(leaf.output()) if a.exprId().id() in used}
+        elif name not in ("WholeStageCodegenExec", "InputAdapter"):
+            return None
+    return None
+
+
+def _signature(leaf: Any) -> str:
+    """The columns and the partitioning of rows, in words in which equal ones are the same."""
+    names = {f"#{a.exprId().id()}": f"#{i}" for i, a in enumerate(_items(leaf.output()))}
+    partitioning = re.sub(r"#\d+", lambda found: names.get(found[0], found[0]), leaf.outputPartitioning().toString())
+    return f"{leaf.schema().json()} {partitioning}"
+
+
+def _items(seq: Any) -> Iterator[Any]:
+    """The items of a sequence of Scala's."""
+    return (seq.apply(i) for i in range(seq.size()))
+
+
+def _name(node: Any) -> str:
+    return str(node.getClass().getSimpleName())

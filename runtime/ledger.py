@@ -7,16 +7,17 @@ a key leaves some sum either way. So the rows themselves are kept, and only thos
 from __future__ import annotations
 
 import attrs
-from pyspark.sql import DataFrame
+from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import MissingRow
 from mrql.algebra.types import Type
-from mrql.runtime import jvm
 from mrql.runtime.collect import from_spark
 from mrql.runtime.expressions import Expressions, canonical
 from mrql.runtime.frames import Columns, Frame, expanded, netted
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import to_sql
+from mrql.runtime.prepared import Plans
+from mrql.runtime.relation import Relation
 from mrql.runtime.state import Table, weighted
 
 
@@ -26,6 +27,7 @@ class Ledger:
 
     stream: str
     item: Type
+    plans: Plans
     table: Table | None = None
     keys: Keys | None = None
 
@@ -37,23 +39,25 @@ class Ledger:
         value = canonical(Expressions(), change.value)
         if self.table is None or self.keys is None:
             self.keys = Keys(value, "r")
-            self.table = weighted(self.keys.names)
-        rows = change.df.selectExpr(*self.keys.columns(value), f"CAST({change.weight or '1L'} AS BIGINT) AS w")
+            self.table = weighted(self.plans, self.keys.names)
+        rows = change.df.select(*self.keys.columns(value), f"CAST({change.weight or '1L'} AS BIGINT) AS w")
         self.table.shrinks |= change.weight is not None
-        latest = self.table.append(self.table.partitioned(rows)).df
+        latest = self.table.append(self.table.partitioned(rows)).relation
         if change.weight is not None:
             self._check(latest)
 
-    def _check(self, latest: DataFrame) -> None:
+    def _check(self, latest: Relation) -> None:
         assert self.table is not None
         assert self.keys is not None
-        found = self.table.lookup([run.df for run in self.table.runs], latest.where("w < 0"))
+        found = self.table.lookup([run.relation for run in self.table.runs], latest.where("w < 0"))
         assert found is not None
-        left = found.groupBy(*self.table.keys).agg(jvm.column("sum(w) AS w"))
-        _must_be_there(self.stream, Frame(left, self.keys.value, "w"))
+        left = found.aggregate(self.table.keys, ["sum(w) AS w"])
+        # Counting takes no planning, and as a rule nothing is missing.
+        if self.plans.count(left.where("w < 0")):
+            _raise_if_missing(self.stream, Frame(left, self.keys.value, "w"), self.plans.spark)
 
 
-def net(stream: str, rows: Frame, columns: Columns) -> Frame:
+def net(stream: str, rows: Frame, columns: Columns, spark: SparkSession) -> Frame:
     """What is left of rows with weights.
 
     Raises: MissingRow when one is taken away that is not there.
@@ -61,13 +65,12 @@ def net(stream: str, rows: Frame, columns: Columns) -> Frame:
     if rows.weight is None:
         return rows
     left = netted(attrs.evolve(rows, value=canonical(Expressions(), rows.value)), columns)
-    _must_be_there(stream, left)
+    _raise_if_missing(stream, left, spark)
     return expanded(left, columns)
 
 
-def _must_be_there(stream: str, rows: Frame) -> None:
-    missing = (
-        rows.df.where(f"{rows.weight} < 0").selectExpr(f"{to_sql(rows.value)} AS row", f"{rows.weight} AS w").head()
-    )
-    if missing is not None:
-        raise MissingRow(stream, from_spark(missing["row"], rows.value.type), -missing["w"])
+def _raise_if_missing(stream: str, rows: Frame, spark: SparkSession) -> None:
+    missing = rows.df.where(f"{rows.weight} < 0").select(f"{to_sql(rows.value)} AS row", f"{rows.weight} AS w")
+    first = missing.dataframe(spark).head()
+    if first is not None:
+        raise MissingRow(stream, from_spark(first["row"], rows.value.type), -first["w"])

@@ -60,7 +60,7 @@ def read_net(spark: SparkSession, spec: SourceSpec) -> Frame:
     columns = Columns()
     arrived = [Arrived(file, weight) for part, weight in spec.directories for file in list_files(part)]
     with placed({spec.name: spec}):
-        return net(spec.name, read_batch(spark, spec, arrived, columns), columns)
+        return net(spec.name, read_batch(spark, spec, arrived, columns), columns, spark)
 
 
 def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str]) -> DataFrame:

@@ -25,6 +25,10 @@ STEP_SETTINGS: Mapping[str, str] = {
     "spark.sql.unionOutputPartitioning": "true",
     # Small files are read by all cores.
     "spark.sql.files.openCostInBytes": "65536",
+    # A plan that is used again is copied, and a copy of an exchange that stands for another would still mean that one.
+    "spark.sql.exchange.reuse": "false",
+    # It is computed for every plan, takes as long as the rest of planning, and finds nothing to filter in states.
+    "spark.sql.constraintPropagation.enabled": "false",
     # Integer overflow and division by zero are errors.
     "spark.sql.ansi.enabled": "true",
     # Each select that is nested in another takes rounds of Spark's analyzer, which gives up after 100 otherwise.

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 import attrs
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from mrql.algebra import types as ty
 from mrql.algebra.monoids import Aggregate
@@ -18,6 +16,7 @@ from mrql.runtime.expressions import zero_sql
 from mrql.runtime.frames import Frame, numbered
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, label, quote, sql_type, to_sql
+from mrql.runtime.relation import Relation
 from mrql.runtime.state import TOUCHED, Run, Table
 
 
@@ -26,27 +25,27 @@ class Rows:
     """The rows of a table at one time."""
 
     table: Table
-    runs: tuple[DataFrame, ...]
+    runs: tuple[Relation, ...]
     stepped: bool
     """Whether the batch before it changed the table."""
-    appended: DataFrame | None
+    appended: Relation | None
     """What that batch has added; None if it was merged with all the rest, where it is marked."""
     shrinks: bool
 
     @staticmethod
     def of(table: Table, batch: int) -> Rows:
-        appended = table.appended.df if table.appended else None
-        return Rows(table, tuple(run.df for run in table.runs), table.batch == batch, appended, table.shrinks)
+        appended = table.appended.relation if table.appended else None
+        return Rows(table, tuple(run.relation for run in table.runs), table.batch == batch, appended, table.shrinks)
 
-    def all(self) -> DataFrame:
+    def all(self) -> Relation:
         return self.table.current(self.runs)
 
-    def change(self) -> DataFrame:
+    def change(self) -> Relation:
         """What the batch before has added to a table that changes are appended to."""
         assert self.appended is not None
         return self.appended if self.stepped else self.appended.where("false")
 
-    def touched(self) -> DataFrame:
+    def touched(self) -> Relation:
         """The keys that the batch before has touched, each with what the change has of it, or what it has become."""
         if self.appended is not None:
             return self.change()
@@ -66,7 +65,6 @@ class Snapshot:
     """The rows of a stage's tables at one time."""
 
     stage: Stage
-    spark: SparkSession
     keys: Keys | None
     groups: Rows | None
     bags: Mapping[int, BagRows]
@@ -94,28 +92,30 @@ class Snapshot:
     def empty(self) -> Frame:
         shape = _shape_of(element_type(self.stage.var))
         schema = ", ".join(f"{a.sql} {sql_type(a.type)}" for a in atoms(shape))
-        return Frame(self.spark.createDataFrame([], schema or "unit BOOLEAN"), shape)
+        return Frame(Relation.empty(schema or "unit BOOLEAN"), shape)
 
     def _bag_view(self) -> Frame:
         if 0 not in self.bags:
             return self.empty()
         return Frame(self.bags[0].rows.all(), self.bags[0].shape, quote("w"))
 
-    def keyed(self, groups: DataFrame, bags: Mapping[int, DataFrame]) -> Frame:
+    def keyed(self, groups: Relation, bags: Mapping[int, Relation]) -> Frame:
         """The bag of `(key, value)` of some keys, from their rows, one for each in `groups`."""
         assert self.keys is not None
         assert self.groups is not None
         supporting = [f"n{i} <> 0" for i, feed in enumerate(self.stage.feeds) if feed.supports]
         if len(supporting) < len(self.stage.feeds) or self.groups.shrinks:
             groups = groups.where(" OR ".join(supporting))
+        types = self._measure_types()
         for i, bag in bags.items():
-            groups = self._with_bag(groups, i, bag)
+            groups = self._with_bag(groups, types, i, bag)
+            types[f"b{i}"] = sql_type(self.stage.components[i].type)
         values = [self._component(i, component, i in bags) for i, component in enumerate(self.stage.components)]
         pair = Struct((("_1", self.keys.value), ("_2", self._value(values))), element_type(self.stage.var))
         return Frame(groups, pair)
 
     def _total_view(self) -> Frame:
-        df = self.spark.range(1).select() if self.groups is None else self.groups.all()
+        df = Relation.range(0, 1, "unit") if self.groups is None else self.groups.all()
         values: list[Layout] = []
         for i, component in enumerate(self.stage.components):
             assert isinstance(component.monoid, Aggregate)
@@ -137,26 +137,27 @@ class Snapshot:
             return Atom(f"CAST(array() AS {sql_type(component.type)})", component.type, False)
         return Atom(f"coalesce(b{index}, CAST(array() AS {sql_type(component.type)}))", component.type, False)
 
-    def _with_bag(self, df: DataFrame, index: int, bag: DataFrame) -> DataFrame:
+    def _measure_types(self) -> dict[str, str]:
+        """The columns of the groups beside their keys."""
+        supports = {f"n{i}": "BIGINT" for i, _ in enumerate(self.stage.feeds)}
+        components = enumerate(self.stage.components)
+        values = {f"v{i}": sql_type(c.type) for i, c in components if isinstance(c.monoid, Aggregate)}
+        return {**supports, **values, TOUCHED: "INT"}
+
+    def _with_bag(self, groups: Relation, types: Mapping[str, str], index: int, bag: Relation) -> Relation:
         """Beside each key its bag as an array: again a union and a groupBy, which move nothing."""
         assert self.keys is not None
         keys = self.keys.names
         element = f"array({to_sql(self.bags[index].shape)})"
         repeated = f"if(w = 1, {element}, array_repeat({element}[0], CAST(greatest(w, 0) AS INT)))"
-        collected = bag.groupBy(*keys).agg(F.expr(f"flatten(collect_list({repeated})) AS b{index}"))
-        others = [name for name in df.columns if name not in keys]
-        left = df.selectExpr(
-            *keys, *others, f"CAST(NULL AS {sql_type(self.stage.components[index].type)}) AS b{index}", "true AS here"
-        )
-        absent = [
-            f"CAST(NULL AS {field.dataType.simpleString()}) AS {field.name}"
-            for field in df.schema
-            if field.name in others
-        ]
-        right = collected.selectExpr(*keys, *absent, f"b{index}", "false AS here")
-        first = [F.expr(f"first({name}, true) AS {name}") for name in [*others, f"b{index}"]]
-        merged = left.union(right).groupBy(*keys).agg(*first, F.expr("bool_or(here) AS here"))
-        return merged.where("here").drop("here")
+        collected = bag.aggregate(keys, [f"flatten(collect_list({repeated})) AS b{index}"])
+        none = f"CAST(NULL AS {sql_type(self.stage.components[index].type)}) AS b{index}"
+        left = groups.select(*keys, *types, none, "true AS here")
+        absent = [f"CAST(NULL AS {t}) AS {name}" for name, t in types.items()]
+        right = collected.select(*keys, *absent, f"b{index}", "false AS here")
+        first = [f"first({name}, true) AS {name}" for name in [*types, f"b{index}"]]
+        merged = left.union(right).aggregate(keys, [*first, "bool_or(here) AS here"])
+        return merged.where("here").select(*keys, *types, f"b{index}")
 
 
 class Touched:
@@ -189,7 +190,7 @@ class Touched:
         return self._after.keyed(self._new_groups(self._rows), bags)
 
     @cached_property
-    def _old_groups(self) -> DataFrame | None:
+    def _old_groups(self) -> Relation | None:
         if self._rows is None or self._before.groups is None:
             return None
         table = self._rows.table
@@ -200,31 +201,32 @@ class Touched:
         # Where the state was merged whole, nothing but the values before the batch asks for it.
         return old if self._rows.appended is None else self._kept(old)
 
-    def _new_groups(self, rows: Rows) -> DataFrame:
+    def _new_groups(self, rows: Rows) -> Relation:
         old = self._old_groups
         if rows.appended is None or old is None:
             return rows.touched()
         return rows.table.merged([old, rows.touched()], whole=False)
 
     @cached_property
-    def _old_bags(self) -> dict[int, DataFrame]:
+    def _old_bags(self) -> dict[int, Relation]:
         assert self._rows is not None
         keys = self._rows.touched()
         found = {i: bag.rows.table.lookup(bag.rows.runs, keys) for i, bag in self._before.bags.items()}
         return {i: self._kept(rows) for i, rows in found.items() if rows is not None}
 
-    def _new_bag(self, index: int) -> list[DataFrame]:
+    def _new_bag(self, index: int) -> list[Relation]:
         old = self._old_bags.get(index)
         added = self._after.bags[index].rows
         return [*([] if old is None else [old]), *([added.change()] if added.stepped or old is None else [])]
 
-    def _merged_bag(self, index: int, parts: Sequence[DataFrame]) -> DataFrame:
+    def _merged_bag(self, index: int, parts: Sequence[Relation]) -> Relation:
         return self._after.bags[index].rows.table.merged(parts)
 
-    def _kept(self, rows: DataFrame) -> DataFrame:
-        run = Run.of(rows)
+    def _kept(self, rows: Relation) -> Relation:
+        assert self._rows is not None
+        run = Run.of(self._rows.table.plans, rows)
         self._keep(run)
-        return run.df
+        return run.relation
 
 
 def _shape_of(item: Type) -> Layout:

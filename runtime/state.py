@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import cached_property
+from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame
 
 from mrql.runtime import jvm, upkeep
 from mrql.runtime.frames import union_all
+from mrql.runtime.prepared import Checkpoint, Plans
+from mrql.runtime.relation import Relation
 
 TOUCHED = "touched"
 """The column that marks a row: 1 where the last batch touched it, else 0. The rows of a change bring `MARK`.
@@ -38,9 +42,9 @@ class Measure:
     merge: str
 
 
-def weighted(columns: tuple[str, ...], partition_by: tuple[str, ...] = ()) -> Table:
+def weighted(plans: Plans, columns: tuple[str, ...], partition_by: tuple[str, ...] = ()) -> Table:
     """A table of rows with a weight `w`: equal rows are one, which is there while its weight is not 0."""
-    return Table(columns, partition_by or columns, (Measure("w", "sum(w)"),), "w <> 0")
+    return Table(plans, columns, partition_by or columns, (Measure("w", "sum(w)"),), "w <> 0")
 
 
 def mark() -> Measure:
@@ -48,20 +52,41 @@ def mark() -> Measure:
     return Measure(TOUCHED, f"CAST(max({TOUCHED}) = {MARK} AS INT)")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, slots=False)
 class Run:
     """Some rows of a table. Their number is known once an action has computed them."""
 
-    df: DataFrame
+    plans: Plans
+    kept: Checkpoint
     rows: int | None = None
 
     @staticmethod
-    def of(rows: DataFrame, beside: Sequence[Run] = ()) -> Run:
+    def of(plans: Plans, rows: Relation, beside: Sequence[Run] = ()) -> Run:
         """A run that is computed with the next action that reads it; it will be about as large as those `beside` it."""
-        return Run(jvm.local_checkpoint(rows, small=sum(run.rows or 0 for run in beside) < upkeep.SMALL))
+        small = sum(run.rows or 0 for run in beside) < upkeep.SMALL
+        return Run(plans, plans.checkpoint(rows, small=small))
+
+    @property
+    def rdd(self) -> Any:
+        """Spark's handle of the rows."""
+        return self.kept.rdd
+
+    @property
+    def signature(self) -> str:
+        """The columns and the partitioning."""
+        return self.kept.shape.signature
+
+    @cached_property
+    def df(self) -> DataFrame:
+        """The rows as a DataFrame."""
+        return self.kept.shape.over(self.plans.spark, self.kept.rdd)
+
+    @cached_property
+    def relation(self) -> Relation:
+        return Relation.kept(self)
 
     def free(self) -> None:
-        jvm.free(self.df)
+        jvm.free(self.kept.rdd)
 
 
 @attrs.frozen
@@ -81,6 +106,7 @@ class Table:
     next one: so the touched keys, old and new, can be read off the state.
     """
 
+    plans: Plans
     keys: tuple[str, ...]
     partition_by: tuple[str, ...]
     measures: tuple[Measure, ...]
@@ -108,39 +134,38 @@ class Table:
 
     # --- reading ------------------------------------------------------------------------------
 
-    def merged(self, parts: Sequence[DataFrame], *, whole: bool = True) -> DataFrame:
+    def merged(self, parts: Sequence[Relation], *, whole: bool = True) -> Relation:
         """Rows of equal keys in one row; those that are not alive are gone, if the parts are the `whole` of the table.
 
         In a part of the whole, a row that is not alive is a change: it takes away what the others have.
         """
-        merges = [jvm.column(f"{measure.merge} AS {measure.name}") for measure in self.measures]
-        rows = union_all(parts).groupBy(*self.keys).agg(*merges)
+        merges = [f"{measure.merge} AS {measure.name}" for measure in self.measures]
+        rows = union_all(parts).aggregate(self.keys, merges)
         if not self.shrinks or not whole:
             return rows
         return rows.where(f"({self.alive}) OR {TOUCHED} = 1" if self.marked else self.alive)
 
-    def rows(self) -> DataFrame | None:
+    def rows(self) -> Relation | None:
         """All rows, those of equal keys not merged; None when there are none."""
-        return union_all([run.df for run in self.runs]) if self.runs else None
+        return union_all([run.relation for run in self.runs]) if self.runs else None
 
-    def current(self, runs: Sequence[DataFrame]) -> DataFrame:
+    def current(self, runs: Sequence[Relation]) -> Relation:
         """The rows of some runs, those of equal keys merged."""
         return runs[0] if len(runs) == 1 else self.merged(runs)
 
-    def lookup(self, runs: Sequence[DataFrame], wanted: DataFrame) -> DataFrame | None:
+    def lookup(self, runs: Sequence[Relation], wanted: Relation) -> Relation | None:
         """The rows of some runs that are where `wanted` has rows, by the columns of the partitioning; not merged.
 
         Those must never be null: of a join on `a <=> b`, Spark moves both sides to where `coalesce(a, …)` would be.
         """
         if not runs:
             return None
-        names = list(self.partition_by)
-        keys = wanted.select(*names).hint("shuffle_hash")
-        return union_all([run.join(keys, names, "left_semi") for run in runs])
+        keys = wanted.select(*self.partition_by).hint("shuffle_hash")
+        return union_all([run.semi_join(keys, self.partition_by) for run in runs])
 
     # --- changing -----------------------------------------------------------------------------
 
-    def partitioned(self, changes: DataFrame) -> DataFrame:
+    def partitioned(self, changes: Relation) -> Relation:
         """A change, moved to where the rows of its keys are.
 
         Whatever its rows were partitioned by before would do to merge them by themselves, and then the state would be
@@ -148,23 +173,23 @@ class Table:
         """
         return changes.repartition(*self.partition_by) if self.partition_by else changes
 
-    def update(self, changes: DataFrame) -> None:
+    def update(self, changes: Relation) -> None:
         """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own."""
         if self.is_large:
             self.append(changes)
         else:
             self.merge(changes)
 
-    def merge(self, changes: DataFrame) -> None:
+    def merge(self, changes: Relation) -> None:
         """Merges a partitioned change and all runs into one new run."""
-        run = Run.of(self.merged([*(run.df for run in self.runs), changes]), self.runs)
+        run = Run.of(self.plans, self.merged([*(run.relation for run in self.runs), changes]), self.runs)
         self.retired += self.runs
         self.runs, self.appended = [run], None
 
-    def append(self, changes: DataFrame) -> Run:
+    def append(self, changes: Relation) -> Run:
         """Adds a partitioned change as a run of its own, and returns the run."""
         self._compact()
-        run = Run.of(self.merged([changes], whole=not self.runs))
+        run = Run.of(self.plans, self.merged([changes], whole=not self.runs))
         self.runs.append(run)
         self.appended = run
         return run
@@ -173,14 +198,14 @@ class Table:
         """Merges the last runs, where that is due and does not take long."""
         due = self._due()
         if due and _rows(due) <= upkeep.ASIDE:
-            self._replace(due, Run.of(self._compacted(due), due))
+            self._replace(due, Run.of(self.plans, self._compacted(due), due))
 
     def merge_aside(self, aside: upkeep.Aside) -> None:
         """Starts to merge the last runs beside the batches, where that is due and takes long."""
         due = self._due()
         if due and _rows(due) > upkeep.ASIDE:
-            result = Run.of(self._compacted(due), due)
-            self.merging = Merging(tuple(due), result, aside.compute(result.df))
+            result = Run.of(self.plans, self._compacted(due), due)
+            self.merging = Merging(tuple(due), result, aside.compute(result.rdd))
 
     def take_merged(self) -> None:
         """Puts what was merged beside the batches in the place of its runs, if it is finished."""
@@ -194,8 +219,8 @@ class Table:
             return []
         return self.runs[len(self.runs) - upkeep.due([run.rows for run in self.runs]) :]
 
-    def _compacted(self, runs: Sequence[Run]) -> DataFrame:
-        return self.merged([run.df for run in runs], whole=runs[0] is self.runs[0])
+    def _compacted(self, runs: Sequence[Run]) -> Relation:
+        return self.merged([run.relation for run in runs], whole=runs[0] is self.runs[0])
 
     def _replace(self, runs: Sequence[Run], merged: Run) -> None:
         start = self.runs.index(runs[0])
@@ -208,7 +233,7 @@ class Table:
         """How many keys the last change touched."""
         if self.appended is not None:
             return self.appended.rows or 0
-        return self.runs[0].df.where(f"{TOUCHED} = 1").count()
+        return self.plans.count(self.runs[0].relation.where(f"{TOUCHED} = 1"))
 
     def uncomputed(self) -> list[Run]:
         """The runs that no action has computed yet, those included that have been replaced already."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.monoids import SUM, Aggregate, BagUnion
 from mrql.algebra.terms import Term
 from mrql.rewrite.multilinear import Input, delta_choices
 from mrql.rewrite.stages import Component, Feed, Shape, Stage
-from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler, drops_null_keys
 from mrql.runtime.expressions import Expressions, aggregate_sql, canonical, cast
 from mrql.runtime.frames import Columns, Frame, fit, numbered, union_all
@@ -37,6 +36,8 @@ from mrql.runtime.layout import (
     unquote,
     with_columns,
 )
+from mrql.runtime.prepared import Plans
+from mrql.runtime.relation import Relation
 from mrql.runtime.snapshot import BagRows, Rows, Snapshot
 from mrql.runtime.state import MARK, TOUCHED, Measure, Table, mark, weighted
 
@@ -50,7 +51,7 @@ class InputState:
     sums: bool = False
     """Whether sums of the rows are kept: (key…, element…, number of rows, sum…)."""
 
-    def frame(self, df: DataFrame | None, *, changes: bool = False) -> Frame | None:
+    def frame(self, df: Relation | None, *, changes: bool = False) -> Frame | None:
         if df is None or self.shape is None:
             return None
         assert self.table is not None
@@ -79,6 +80,7 @@ class StageState:
     spark: SparkSession
     tables: Mapping[str, Frame]
     columns: Columns
+    plans: Plans
     groups: Table | None = None
     bags: dict[int, Table] = attrs.Factory(dict)
     keys: Keys | None = None
@@ -159,12 +161,12 @@ class StageState:
         if read.sums:
             sums = zip(list(atoms(value))[-read.sums :], list(atoms(state.shape))[-read.sums :], strict=True)
             columns[-read.sums :] = [f"{a.sql} * {weight} AS {b.sql}" for a, b in sums]
-        rows = change.df.selectExpr(*columns, *([] if read.sums else [f"{weight} AS w"]))
+        rows = change.df.select(*columns, *([] if read.sums else [f"{weight} AS w"]))
         state.table.shrinks |= change.weight is not None
         run = state.table.append(state.table.partitioned(rows))
-        before = [other.df for other in state.table.runs if other is not run]
+        before = [other.relation for other in state.table.runs if other is not run]
         old = state.frame(union_all(before) if before else None)
-        return {"old": old, "new": state.frame(state.table.rows()), "delta": state.frame(run.df, changes=True)}
+        return {"old": old, "new": state.frame(state.table.rows()), "delta": state.frame(run.relation, changes=True)}
 
     def _input_table(self, read: Input, change: Frame, expressions: Expressions) -> tuple[Layout, Table]:
         """The table of an input, partitioned by its join key when its elements are pairs of a key and a value."""
@@ -178,10 +180,11 @@ class StageState:
                 # A join on keys that are never missing is a plain equality, which finds the rows where they are.
                 shape = attrs.evolve(shape, fields=((name, present(key)), value))
         if not read.sums:
-            return shape, weighted(names, by)
+            return shape, weighted(self.plans, names, by)
         kept, sums = names[: -read.sums], names[-read.sums :]
         # The first sum is the number of rows.
-        return shape, Table(kept, by or kept, tuple(Measure(n, f"sum({n})") for n in sums), f"{sums[0]} <> 0")
+        measures = tuple(Measure(n, f"sum({n})") for n in sums)
+        return shape, Table(self.plans, kept, by or kept, measures, f"{sums[0]} <> 0")
 
     def _compiler(self, sources: Mapping[str, Frame]) -> Compiler:
         return Compiler(self.spark, {**self.tables, **sources}, self.columns)
@@ -218,9 +221,9 @@ class StageState:
         alive = " OR ".join(f"{measure.name} <> 0" for measure in supports)
         # A total is there also when nothing is.
         measures = (*supports, *values, mark())
-        return Table(keys, keys, measures, alive if keys else "true", marked=True)
+        return Table(self.plans, keys, keys, measures, alive if keys else "true", marked=True)
 
-    def _group_changes(self, share: Share) -> DataFrame:
+    def _group_changes(self, share: Share) -> Relation:
         """The change that one feed makes: by key, its support and its components, nulls for those of other feeds."""
         expressions = Expressions()
         feed = self.stage.feeds[share.feed]
@@ -239,8 +242,7 @@ class StageState:
                 measures.append(f"{own or f'CAST(NULL AS {sql_type(component.type)})'} AS v{i}")
         measures.append(f"{MARK} AS {TOUCHED}")
         assert self.keys is not None
-        keys = map(jvm.column, self.keys.columns(share.key))
-        return share.frame.df.groupBy(*keys).agg(*map(jvm.column, measures))
+        return share.frame.df.aggregate(self.keys.columns(share.key), measures)
 
     def _aggregated(
         self, component: Component, unit: Term, env: dict[str, Layout], weight: str | None, expressions: Expressions
@@ -262,7 +264,7 @@ class StageState:
             table.shrinks |= any(share.shrinks for share in shares)
             table.append(table.partitioned(union_all(changes)))
 
-    def _bag_changes(self, index: int, share: Share, feed: Feed, unit: Term) -> DataFrame:
+    def _bag_changes(self, index: int, share: Share, feed: Feed, unit: Term) -> Relation:
         """The rows (key…, element…, weight) that a feed adds to a bag."""
         compiler = self._compiler({})
         env = {**bind(feed.key, share.key), **bind(feed.element, share.element)}
@@ -274,12 +276,12 @@ class StageState:
         assert self.keys is not None
         fitted = fit(value, self.bag_shapes[index])
         columns = [*self.keys.columns(share.key), *as_columns(fitted, self.bag_shapes[index])]
-        return elements.df.selectExpr(*columns, f"CAST({elements.weight or '1L'} AS BIGINT) AS w")
+        return elements.df.select(*columns, f"CAST({elements.weight or '1L'} AS BIGINT) AS w")
 
     def _bag_table(self, index: int) -> Table:
         assert self.keys is not None
         elements = tuple(unquote(atom) for atom in atoms(self.bag_shapes[index]))
-        return weighted((*self.keys.names, *elements), self.keys.names)
+        return weighted(self.plans, (*self.keys.names, *elements), self.keys.names)
 
     # --- what others see of it ----------------------------------------------------------------
 
@@ -287,7 +289,6 @@ class StageState:
         """The state as it is now, to be read after it has changed."""
         return Snapshot(
             stage=self.stage,
-            spark=self.spark,
             keys=self.keys,
             groups=Rows.of(self.groups, self.batch) if self.groups and self.groups.runs else None,
             bags={i: BagRows(Rows.of(t, self.batch), self.bag_shapes[i]) for i, t in self.bags.items() if t.runs},

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from mrql.runtime import jvm
 
@@ -56,16 +57,16 @@ class Aside:
         self._group = f"mrql-{id(self)}"
         self._threads: ThreadPoolExecutor | None = None
 
-    def compute(self, df: DataFrame) -> Future[int]:
+    def compute(self, rdd: Any) -> Future[int]:
         """Starts to compute the rows of a local checkpoint; the future holds their number."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, thread_name_prefix="mrql-upkeep")
-        return self._threads.submit(self._compute, df)
+        return self._threads.submit(self._compute, rdd)
 
-    def _compute(self, df: DataFrame) -> int:
+    def _compute(self, rdd: Any) -> int:
         context = self._spark.sparkContext
         context.setJobGroup(self._group, "merging the runs of a state", interruptOnCancel=True)
-        return jvm.compute(df, tasks=max(1, context.defaultParallelism // 2))
+        return jvm.compute(rdd, tasks=max(1, context.defaultParallelism // 2))
 
     def close(self) -> None:
         """Gives up what is not finished."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import free_vars
@@ -21,6 +20,8 @@ from mrql.runtime.failures import translated
 from mrql.runtime.frames import Columns, Frame, expanded, netted, union, union_all
 from mrql.runtime.layout import Layout, Struct, labels, part, quote, to_sql
 from mrql.runtime.ledger import Ledger
+from mrql.runtime.prepared import Plans
+from mrql.runtime.relation import Relation
 from mrql.runtime.session import STEP_SETTINGS, settings
 from mrql.runtime.snapshot import Snapshot, Touched
 from mrql.runtime.state import Run, Table
@@ -31,40 +32,40 @@ from mrql.runtime.upkeep import Aside
 
 def evaluate(spark: SparkSession, term: Term, sources: Mapping[str, Frame]) -> DataFrame:
     """The answer of a term over its sources, as a DataFrame."""
-    return answer_frame(Compiler(spark, sources), term)
+    return answer_rows(Compiler(spark, sources), term).dataframe(spark)
 
 
-def answer_frame(compiler: Compiler, term: Term) -> DataFrame:
+def answer_rows(compiler: Compiler, term: Term) -> Relation:
     """The rows of an answer: those of a bag, those of a list in its order, or one row with the value."""
     if not ty.is_collection(term.type):
-        return as_dataframe(compiler.one(term))
+        return output_rows(compiler.one(term))
     match term:
         case OrderBy() | Take(_, OrderBy()):
             return _ordered(compiler, term)
         case _ if isinstance(term.type, ty.ListType):
-            return as_dataframe(compiler.listed(term))
+            return output_rows(compiler.listed(term))
         case _:
-            return as_dataframe(expanded(compiler.bag(term), compiler.columns))
+            return output_rows(expanded(compiler.bag(term), compiler.columns))
 
 
-def _ordered(compiler: Compiler, term: Term) -> DataFrame:
+def _ordered(compiler: Compiler, term: Term) -> Relation:
     if isinstance(term, Take):
         assert isinstance(term.source, OrderBy)
-        return as_dataframe(compiler.top(term.count, term.source))
+        return output_rows(compiler.top(term.count, term.source))
     assert isinstance(term, OrderBy)
     frame = expanded(compiler.bag(term.source), compiler.columns)
-    ordered = frame.df.orderBy(*compiler.order(frame, term))
+    ordered = frame.df.order(*compiler.order(frame, term))
     pair = frame.value.type
     assert isinstance(pair, ty.TupleType)
-    return as_dataframe(attrs.evolve(frame, df=ordered, value=part(frame.value, "_2", pair.items[1])))
+    return output_rows(attrs.evolve(frame, df=ordered, value=part(frame.value, "_2", pair.items[1])))
 
 
-def as_dataframe(frame: Frame, *, weighted: bool = False) -> DataFrame:
+def output_rows(frame: Frame, *, weighted: bool = False) -> Relation:
     """A frame with the columns that a user expects: the fields of a record, `_1`, `_2`, … of a tuple, else `value`."""
     columns = [f"{to_sql(value)} AS {quote(name)}" for name, value in output_columns(frame.value)]
     if weighted:
         columns.append(f"{frame.weight or '1L'} AS weight")
-    return frame.df.selectExpr(*columns)
+    return frame.df.select(*columns)
 
 
 def output_columns(value: Layout) -> list[tuple[str, Layout]]:
@@ -114,8 +115,11 @@ class SparkView:
         self.tables = dict(tables or {})
         self.columns = Columns()
         self.settings = {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(partitions or _partitions(spark))}
-        self.states = [StageState(stage, spark, self.tables, self.columns) for stage in plan.stages]
-        self.ledgers = [Ledger(name, element_type(Stream(name, plan.streams[name]))) for name in sorted(plan.shrinking)]
+        self.plans = Plans(spark, self.settings)
+        self.states = [StageState(stage, spark, self.tables, self.columns, self.plans) for stage in plan.stages]
+        self.ledgers = [
+            Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
+        ]
         self.marked: list[tuple[Table, list[Run]]] = []
         self.stale: list[Run] = []
         self.lookups: list[Run] = []
@@ -141,7 +145,9 @@ class SparkView:
         self.marked = [(table, list(table.runs)) for table in self.all_tables()]
         before = [state.snapshot() for state in self.states]
         with settings(self.spark, self.settings):
-            changes = {name: attrs.evolve(frame, changes=True) for name, frame in deltas.items()}
+            changes = {
+                name: attrs.evolve(frame, df=frame.df.of_batch(), changes=True) for name, frame in deltas.items()
+            }
             for ledger in self.ledgers:
                 if ledger.stream in changes:
                     ledger.record(changes[ledger.stream])
@@ -166,14 +172,17 @@ class SparkView:
     def settle(self) -> None:
         """Computes the states that no action has computed yet, and frees what they have replaced."""
         with settings(self.spark, self.settings):
+            runs = [run for table in self.all_tables() for run in table.uncomputed()]
+            if runs:
+                for run, rows in zip(runs, jvm.compute_all(self.spark, [run.rdd for run in runs]), strict=True):
+                    run.rows = rows
             for table in self.all_tables():
-                for run in table.uncomputed():
-                    run.rows = jvm.compute(run.df)
                 table.merge_aside(self.aside)
         for run in self.stale:
             run.free()
         self.stale = []
         self.marked = []
+        self.columns.restart()
 
     def sizes(self) -> Sizes:
         """How large the settled states are, and how many keys the last batch touched."""
@@ -190,6 +199,7 @@ class SparkView:
         for table, runs in self.marked:
             table.rollback(runs)
         self.marked = []
+        self.columns.restart()
 
     def apply(self, deltas: Mapping[str, Frame]) -> DataFrame:
         """Applies a batch and returns how the answer changes. The changes can be read until the next batch."""
@@ -209,7 +219,7 @@ class SparkView:
 
     def answer_over(self, snapshots: list[Snapshot]) -> DataFrame:
         """The answer over states as they were at some time."""
-        return answer_frame(self._compiler(self.plan.answer, snapshots), self.plan.answer)
+        return answer_rows(self._compiler(self.plan.answer, snapshots), self.plan.answer).dataframe(self.spark)
 
     def close(self) -> None:
         """Frees the states."""
@@ -236,9 +246,12 @@ class SparkView:
 
     def difference(self, after: list[Snapshot], before: list[Snapshot]) -> DataFrame:
         """The answer over some states minus that over others, as rows with a weight."""
-        sides = [as_dataframe(side, weighted=True) for side in self._sides(self.plan.answer, after, before)]
-        names = [quote(name) for name in sides[0].columns if name != "weight"]
-        return union_all(sides).groupBy(*names).agg(F.expr("sum(weight) AS weight")).where("weight <> 0")
+        sides = [
+            (output_rows(side, weighted=True), [quote(name) for name, _ in output_columns(side.value)])
+            for side in self._sides(self.plan.answer, after, before)
+        ]
+        netted = union_all([rows for rows, _ in sides]).aggregate(sides[0][1], ["sum(weight) AS weight"])
+        return netted.where("weight <> 0").dataframe(self.spark)
 
     def _derived_change(self, derived: Derived, before: list[Snapshot], *, starting: bool) -> Frame:
         """How a derived stream has changed since `before`, as rows with a weight, no two of them equal."""

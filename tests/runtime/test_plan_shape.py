@@ -9,9 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.values import Bag
-from mrql.runtime import jvm, upkeep
+from mrql.runtime import upkeep
 from mrql.runtime.collect import collect_value
 from mrql.runtime.jvm import executed_plan, persistent_rdds
+from mrql.runtime.prepared import Checkpoint, Plans
+from mrql.runtime.relation import Relation
 from mrql.runtime.session import settings
 from mrql.runtime.snapshot import Touched
 from mrql.runtime.state import MARK, TOUCHED, Table
@@ -65,17 +67,21 @@ def test_merge_moves_only_the_change(spark: SparkSession, grouped: tuple[mrql.Vi
     view, rows = grouped
     table = groups(view._view)
     with settings(spark, view._view.settings):
-        plan = executed_plan(table.merged([table.runs[0].df, table.partitioned(change_of(rows))]))
+        plan = planned(spark, table.merged([table.runs[0].relation, table.partitioned(change_of(rows))]))
     assert plan.count("Scan ExistingRDD") == 1
     assert exchanged_states(plan) == 0
     view.close()
 
 
-def change_of(rows: DataFrame) -> DataFrame:
+def planned(spark: SparkSession, relation: Relation) -> str:
+    return executed_plan(relation.dataframe(spark))
+
+
+def change_of(rows: DataFrame) -> Relation:
     """Rows as a change of the groups' table; some keys are missing."""
     key = "if(_1 = 0, NULL, _1)"
     columns = f"coalesce({key}, 0L) AS k0; if({key} IS NULL, 1L, 0L) AS k_missing0; 1L AS n0; _2 AS v0; 1L AS v1"
-    return rows.selectExpr(*columns.split("; "), f"{MARK} AS {TOUCHED}")
+    return Relation.of(rows).select(*columns.split("; "), f"{MARK} AS {TOUCHED}")
 
 
 def test_a_lookup_moves_only_the_keys(spark: SparkSession, grouped: tuple[mrql.View, DataFrame]) -> None:
@@ -84,9 +90,9 @@ def test_a_lookup_moves_only_the_keys(spark: SparkSession, grouped: tuple[mrql.V
     table = groups(view._view)
     with settings(spark, view._view.settings):
         run = table.append(table.partitioned(change_of(rows)))
-        found = table.lookup([table.runs[0].df, run.df], table.partitioned(change_of(rows)))
+        found = table.lookup([table.runs[0].relation, run.relation], table.partitioned(change_of(rows)))
         assert found is not None
-        plan = executed_plan(table.merged([found, run.df], whole=False))
+        plan = planned(spark, table.merged([found, run.relation], whole=False))
     assert plan.count("ShuffledHashJoin") == 2
     assert plan.count("Scan ExistingRDD") == 3
     assert exchanged_states(plan) == 0
@@ -105,7 +111,7 @@ def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, mo
         with settings(spark, view._view.settings):
             touched = Touched(step._before[0], step._after[0], view._view.lookups.append)
             sides = [touched.before().df, touched.after().df]
-            plans = [executed_plan(side) for side in sides]
+            plans = [planned(spark, side) for side in sides]
         view._view.rollback()
     assert all("Scan ExistingRDD" in plan for plan in plans)
     assert all("Exchange" not in plan for plan in plans), plans
@@ -172,10 +178,10 @@ def test_a_join_reads_the_state_where_it_is(spark: SparkSession, tmp_path: str) 
             assert delta.table is not None
             sources = {
                 labels[0]: old.frame(old.table.rows()),
-                labels[1]: delta.frame(rows.selectExpr("_1 AS i0", "_2 AS i1", "1L AS w"), changes=True),
+                labels[1]: delta.frame(Relation.of(rows).select("_1 AS i0", "_2 AS i1", "1L AS w"), changes=True),
             }
             joined = share._compiler(sources).bag(feed.rows.body)  # type: ignore[arg-type]
-            plan = executed_plan(joined.df)
+            plan = planned(spark, joined.df)
         inner.rollback()
     assert plan.count("Scan ExistingRDD") == 1
     assert "ShuffledHashJoin" in plan
@@ -223,8 +229,8 @@ def test_a_join_under_a_sum_stores_two_maps(spark: SparkSession) -> None:
         stored = []
         for kept in state.inputs.values():
             assert kept.table is not None
-            rows = kept.table.merged([run.df for run in kept.table.runs]).orderBy("i0")
-            stored.append([tuple(row) for row in rows.collect()])
+            rows = kept.table.merged([run.relation for run in kept.table.runs]).order(("i0", False))
+            stored.append([tuple(row) for row in rows.dataframe(spark).collect()])
         expected = query.batch(spark, orders=orders.where("key <> 1"), items=items).head()
         assert view.answer().head() == expected
     # The key, the number of rows, the sum.
@@ -258,13 +264,13 @@ def test_a_join_of_three_moves_only_the_batch(
     with query.view(spark, insert_only=True) as view:
         view.apply(**dict.fromkeys("STP", rows))
         plans = []
-        plain = jvm.local_checkpoint
+        plain = Plans.checkpoint
 
-        def spied(df: DataFrame, *, small: bool) -> DataFrame:
-            plans.append(executed_plan(df))
-            return plain(df, small=small)
+        def spied(known: Plans, relation: Relation, *, small: bool) -> Checkpoint:
+            plans.append(planned(spark, relation))
+            return plain(known, relation, small=small)
 
-        monkeypatch.setattr(jvm, "local_checkpoint", spied)
+        monkeypatch.setattr(Plans, "checkpoint", spied)
         for name in "STP":
             plans.clear()
             view._view.advance({name: query._frame(name, rows)})

@@ -1,0 +1,238 @@
+"""Rows as they are described, before Spark has seen anything of it.
+
+Each operation of a DataFrame is analysed at once, and all of them are planned again in each batch, although nothing but
+the rows at the leaves differs. A relation only records operations, in SQL text. What it says, apart from the rows at
+its leaves, is its `signature`: two relations with one signature have one plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from enum import Enum
+from functools import cached_property
+from typing import Any, Protocol
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mrql.runtime import jvm
+
+
+class Op(Enum):
+    """What a relation does with its parts."""
+
+    TABLE = "table"
+    BATCH = "batch"
+    KEPT = "kept"
+    EMPTY = "empty"
+    RANGE = "range"
+    SELECT = "select"
+    WHERE = "where"
+    JOIN = "join"
+    CROSS = "cross"
+    AGGREGATE = "aggregate"
+    UNION = "union"
+    REPARTITION = "repartition"
+    HINT = "hint"
+    ORDER = "order"
+    LIMIT = "limit"
+
+
+class Kept(Protocol):
+    """Rows that are kept from one batch to others."""
+
+    @property
+    def signature(self) -> Hashable:
+        """The columns and the partitioning."""
+
+    @property
+    def df(self) -> DataFrame:
+        """The rows as a DataFrame."""
+
+    @property
+    def rdd(self) -> Any:
+        """Spark's handle of the rows."""
+
+
+@attrs.frozen(eq=False)
+class Relation:
+    """An operation over other relations, or a leaf: a table, a batch, or rows that are kept."""
+
+    op: Op
+    arguments: tuple[Any, ...] = ()
+    parts: tuple[Relation, ...] = ()
+    leaf: Any = None
+
+    # --- leaves -------------------------------------------------------------------------------
+
+    @staticmethod
+    def of(df: DataFrame) -> Relation:
+        """A DataFrame that stays the same."""
+        return Relation(Op.TABLE, leaf=df)
+
+    @staticmethod
+    def kept(rows: Kept) -> Relation:
+        return Relation(Op.KEPT, leaf=rows)
+
+    @staticmethod
+    def empty(schema: str) -> Relation:
+        """No rows, with the columns of a schema in SQL."""
+        return Relation(Op.EMPTY, (schema,))
+
+    @staticmethod
+    def range(start: int, end: int, name: str) -> Relation:
+        """The longs from `start` up to `end`, exclusive, in one column."""
+        return Relation(Op.RANGE, (start, end, name))
+
+    def of_batch(self) -> Relation:
+        """The same over DataFrames that are others in the next batch."""
+        if self.op is Op.TABLE:
+            return attrs.evolve(self, op=Op.BATCH)
+        return attrs.evolve(self, parts=tuple(part.of_batch() for part in self.parts))
+
+    @property
+    def table(self) -> DataFrame:
+        """The DataFrame of a leaf that is a table or a batch."""
+        assert isinstance(self.leaf, DataFrame)
+        return self.leaf
+
+    @property
+    def rows(self) -> Kept:
+        """The rows of a leaf that is kept."""
+        assert self.op is Op.KEPT
+        kept: Kept = self.leaf
+        return kept
+
+    # --- operations ---------------------------------------------------------------------------
+
+    def select(self, *columns: str) -> Relation:
+        return Relation(Op.SELECT, columns, (self,))
+
+    def where(self, condition: str) -> Relation:
+        return Relation(Op.WHERE, (condition,), (self,))
+
+    def join(self, other: Relation, condition: str) -> Relation:
+        return Relation(Op.JOIN, (condition, "inner"), (self, other))
+
+    def semi_join(self, other: Relation, columns: Sequence[str]) -> Relation:
+        """The rows for which the other has one with the same values in some columns."""
+        return Relation(Op.JOIN, (tuple(columns), "left_semi"), (self, other))
+
+    def cross(self, other: Relation) -> Relation:
+        return Relation(Op.CROSS, (), (self, other))
+
+    def aggregate(self, keys: Sequence[str], measures: Sequence[str]) -> Relation:
+        """One row for each key; with no keys, one row in all."""
+        return Relation(Op.AGGREGATE, (tuple(keys), tuple(measures)), (self,))
+
+    def union(self, other: Relation) -> Relation:
+        return Relation(Op.UNION, (), (self, other))
+
+    def repartition(self, *columns: str) -> Relation:
+        return Relation(Op.REPARTITION, columns, (self,))
+
+    def hint(self, name: str) -> Relation:
+        return Relation(Op.HINT, (name,), (self,))
+
+    def broadcast(self) -> Relation:
+        return self.hint("broadcast")
+
+    def order(self, *columns: tuple[str, bool]) -> Relation:
+        """Sorted by columns, each descending with nulls last or ascending with nulls first."""
+        return Relation(Op.ORDER, columns, (self,))
+
+    def limit(self, count: int) -> Relation:
+        return Relation(Op.LIMIT, (count,), (self,))
+
+    # --- what it says -------------------------------------------------------------------------
+
+    @cached_property
+    def _nodes(self) -> tuple[Relation, ...]:
+        """This relation and all below it, each once, parts first."""
+        found: dict[int, Relation] = {}
+
+        def visit(node: Relation) -> None:
+            if id(node) not in found:
+                for part in node.parts:
+                    visit(part)
+                found[id(node)] = node
+
+        visit(self)
+        return tuple(found.values())
+
+    @cached_property
+    def leaves(self) -> tuple[Relation, ...]:
+        """The leaves whose rows change from batch to batch."""
+        return tuple(node for node in self._nodes if node.op in (Op.BATCH, Op.KEPT))
+
+    @cached_property
+    def signature(self) -> Hashable:
+        """What determines the plan: all but the rows of the batch and those that are kept."""
+        places = {id(node): place for place, node in enumerate(self._nodes)}
+        return tuple(
+            (node.op, node.arguments, node._leaf_signature(), tuple(places[id(part)] for part in node.parts))
+            for node in self._nodes
+        )
+
+    def _leaf_signature(self) -> Any:
+        match self.op:
+            case Op.KEPT:
+                return self.rows.signature
+            case Op.BATCH:
+                return self.table.schema.json()
+            case _:
+                return self.leaf  # a DataFrame is equal to itself alone
+
+    # --- as Spark has it ----------------------------------------------------------------------
+
+    def dataframe(self, spark: SparkSession, given: Callable[[Relation], DataFrame] | None = None) -> DataFrame:
+        """The relation as a DataFrame; `given` says what stands for a leaf whose rows change."""
+        made: dict[int, DataFrame] = {}
+        for node in self._nodes:
+            made[id(node)] = node._made(spark, [made[id(part)] for part in node.parts], given)
+        return made[id(self)]
+
+    def _made(
+        self, spark: SparkSession, parts: list[DataFrame], given: Callable[[Relation], DataFrame] | None
+    ) -> DataFrame:
+        match self.op, self.arguments, parts:
+            case ((Op.BATCH | Op.KEPT), _, _) if given is not None:
+                return given(self)
+            case ((Op.TABLE | Op.BATCH), _, _):
+                return self.table
+            case Op.KEPT, _, _:
+                return self.rows.df
+            case Op.EMPTY, (str() as schema,), _:
+                return spark.createDataFrame([], schema)
+            case Op.RANGE, (int() as start, int() as end, str() as name), _:
+                return spark.range(start, end).toDF(name)
+            case Op.SELECT, columns, [df]:
+                return df.selectExpr(*columns)
+            case Op.WHERE, (str() as condition,), [df]:
+                return df.where(condition)
+            case Op.JOIN, (tuple() as names, str() as how), [df, other]:
+                return df.join(other, list(names), how)
+            case Op.JOIN, (str() as condition, str() as how), [df, other]:
+                return df.join(other, jvm.column(condition), how)
+            case Op.CROSS, _, [df, other]:
+                return df.crossJoin(other)
+            case Op.AGGREGATE, (tuple() as keys, tuple() as measures), [df]:
+                return df.groupBy(*map(jvm.column, keys)).agg(*map(jvm.column, measures))
+            case Op.UNION, _, [df, other]:
+                return df.union(other)
+            case Op.REPARTITION, names, [df]:
+                return df.repartition(*names)
+            case Op.HINT, (str() as name,), [df]:
+                return df.hint(name)
+            case Op.ORDER, columns, [df]:
+                return df.orderBy(*(_sort(*column) for column in columns))
+            case Op.LIMIT, (int() as count,), [df]:
+                return df.limit(count)
+            case _:
+                raise AssertionError(f"{self.op} with {len(parts)} parts")
+
+
+def _sort(text: str, descending: bool) -> Any:
+    column = F.expr(text)
+    return column.desc_nulls_last() if descending else column.asc_nulls_first()
