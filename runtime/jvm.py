@@ -48,6 +48,34 @@ def local_checkpoint(df: DataFrame, *, small: bool) -> tuple[Any, Shape]:
     return leaf.rdd(), Shape(leaf, _signature(leaf))
 
 
+@attrs.frozen
+class Columnar:
+    """Rows kept by columns, compressed: a tenth of the memory, and faster to scan.
+
+    It is Spark's own cache of a DataFrame, but not one that `spark.catalog.clearCache()` knows of.
+    """
+
+    df: DataFrame
+    buffers: Any
+
+    @staticmethod
+    def of(rows: DataFrame) -> Columnar:
+        """The same rows, with their partitioning, to be kept when they are computed; they are read from `rows` once."""
+        spark = rows.sparkSession
+        java = _java(spark)
+        cached = java.cached.apply(java.as_rows, rows._jdf.queryExecution(), java.no_name)
+        buffers = cached.cacheBuilder().cachedColumnBuffers().localCheckpoint()
+        return Columnar(DataFrame(java.datasets.ofRows(spark._jsparkSession, cached), spark), buffers)
+
+    def compute(self, tasks: int) -> None:
+        """Computes the rows, in so many tasks at most."""
+        compute(self.buffers, tasks)
+
+    def free(self) -> None:
+        """Frees the rows."""
+        free(self.buffers)
+
+
 def column(text: str) -> Column:
     """The column of an SQL expression, made once: to find the function by its name costs more than to call it."""
     return _column(SparkContext._gateway, text)
@@ -218,6 +246,8 @@ class _Java:
     def __init__(self, gateway: Any) -> None:
         sql = gateway.jvm.org.apache.spark.sql
         named = gateway.jvm.java.lang.Class.forName
+        self.cached = getattr(getattr(sql.execution.columnar, "InMemoryRelation$"), "MODULE$")
+        self.no_name = gateway.jvm.scala.Option.empty()
         self.sessions = sql.classic.SparkSession
         self.datasets = sql.classic.Dataset
         self.scanned = _field(named("org.apache.spark.sql.execution.RDDScanExec"), "rdd")

@@ -48,7 +48,7 @@ class Keys:
         for n, name in enumerate(self._bits()):
             told = enumerate(parts[n * BITS : (n + 1) * BITS])
             bits = " + ".join(f"if({part.sql} IS NULL, {1 << i}L, 0L)" for i, part in told)
-            named.append(f"{bits} AS {name}")
+            named.append(f"{bits} + {_unknown_zero(parts[0])} AS {name}")
         return named
 
     @property
@@ -61,6 +61,17 @@ class Keys:
         for i, (part, name) in enumerate(zip(atoms(self.shape), self._parts(), strict=True)):
             present = f"({bits[i // BITS]} & {1 << i % BITS}L) = 0L"
             yield Atom(f"if({present}, {quote(name)}, NULL)", part.type)
+
+
+def _unknown_zero(part: Atom) -> str:
+    """Zero, though Spark does not see it.
+
+    Of a key that is never missing the bits are constant. Spark would put the constant in their place, and then rows
+    that lie by the bits, among others, do not lie by them any more: the state would be moved to where it is.
+    """
+    value = f"coalesce({part.sql}, {default_sql(part.type)})"
+    number = value if part.type in (ty.INT, ty.LONG) else f"hash({value})"
+    return f"CAST({number} & 0 AS BIGINT)"
 
 
 def default_sql(t: Type) -> str:

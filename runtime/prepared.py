@@ -43,6 +43,10 @@ class Checkpoint:
     rdd: Any
     shape: jvm.Shape
 
+    def free(self) -> None:
+        """Frees the rows."""
+        jvm.free(self.rdd)
+
 
 @attrs.define(eq=False)
 class Template:
@@ -74,6 +78,13 @@ class Plans:
             return Checkpoint(*jvm.local_checkpoint(relation.dataframe(self.spark), small=small))
         rdd = self._rows(template, relation)
         return Checkpoint(jvm.kept(self.spark, rdd, template.copied, small=small), template.shape)
+
+    def dataframe(self, relation: Relation) -> DataFrame:
+        """The rows of a relation, computed as a whole: what is asked of them is planned apart."""
+        template = self._template(relation)
+        if template is None or template.shape is None:
+            return relation.dataframe(self.spark)
+        return template.shape.over(self.spark, self._rows(template, relation))
 
     def count(self, relation: Relation) -> int:
         """The number of rows."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame
+from pyspark.sql.types import AtomicType
 
 from mrql.runtime import jvm, upkeep
 from mrql.runtime.frames import union_all
@@ -57,7 +58,7 @@ class Run:
     """Some rows of a table. Their number is known once an action has computed them."""
 
     plans: Plans
-    kept: Checkpoint
+    kept: Checkpoint | jvm.Columnar
     rows: int | None = None
 
     @staticmethod
@@ -68,25 +69,36 @@ class Run:
 
     @property
     def rdd(self) -> Any:
-        """Spark's handle of the rows."""
+        """Spark's handle of the rows; those that are kept by columns have none."""
+        assert isinstance(self.kept, Checkpoint)
         return self.kept.rdd
 
     @property
     def signature(self) -> str:
-        """The columns and the partitioning."""
+        """The columns and the partitioning of rows that are not kept by columns."""
+        assert isinstance(self.kept, Checkpoint)
         return self.kept.shape.signature
 
     @cached_property
     def df(self) -> DataFrame:
         """The rows as a DataFrame."""
+        if isinstance(self.kept, jvm.Columnar):
+            return self.kept.df
         return self.kept.shape.over(self.plans.spark, self.kept.rdd)
 
     @cached_property
     def relation(self) -> Relation:
-        return Relation.kept(self)
+        """The rows, to be read. Those kept by columns stay for many batches, and so are a part of the plans."""
+        return Relation.of(self.df) if isinstance(self.kept, jvm.Columnar) else Relation.kept(self)
+
+    def by_columns(self) -> bool:
+        """Whether the rows are kept by columns, or cannot be."""
+        return isinstance(self.kept, jvm.Columnar) or not all(
+            isinstance(field.dataType, AtomicType) for field in self.df.schema.fields
+        )
 
     def free(self) -> None:
-        jvm.free(self.kept.rdd)
+        self.kept.free()
 
 
 @attrs.frozen
@@ -96,6 +108,14 @@ class Merging:
     runs: tuple[Run, ...]
     result: Run
     rows: Future[int]
+    passing: Run | None
+    """What is needed until then, and no longer."""
+
+    def free(self) -> None:
+        """Frees what was made."""
+        self.result.free()
+        if self.passing is not None:
+            self.passing.free()
 
 
 @attrs.define(eq=False)
@@ -201,17 +221,35 @@ class Table:
             self._replace(due, Run.of(self.plans, self._compacted(due), due))
 
     def merge_aside(self, aside: upkeep.Aside) -> None:
-        """Starts to merge the last runs beside the batches, where that is due and takes long."""
-        due = self._due()
-        if due and _rows(due) > upkeep.ASIDE:
-            result = Run.of(self.plans, self._compacted(due), due)
-            self.merging = Merging(tuple(due), result, aside.compute(result.rdd))
+        """Starts to merge the last runs beside the batches, where that is due and takes long.
+
+        What comes of it is kept by columns; so is a run that was as large from the start.
+        """
+        due = self._due() or (self._large_rows() if self.is_large else [])
+        if not due or _rows(due) <= upkeep.ASIDE:
+            return
+        merged = due[0] if len(due) == 1 else Run.of(self.plans, self._compacted(due), due)
+        if merged.by_columns():
+            self.merging = Merging(tuple(due), merged, aside.compute(merged.rdd), None)
+        else:
+            columnar = jvm.Columnar.of(merged.df)
+            rows = aside.compute(merged.rdd, columnar)
+            passing = None if merged in due else merged
+            self.merging = Merging(tuple(due), Run(self.plans, columnar), rows, passing)
+
+    def _large_rows(self) -> list[Run]:
+        """A large run that is not kept by columns, but could be."""
+        if self.merging is not None:
+            return []
+        return next(([run] for run in self.runs if (run.rows or 0) > upkeep.ASIDE and not run.by_columns()), [])
 
     def take_merged(self) -> None:
         """Puts what was merged beside the batches in the place of its runs, if it is finished."""
         if self.merging is not None and self.merging.rows.done():
             merging, self.merging = self.merging, None
             merging.result.rows = merging.rows.result()
+            if merging.passing is not None:
+                merging.passing.free()
             self._replace(merging.runs, merging.result)
 
     def _due(self) -> list[Run]:
@@ -248,7 +286,7 @@ class Table:
 
     def close(self) -> None:
         if self.merging is not None:
-            self.merging.result.free()
+            self.merging.free()
         for run in [*self.runs, *self.retired]:
             run.free()
         self.runs, self.retired, self.merging = [], [], None

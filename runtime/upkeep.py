@@ -57,16 +57,23 @@ class Aside:
         self._group = f"mrql-{id(self)}"
         self._threads: ThreadPoolExecutor | None = None
 
-    def compute(self, rdd: Any) -> Future[int]:
-        """Starts to compute the rows of a local checkpoint; the future holds their number."""
+    def compute(self, rdd: Any, columnar: jvm.Columnar | None = None) -> Future[int]:
+        """Starts to compute the rows of a local checkpoint, and those kept by columns that are made of them.
+
+        The future holds the number of rows.
+        """
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, thread_name_prefix="mrql-upkeep")
-        return self._threads.submit(self._compute, rdd)
+        return self._threads.submit(self._compute, rdd, columnar)
 
-    def _compute(self, rdd: Any) -> int:
+    def _compute(self, rdd: Any, columnar: jvm.Columnar | None) -> int:
         context = self._spark.sparkContext
         context.setJobGroup(self._group, "merging the runs of a state", interruptOnCancel=True)
-        return jvm.compute(rdd, tasks=max(1, context.defaultParallelism // 2))
+        tasks = max(1, context.defaultParallelism // 2)
+        rows = jvm.compute(rdd, tasks)
+        if columnar is not None:
+            columnar.compute(tasks)
+        return rows
 
     def close(self) -> None:
         """Gives up what is not finished."""

@@ -87,12 +87,12 @@ class Step:
     def answer(self) -> DataFrame:
         """The answer after the batch."""
         with settings(self._view.spark, self._view.settings):
-            return self._view.answer_over(self._after)
+            return self._view.plans.dataframe(self._view.answer_over(self._after))
 
     def changes(self) -> DataFrame:
         """The answer after the batch minus the one before, as rows with a weight."""
         with settings(self._view.spark, self._view.settings):
-            return self._view.difference(self._after, self._before)
+            return self._view.plans.dataframe(self._view.difference(self._after, self._before))
 
 
 class SparkView:
@@ -215,11 +215,11 @@ class SparkView:
     def answer(self) -> DataFrame:
         """The answer over all that was applied so far."""
         with settings(self.spark, self.settings), translated(self.source):
-            return self.answer_over([state.snapshot() for state in self.states])
+            return self.answer_over([state.snapshot() for state in self.states]).dataframe(self.spark)
 
-    def answer_over(self, snapshots: list[Snapshot]) -> DataFrame:
+    def answer_over(self, snapshots: list[Snapshot]) -> Relation:
         """The answer over states as they were at some time."""
-        return answer_rows(self._compiler(self.plan.answer, snapshots), self.plan.answer).dataframe(self.spark)
+        return answer_rows(self._compiler(self.plan.answer, snapshots, Columns()), self.plan.answer)
 
     def close(self) -> None:
         """Frees the states."""
@@ -234,33 +234,33 @@ class SparkView:
         kept = [ledger.table for ledger in self.ledgers if ledger.table is not None]
         return [*(table for state in self.states for table in state.all_tables()), *kept]
 
-    def _compiler(self, term: Term, snapshots: list[Snapshot]) -> Compiler:
+    def _compiler(self, term: Term, snapshots: list[Snapshot], columns: Columns) -> Compiler:
         """A compiler for a term over states as they were at some time."""
         read = free_vars(term)
-        return self._over({s.stage.name: s.view() for s in snapshots if s.stage.name in read})
+        return self._over({s.stage.name: s.view() for s in snapshots if s.stage.name in read}, columns)
 
-    def _over(self, states: Mapping[str, Frame]) -> Compiler:
-        return Compiler(self.spark, {**self.tables, **states}, self.columns)
+    def _over(self, states: Mapping[str, Frame], columns: Columns) -> Compiler:
+        return Compiler(self.spark, {**self.tables, **states}, columns)
 
     # --- changes ------------------------------------------------------------------------------
 
-    def difference(self, after: list[Snapshot], before: list[Snapshot]) -> DataFrame:
+    def difference(self, after: list[Snapshot], before: list[Snapshot]) -> Relation:
         """The answer over some states minus that over others, as rows with a weight."""
         sides = [
             (output_rows(side, weighted=True), [quote(name) for name, _ in output_columns(side.value)])
-            for side in self._sides(self.plan.answer, after, before)
+            for side in self._sides(self.plan.answer, after, before, Columns())
         ]
         netted = union_all([rows for rows, _ in sides]).aggregate(sides[0][1], ["sum(weight) AS weight"])
-        return netted.where("weight <> 0").dataframe(self.spark)
+        return netted.where("weight <> 0")
 
     def _derived_change(self, derived: Derived, before: list[Snapshot], *, starting: bool) -> Frame:
         """How a derived stream has changed since `before`, as rows with a weight, no two of them equal."""
         after = [state.snapshot() for state in self.states]
-        sides = self._sides(derived.term, after, before)
+        sides = self._sides(derived.term, after, before, self.columns)
         whole = union(sides[:1] if starting else sides, element_type(derived.term), self.columns)
         return attrs.evolve(netted(whole, self.columns), changes=True)
 
-    def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> list[Frame]:
+    def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:
         """A term over some states and over others, the latter taken away.
 
         Where each key has its value by itself, only those that the batch touched are looked at; where the term is
@@ -269,9 +269,11 @@ class SparkView:
         bag = linear_stage(term, self.plan.stages)
         if bag is not None:
             change = after[self.plan.stages.index(bag)].change()
-            frame = self._over({bag.name: change}).bag(term)
+            frame = self._over({bag.name: change}, columns).bag(term)
             return [attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")]
-        compilers = self._touched_sides(term, after, before) or [self._compiler(term, s) for s in (after, before)]
+        compilers = self._touched_sides(term, after, before, columns) or [
+            self._compiler(term, s, columns) for s in (after, before)
+        ]
         sides = []
         for compiler, sign in zip(compilers, (1, -1), strict=True):
             frame = compiler.bag(term) if ty.is_collection(term.type) else compiler.one(term)
@@ -279,14 +281,16 @@ class SparkView:
             sides.append(attrs.evolve(frame, value=canonical(compiler.expressions, frame.value), weight=weight))
         return sides
 
-    def _touched_sides(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> list[Compiler] | None:
+    def _touched_sides(
+        self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns
+    ) -> list[Compiler] | None:
         """The touched keys of the stage that a term is by key of, as they are and as they were; None if it is not."""
         stage = touched_stage(term, self.plan.stages)
         if stage is None:
             return None
         index = self.plan.stages.index(stage)
         touched = Touched(before[index], after[index], self.lookups.append)
-        return [self._over({stage.name: side}) for side in (touched.after(), touched.before())]
+        return [self._over({stage.name: side}, columns) for side in (touched.after(), touched.before())]
 
 
 def _partitions(spark: SparkSession) -> int:

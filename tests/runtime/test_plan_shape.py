@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import statistics
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -11,8 +14,8 @@ import mrql
 from mrql.algebra.values import Bag
 from mrql.runtime import upkeep
 from mrql.runtime.collect import collect_value
-from mrql.runtime.jvm import executed_plan, persistent_rdds
-from mrql.runtime.prepared import Checkpoint, Plans
+from mrql.runtime.jvm import Columnar, executed_plan, persistent_rdds
+from mrql.runtime.prepared import Checkpoint, Plans, Template
 from mrql.runtime.relation import Relation
 from mrql.runtime.session import settings
 from mrql.runtime.snapshot import Touched
@@ -20,6 +23,8 @@ from mrql.runtime.state import MARK, TOUCHED, Table
 from mrql.runtime.view import SparkView
 
 pytestmark = pytest.mark.spark
+
+PAIRS = "bag((long, long))"
 
 
 NODE = re.compile(r"((?:[ :]  )*(?:[+:]- )?)(?:\*\(\d+\) )?(.*)")
@@ -138,8 +143,91 @@ def test_runs_are_merged_beside_the_batches(spark: SparkSession, monkeypatch: py
         assert table is not None
         assert merged > 2
         assert len(table.runs) <= 4
+        assert isinstance(table.runs[0].kept, Columnar)
         assert collect_value(view.answer(), query.type) == Bag((x, x + 11) for x in range(5))
     assert persistent_rdds(spark) <= before
+
+
+def test_keys_that_are_never_missing(spark: SparkSession) -> None:
+    """Spark knows of such keys that none is missing; what is partitioned by that too still lies where it is."""
+    query = mrql.compile("select (x, avg(y)) from (x, y) in S group by x", S="bag((long, long))")
+    rows = spark.range(100).selectExpr("id % 10 AS _1", "id AS _2")
+    with query.view(spark) as view:
+        view.apply(S=rows)
+        table = groups(view._view)
+        with settings(spark, view._view.settings):
+            change = table.partitioned(change_of(rows))
+            merged = planned(spark, table.merged([table.runs[0].relation, change]))
+            found = table.lookup([table.runs[0].relation], change)
+            assert found is not None
+            looked_up = planned(spark, found)
+    assert exchanged_states(merged) == 0
+    assert exchanged_states(looked_up) == 0
+
+
+def test_rows_kept_by_columns_stay_where_they_are(
+    spark: SparkSession, grouped: tuple[mrql.View, DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is looked up in rows that are kept by columns, or merged with them, does not move them either."""
+    monkeypatch.setattr(upkeep, "WHOLE", 0)
+    monkeypatch.setattr(upkeep, "ASIDE", 0)
+    view, rows = grouped
+    table = groups(view._view)
+    with settings(spark, view._view.settings):
+        table.merge_aside(view._view.aside)
+        assert table.merging is not None
+        table.merging.rows.result()
+        table.take_merged()
+        change = table.partitioned(change_of(rows))
+        found = table.lookup([table.runs[0].relation], change)
+        assert found is not None
+        plans = [planned(spark, found), planned(spark, table.merged([table.runs[0].relation, change]))]
+    for plan in plans:
+        assert plan.count("InMemoryTableScan") == 1
+        assert exchanged_states(plan.replace("InMemoryTableScan", "Scan ExistingRDD")) == 0
+    view.close()
+
+
+def test_a_plan_is_made_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After some batches nothing is planned but how a batch's own rows are read, unless there are as many runs of a
+    state as there never were."""
+    query = mrql.compile(
+        "select (a, sum(d)) from (a, b) in S, (c, d) in T where b = c group by a", **dict.fromkeys("ST", PAIRS)
+    )
+    planned_anew = []
+    plain = Relation.dataframe
+
+    def spied(relation: Relation, *arguments: Any) -> DataFrame:
+        planned_anew.append(relation)
+        return plain(relation, *arguments)
+
+    monkeypatch.setattr(Relation, "dataframe", spied)
+    with query.view(spark) as view:
+        counts = []
+        for batch in range(16):
+            rows = spark.range(20).selectExpr("id % 5 AS _1", f"id % 7 + {batch} AS _2")
+            planned_anew.clear()
+            view.apply(S=rows, T=mrql.Delta(insert=rows))
+            counts.append(len(planned_anew))
+        everything = [spark.range(20).selectExpr("id % 5 AS _1", f"id % 7 + {batch} AS _2") for batch in range(16)]
+        whole = functools.reduce(DataFrame.union, everything)
+        expected = collect_value(query.batch(spark, S=whole, T=whole), query.type)
+        assert collect_value(view.answer(), query.type) == expected
+    assert counts[0] >= 3
+    assert statistics.median(counts[-8:]) == 0, counts
+
+
+def test_only_what_is_read_of_a_batch_is_asked_for(spark: SparkSession, tmp_path: str) -> None:
+    """A plan that is used again still reads no columns of a file but those that it needs."""
+    spark.range(50).selectExpr("id AS A", "id % 3 AS B", "'x' AS C").write.parquet(f"{tmp_path}/rows")
+    rows = spark.read.parquet(f"{tmp_path}/rows")
+    query = mrql.compile("select (b, sum(r.A)) from r in S group by b: r.B", S="bag(<A: long, B: long, C: string>)")
+    with query.view(spark, insert_only=True) as view:
+        for _ in range(4):
+            view.apply(S=rows)
+        templates = [t for t in view._view.plans._known.values() if isinstance(t, Template) and t.read]
+        assert {columns for t in templates for columns in t.read.values()} >= {("A", "B")}
+        assert collect_value(view.answer(), query.type) == Bag((b, 4 * sum(range(b, 50, 3))) for b in range(3))
 
 
 def test_the_check_sees_a_shuffled_state(spark: SparkSession, grouped: tuple[mrql.View, DataFrame]) -> None:
