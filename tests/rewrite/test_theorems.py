@@ -46,6 +46,7 @@ from mrql.rewrite.passes import PASSES, Trace, rewrite
 from mrql.rewrite.stages import Plan, Shape, Stage
 from mrql.rewrite.unnest import unnest
 from mrql.runtime.reference import ReferenceView
+from tests.construct_queries import construct_queries
 from tests.histories import Batch, net
 from tests.histories import histories as histories_of
 from tests.queries import ROWS, STREAMS, histories, queries, simple_queries, streams_of
@@ -121,7 +122,7 @@ def test_any_split_into_batches(text: str, data: st.DataObject) -> None:
 
 
 @cases(1_000)
-@given(queries(), st.data())
+@given(st.one_of(queries(), queries(), construct_queries()), st.data())
 def test_deletions(text: str, data: st.DataObject) -> None:
     """A deletion takes back what the row brought, under any query. Each query meets two histories."""
     for _ in range(2):
