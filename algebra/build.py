@@ -21,6 +21,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from datetime import date, datetime
 from functools import reduce as fold_left
 from typing import TypeAlias
 
@@ -194,8 +195,9 @@ def expr(value: Operand) -> Expr:
 # --- scalars ------------------------------------------------------------------------------------
 
 
-def lit(value: bool | int | float | str | None, type: Written | None = None) -> Expr:
-    """A constant; without a type an `int` where it fits (else a `long`), a `double`, a `bool` or a `string`.
+def lit(value: bool | int | float | str | date | None, type: Written | None = None) -> Expr:
+    """A constant; without a type an `int` where it fits (else a `long`), a `double`, a `bool`, a
+    `string`, a `date` or a `timestamp`.
 
     >>> lit(1), lit(1, "long"), lit(1, "double"), lit(2**40)
     (1, 1L, 1.0, 1099511627776L)
@@ -461,7 +463,7 @@ def _type(t: Written) -> Type:
     return parse_type(t) if isinstance(t, str) else t
 
 
-def _literal_type(value: bool | int | float | str | None) -> Type:
+def _literal_type(value: bool | int | float | str | date | None) -> Type:
     if isinstance(value, bool):
         return ty.BOOL
     if isinstance(value, int):
@@ -469,4 +471,6 @@ def _literal_type(value: bool | int | float | str | None) -> Type:
         return ty.INT if low <= value <= high else ty.LONG
     if isinstance(value, float):
         return ty.DOUBLE
+    if isinstance(value, date):
+        return ty.TIMESTAMP if isinstance(value, datetime) else ty.DATE
     return ty.NOTHING if value is None else ty.STRING

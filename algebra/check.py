@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import date, datetime
 from typing import assert_never
 
 import attrs
@@ -198,6 +199,10 @@ def is_value_of(value: object, t: Type) -> bool:
             return isinstance(value, bool)
         case ty.STRING:
             return isinstance(value, str)
+        case ty.DATE:
+            return isinstance(value, date) and not isinstance(value, datetime)
+        case ty.TIMESTAMP:
+            return isinstance(value, datetime) and value.tzinfo is None
         case ty.INT | ty.LONG:
             low, high = fn.INT_RANGES[t]
             return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

@@ -13,7 +13,7 @@ from typing import assert_never
 
 from mrql.algebra import monoids
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import AND, OR, EvaluationError, apply, convert
+from mrql.algebra.functions import AND, COALESCE, OR, EvaluationError, apply, convert, convert_from
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -97,7 +97,7 @@ class _Evaluator:
             case Prim():
                 return self.prim(term, env)
             case Cast(inner, t):
-                return _with_place(term, lambda: convert(self.value(inner, env), t))
+                return _with_place(term, lambda: convert_from(self.value(inner, env), inner.type, t))
             case If(condition, then, otherwise):
                 # A missing condition is not true.
                 taken = then if self.value(condition, env) else otherwise
@@ -113,6 +113,9 @@ class _Evaluator:
             decided = term.function == OR
             if self.value(term.args[0], env) is decided:
                 return decided
+        if term.function == COALESCE:
+            values = (self.value(arg, env) for arg in term.args)
+            return convert(next((value for value in values if value is not None), None), term.type)
         args = [self.value(arg, env) for arg in term.args]
         types = [arg.type for arg in term.args]
         return _with_place(term, lambda: apply(term.function, args, types, term.type))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import glob
 import json
 from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -210,12 +211,26 @@ def from_json(value: Any, t: Type) -> Value:
             return Bag(from_json(v, item) for v in value)
         case ty.ListType(item) if isinstance(value, list):
             return [from_json(v, item) for v in value]
+        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP):
+            return _time_from_json(value, t)
         case ty.Basic(ty.Kind.STRING) if not isinstance(value, str):
             return json.dumps(value, separators=(",", ":"))
         case ty.Basic() if _is_of(value, t):
             return to_single(value) if t == ty.FLOAT else float(value) if t == ty.DOUBLE else value
         case _:
             raise ValueError(f"{json.dumps(value)} is not a value of type {t}")
+
+
+def _time_from_json(value: Any, t: ty.Basic) -> Value:
+    """A date or timestamp: a string in JSON, itself in parquet, where it may have a zone."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    try:
+        if isinstance(value, str) or (isinstance(value, date) and isinstance(value, datetime) <= (t == ty.TIMESTAMP)):
+            return convert(value, t)
+    except EvaluationError:
+        pass
+    raise ValueError(f"{json.dumps(value, default=str)} is not a value of type {t}")
 
 
 def _is_of(value: Any, t: ty.Basic) -> bool:
@@ -266,6 +281,7 @@ _ARROW: dict[str, Type] = {
     "double": ty.DOUBLE,
     "string": ty.STRING,
     "large_string": ty.STRING,
+    "date32[day]": ty.DATE,
 }
 
 
@@ -274,6 +290,8 @@ def _from_arrow(t: pa.DataType, file: Path, name: str) -> Type:
 
     if str(t) in _ARROW:
         return _ARROW[str(t)]
+    if pa.types.is_timestamp(t) and t.unit != "ns":
+        return ty.TIMESTAMP
     if pa.types.is_struct(t):
         fields = [t.field(i) for i in range(t.num_fields)]
         return ty.RecordType(tuple((f.name, _from_arrow(f.type, file, f.name)) for f in fields))

@@ -307,10 +307,20 @@ class _Reader:
                 return _number(_token(tree))
             case "string":
                 return Lit(self.text(_token(tree)), ty.STRING)
+            case "time":
+                return self.time(tree)
             case "boolean":
                 return Lit(_token(tree).type == "TRUE", ty.BOOL)
             case _:
                 return Lit(None, self.annotation(tree, ty.NOTHING))
+
+    def time(self, tree: Node) -> Lit:
+        token = _token(tree)
+        t = ty.DATE if token.startswith("d") else ty.TIMESTAMP
+        try:
+            return Lit(fn.convert(token[2:-1], t), t)
+        except fn.EvaluationError as error:
+            raise self.error(str(error), tree) from None
 
     def text(self, token: Token) -> str:
         try:

@@ -17,6 +17,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import date
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -158,7 +159,8 @@ def show_string(text: str) -> str:
 
 
 def show_literal(term: Lit, types: bool = True) -> str:
-    """A constant: `1` is an int, `1L` a long, `1.0` a double, `1.0f` a float; `null` is followed by its type."""
+    """A constant: `1` is an int, `1L` a long, `1.0` a double, `1.0f` a float,
+    `d"2026-01-31"` a date, `t"2026-01-31 10:20:30"` a timestamp; `null` is followed by its type."""
     value, t = term.value, term.type
     if value is None:
         return "null" + (f":{show_type(t)}" if types else "")
@@ -166,6 +168,8 @@ def show_literal(term: Lit, types: bool = True) -> str:
         return show_string(value)
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, date):
+        return f'{"t" if t == ty.TIMESTAMP else "d"}"{fn.show_atom(value)}"'
     if t == ty.FLOAT:
         return f"{_show_number(_short_single(float(value)))}f"
     if t == ty.DOUBLE:

@@ -22,11 +22,16 @@ class Kind(Enum):
     FLOAT = "float"
     DOUBLE = "double"
     STRING = "string"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
 
 
 @attrs.frozen
 class Basic:
-    """A type of atomic values: `int` has 32 bits, `long` 64, `float` 32, `double` 64; strings are Unicode."""
+    """A type of atomic values: `int` has 32 bits, `long` 64, `float` 32, `double` 64; strings are Unicode.
+
+    A `date` is a day of the years 1 to 9999, a `timestamp` one of its microseconds, in UTC.
+    """
 
     kind: Kind
 
@@ -91,6 +96,8 @@ LONG = Basic(Kind.LONG)
 FLOAT = Basic(Kind.FLOAT)
 DOUBLE = Basic(Kind.DOUBLE)
 STRING = Basic(Kind.STRING)
+DATE = Basic(Kind.DATE)
+TIMESTAMP = Basic(Kind.TIMESTAMP)
 NOTHING = Nothing()
 UNIT = TupleType(())
 
@@ -112,7 +119,8 @@ def is_collection(t: Type) -> bool:
 def join_types(a: Type, b: Type) -> Type | None:
     """The least type that holds the values of both, or None.
 
-    Numbers widen (`int` < `long` < `float` < `double`), also inside tuples, records and collections.
+    Numbers widen (`int` < `long` < `float` < `double`), and a `date` to the `timestamp` that it begins with, also
+    inside tuples, records and collections.
 
     >>> print(join_types(TupleType((INT, STRING)), TupleType((DOUBLE, STRING))))
     (double, string)
@@ -129,7 +137,7 @@ def join_types(a: Type, b: Type) -> Type | None:
         case Basic(), Basic():
             if a in NUMERIC and b in NUMERIC:
                 return max(a, b, key=NUMERIC.index)
-            return None
+            return TIMESTAMP if {a, b} == {DATE, TIMESTAMP} else None
         case TupleType(xs), TupleType(ys) if len(xs) == len(ys):
             items = [join_types(x, y) for x, y in zip(xs, ys, strict=True)]
             return None if None in items else TupleType(tuple(t for t in items if t is not None))

@@ -1,6 +1,7 @@
 """Values as the reference evaluator holds them, and the one order and equality on them.
 
-Tuples are Python tuples, records `Record`s, bags `Bag`s, lists Python lists, a missing value is `None`. `canonical`
+Tuples are Python tuples, records `Record`s, bags `Bag`s, lists Python lists, dates and timestamps those of `datetime`
+without a time zone, a missing value is `None`. `canonical`
 maps each value to a hashable, totally ordered key: equal values have equal keys, numbers compare across types,
 bags compare as bags, NaN equals itself and is greater than any other number, as in Spark.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime
 from typing import Any, TypeAlias
 
 Value: TypeAlias = Any
@@ -90,6 +92,9 @@ def canonical(value: Value) -> Canonical:
         return (6, tuple(map(canonical, value)))
     if isinstance(value, Bag):
         return (7, tuple(sorted(map(canonical, value))))
+    if isinstance(value, date):
+        time = value.time() if isinstance(value, datetime) else None
+        return (8, value.toordinal(), time.isoformat("microseconds") if time else "00:00:00.000000")
     raise TypeError(f"not a value of the language: {value!r}")
 
 

@@ -106,7 +106,7 @@ class Query:
         for name in stream_names(self.term):
             if name not in frames:
                 raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
-        needed = ("spark.sql.ansi.enabled", "spark.sql.analyzer.maxIterations")
+        needed = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.analyzer.maxIterations")
         wanted = {name: STEP_SETTINGS[name] for name in needed}
         with settings(session, wanted), translated(self.query.span.source):
             return evaluate(session, run_passes(self.term)[-1].after, frames)

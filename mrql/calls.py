@@ -14,12 +14,16 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, Single, Term, Tup, Var, element_type
 from mrql.closures import call, named
+from mrql.derived import DERIVED, derived, flattened, is_bag_of_collections
 from mrql.scope import Scope, Thunk, names_in
 from mrql.translate import apply, translate
 from mrql.typing import coerce, not_yet, resolve
 from mrql.unions import construct
 
-LIBRARY: dict[str, Function] = {f.name: f for f in fn.LIBRARY}
+LIBRARY: dict[str, Function] = {
+    name: function for kind in fn.LIBRARY.values() for function in kind for name in (function.name, *function.also)
+}
+"""The functions of the library by all their names."""
 
 
 def call_named(expr: syntax.Call, scope: Scope) -> Term:
@@ -41,8 +45,13 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         return distinct(_one_collection(expr, scope), scope)
     if expr.function in AGGREGATIONS or expr.function in known.aggregations:
         return _aggregation(expr, scope)
+    if expr.function in DERIVED:
+        return derived(expr, [translate(arg, scope) for arg in expr.args], scope)
     if expr.function in LIBRARY:
-        return apply(LIBRARY[expr.function], [translate(arg, scope) for arg in expr.args], expr.span)
+        args = [translate(arg, scope) for arg in expr.args]
+        if expr.function == "flatten" and len(args) == 1 and is_bag_of_collections(args[0].type):
+            return flattened(args[0], scope.globals.names, expr.span)
+        return apply(LIBRARY[expr.function], args, expr.span, shown=expr.function)
     if expr.function == "trace":
         raise not_yet("`trace`", expr.span)
     candidates = [
@@ -52,6 +61,7 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         *known.aggregations,
         *AGGREGATIONS,
         *LIBRARY,
+        *DERIVED,
         "distinct",
     ]
     raise scope.unknown("function", expr.function, candidates, expr.span)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,12 @@ def type_name(t: Type) -> str:
 
 
 def to_json(value: Value) -> Any:
-    """A value as JSON has it: bags, lists and tuples as arrays, records as objects; infinities and NaN by name."""
+    """A value as JSON has it: bags, lists and tuples as arrays, records as objects; infinities and NaN by name,
+    dates and timestamps as strings."""
     match value:
         case float() if math.isnan(value) or math.isinf(value):
+            return show_atom(value)
+        case date():
             return show_atom(value)
         case tuple() | list() | Bag():
             return [to_json(item) for item in value]
@@ -96,13 +100,13 @@ def _cells(row: Value, item: Type) -> list[Value]:
 
 
 def show_value(value: Value) -> str:
-    """A value as the language writes it."""
+    """A value as the language writes it; a date and a timestamp as they are cast to strings."""
     match value:
         case None:
             return "null"
         case str():
             return json.dumps(value, ensure_ascii=False)
-        case bool() | int() | float():
+        case bool() | int() | float() | date():
             return show_atom(value)
         case tuple():
             return f"({', '.join(map(show_value, value))})"
@@ -164,8 +168,9 @@ class DirectorySink:
         self._write_rows(rows, hidden)
         hidden.rename(final)
 
-    def _write_rows(self, rows: object, path: Path) -> None:
+    def _write_rows(self, rows: Any, path: Path) -> None:
         if hasattr(rows, "write"):  # a DataFrame
+            rows = _as_text(rows, item_type(self.type))
             rows.write.mode("overwrite").option("ignoreNullFields", "false").json(str(path))
             return
         path.mkdir(exist_ok=True)
@@ -179,6 +184,17 @@ class DirectorySink:
         if self.changes:
             return [{**row_object(value, item), "weight": weight} for value, weight in rows]
         return [row_object(row, item) for row in (rows if ty.is_collection(self.type) else [rows])]
+
+
+def _as_text(rows: Any, item: Type) -> Any:
+    """An answer with its timestamps as strings: Spark would write them otherwise, and not to the microsecond."""
+    from mrql.runtime.layout import quote, row_columns, sql_type
+
+    if ty.TIMESTAMP not in ty.walk(item):
+        return rows
+    types = {name: sql_type(t, timestamp="STRING") for name, t in row_columns(item)}
+    casts = (f"CAST({quote(name)} AS {t}) AS {quote(name)}" for name, t in types.items())
+    return rows.selectExpr(*casts, *(quote(name) for name in rows.columns if name not in types))
 
 
 class ConsoleSink:

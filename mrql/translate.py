@@ -26,6 +26,7 @@ from mrql.algebra.terms import (
     Lambda,
     Let,
     ListOf,
+    Lit,
     Nth,
     Prim,
     PVar,
@@ -266,8 +267,32 @@ def apply(function: Function, args: Sequence[Term], span: Span, shown: str | Non
     """A scalar function applied; the error says what it takes."""
     if function.type_rule([arg.type for arg in args]) is None:
         found = " and ".join(str(arg.type) for arg in args) or "nothing"
-        raise UserError(f"`{shown or function.name}` takes {function.signature}, not {found}", span)
-    return Prim(function, tuple(args), span=span)
+        raise UserError(f"`{shown or function.name}` takes {function.takes}, not {found}", span)
+    check_constants(function, args, span, shown)
+    fitted = zip(args, fn.argument_types(function, [arg.type for arg in args]), strict=True)
+    # What is empty, or missing, is of the type that it is taken for.
+    typed = tuple(coerce(arg, t, span, "") if isinstance(arg, Empty | Lit) and ty.NOTHING in ty.walk(arg.type) else arg
+                  for arg, t in fitted)  # fmt: skip
+    return Prim(function, typed, span=span)
+
+
+def check_constants(function: Function, args: Sequence[Term], span: Span, shown: str | None = None) -> None:
+    """Some functions want a constant: a pattern, a unit, a number of digits.
+
+    Raises: UserError where there is none, or one that means nothing.
+    """
+    wanted = [args[i] for i in function.constants if i < len(args)]
+    for arg in wanted:
+        if not isinstance(arg, Lit) or arg.value is None:
+            takes = f"`{shown or function.name}` takes {function.takes}"
+            raise UserError(f"{takes}; here a constant is needed", arg.span or span)
+    wrong = (
+        function.constant([arg.value for arg in wanted if isinstance(arg, Lit)])
+        if function.constant and wanted
+        else None
+    )
+    if wrong is not None:
+        raise UserError(wrong, wanted[0].span or span)
 
 
 def _if(expr: syntax.IfExpr, scope: Scope) -> Term:

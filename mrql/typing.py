@@ -81,9 +81,12 @@ def common(terms: list[Term], spans: list[Span], what: str) -> tuple[Type, list[
 
 
 def castable(source: Type, target: Type) -> bool:
-    """Whether `e as t` has a meaning: widening, numbers among each other, and anything atomic from and to strings."""
+    """Whether `e as t` has a meaning: widening, numbers among each other, dates and timestamps, and anything
+    atomic from and to strings."""
     if ty.fits(source, target):
         return True
     if not (isinstance(source, ty.Basic) and isinstance(target, ty.Basic)):
         return False
-    return ty.STRING in (source, target) or (ty.is_numeric(source) and ty.is_numeric(target))
+    if ty.STRING in (source, target) or (source, target) == (ty.TIMESTAMP, ty.DATE):
+        return True
+    return ty.is_numeric(source) and ty.is_numeric(target)

@@ -14,6 +14,7 @@ place of what another constructor would have made; that is a join key like any o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date, datetime
 
 from mrql import syntax
 from mrql.algebra import types as ty
@@ -126,6 +127,10 @@ def _constant(t: Type) -> Term:
             return Lit(False, t)
         case ty.Basic(ty.Kind.STRING):
             return Lit("", t)
+        case ty.Basic(ty.Kind.DATE):
+            return Lit(date(1970, 1, 1), t)
+        case ty.Basic(ty.Kind.TIMESTAMP):
+            return Lit(datetime(1970, 1, 1), t)
         case ty.Basic(ty.Kind.FLOAT | ty.Kind.DOUBLE):
             return Lit(0.0, t)
         case ty.Basic():

@@ -8,12 +8,16 @@ whole, and since Spark's errors quote it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from itertools import count
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
-from mrql.algebra.functions import Function, argument_types
+from mrql.algebra.functions import argument_types
+from mrql.algebra.functions.conversion import NUMBER_TEXT
+from mrql.algebra.functions.function import fails, resolved
+from mrql.algebra.functions.time_text import parsed_date_sql, parsed_timestamp_sql
 from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend, Monoid, Op
 from mrql.algebra.span import Span
 from mrql.algebra.terms import (
@@ -44,10 +48,12 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.runtime.functions import COMPARISONS, function_sql
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, bind, label, labels, part, quote, sql_type, to_sql
 
 Environment = Mapping[str, Layout]
+
+COMPARISONS = {f.name: f.name for f in (fn.EQ, fn.NE, fn.LT, fn.LE, fn.GT, fn.GE)}
+"""Compiled here, since they look into tuples and bags; so is `has_null`."""
 
 
 class Expressions:
@@ -125,14 +131,15 @@ class Expressions:
             value = self.value(term.args[0], env)
             missing = "false" if isinstance(value, Struct) else f"({to_sql(value)} IS NULL)"
             return Atom(missing, ty.BOOL, False)
-        args, widened = self.arguments(function, term.args, env)
-        return Atom(function_sql(function, args, widened, place(term.span)), term.type)
-
-    def arguments(self, function: Function, args: tuple[Term, ...], env: Environment) -> tuple[list[str], Type]:
-        """The arguments widened as the function wants them, and the type of the first."""
-        types = argument_types(function, [arg.type for arg in args])
-        texts = [to_sql(cast(self.value(a, env), a.type, t, "")) for a, t in zip(args, types, strict=True)]
-        return texts, types[0]
+        if not function.null_safe and any(arg.type == ty.NOTHING for arg in term.args):
+            return Atom(f"CAST(NULL AS {sql_type(term.type)})", term.type)
+        found = resolved(function, tuple(arg.type for arg in term.args))
+        assert found is not None, "a term was checked when its type was asked for"
+        version, types, _ = found
+        if version.sql is None:
+            raise InternalError("expressions", f"{function.name} has no Catalyst form")
+        args = [to_sql(cast(self.value(a, env), a.type, t, "")) for a, t in zip(term.args, types, strict=True)]
+        return Atom(version.sql(*args, place(term.span)), term.type)
 
     def compare(self, term: Prim, env: Environment, *, exact: bool) -> str:
         """A comparison. With `exact` it is false, and not missing, where a side is missing."""
@@ -312,6 +319,8 @@ def literal_sql(value: object, t: Type) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return string_sql(value)
+    if isinstance(value, date):
+        return f"{sql_type(t)}'{fn.show_atom(value)}'"
     if isinstance(value, int):
         return f"{value}{'L' if t == ty.LONG else ''}" if 0 <= value < 2**31 else f"CAST('{value}' AS {sql_type(t)})"
     return f"CAST('{fn.show_atom(value)}' AS {sql_type(t)})"
@@ -333,9 +342,25 @@ def cast(value: Layout, source: Type, target: Type, at: str) -> Layout:
     if source == ty.NOTHING:
         return Atom(f"CAST(NULL AS {sql_type(target)})", target)  # a value of no type is null, whatever its column
     sql = to_sql(value)
-    if source == ty.STRING and target == ty.BOOL:
-        sql = f"lower(trim({sql}))"
-    return Atom(f"CAST({sql} AS {at}{sql_type(target)})", target)
+    return Atom(from_text(sql, target, at) if source == ty.STRING else f"CAST({sql} AS {at}{sql_type(target)})", target)
+
+
+def from_text(text: str, target: Type, at: str) -> str:
+    """A string as a value of a basic type; Spark takes more for one than the language does."""
+    read = f"CAST({text} AS {at}{sql_type(target)})"
+    wrong = fails(at, f'"{{}}" is not a value of type {target}', text)
+    match target:
+        case ty.DATE:
+            return parsed_date_sql(text, at)
+        case ty.TIMESTAMP:
+            return parsed_timestamp_sql(text, at)
+        case ty.BOOL:
+            return f"CASE WHEN {text} IS NULL OR lower(trim({text})) IN ('true', 'false') THEN {read} ELSE {wrong} END"
+        case ty.FLOAT | ty.DOUBLE:
+            number = f"{text} RLIKE '^\\\\s*({NUMBER_TEXT})\\\\s*\\\\z'"
+            return f"CASE WHEN {text} IS NULL OR {number} THEN {read} ELSE {wrong} END"
+        case _:
+            return read
 
 
 def cast_array(sql: str, source: Type, target: Type) -> str:

@@ -81,6 +81,8 @@ def default_sql(t: Type) -> str:
             return "false"
         case ty.Basic(ty.Kind.STRING):
             return "''"
+        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP):
+            return f"{sql_type(t)}'1970-01-01'"
         case ty.Basic():
             return f"CAST(0 AS {sql_type(t)})"
         case ty.TupleType() | ty.RecordType():

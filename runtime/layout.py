@@ -57,14 +57,22 @@ def labels(t: Type) -> tuple[tuple[str, Type], ...]:
             raise InternalError("layout", f"{t} has no parts")
 
 
+def row_columns(row: Type) -> tuple[tuple[str, Type], ...]:
+    """The columns of the rows of a type, as they are read and written."""
+    return labels(row) if isinstance(row, ty.TupleType | ty.RecordType) and labels(row) else (("value", row),)
+
+
 def quote(name: str) -> str:
     """A column name in SQL."""
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
 
 
-def sql_type(t: Type) -> str:
-    """The Spark type of a value. The empty tuple is a constant `true`, as Spark keeps no empty structs in files."""
+def sql_type(t: Type, timestamp: str = "TIMESTAMP_NTZ", date: str = "DATE") -> str:
+    """The Spark type of a value. The empty tuple is a constant `true`, as Spark keeps no empty structs in files.
+
+    A `timestamp` or `date` of another Spark type is one on its way in or out, as text.
+    """
     match t:
         case ty.Basic(kind):
             return {
@@ -74,15 +82,18 @@ def sql_type(t: Type) -> str:
                 ty.Kind.FLOAT: "FLOAT",
                 ty.Kind.DOUBLE: "DOUBLE",
                 ty.Kind.STRING: "STRING",
+                ty.Kind.DATE: date,
+                ty.Kind.TIMESTAMP: timestamp,
             }[kind]
         case ty.Nothing():
             return "BOOLEAN"
         case ty.BagType(item) | ty.ListType(item):
-            return f"ARRAY<{sql_type(item)}>"
+            return f"ARRAY<{sql_type(item, timestamp, date)}>"
         case ty.TupleType(()) | ty.RecordType(()):
             return "BOOLEAN"
         case ty.TupleType() | ty.RecordType():
-            return f"STRUCT<{', '.join(f'{quote(name)}: {sql_type(item)}' for name, item in labels(t))}>"
+            parts = (f"{quote(name)}: {sql_type(item, timestamp, date)}" for name, item in labels(t))
+            return f"STRUCT<{', '.join(parts)}>"
         case _:
             assert_never(t)
 

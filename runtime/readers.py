@@ -15,8 +15,9 @@ from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
 from mrql.runtime.directories import Arrived, placed
 from mrql.runtime.frames import Columns, Frame, changes, from_dataframe
-from mrql.runtime.layout import labels, quote, sql_type
+from mrql.runtime.layout import quote, row_columns, sql_type
 from mrql.runtime.ledger import net
+from mrql.runtime.times import has_times, text_type, time_of, utc_fields, with_times
 
 TAG = "mrql_tag"
 TAGGED = f"CASE {TAG} WHEN '+' THEN 1L WHEN '-' THEN -1L ELSE raise_error('[MALFORMED_TAG]') END"
@@ -33,8 +34,9 @@ def read(spark: SparkSession, spec: SourceSpec, files: Iterable[Path] | None = N
             frame = from_dataframe(_read_csv(spark, spec, paths), spec.row)
             return attrs.evolve(frame, weight=TAGGED) if spec.tagged else frame
         case Format.JSON:
-            df = spark.read.schema(row_schema(spec.row)).option("mode", "FAILFAST").json(paths)
-            return from_dataframe(df, spec.row)
+            schema = ", ".join(f"{quote(name)} {text_type(t)}" for name, t in row_columns(spec.row))
+            df = spark.read.schema(schema).option("mode", "FAILFAST").json(paths)
+            return from_dataframe(with_times(df, spec.row), spec.row)
         case Format.PARQUET:
             return from_dataframe(conformed(spark.read.parquet(*paths), spec.row, spec.path), spec.row)
 
@@ -64,7 +66,7 @@ def read_net(spark: SparkSession, spec: SourceSpec) -> Frame:
 
 
 def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str]) -> DataFrame:
-    schema = ", ".join(f"{quote(c.name)} {sql_type(c.type or ty.STRING)}" for c in spec.columns)
+    schema = ", ".join(f"{quote(c.name)} {text_type(c.type or ty.STRING)}" for c in spec.columns)
     if spec.tagged:
         schema = f"{TAG} STRING, {schema}"
     reader = spark.read.schema(schema).options(
@@ -79,15 +81,16 @@ def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str]) -> DataFr
         enforceSchema=True,
     )
     df = reader.csv(paths)
-    kept = [quote(c.name) for c in spec.columns if c.type is not None]
-    return df.select(*kept, *([TAG] if spec.tagged else []))
+    kept = [(c.name, c.type) for c in spec.columns if c.type is not None]
+    for name, t in kept:
+        if has_times(t):
+            df = df.where(f"{quote(name)} IS NULL OR {time_of(quote(name), t)} IS NOT NULL")
+    return df.selectExpr(*(f"{time_of(quote(c), t)} AS {quote(c)}" for c, t in kept), *([TAG] if spec.tagged else []))
 
 
 def row_schema(row: Type) -> str:
     """The columns of a row type, in DDL."""
-    if isinstance(row, ty.TupleType | ty.RecordType):
-        return ", ".join(f"{quote(name)} {sql_type(t)}" for name, t in labels(row))
-    return f"value {sql_type(row)}"
+    return ", ".join(f"{quote(name)} {sql_type(t)}" for name, t in row_columns(row))
 
 
 def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:
@@ -95,7 +98,7 @@ def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:
 
     Raises: UserError when a column is missing, or of a type that does not widen to the wanted one.
     """
-    wanted = labels(row) if isinstance(row, ty.TupleType | ty.RecordType) else (("value", row),)
+    wanted = row_columns(row)
     if isinstance(row, ty.RecordType):
         missing = [name for name, _ in wanted if name not in df.columns]
         if missing:
@@ -115,7 +118,8 @@ def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:
         have = found[name].simpleString()
         if not _widens(have, t):
             raise UserError(f"the column `{name}` of {what} is of type {have}, where {t} was expected")
-        columns.append(f"CAST({quote(name)} AS {sql_type(t)}) AS {quote(name)}")
+        made = utc_fields(quote(name)) if have == "timestamp" else f"CAST({quote(name)} AS {sql_type(t)})"
+        columns.append(f"{made} AS {quote(name)}")
     return df.selectExpr(*columns)
 
 
@@ -126,6 +130,8 @@ _WIDENING: dict[Type, tuple[str, ...]] = {
     ty.FLOAT: ("float",),
     ty.DOUBLE: ("tinyint", "smallint", "int", "bigint", "float", "double"),
     ty.STRING: ("string",),
+    ty.DATE: ("date",),
+    ty.TIMESTAMP: ("date", "timestamp_ntz", "timestamp"),
 }
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values import Record, Value
-from mrql.runtime.layout import labels
+from mrql.runtime.layout import labels, quote, sql_type
 
 
 def to_dataframe(spark: SparkSession, rows: Iterable[Value], t: Type) -> DataFrame:
@@ -20,7 +20,9 @@ def to_dataframe(spark: SparkSession, rows: Iterable[Value], t: Type) -> DataFra
     assert isinstance(t, ty.BagType)
     item = t.item if isinstance(t.item, ty.TupleType | ty.RecordType) else ty.RecordType((("value", t.item),))
     plain = [to_plain(row if item is t.item else Record({"value": row}), item) for row in rows]
-    return spark.createDataFrame(pa.Table.from_pylist(plain, pa.schema(arrow_type(item))))
+    table = pa.Table.from_pylist(plain, pa.schema(arrow_type(item)))
+    columns = ", ".join(f"{quote(name)} {sql_type(t)}" for name, t in labels(item))
+    return spark.createDataFrame(table, schema=columns)
 
 
 def arrow_type(t: Type) -> Any:
@@ -34,6 +36,8 @@ def arrow_type(t: Type) -> Any:
         ty.FLOAT: pa.float32(),
         ty.DOUBLE: pa.float64(),
         ty.STRING: pa.string(),
+        ty.DATE: pa.date32(),
+        ty.TIMESTAMP: pa.timestamp("us"),
     }
     match t:
         case ty.Basic():

@@ -31,6 +31,8 @@ STEP_SETTINGS: Mapping[str, str] = {
     "spark.sql.constraintPropagation.enabled": "false",
     # Integer overflow and division by zero are errors.
     "spark.sql.ansi.enabled": "true",
+    # Timestamps are those of UTC, whatever the zone of the session is.
+    "spark.sql.session.timeZone": "UTC",
     # Each select that is nested in another takes rounds of Spark's analyzer, which gives up after 100 otherwise.
     "spark.sql.analyzer.maxIterations": "10000",
 }
@@ -58,7 +60,6 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.driver.memory": _driver_memory(),
-        "spark.sql.session.timeZone": "UTC",
         **STEP_SETTINGS,
     }
     for key, value in {**defaults, **(conf or {})}.items():

@@ -1,0 +1,82 @@
+"""The scalar functions, in one table: name, arguments and result, meaning, Catalyst form, reference implementation.
+
+Each is a `Function`, in as many versions as it has kinds of arguments. `FUNCTIONS` has them all by name, `LIBRARY`
+those that a query calls by name, in the order and under the headings in which the documentation lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mrql.algebra import types as ty
+from mrql.algebra.functions.conversion import INT_RANGES, check_range, convert, convert_from, show_atom, to_single
+from mrql.algebra.functions.function import EvaluationError, Function, Version, resolved
+from mrql.algebra.functions.lists import AT, LISTS, RANGE, SLICE
+from mrql.algebra.functions.nulls import COALESCE, IS_NULL, NULLS
+from mrql.algebra.functions.numbers import NUMBERS
+from mrql.algebra.functions.operators import (
+    AND,
+    DIVIDE,
+    EQ,
+    GE,
+    GT,
+    HAS_NULL,
+    LE,
+    LT,
+    MINUS,
+    MODULO,
+    NE,
+    NEGATE,
+    NOT,
+    ONLY,
+    OPERATORS,
+    OR,
+    PLUS,
+    QUOTIENT,
+    TIMES,
+)
+from mrql.algebra.functions.strings import STRINGS
+from mrql.algebra.functions.times import TIMES as TIME_FUNCTIONS
+from mrql.algebra.types import Type
+from mrql.algebra.values import Value
+
+__all__ = [
+    "AND", "AT", "COALESCE", "DIVIDE", "EQ", "FUNCTIONS", "GE", "GT", "HAS_NULL", "INT_RANGES", "IS_NULL", "LE",
+    "LIBRARY", "LT", "MINUS", "MODULO", "NE", "NEGATE", "NOT", "ONLY", "OPERATORS", "OR", "PLUS", "QUOTIENT", "RANGE",
+    "SLICE", "TIMES", "TWO_VALUED", "EvaluationError", "Function", "Version", "apply", "argument_types", "check_range",
+    "convert", "convert_from", "show_atom", "to_single",
+]  # fmt: skip
+
+LIBRARY: Mapping[str, tuple[Function, ...]] = {
+    "Numbers": NUMBERS,
+    "Strings": STRINGS,
+    "Dates and timestamps": TIME_FUNCTIONS,
+    "Lists": LISTS,
+    "Missing values": NULLS,
+}
+FUNCTIONS: dict[str, Function] = {f.name: f for f in (*OPERATORS, *(f for kind in LIBRARY.values() for f in kind))}
+"""All functions by their names; the other names that some have are the language's."""
+TWO_VALUED: tuple[Function, ...] = (EQ, NE, LT, LE, GT, GE, IS_NULL, HAS_NULL)
+"""Functions whose value is never missing: a comparison with null is false."""
+
+
+def argument_types(function: Function, args: Sequence[Type]) -> tuple[Type, ...]:
+    """What the arguments are widened to before `function` is applied to them."""
+    found = resolved(function, tuple(args))
+    return tuple(args) if found is None else found[1]
+
+
+def apply(function: Function, args: Sequence[Value], types: Sequence[Type], result: Type) -> Value:
+    """The value of `function` at `args`, whose types are `types`.
+
+    Raises: EvaluationError where the function has no value, as in an integer overflow or a division by zero.
+    """
+    if not function.null_safe and any(a is None for a in args):
+        return None
+    found = resolved(function, tuple(types))
+    assert found is not None, f"{function.name} does not apply"
+    version, widened, _ = found
+    value = version.apply(*(convert(a, t) for a, t in zip(args, widened, strict=True)))
+    if isinstance(value, int) and not isinstance(value, bool) and result in INT_RANGES:
+        return check_range(value, result)
+    return to_single(value) if result == ty.FLOAT and value is not None else value

@@ -1,0 +1,180 @@
+"""Values widened or cast from one type to another, and atomic values as text.
+
+int, long, float, double     among each other; what has no integer, or one out of range, is an error
+date, timestamp              a date is the timestamp at its beginning, a timestamp is on a date
+string                       from any atomic type, and to it where the text is one of its values
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+
+from mrql.algebra import types as ty
+from mrql.algebra.functions.function import EvaluationError
+from mrql.algebra.types import Type
+from mrql.algebra.values import Bag, Record, Value
+
+INT_RANGES = {ty.INT: (-(2**31), 2**31 - 1), ty.LONG: (-(2**63), 2**63 - 1)}
+
+BLANKS = " \t\n\x0b\f\r"
+# Written so that Java and Python read them alike.
+INTEGER_TEXT = r"[+-]?[0-9]+"
+NUMBER_TEXT = r"[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|(?i:inf|infinity))|(?i:nan)"
+DATE_TEXT = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
+TIME_TEXT = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?"
+ZONE_TEXT = r"(Z|[+-]([01][0-7]|0[89]):[0-5][0-9])"
+TIMESTAMP_TEXT = rf"{DATE_TEXT}([ T]{TIME_TEXT}{ZONE_TEXT}?)?"
+
+
+def to_single(x: float) -> float:
+    """The nearest 32-bit float."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", x))[0])
+    except OverflowError:
+        return math.copysign(math.inf, x)
+
+
+def check_range(value: int, t: Type) -> int:
+    """The value, when the integer type holds it.
+
+    Raises: EvaluationError on overflow.
+    """
+    low, high = INT_RANGES[t]  # type: ignore[index]
+    if not low <= value <= high:
+        raise EvaluationError("integer overflow")
+    return value
+
+
+def convert(value: Value, t: Type) -> Value:
+    """A value widened or cast to type `t`, part by part; missing values stay missing.
+
+    Raises: EvaluationError when the value has no counterpart in `t`.
+    """
+    if value is None:
+        return None
+    match t:
+        case ty.Basic():
+            return _convert_basic(value, t)
+        case ty.TupleType(items):
+            return tuple(convert(v, item) for v, item in zip(value, items, strict=True))
+        case ty.RecordType(fields):
+            return Record({name: convert(value[name], item) for name, item in fields})
+        case ty.BagType(item):
+            return Bag(convert(v, item) for v in value)
+        case ty.ListType(item):
+            return [convert(v, item) for v in value]
+        case _:
+            return value
+
+
+def convert_from(value: Value, source: Type, t: Type) -> Value:
+    """A value of type `source` cast to `t`: a `float` as a string has the digits of a 32-bit number.
+
+    Raises: EvaluationError as `convert` does.
+    """
+    if (source, t) == (ty.FLOAT, ty.STRING) and value is not None:
+        return _show_double(_short_single(value))
+    return convert(value, t)
+
+
+def _convert_basic(value: Value, t: ty.Basic) -> Value:
+    if t == ty.STRING:
+        return show_atom(value)
+    if isinstance(value, str):
+        return parse_atom(value, t)
+    if t == ty.BOOL:
+        return bool(value)
+    if t == ty.DATE:
+        return value.date() if isinstance(value, datetime) else value
+    if t == ty.TIMESTAMP:
+        return value if isinstance(value, datetime) else datetime.combine(value, time())
+    if ty.is_integral(t):
+        return _to_integer(value, t)
+    return to_single(float(value)) if t == ty.FLOAT else float(value)
+
+
+def _to_integer(value: Value, t: ty.Basic) -> int:
+    if isinstance(value, float) and (math.isnan(value) or math.isinf(value)):
+        raise EvaluationError("integer overflow")
+    return check_range(int(value), t)
+
+
+def parse_atom(text: str, t: ty.Basic) -> Value:
+    """The value that a text stands for; blanks around it do not matter.
+
+    Raises: EvaluationError where it is none of the type.
+    """
+    value = _parsed(text.strip(BLANKS), t)
+    if value is None:
+        raise EvaluationError(f'"{text}" is not a value of type {t}')
+    return value
+
+
+def _parsed(text: str, t: ty.Basic) -> Value:
+    if t == ty.BOOL:
+        return {"true": True, "false": False}.get(text.lower())
+    if t in INT_RANGES and re.fullmatch(INTEGER_TEXT, text):
+        low, high = INT_RANGES[t]
+        number = int(text) if len(text) < 100 else high + 1
+        return number if low <= number <= high else None
+    if t in (ty.FLOAT, ty.DOUBLE) and re.fullmatch(NUMBER_TEXT, text):
+        return to_single(float(text)) if t == ty.FLOAT else float(text)
+    if t == ty.DATE and re.fullmatch(DATE_TEXT, text):
+        return _of_calendar(date.fromisoformat, text)
+    if t == ty.TIMESTAMP and re.fullmatch(TIMESTAMP_TEXT, text):
+        return _of_calendar(_timestamp, text)
+    return None
+
+
+def _of_calendar(read: Callable[[str], date], text: str) -> Value:
+    try:
+        return read(text)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _timestamp(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+
+
+def show_atom(value: Value) -> str:
+    """An atomic value as a string, written as Spark's `cast(… as string)` does."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _show_double(value)
+    if isinstance(value, datetime):
+        return show_timestamp(value)
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def show_timestamp(value: datetime) -> str:
+    """`2026-01-31 10:00:00`, with as many digits of the second's fraction as it has."""
+    whole = f"{value.year:04d}-{value.month:02d}-{value.day:02d} {value.hour:02d}:{value.minute:02d}:{value.second:02d}"
+    fraction = f"{value.microsecond:06d}".rstrip("0")
+    return f"{whole}.{fraction}" if fraction else whole
+
+
+def _show_double(x: float) -> str:
+    if math.isnan(x):
+        return "NaN"
+    if math.isinf(x):
+        return "Infinity" if x > 0 else "-Infinity"
+    if x == 0 or 1e-3 <= abs(x) < 1e7:
+        text = format(Decimal(repr(x)), "f")
+        return text if "." in text else text + ".0"
+    digits, exponent = format(Decimal(repr(x)), "E").split("E")
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
+
+
+def _short_single(x: float) -> float:
+    """The shortest decimal that is rounded to the 32-bit float `x`."""
+    shortened = (float(f"{x:.{digits}g}") for digits in range(1, 10))
+    return next((short for short in shortened if to_single(short) == x), x)

@@ -1,0 +1,124 @@
+"""The patterns that dates and timestamps are written and read by: a part of those of Java.
+
+    yyyy   year               MMMM, MMM  name of the month   HH, H   hour, 0 to 23   SSS, SSSSSS  fraction of the second
+    MM, M  month              EEEE, EEE  day of the week     hh, h   hour, 1 to 12   a            AM or PM
+    dd, d  day of the month   D          day of the year     mm, m   minute          ss, s        second
+
+Other letters stand in quotes: `dd.MM.yyyy 'at' HH:mm`. Names are English. What is read has no names, and two digits for
+each number but the year.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from mrql.algebra.functions.function import EvaluationError
+
+_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+           "December")  # fmt: skip
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+WRITTEN: Mapping[str, Callable[[datetime], str]] = {
+    "yyyy": lambda t: f"{t.year:04d}",
+    "MMMM": lambda t: _MONTHS[t.month - 1],
+    "MMM": lambda t: _MONTHS[t.month - 1][:3],
+    "MM": lambda t: f"{t.month:02d}",
+    "M": lambda t: str(t.month),
+    "dd": lambda t: f"{t.day:02d}",
+    "d": lambda t: str(t.day),
+    "D": lambda t: str(t.timetuple().tm_yday),
+    "EEEE": lambda t: _DAYS[t.weekday()],
+    "EEE": lambda t: _DAYS[t.weekday()][:3],
+    "HH": lambda t: f"{t.hour:02d}",
+    "H": lambda t: str(t.hour),
+    "hh": lambda t: f"{(t.hour + 11) % 12 + 1:02d}",
+    "h": lambda t: str((t.hour + 11) % 12 + 1),
+    "a": lambda t: "AM" if t.hour < 12 else "PM",
+    "mm": lambda t: f"{t.minute:02d}",
+    "m": lambda t: str(t.minute),
+    "ss": lambda t: f"{t.second:02d}",
+    "s": lambda t: str(t.second),
+    "SSS": lambda t: f"{t.microsecond // 1000:03d}",
+    "SSSSSS": lambda t: f"{t.microsecond:06d}",
+}
+READ: Mapping[str, str] = {"yyyy": "year", "MM": "month", "dd": "day", "HH": "hour", "mm": "minute", "ss": "second"}
+_PIECE = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|[^A-Za-z'#{}\[\]]")
+
+
+def _pieces(pattern: str) -> Iterator[tuple[str, str]]:
+    """The letters of a pattern and what stands between them: `(letters, "")` or `("", text)`.
+
+    Raises: ValueError, with what it is, where there is something else.
+    """
+    at = 0
+    while at < len(pattern):
+        found = _PIECE.match(pattern, at)
+        if found is None:
+            raise ValueError(pattern[at])
+        if found[1]:
+            yield found[0], ""
+        else:
+            yield "", found[0] if found[2] is None else found[2].replace("''", "'") or "'"
+        at = found.end()
+
+
+def wrong_pattern(pattern: str, known: Mapping[str, object]) -> str | None:
+    """What is wrong with a pattern, if anything is."""
+    try:
+        unknown = next((letters for letters, _ in _pieces(pattern) if letters and letters not in known), None)
+    except ValueError as error:
+        unknown = str(error)
+    return (
+        None
+        if unknown is None
+        else f"`{unknown}` has no meaning in a pattern: {', '.join(known)} have, and '…' is text"
+    )
+
+
+def wrong_to_write(args: Sequence[Any]) -> str | None:
+    """What is wrong with a pattern that something is to be written by."""
+    return wrong_pattern(args[0], WRITTEN)
+
+
+def wrong_to_read(args: Sequence[Any]) -> str | None:
+    """What is wrong with a pattern that something is to be read by."""
+    found = wrong_pattern(args[0], READ)
+    if found is not None:
+        return found
+    letters = [letters for letters, _ in _pieces(args[0]) if letters]
+    twice = next((one for one in letters if letters.count(one) > 1), None)
+    return f"`{twice}` is there twice" if twice else None
+
+
+def written(time: datetime, pattern: str) -> str:
+    """A time by a pattern."""
+    return "".join(WRITTEN[letters](time) if letters else text for letters, text in _pieces(pattern))
+
+
+@lru_cache(maxsize=256)
+def _expression(pattern: str) -> re.Pattern[str]:
+    parts = (
+        f"(?P<{READ[letters]}>[0-9]{{{len(letters)}}})" if letters else re.escape(text)
+        for letters, text in _pieces(pattern)
+    )
+    return re.compile("".join(parts), re.IGNORECASE)
+
+
+def read(text: str, pattern: str) -> datetime:
+    """The time that a text is by a pattern; what the pattern does not name is that of 1970-01-01 00:00:00.
+
+    Raises: EvaluationError where it is none.
+    """
+    found = _expression(pattern).fullmatch(text)
+    try:
+        if found is None:
+            raise ValueError(text)
+        fields = {"year": 1970, "month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0}
+        fields |= {name: int(digits) for name, digits in found.groupdict().items()}
+        return datetime(*fields.values())  # type: ignore[arg-type]
+    except ValueError:
+        raise EvaluationError(f'"{text}" is not written as {pattern}') from None

@@ -1,0 +1,144 @@
+"""Functions of lists. Those of bags, too, are reductions and comprehensions of the language."""
+
+from __future__ import annotations
+
+from mrql.algebra.functions.function import EvaluationError, Function, fails, version
+from mrql.algebra.values import Canonical, Value, canonical
+
+LONGEST = 2**31 - 16
+"""How many elements Spark can hold in one array."""
+
+
+def _range(low: int, high: int) -> list[int]:
+    if high - low >= LONGEST:
+        raise EvaluationError(f"a range of more than {LONGEST} elements")
+    return list(range(low, high + 1))
+
+
+def _range_sql(low: str, high: str, at: str) -> str:
+    # A difference of longs may leave their range; of doubles it does not, and so exact it need not be.
+    long = f"CAST({high} AS DOUBLE) - CAST({low} AS DOUBLE) >= {LONGEST}"
+    error = fails(at, f"a range of more than {LONGEST} elements")
+    empty = "CAST(array() AS ARRAY<BIGINT>)"
+    return f"CASE WHEN {high} < {low} THEN {empty} WHEN {long} THEN {error} ELSE sequence({low}, {high}) END"
+
+
+def _at(items: list[Value], index: int) -> Value:
+    if not 0 <= index < len(items):
+        raise EvaluationError(f"there is no element {index} in a list of {len(items)}")
+    return items[index]
+
+
+def _at_sql(items: str, index: str, at: str) -> str:
+    there = f"{index} >= 0 AND {index} < size({items})"
+    error = fails(at, "there is no element {} in a list of {}", index, f"size({items})")
+    return f"CASE WHEN {items} IS NULL OR {index} IS NULL THEN NULL WHEN {there} THEN {items}[{index}] ELSE {error} END"
+
+
+def _slice(items: list[Value], low: int, high: int) -> list[Value]:
+    return items[max(low, 0) : max(high + 1, 0)]
+
+
+def _slice_sql(items: str, low: str, high: str, at: str) -> str:
+    first = f"least(greatest({low}, 0L), size({items}))"
+    last = f"least({high}, size({items}) - 1L)"
+    cut = f"slice({items}, CAST({first} + 1 AS INT), CAST(greatest({last} - {first} + 1, 0L) AS INT))"
+    return f"if({low} IS NULL OR {high} IS NULL, NULL, {cut})"
+
+
+def _unique(items: list[Value]) -> list[Value]:
+    found: dict[Canonical, Value] = {}
+    for item in items:
+        found.setdefault(canonical(item), item)
+    return list(found.values())
+
+
+def _index_of(items: list[Value], value: Value) -> int:
+    wanted = canonical(value)
+    return next((i for i, item in enumerate(items) if canonical(item) == wanted), -1)
+
+
+def _flatten(items: list[Value]) -> list[Value]:
+    return [x for item in items if item is not None for x in item]
+
+
+def _zip_sql(left: str, right: str, at: str) -> str:
+    pairs = f"zip_with({left}, {right}, (zl, zr) -> named_struct('_1', zl, '_2', zr))"
+    size = f"if(size({left}) < size({right}), size({left}), size({right}))"
+    return f"slice({pairs}, 1, {size})"
+
+
+def _join(items: list[Value], separator: str) -> str:
+    return separator.join(item for item in items if item is not None)
+
+
+RANGE = Function(
+    "range",
+    (version("long, long -> [long]", _range, _range_sql),),
+    "two integers",
+    "the integers from the first to the second, both included",
+    (("range(1, 3)", "[1, 2, 3]"),),
+)
+AT = Function(
+    "at", (version("[t], long -> t", _at, _at_sql),), "a list and an integer", "the element at a place, from 0 on"
+)
+SLICE = Function(
+    "slice",
+    (version("[t], long, long -> [t]", _slice, _slice_sql),),
+    "a list and two integers",
+    "the elements between two places, both included",
+)
+LISTS: tuple[Function, ...] = (
+    RANGE,
+    AT,
+    SLICE,
+    Function(
+        "first",
+        (version("[t] -> t", lambda items: items[0] if items else None, "try_element_at({0}, 1)"),),
+        "a list",
+        "its first element; of an empty list, missing",
+        (("first([7, 8])", "7"), ("first([])", "null")),
+    ),
+    Function(
+        "last",
+        (version("[t] -> t", lambda items: items[-1] if items else None, "try_element_at({0}, -1)"),),
+        "a list",
+        "its last element; of an empty list, missing",
+        (("last([7, 8])", "8"),),
+    ),
+    Function(
+        "unique",
+        (version("[o] -> [o]", _unique, "array_distinct({0})"),),
+        "a list of ordered values",
+        "each element once, where it is first",
+        (("unique([2, 1, 2])", "[2, 1]"),),
+    ),
+    Function(
+        "index_of",
+        (version("[a], a -> int", _index_of, "(CAST(array_position({0}, {1}) AS INT) - 1)"),),
+        "a list of atomic values and one of them",
+        "the first place of a value, from 0 on; -1 where it is not",
+        (('index_of(["a", "b"], "b")', "1"),),
+    ),
+    Function(
+        "zip",
+        (version("[t], [u] -> [(t, u)]", lambda a, b: list(zip(a, b, strict=False)), _zip_sql),),
+        "two lists",
+        "the pairs of the elements at the same places, as far as there are both",
+        (('zip([1, 2, 3], ["a", "b"])', '[(1, "a"), (2, "b")]'),),
+    ),
+    Function(
+        "flatten",
+        (version("[[t]] -> [t]", _flatten, "flatten(filter({0}, inner -> inner IS NOT NULL))"),),
+        "a collection of collections",
+        "the elements of the elements, in their order; of a bag, a bag",
+        (("flatten([[1, 2], [], [3]])", "[1, 2, 3]"), ("flatten({{1}, {2, 2}})", "{1, 2, 2}")),
+    ),
+    Function(
+        "join",
+        (version("[string], string -> string", _join, "array_join({0}, {1})"),),
+        "a list of strings and a separator",
+        "the strings that are there, with the separator between them",
+        (('join(["a", "b"], "-")', '"a-b"'),),
+    ),
+)

@@ -1,0 +1,119 @@
+"""Regular expressions: what Java's and Python's have in common, and mean alike.
+
+`.` is any character but a line feed, `$` the end or the line feed before it; `\\d`, `\\w`, `\\s` and case mean ASCII.
+An expression must be a constant, so that one that the two would read in different ways is refused where it is written.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from mrql.algebra.functions.function import Function, version
+
+# Each is an error in one of the two, or another thing.
+_DIFFERENT = re.compile(r"\(\?P|\(\?#|\(\?\(|\(\?[a-z-]*[aLuUxdD]|\{,|\\[ZNG0]|\[[^\]]*(\[|&&)")
+_LONE_BRACE = re.compile(r"(?<!\\)(\\\\)*\{(?!\d+(,\d*)?\})")
+_REFERENCE = re.compile(r"\\(.)|\$(\d)|([\\$])", re.DOTALL)
+
+
+@lru_cache(maxsize=256)
+def compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)
+
+
+def wrong_pattern(args: Sequence[Any]) -> str | None:
+    """What is wrong with a regular expression, if anything is."""
+    pattern = args[0]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            compiled(pattern)
+    except (re.error, FutureWarning, RecursionError, OverflowError) as error:
+        return f"this is not a regular expression: {error}"
+    odd = _DIFFERENT.search(pattern) or _LONE_BRACE.search(pattern)
+    return f"in a regular expression, `{odd[0]}` is not the same everywhere" if odd else None
+
+
+def _wrong_group(args: Sequence[Any]) -> str | None:
+    found = wrong_pattern(args)
+    if found is not None:
+        return found
+    groups = compiled(args[0]).groups
+    return None if 0 <= args[1] <= groups else f"there is no group {args[1]} in a regular expression of {groups} groups"
+
+
+def _wrong_replacement(args: Sequence[Any]) -> str | None:
+    found = wrong_pattern(args)
+    if found is not None:
+        return found
+    groups = compiled(args[0]).groups
+    for _, group, alone in _REFERENCE.findall(args[1]):
+        if group and int(group) > groups:
+            return f"there is no group {group} in a regular expression of {groups} groups"
+        if alone:
+            return f"a `{alone}` in a replacement is written `\\{alone}`"
+    # Java takes a second digit to a reference where there are so many groups.
+    if re.search(r"\$\d\d", args[1]) and groups > 9:
+        return "a reference to one of more than 9 groups"
+    return None
+
+
+def _like(text: str, pattern: str) -> bool:
+    return compiled(pattern).search(text) is not None
+
+
+def _extract(text: str, pattern: str, group: int = 0) -> str:
+    found = compiled(pattern).search(text)
+    return (found[group] or "") if found else ""
+
+
+def _substitute(text: str, pattern: str, replacement: str) -> str:
+    def replaced(found: re.Match[str]) -> str:
+        return _REFERENCE.sub(lambda r: (found[int(r[2])] or "") if r[2] else r[1], replacement)
+
+    return compiled(pattern).sub(replaced, text)
+
+
+def _java(pattern: str) -> str:
+    """The pattern with a line feed as the only end of a line."""
+    return f"concat('(?d)', {pattern})"
+
+
+REGULAR: tuple[Function, ...] = (
+    Function(
+        "regexp_like",
+        (version("string, string -> bool", _like, f"({{0}} RLIKE {_java('{1}')})"),),
+        "a string and a regular expression",
+        "whether a part of the string fits",
+        (('regexp_like("a1", "[0-9]$")', "true"),),
+        constant=wrong_pattern,
+        constants=(1,),
+    ),
+    Function(
+        "regexp_extract",
+        (
+            version("string, string -> string", _extract, f"regexp_extract({{0}}, {_java('{1}')}, 0)"),
+            version(
+                "string, string, long -> string", _extract, f"regexp_extract({{0}}, {_java('{1}')}, CAST({{2}} AS INT))"
+            ),
+        ),
+        "a string, a regular expression and the number of a group",
+        "the first part that fits, or that part's group; empty where there is none",
+        (('regexp_extract("k=12", "([a-z]+)=([0-9]+)", 2)', '"12"'), ('regexp_extract("k=12", "[0-9]+")', '"12"')),
+        constant=lambda args: wrong_pattern(args) if len(args) == 1 else _wrong_group(args),
+        constants=(1, 2),
+    ),
+    Function(
+        "regexp_replace",
+        (version("string, string, string -> string", _substitute, f"regexp_replace({{0}}, {_java('{1}')}, {{2}})"),),
+        "a string, a regular expression and a replacement",
+        "with the replacement for each part that fits; `$1` in it is the part's first group",
+        (('regexp_replace("2026-01", "([0-9]+)-([0-9]+)", "$2/$1")', '"01/2026"'),),
+        constant=_wrong_replacement,
+        constants=(1, 2),
+    ),
+)

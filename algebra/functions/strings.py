@@ -1,0 +1,252 @@
+"""Functions of strings. Places and lengths count characters (code points), places from 0 on."""
+
+from __future__ import annotations
+
+import hashlib
+
+from mrql.algebra.functions.function import EvaluationError, Function, clamped, fails, version
+from mrql.algebra.functions.regular import REGULAR
+from mrql.algebra.values import Value
+
+LONGEST = 10_000_000
+"""How long a string may be that is made by repeating one."""
+_TOO_LONG = f"a string of more than {LONGEST} characters"
+
+
+def _size(number: str) -> str:
+    return clamped(number, 0, 2**31 - 2)
+
+
+def _replace(text: str, old: str, new: str) -> str:
+    return text.replace(old, new) if old else text
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    start = max(start, 0)
+    return text[start:] if end is None else text[start : max(end, start)]
+
+
+def _split(text: str, separator: str) -> list[str]:
+    return text.split(separator) if separator else list(text) or [""]
+
+
+def _split_sql(text: str, separator: str, at: str) -> str:
+    # Spark splits by regular expressions: what has a meaning in one is quoted, and what would end the quotation.
+    ended = r"replace({0}, '\\E', '\\E\\\\E\\Q')"
+    quoted = rf"concat('\\Q', {ended.format(separator)}, '\\E')"
+    return f"if({separator} = '', split({text}, ''), split({text}, {quoted}))"
+
+
+def _pad(text: str, size: int, padding: str) -> str:
+    if size > LONGEST:
+        raise EvaluationError(_TOO_LONG)
+    missing = size - len(text)
+    return (padding * (missing // len(padding) + 1))[:missing] if missing > 0 and padding else ""
+
+
+def _left_padded(text: str, size: int, padding: str) -> str:
+    return (_pad(text, size, padding) + text) if len(text) < size else text[: max(size, 0)]
+
+
+def _right_padded(text: str, size: int, padding: str) -> str:
+    return (text + _pad(text, size, padding)) if len(text) < size else text[: max(size, 0)]
+
+
+def _padded_sql(name: str) -> str:
+    too_long = f"raise_error('{{at}}{_TOO_LONG}')"
+    size = _size("{1}")
+    enough = f"{{1}} > {LONGEST}L AND {{1}} > char_length({{0}}) AND {{2}} IS NOT NULL"
+    return f"CASE WHEN {enough} THEN {too_long} ELSE {name}({{0}}, {size}, {{2}}) END"
+
+
+def _repeated(text: str, times: int) -> str:
+    if len(text) * times > LONGEST:
+        raise EvaluationError(_TOO_LONG)
+    return text * max(times, 0)
+
+
+def _repeated_sql(text: str, times: str, at: str) -> str:
+    long = f"char_length({text}) > 0 AND {times} > {LONGEST} div greatest(char_length({text}), 1)"
+    return f"CASE WHEN {long} THEN {fails(at, _TOO_LONG)} ELSE repeat({text}, {_size(times)}) END"
+
+
+def _reversed(value: Value) -> Value:
+    return value[::-1]
+
+
+STRINGS: tuple[Function, ...] = (
+    Function(
+        "length",
+        (version("string -> int", len, "char_length({0})"),),
+        "a string",
+        "the number of characters",
+        (('length("añ")', "2"),),
+    ),
+    Function(
+        "upper",
+        (version("string -> string", str.upper, "upper({0})"),),
+        "a string",
+        "in capitals",
+        (('upper("aß")', '"ASS"'),),
+    ),
+    Function(
+        "lower",
+        (version("string -> string", str.lower, "lower({0})"),),
+        "a string",
+        "in small letters",
+        (('lower("AÄ")', '"aä"'),),
+    ),
+    Function(
+        "trim",
+        (version("string -> string", lambda s: s.strip(" "), "trim({0})"),),
+        "a string",
+        "without the blanks at both ends",
+        (('trim(" a b ")', '"a b"'),),
+    ),
+    Function(
+        "ltrim",
+        (version("string -> string", lambda s: s.lstrip(" "), "ltrim({0})"),),
+        "a string",
+        "without the blanks at its beginning",
+        (('ltrim(" a ")', '"a "'),),
+    ),
+    Function(
+        "rtrim",
+        (version("string -> string", lambda s: s.rstrip(" "), "rtrim({0})"),),
+        "a string",
+        "without the blanks at its end",
+        (('rtrim(" a ")', '" a"'),),
+    ),
+    Function(
+        "lpad",
+        (version("string, long, string -> string", _left_padded, _padded_sql("lpad")),),
+        "a string, a length and a padding",
+        "of this length: filled at the left, or cut at the right",
+        (('lpad("7", 3, "0")', '"007"'), ('lpad("1234", 3, "0")', '"123"')),
+    ),
+    Function(
+        "rpad",
+        (version("string, long, string -> string", _right_padded, _padded_sql("rpad")),),
+        "a string, a length and a padding",
+        "of this length: filled or cut at the right",
+        (('rpad("ab", 5, ".-")', '"ab.-."'),),
+    ),
+    Function(
+        "substring",
+        (
+            version(
+                "string, long, long -> string",
+                _substring,
+                lambda s, start, end, at: f"substring(left({s}, {_size(end)}), {_size(start)} + 1)",
+            ),
+            version("string, long -> string", _substring, lambda s, start, at: f"substring({s}, {_size(start)} + 1)"),
+        ),
+        "a string, a start and an end",
+        "the characters from a place up to another, which is left out; or up to the end",
+        (('substring("abcd", 1, 3)', '"bc"'), ('substring("abcd", 2)', '"cd"')),
+    ),
+    Function(
+        "left",
+        (version("string, long -> string", lambda s, n: s[: max(n, 0)], lambda s, n, at: f"left({s}, {_size(n)})"),),
+        "a string and a length",
+        "its first characters",
+        (('left("abcd", 2)', '"ab"'),),
+    ),
+    Function(
+        "right",
+        (
+            version(
+                "string, long -> string",
+                lambda s, n: s[max(len(s) - n, 0) :] if n > 0 else "",
+                lambda s, n, at: f"right({s}, {_size(n)})",
+            ),
+        ),
+        "a string and a length",
+        "its last characters",
+        (('right("abcd", 2)', '"cd"'),),
+    ),
+    Function(
+        "concat",
+        (version("string, string... -> string", lambda *s: "".join(s), "concat({all})"),),
+        "strings",
+        "one behind the other",
+        (('concat("a", "b", "c")', '"abc"'),),
+    ),
+    Function(
+        "repeated",
+        (version("string, long -> string", _repeated, _repeated_sql),),
+        "a string and an integer",
+        "so many times, one behind the other",
+        (('repeated("ab", 3)', '"ababab"'),),
+    ),
+    Function(
+        "reverse",
+        (version("string -> string", _reversed, "reverse({0})"), version("[t] -> [t]", _reversed, "reverse({0})")),
+        "a string or a list",
+        "from its end to its beginning",
+        (('reverse("abc")', '"cba"'), ("reverse([1, 2])", "[2, 1]")),
+    ),
+    Function(
+        "contains",
+        (version("string, string -> bool", lambda s, part: part in s, "contains({0}, {1})"),),
+        "two strings",
+        "whether the second is a part of the first",
+        (('contains("abc", "bc")', "true"),),
+    ),
+    Function(
+        "startswith",
+        (version("string, string -> bool", str.startswith, "startswith({0}, {1})"),),
+        "two strings",
+        "whether the first begins with the second",
+        (('startswith("abc", "ab")', "true"),),
+        ("starts_with",),
+    ),
+    Function(
+        "endswith",
+        (version("string, string -> bool", str.endswith, "endswith({0}, {1})"),),
+        "two strings",
+        "whether the first ends with the second",
+        (('endswith("abc", "ab")', "false"),),
+        ("ends_with",),
+    ),
+    Function(
+        "index",
+        (version("string, string -> int", str.find, "(instr({0}, {1}) - 1)"),),
+        "two strings",
+        "the first place of the second in the first, from 0 on; -1 where it is not",
+        (('index("abcb", "b")', "1"), ('index("abc", "x")', "-1")),
+    ),
+    Function(
+        "replace",
+        (version("string, string, string -> string", _replace, "replace({0}, {1}, {2})"),),
+        "three strings",
+        "with the third wherever the second was",
+        (('replace("a.b.c", ".", "-")', '"a-b-c"'),),
+    ),
+    Function(
+        "split",
+        (version("string, string -> [string]", _split, _split_sql),),
+        "a string and a separator",
+        "the parts between the separators; with an empty separator, the characters",
+        (('split("a,b,,c", ",")', '["a", "b", "", "c"]'),),
+    ),
+    *REGULAR,
+    Function(
+        "md5",
+        (
+            version(
+                "string -> string", lambda s: hashlib.md5(s.encode(), usedforsecurity=False).hexdigest(), "md5({0})"
+            ),
+        ),
+        "a string",
+        "the MD5 sum of its UTF-8, in hexadecimal",
+        (('md5("")', '"d41d8cd98f00b204e9800998ecf8427e"'),),
+    ),
+    Function(
+        "sha256",
+        (version("string -> string", lambda s: hashlib.sha256(s.encode()).hexdigest(), "sha2({0}, 256)"),),
+        "a string",
+        "the SHA-256 sum of its UTF-8, in hexadecimal",
+        (('left(sha256("a"), 8)', '"ca978112"'),),
+    ),
+)

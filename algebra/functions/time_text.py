@@ -1,0 +1,42 @@
+"""Texts as dates and timestamps in SQL, read as `conversion.parse_atom` reads them."""
+
+from __future__ import annotations
+
+from mrql.algebra.functions.conversion import DATE_TEXT, TIMESTAMP_TEXT, ZONE_TEXT
+from mrql.algebra.functions.function import fails
+
+
+def moment_sql(timestamp: str) -> str:
+    """A timestamp as Spark's other kind, a moment; in UTC, as all of a step is analyzed."""
+    return f"CAST({timestamp} AS TIMESTAMP)"
+
+
+def date_sql(text: str) -> str:
+    """The date of a text, and missing where it is none."""
+    return f"if({text} RLIKE '^\\\\s*{_escaped(DATE_TEXT)}\\\\s*\\\\z', try_cast({text} AS DATE), NULL)"
+
+
+def timestamp_sql(text: str) -> str:
+    """The timestamp of a text, and missing where it is none. Spark overlooks the zone of one that has none to keep."""
+    zoned = f"if({text} RLIKE '{_escaped(ZONE_TEXT)}\\\\s*\\\\z', trim({text}), concat(trim({text}), 'Z'))"
+    whole = f"try_cast(if({text} RLIKE ':', {zoned}, {text}) AS TIMESTAMP)"
+    return f"if({text} RLIKE '^\\\\s*{_escaped(TIMESTAMP_TEXT)}\\\\s*\\\\z', CAST({whole} AS TIMESTAMP_NTZ), NULL)"
+
+
+def parsed_date_sql(text: str, at: str) -> str:
+    """The date of a text, or an error."""
+    return _parsed(text, date_sql(text), "date", at)
+
+
+def parsed_timestamp_sql(text: str, at: str) -> str:
+    """The timestamp of a text, or an error."""
+    return _parsed(text, timestamp_sql(text), "timestamp", at)
+
+
+def _parsed(text: str, found: str, kind: str, at: str) -> str:
+    wrong = fails(at, f'"{{}}" is not a value of type {kind}', text)
+    return f"coalesce({found}, if({text} IS NULL, NULL, {wrong}))"
+
+
+def _escaped(pattern: str) -> str:
+    return pattern.replace("\\", "\\\\")
