@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrql.algebra.functions.function import EvaluationError, Function, fails, version
+from mrql.algebra.functions.function import EvaluationError, Function, clamped, fails, version
 from mrql.algebra.values import Canonical, Value, canonical
 
 LONGEST = 2**31 - 16
@@ -40,9 +40,8 @@ def _slice(items: list[Value], low: int, high: int) -> list[Value]:
 
 
 def _slice_sql(items: str, low: str, high: str, at: str) -> str:
-    first = f"least(greatest({low}, 0L), size({items}))"
-    last = f"least({high}, size({items}) - 1L)"
-    cut = f"slice({items}, CAST({first} + 1 AS INT), CAST(greatest({last} - {first} + 1, 0L) AS INT))"
+    first, last = clamped(low, 0, LONGEST), clamped(high, -1, LONGEST - 1)
+    cut = f"slice({items}, {first} + 1, greatest({last} - {first} + 1, 0))"
     return f"if({low} IS NULL OR {high} IS NULL, NULL, {cut})"
 
 

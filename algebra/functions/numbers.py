@@ -101,7 +101,7 @@ def _sign(x: float) -> float:
 
 def _positive_modulo(a: Value, b: Value) -> Value:
     remainder = modulo(a, b)
-    return remainder + b if remainder < 0 < b else remainder
+    return modulo(remainder + b, b) if remainder < 0 < b else remainder
 
 
 def _of_double(
@@ -172,7 +172,7 @@ NUMBERS: tuple[Function, ...] = (
     _of_double("atan", math.atan, "the angle of a tangent", ("atan(0)", "0.0")),
     Function(
         "atan2",
-        (version("double, double -> double", math.atan2, "atan2({0}, {1})"),),
+        (version("double, double -> double", lambda y, x: math.atan2(y + 0.0, x + 0.0), "atan2({0}, {1})"),),
         "two numbers",
         "the angle of the point with this y and this x",
         (("degrees(atan2(1, 1))", "45.0"),),
@@ -190,7 +190,7 @@ NUMBERS: tuple[Function, ...] = (
             version(
                 "double, double -> double",
                 _positive_modulo,
-                "CASE WHEN {1} = 0 THEN DOUBLE('NaN') WHEN {1} < 0 THEN {0} % {1} ELSE pmod({0}, {1}) END",
+                "CASE WHEN {1} = 0 THEN {0} * DOUBLE('NaN') WHEN {1} < 0 THEN {0} % {1} ELSE pmod({0}, {1}) END",
             ),
         ),
         "two numbers",

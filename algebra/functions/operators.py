@@ -70,7 +70,7 @@ def _divided(a: str, b: str, at: str) -> str:
 
 
 def _remainder(a: str, b: str, at: str) -> str:
-    return f"if({b} = 0, DOUBLE('NaN'), {a} % {b})"
+    return f"if({b} = 0, {a} * DOUBLE('NaN'), {a} % {b})"
 
 
 def _only(values: str, at: str) -> str:

@@ -1,6 +1,6 @@
 """Regular expressions: what Java's and Python's have in common, and mean alike.
 
-`.` is any character but a line feed, `$` the end or the line feed before it; `\\d`, `\\w`, `\\s` and case mean ASCII.
+`.` is any character but a line feed, `$` the end or the line feed before it; `\\d`, `\\w`, `\\s`, `\\b` and case mean ASCII.
 An expression must be a constant, so that one that the two would read in different ways is refused where it is written.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from mrql.algebra.functions.function import Function, version
 
 # Each is an error in one of the two, or another thing.
-_DIFFERENT = re.compile(r"\(\?P|\(\?#|\(\?\(|\(\?[a-z-]*[aLuUxdD]|\{,|\\[ZNG0]|\[[^\]]*(\[|&&)")
+_DIFFERENT = re.compile(r"\(\?P|\(\?#|\(\?\(|\(\?[a-z-]*[aLuUxdD]|\{,|\\[ZNG0B]|\\\\[bB]|\[[^\]]*(\[|&&|\\b)")
 _LONE_BRACE = re.compile(r"(?<!\\)(\\\\)*\{(?!\d+(,\d*)?\})")
 _REFERENCE = re.compile(r"\\(.)|\$(\d)|([\\$])", re.DOTALL)
 
@@ -50,6 +50,9 @@ def _wrong_replacement(args: Sequence[Any]) -> str | None:
     found = wrong_pattern(args)
     if found is not None:
         return found
+    if any(fit[0] == "" for fit in compiled(args[0]).finditer("\U0001d11e")):
+        # Java finds such a fit in the middle of a character, too, and breaks it in two.
+        return "this regular expression fits the empty text, which cannot be replaced"
     groups = compiled(args[0]).groups
     for _, group, alone in _REFERENCE.findall(args[1]):
         if group and int(group) > groups:
@@ -79,8 +82,9 @@ def _substitute(text: str, pattern: str, replacement: str) -> str:
 
 
 def _java(pattern: str) -> str:
-    """The pattern with a line feed as the only end of a line."""
-    return f"concat('(?d)', {pattern})"
+    """The pattern with a line feed as the only end of a line, and with the borders of words of ASCII."""
+    border = r"(?:(?<=\\w)(?!\\w)|(?<!\\w)(?=\\w))"
+    return rf"concat('(?d)', replace({pattern}, '\\b', '{border}'))"
 
 
 REGULAR: tuple[Function, ...] = (

@@ -17,8 +17,14 @@ def date_sql(text: str) -> str:
 
 
 def timestamp_sql(text: str) -> str:
-    """The timestamp of a text, and missing where it is none. Spark overlooks the zone of one that has none to keep."""
-    zoned = f"if({text} RLIKE '{_escaped(ZONE_TEXT)}\\\\s*\\\\z', trim({text}), concat(trim({text}), 'Z'))"
+    """The timestamp of a text, and missing where it is none.
+
+    It is read as a moment, with the zone that it names or with UTC, since Spark overlooks the zone of any other. Spark
+    wants seconds beside a zone.
+    """
+    trimmed = f"regexp_replace({text}, '^\\\\s+|\\\\s+\\\\z', '')"
+    with_seconds = f"regexp_replace({trimmed}, '^(.{{16}})(?!:)', '$1:00')"
+    zoned = f"if({text} RLIKE '{_escaped(ZONE_TEXT)}\\\\s*\\\\z', {with_seconds}, concat({with_seconds}, 'Z'))"
     whole = f"try_cast(if({text} RLIKE ':', {zoned}, {text}) AS TIMESTAMP)"
     return f"if({text} RLIKE '^\\\\s*{_escaped(TIMESTAMP_TEXT)}\\\\s*\\\\z', CAST({whole} AS TIMESTAMP_NTZ), NULL)"
 

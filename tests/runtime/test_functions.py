@@ -1,0 +1,110 @@
+"""The scalar functions on Spark against the reference, at generated arguments.
+
+Many calls are put into one DataFrame: a row for each row of arguments, a column for each argument of each call.
+"""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mrql.algebra import functions as fn
+from mrql.algebra import types as ty
+from mrql.algebra.functions import Function
+from mrql.algebra.functions.operators import OPERATORS
+from mrql.algebra.values import Bag, Record, Value, close
+from mrql.output import show_value
+from mrql.runtime import session
+from mrql.runtime.collect import from_spark
+from mrql.runtime.expressions import Expressions
+from mrql.runtime.failures import translated
+from mrql.runtime.layout import Atom, part, quote
+from mrql.runtime.rows import to_dataframe
+from tests.function_calls import Call, calls, split
+from tests.runtime.test_equivalence import INTERPRETED
+
+pytestmark = pytest.mark.spark
+
+ROWS = 24
+SEED = 2026
+KINDS: dict[str, tuple[Function, ...]] = {
+    **fn.LIBRARY,
+    "Operators": tuple(f for f in OPERATORS if f not in (fn.ONLY, fn.AND, fn.OR, fn.NOT)),
+}
+
+
+def on_spark(spark: SparkSession, asked: list[tuple[Call, list[tuple[Value, ...]]]]) -> list[list[Value]]:
+    """The values of calls, each at its rows of arguments: one job for all."""
+    columns: list[list[str]] = []
+    types: list[tuple[str, ty.Type]] = []
+    for i, (call, _) in enumerate(asked):
+        free = [(j, t) for j, t in enumerate(call.types) if j not in call.constants]
+        columns.append([f"a{i}_{j}" for j, _ in free])
+        types += [(f"a{i}_{j}", t) for j, t in free]
+    row = ty.RecordType((("n", ty.INT), *types))
+    rows = []
+    for n in range(max(len(rows) for _, rows in asked)):
+        fields: dict[str, Value] = {"n": n, **{name: None for name, _ in types}}
+        for i, (call, given) in enumerate(asked):
+            if n < len(given):
+                fields |= {f"a{i}_{j}": v for j, v in enumerate(given[n]) if j not in call.constants}
+        rows.append(Record(fields))
+    df = to_dataframe(spark, Bag(rows), ty.BagType(row))
+    terms = [call.term(names, row) for (call, _), names in zip(asked, columns, strict=True)]
+    compiler = Expressions()
+    struct = f"struct({', '.join(quote(name) for name in row.names)})"
+    sqls = [compiler.sql(term, {"v": Atom("v", row)}) for term in terms]
+    assert part(Atom("v", row), "n", ty.INT)
+    found = df.selectExpr("n", f"{struct} AS v").selectExpr("n", *(f"{sql} AS r{i}" for i, sql in enumerate(sqls)))
+    by_row = {r[0]: r for r in found.collect()}
+    return [
+        [from_spark(by_row[n][i + 1], terms[i].type) for n in range(len(given))] for i, (_, given) in enumerate(asked)
+    ]
+
+
+def disagreements(spark: SparkSession, kind: str, seed: int, rows: int = ROWS) -> list[str]:
+    """Where Spark has another value than the reference."""
+    wanted = [(call, split(call)[0]) for call in calls(seed, rows, KINDS[kind])]
+    wanted = [(call, good) for call, good in wanted if good]
+    with session.settings(spark, INTERPRETED), session.settings(spark, session.STEP_SETTINGS):
+        found = on_spark(spark, [(call, [row for row, _ in good]) for call, good in wanted])
+    return [
+        f"{call} at {row!r}: {show_value(value)} on Spark, {show_value(expected)} in the reference"
+        for (call, good), values in zip(wanted, found, strict=True)
+        for (row, expected), value in zip(good, values, strict=True)
+        if not close(value, expected)
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values(spark: SparkSession, kind: str) -> None:
+    """Each function has the same value in both engines."""
+    assert disagreements(spark, kind, SEED) == []
+
+
+def _failing(function: Function) -> list[tuple[Call, tuple[Value, ...], str]]:
+    """An example of each error that a function has."""
+    found: dict[str, tuple[Call, tuple[Value, ...], str]] = {}
+    for call in calls(SEED, ROWS, [function]):
+        for row, message in split(call)[1]:
+            found.setdefault(message.split('"')[-1], (call, row, message))
+    return list(found.values())
+
+
+FAILING = [failing for kind in KINDS for function in KINDS[kind] for failing in _failing(function)]
+
+
+@pytest.mark.parametrize("failing", FAILING, ids=lambda failing: f"{failing[0].function.name}: {failing[2]}")
+def test_errors(spark: SparkSession, failing: tuple[Call, tuple[Value, ...], str]) -> None:
+    """What has no value in the reference is the same error on Spark."""
+    from mrql.algebra.errors import UserError
+
+    call, row, message = failing
+    with (
+        session.settings(spark, INTERPRETED),
+        session.settings(spark, session.STEP_SETTINGS),
+        pytest.raises(UserError) as caught,
+        translated(None),
+    ):
+        on_spark(spark, [(call, [row])])
+    assert caught.value.message == message
