@@ -207,7 +207,7 @@ class _Reader:
             case "record":
                 fields = _children(tree)
                 return Rec(tuple((_name(field), self.term(_child(field, 0), scope)) for field in fields))
-            case "number" | "string" | "boolean" | "null":
+            case "number" | "string" | "time" | "boolean" | "null":
                 return self.literal(tree)
             case _:
                 return self.collection(tree, scope)

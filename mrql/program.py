@@ -20,7 +20,7 @@ from mrql.parser import parse_program
 from mrql.scope import Closure, Globals, Scope
 from mrql.sources import declare
 from mrql.translate import translate
-from mrql.typing import not_yet, resolve
+from mrql.typing import BASIC, not_yet, resolve
 
 
 @attrs.frozen
@@ -96,6 +96,8 @@ class _Compiler:
                 known.values[name] = translate(expr, Scope(known))
             case syntax.TypeDef(name, written):
                 self.fresh(name, statement.span)
+                if name in BASIC:
+                    raise UserError(f"`{name}` is a type of its own", statement.span)
                 known.types[name] = resolve(written, known)
             case syntax.FunctionDef(name):
                 self.fresh(name, statement.span)

@@ -1,6 +1,7 @@
 """Calls of the scalar functions with generated arguments, for holding Spark against the reference.
 
-The arguments are the odd ones of each type (empty, negative, largest, NaN, missing, other alphabets), mixed with random ones.
+The arguments are the odd ones of each type (empty, negative, largest, NaN, missing, other alphabets), mixed with random
+ones.
 """
 
 from __future__ import annotations
@@ -28,13 +29,17 @@ ODD: dict[Type, Sequence[Value]] = {
     ty.FLOAT: (0.0, -0.0, 1.5, -2.5, 0.5, NAN, INF, -INF),
     ty.DOUBLE: (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 2.345, -2.345, 1e300, 1e-300, 9.2e18, NAN, INF, -INF),
     ty.STRING: (
-        *("", " ", "a", "ab", "  x \t", "abcabc", "Ab Cd", "äÖß", "𝄞a𝄞", "e\u0301", "漢字", "a.b,,c,", "\\E.\\Q", "$1", "a\nb"),
-        *("2026-01-31", "2026-02-30", " 2024-02-29 ", "2026-01-31T10:20:30.5+02:00", "1999-12-31 23:59", "10:20", "0000-01-01"),
-        *("9999-12-31 23:59:59.999999", "31.01.2026", "2026/01/31 10:20:30", "'", '"', "12", "-7", "1e3", "true", "x" * 60),
+        *("", " ", "a", "ab", "  x \t", "abcabc", "Ab Cd", "äÖß", "𝄞a𝄞", "e\u0301", "漢字", "a.b,,c,", "\\E.\\Q", "$1"),
+        *("2026-01-31", "2026-02-30", " 2024-02-29 ", "2026-01-31T10:20:30.5+02:00", "1999-12-31 23:59", "0000-01-01"),
+        *("9999-12-31 23:59:59.999999", "31.01.2026", "2026/01/31 10:20:30", "10:20", "a\nb", "'", '"', "x" * 60),
+        *("12", "-7", "1e3", "true"),
     ),
     ty.DATE: tuple(map(date.fromisoformat, ("0001-01-01", "9999-12-31", "1970-01-01", "2024-02-29", "1582-10-10"))),
     ty.TIMESTAMP: tuple(
-        map(datetime.fromisoformat, ("0001-01-01", "9999-12-31 23:59:59.999999", "1969-12-31 23:59:59.5", "2024-02-29 12:34"))
+        map(
+            datetime.fromisoformat,
+            ("0001-01-01", "9999-12-31 23:59:59.999999", "1969-12-31 23:59:59.5", "2024-02-29 12:34"),
+        )
     ),
 }  # fmt: skip
 CHOICES: dict[str, Sequence[Type]] = {

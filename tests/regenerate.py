@@ -1,12 +1,12 @@
-"""Writes the golden files and the table of `docs/incremental.md` anew: `python -m tests.regenerate`.
+"""Writes the golden files and the tables of `docs/` anew: `python -m tests.regenerate`.
 
 Only for a change that is wanted: read what it changes before it goes in.
 """
 
 from __future__ import annotations
 
+from tests import function_document, incremental_cases
 from tests.golden_cases import GOLDEN, golden_files
-from tests.incremental_cases import DOCUMENT, document
 
 
 def main() -> None:
@@ -22,10 +22,11 @@ def main() -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
             print(f"wrote {path}")
-    text = DOCUMENT.read_text(encoding="utf-8")
-    if document(text) != text:
-        DOCUMENT.write_text(document(text), encoding="utf-8")
-        print(f"wrote {DOCUMENT.name}")
+    for module in (incremental_cases, function_document):
+        text = module.DOCUMENT.read_text(encoding="utf-8")
+        if module.document(text) != text:
+            module.DOCUMENT.write_text(module.document(text), encoding="utf-8")
+            print(f"wrote {module.DOCUMENT.name}")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ Production: TypeAlias = Callable[[], Term]
 
 NAMES = ("x", "y", "x1", "k", "S", "if", "reduce", "_v", "in", "λ", "a b", "mod", "min", "T")
 FIELDS = ("A", "B", "in", "x", "C 1")
-BASIC = (ty.BOOL, ty.INT, ty.LONG, ty.FLOAT, ty.DOUBLE, ty.STRING)
+BASIC = (ty.BOOL, ty.INT, ty.LONG, ty.FLOAT, ty.DOUBLE, ty.STRING, ty.DATE, ty.TIMESTAMP)
 DIRECTED = ("+", "-", "*")
 COMPARISONS = (fn.EQ, fn.NE, fn.LT, fn.LE, fn.GT, fn.GE)
 TO_STRING = ("upper", "lower", "trim")
@@ -141,6 +141,10 @@ def _atoms(t: ty.Basic) -> st.SearchStrategy[Value]:
             return st.booleans()
         case ty.STRING:
             return st.sampled_from(("", "a", "b", "Ab", "ä\n", '"\\'))
+        case ty.DATE:
+            return st.dates()
+        case ty.TIMESTAMP:
+            return st.datetimes()
         case ty.INT | ty.LONG:
             return st.integers(-4, 4)
         case _:
@@ -269,6 +273,8 @@ class _Generator:
                 return self.conditions(scope, depth)
             case ty.STRING:
                 return self.strings(scope, depth)
+            case ty.DATE | ty.TIMESTAMP:
+                return self.times(t, scope, depth)
             case ty.Basic():
                 return self.numbers(t, scope, depth)
             case ty.TupleType(items):
@@ -317,6 +323,17 @@ class _Generator:
             lambda: self.prim(fn.FUNCTIONS[self.draw(st.sampled_from(TO_STRING))], scope, depth, ty.STRING),
             lambda: Cast(self.term(ty.LONG, scope, depth), ty.STRING),
             lambda: self.reduced(self.draw(st.sampled_from((mo.MIN, mo.MAX))), ty.STRING, scope, depth),
+        ]
+
+    def times(self, t: ty.Basic, scope: Scope, depth: int) -> list[Production]:
+        def truncated() -> Term:
+            unit = Lit(self.draw(st.sampled_from(("year", "week", "hour"))), ty.STRING)
+            return Prim(fn.FUNCTIONS["date_trunc"], (unit, self.term(t, scope, depth)))
+
+        return [
+            truncated,
+            lambda: Cast(self.term(ty.DATE, scope, depth), t),
+            lambda: self.reduced(self.draw(st.sampled_from((mo.MIN, mo.MAX))), t, scope, depth),
         ]
 
     def numbers(self, t: ty.Basic, scope: Scope, depth: int) -> list[Production]:

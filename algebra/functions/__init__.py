@@ -54,7 +54,7 @@ LIBRARY: Mapping[str, tuple[Function, ...]] = {
     "Lists": LISTS,
     "Missing values": NULLS,
 }
-FUNCTIONS: dict[str, Function] = {f.name: f for f in (*OPERATORS, *(f for kind in LIBRARY.values() for f in kind))}
+FUNCTIONS: dict[str, Function] = {f.name: f for group in (OPERATORS, (AT, SLICE), *LIBRARY.values()) for f in group}
 """All functions by their names; the other names that some have are the language's."""
 TWO_VALUED: tuple[Function, ...] = (EQ, NE, LT, LE, GT, GE, IS_NULL, HAS_NULL)
 """Functions whose value is never missing: a comparison with null is false."""

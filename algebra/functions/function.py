@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -55,20 +54,23 @@ class Function:
     constants: tuple[int, ...] = attrs.field(default=(), eq=False, repr=False)
     """The places of the arguments that must be constants."""
 
+    cache: dict[tuple[Type, ...], tuple[Version, tuple[Type, ...], Type] | None] = attrs.field(
+        init=False, factory=dict, eq=False, repr=False
+    )
+    """The versions that were found before."""
+
     def type_rule(self, args: Sequence[Type]) -> Type | None:
         """The type of the result, or None where the function does not apply."""
         found = resolved(self, tuple(args))
         return None if found is None else found[2]
 
 
-@lru_cache(maxsize=4096)
 def resolved(function: Function, args: tuple[Type, ...]) -> tuple[Version, tuple[Type, ...], Type] | None:
     """The version of a function for arguments of these types, what they are widened to, and the type of the result."""
-    for version in function.versions:
-        fitted = version.signature.fitted(args)
-        if fitted is not None:
-            return version, *fitted
-    return None
+    if args not in function.cache:
+        fitted = ((version, version.signature.fitted(args)) for version in function.versions)
+        function.cache[args] = next(((version, *types) for version, types in fitted if types is not None), None)
+    return function.cache[args]
 
 
 def version(text: str, apply: Implementation, sql: str | Sql | None) -> Version:

@@ -89,8 +89,6 @@ SLICE = Function(
 )
 LISTS: tuple[Function, ...] = (
     RANGE,
-    AT,
-    SLICE,
     Function(
         "first",
         (version("[t] -> t", lambda items: items[0] if items else None, "try_element_at({0}, 1)"),),

@@ -1,7 +1,8 @@
 """Regular expressions: what Java's and Python's have in common, and mean alike.
 
-`.` is any character but a line feed, `$` the end or the line feed before it; `\\d`, `\\w`, `\\s`, `\\b` and case mean ASCII.
-An expression must be a constant, so that one that the two would read in different ways is refused where it is written.
+`.` is any character but a line feed, `$` the end or the line feed before it; `\\d`, `\\w`, `\\s`, `\\b` and case
+mean ASCII. An expression must be a constant, so that one that the two would read in different ways is refused where it
+is written.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import date, datetime
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,9 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.functions import FUNCTIONS, EvaluationError, convert, show_atom, to_single
 from mrql.algebra.reader import parse_type
-from mrql.algebra.types import BOOL, DOUBLE, FLOAT, INT, LONG, NOTHING, STRING, Type
+from mrql.algebra.types import BOOL, DATE, DOUBLE, FLOAT, INT, LONG, NOTHING, STRING, TIMESTAMP, Type
 from mrql.algebra.values import Bag, Record, Value, same
+from tests.function_calls import calls
 from tests.strategies import types, values
 
 INF, NAN = math.inf, math.nan
@@ -252,26 +254,19 @@ def test_division_with_remainder(a: int, b: int) -> None:
     assert remainder == 0 or (remainder < 0) == (a < 0)
 
 
-ARGUMENTS: dict[str, tuple[tuple[Value, Type], ...]] = {
-    "substring": (("ab", STRING), (0, INT), (1, INT)),
-    "range": ((1, LONG), (2, LONG)),
-    "at": (([1, 2], LIST), (0, INT)),
-    "slice": (([1, 2], LIST), (0, INT), (1, INT)),
-    "only": ((Bag([1]), parse_type("{long}")),),
-    **{name: tuple((arg, type_of(arg)) for arg in args) for name, args, _ in TABLE if None not in args},
-}
-
-
 @pytest.mark.parametrize("name", sorted(name for name, f in FUNCTIONS.items() if not f.null_safe))
 def test_nulls_give_null(name: str) -> None:
     """A missing argument gives a missing result, whichever it is, typed or not."""
-    args = [arg for arg, _ in ARGUMENTS[name]]
-    own = [t for _, t in ARGUMENTS[name]]
-    for i in range(len(args)):
-        with_null = [*args[:i], None, *args[i + 1 :]]
-        assert apply(name, with_null, own) is None
-        if isinstance(own[i], ty.Basic):
-            assert apply(name, with_null, [*own[:i], NOTHING, *own[i + 1 :]]) is None
+    if name == "only":
+        assert apply(name, (None,), (parse_type("{long}"),)) is None
+        return
+    for call in calls(0, 1, [FUNCTIONS[name]]):
+        (args,) = call.rows
+        for i in set(range(len(args))) - set(call.constants):
+            with_null = [*args[:i], None, *args[i + 1 :]]
+            assert apply(name, with_null, call.types) is None
+            if isinstance(call.types[i], ty.Basic):
+                assert apply(name, with_null, [*call.types[:i], NOTHING, *call.types[i + 1 :]]) is None
 
 
 @pytest.mark.parametrize("name", ["=", "<>", "<", "<=", ">", ">="])
@@ -340,7 +335,22 @@ def test_three_valued_logic(name: str, a: Value, b: Value, expected: Value) -> N
         ("sqrt", "(string)", None),
         ("length", "(string)", "int"),
         ("substring", "(string, int, int)", "string"),
-        ("substring", "(string, int)", None),
+        ("substring", "(string, int)", "string"),
+        ("substring", "(string)", None),
+        ("least", "(int, double, long)", "double"),
+        ("least", "(int, string)", None),
+        ("least", "(int)", None),
+        ("coalesce", "(nothing, int)", "int"),
+        ("first", "([(int, string)])", "(int, string)"),
+        ("first", "([nothing])", "nothing"),
+        ("zip", "([int], [string])", "[(int, string)]"),
+        ("unique", "([{int}])", None),
+        ("year", "(date)", "int"),
+        ("add_days", "(date, int)", "date"),
+        ("add_days", "(timestamp, int)", "timestamp"),
+        ("date_diff", "(timestamp, date)", None),
+        ("=", "(date, timestamp)", "bool"),
+        ("=", "(date, string)", None),
         ("contains", "(string, string)", "bool"),
     ],
 )
@@ -374,6 +384,14 @@ def test_floats_stay_floats() -> None:
         ("NaN", DOUBLE, NAN),
         (7, STRING, "7"),
         (None, LONG, None),
+        ("2026-01-31", DATE, date(2026, 1, 31)),
+        (" 2026-01-31T10:20Z", TIMESTAMP, datetime(2026, 1, 31, 10, 20)),
+        ("2026-01-31 10:20:30.5-01:30", TIMESTAMP, datetime(2026, 1, 31, 11, 50, 30, 500_000)),
+        ("2026-01-31", TIMESTAMP, datetime(2026, 1, 31)),
+        (date(2026, 1, 31), TIMESTAMP, datetime(2026, 1, 31)),
+        (datetime(2026, 1, 31, 23), DATE, date(2026, 1, 31)),
+        (date(7, 1, 31), STRING, "0007-01-31"),
+        (datetime(2026, 1, 31, 10, 0, 0, 50_000), STRING, "2026-01-31 10:00:00.05"),
         ((1, None), parse_type("(double, long)"), (1.0, None)),
         (Record({"A": 1}), parse_type("<A: double>"), Record({"A": 1.0})),
         ([1], parse_type("[double]"), [1.0]),
@@ -395,6 +413,18 @@ def test_convert(value: Value, t: Type, expected: Value) -> None:
         ("", INT),
         ("1.5", LONG),
         ("1_000", LONG),
+        ("١٢", LONG),
+        ("1d", DOUBLE),
+        ("+nan", DOUBLE),
+        ("2026-02-30", DATE),
+        ("2026-2-3", DATE),
+        ("2026-01-31 10:20", DATE),
+        ("0000-01-01", DATE),
+        ("10000-01-01", DATE),
+        ("2026-01-31 24:00", TIMESTAMP),
+        ("2026-01-31 10", TIMESTAMP),
+        ("2026-01-31 10:20+25:00", TIMESTAMP),
+        ("0001-01-01 00:00+01:00", TIMESTAMP),
         ("1_0.5", DOUBLE),
         ("yes", BOOL),
         (NAN, LONG),

@@ -14,6 +14,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.check import check
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
+from mrql.algebra.functions.function import version
 from mrql.algebra.reader import parse, parse_monoid, parse_type
 from mrql.algebra.show import pretty, show, show_monoid, show_pattern, show_type
 from mrql.algebra.terms import (
@@ -255,7 +256,7 @@ def test_static_sources_come_from_the_caller() -> None:
 
 def test_functions_of_the_caller() -> None:
     """A function that is not built in is read when the caller knows it."""
-    twice = Function("my twice", lambda args: args[0], lambda a: a * 2)
+    twice = Function("my twice", (version("n -> n", lambda a: a * 2, None),), "a number")
     term = Prim(twice, (X,))
     assert show(term) == "`my twice`(x)"
     assert parse("`my twice`(x)", {}, {"x": ty.LONG}, {"my twice": twice}) == term

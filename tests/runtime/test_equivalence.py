@@ -303,13 +303,6 @@ def test_expressions(spark: SparkSession) -> None:
             assert close(x, y), f"{text}: {show_value(x)} on Spark, {show_value(y)} in the reference"
 
 
-def test_every_function_has_a_catalyst_form() -> None:
-    """No function of the language is without its Spark template."""
-    from mrql.runtime.functions import missing_templates
-
-    assert missing_templates() == set()
-
-
 ERRORS = [
     ("v.I / (v.L - 2)", "division by zero", "v.I / (v.L - 2)"),
     ("v.I mod (v.L - 2)", "remainder of a division by zero", "v.I mod (v.L - 2)"),

@@ -1,0 +1,74 @@
+"""`docs/functions.md`, written from the table of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mrql.aggregates import AGGREGATIONS
+from mrql.algebra import functions as fn
+from mrql.algebra.functions import Function
+from mrql.derived import DERIVED
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "functions.md"
+
+MARK = "<!-- What follows is written by `python -m tests.regenerate`. -->\n"
+
+DERIVED_HEAD = f"""
+## Collections
+
+Of bags and lists, also where they are made of streams. So are the aggregations {", ".join(f"`{a}`" for a in AGGREGATIONS)},
+and what [language.md](language.md) has: `distinct`, `union`, `except`, `in`, `e[i]`, `a..b`.
+
+| function | takes → gives | | example |
+|---|---|---|---|
+"""
+TABLE_HEAD = "| function | takes → gives | | example |\n|---|---|---|---|\n"
+
+
+def document(text: str) -> str:
+    """The document with its tables written anew."""
+    parts = [text.partition(MARK)[0], MARK]
+    for kind, functions in fn.LIBRARY.items():
+        parts += [
+            f"\n## {kind if kind != 'Dates and timestamps' else 'Functions of dates and timestamps'}\n\n",
+            TABLE_HEAD,
+        ]
+        parts += [_row(function) for function in functions if function.examples]
+    parts.append(DERIVED_HEAD)
+    for function in DERIVED.values():
+        parts.append(
+            _line(f"`{function.name}`", f"a collection → {function.result}", function.meaning, function.examples)
+        )
+    return "".join(parts)
+
+
+def _row(function: Function) -> str:
+    names = ", ".join(f"`{name}`" for name in (function.name, *function.also))
+    signatures = "<br>".join(f"`{_quoted(str(version.signature))}`" for version in function.versions)
+    meaning = function.meaning
+    if function.constants:
+        meaning += "; " + " and ".join(_ordinal(place) for place in function.constants) + " must be constant"
+    return _line(names, signatures, meaning, function.examples)
+
+
+def _line(name: str, types: str, meaning: str, examples: tuple[tuple[str, str], ...]) -> str:
+    shown = "<br>".join(f"`{_quoted(call)}` = `{_quoted(value)}`" for call, value in examples)
+    return f"| {name} | {types} | {meaning} | {shown} |\n"
+
+
+def _ordinal(place: int) -> str:
+    return f"the {('first', 'second', 'third')[place]} argument"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    """All calls in the document with their values."""
+    for kind in fn.LIBRARY.values():
+        for function in kind:
+            yield from function.examples
+    for function in DERIVED.values():
+        yield from function.examples

@@ -1,0 +1,48 @@
+"""The table of functions: its examples, its document, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from mrql.algebra import functions as fn
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.values import same
+from mrql.calls import LIBRARY
+from mrql.output import show_value
+from mrql.program import compile_program
+from tests.cases import cases
+from tests.function_document import DOCUMENT, document, examples
+
+
+@pytest.mark.parametrize(("call", "value"), list(examples()))
+def test_examples(call: str, value: str) -> None:
+    """Each example in the document has the value that stands beside it."""
+    found, expected = (evaluate(compile_program(text).queries[0].term) for text in (call, value))
+    assert same(found, expected), f"{call} is {show_value(found)}"
+
+
+def test_the_document_is_that_of_the_table() -> None:
+    """`python -m tests.regenerate` writes it."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    assert document(text) == text
+
+
+def test_every_function_has_what_the_document_needs() -> None:
+    """A meaning, what it takes, and an example."""
+    for kind in fn.LIBRARY.values():
+        for function in kind:
+            assert function.meaning
+            assert function.takes
+            assert function.examples
+
+
+def test_every_function_has_a_case() -> None:
+    """Each name that a query may call stands in a file of cases, which both engines run."""
+    written = "\n".join(case.query for case in cases())
+    assert [name for name in LIBRARY if f"{name}(" not in written] == []
+
+
+def test_names_mean_one_thing() -> None:
+    """No two functions share a name."""
+    names = [name for kind in fn.LIBRARY.values() for f in kind for name in (f.name, *f.also)]
+    assert len(names) == len(set(names))
