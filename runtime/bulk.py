@@ -310,7 +310,10 @@ class Compiler:
                 bound = Var("pairs", source.type)
                 array = self.expressions.array(OrderBy(bound, descending), {"pairs": pairs.value})
                 return Frame(pairs.df.select(f"{array} AS {name}"), Atom(quote(name), term.type, False))
-            case ListOf() | Union() | If() | Cast() | Prim() if self.reads(term):
+            case _ if not self.reads(term):
+                df = self.one_row().df.select(f"{self.expressions.sql(term, {})} AS {name}")
+                return Frame(df, Atom(quote(name), term.type))
+            case ListOf() | Union() | If() | Cast() | Prim():
                 whole = self.assembled(term)
                 return Frame(whole.df.select(f"{to_sql(whole.value)} AS {name}"), Atom(quote(name), term.type, False))
             case _:

@@ -342,7 +342,27 @@ def cast(value: Layout, source: Type, target: Type, at: str) -> Layout:
     if source == ty.NOTHING:
         return Atom(f"CAST(NULL AS {sql_type(target)})", target)  # a value of no type is null, whatever its column
     sql = to_sql(value)
-    return Atom(from_text(sql, target, at) if source == ty.STRING else f"CAST({sql} AS {at}{sql_type(target)})", target)
+    return Atom(converted(sql, source, target, at), target)
+
+
+def converted(value: str, source: Type, target: Type, at: str) -> str:
+    """A value of one type as one of another."""
+    if source == ty.STRING:
+        return from_text(value, target, at)
+    made = f"CAST({value} AS {sql_type(target)})"
+    if not isinstance(target, ty.Basic) or not ty.is_integral(target) or not ty.is_numeric(source):
+        return made
+    if ty.fits(source, target):
+        return made
+    # Spark's own error for a number out of range has no place.
+    low, high = fn.INT_RANGES[target]
+    if source == ty.LONG:
+        held = f"{value} BETWEEN {low} AND {high}"
+    elif target == ty.INT:
+        held = f"{value} > {low - 1}D AND {value} < {high + 1}D"
+    else:
+        held = f"{value} >= {float(low)}D AND {value} < {float(high)}D"
+    return f"CASE WHEN {value} IS NULL OR {held} THEN {made} ELSE {fails(at, 'integer overflow')} END"
 
 
 def from_text(text: str, target: Type, at: str) -> str:

@@ -29,8 +29,8 @@ from pathlib import Path
 
 import attrs
 
-from mrql.algebra import types as ty
 from mrql.algebra.evaluate import evaluate
+from mrql.algebra.functions import convert
 from mrql.algebra.reader import parse_type
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Value
@@ -75,8 +75,7 @@ class Case:
 
 def literal(text: str, t: Type) -> Value:
     """A value of a type, written as an expression of the language."""
-    fitted = text if ty.NOTHING in ty.walk(t) else f"({text}) as {t}"
-    return evaluate(compile_program(fitted, text).queries[-1].term)
+    return convert(evaluate(compile_program(text, text).queries[-1].term), t)
 
 
 def cases() -> list[Case]:

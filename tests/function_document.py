@@ -14,10 +14,11 @@ DOCUMENT = Path(__file__).parent.parent / "docs" / "functions.md"
 
 MARK = "<!-- What follows is written by `python -m tests.regenerate`. -->\n"
 
+AGGREGATED = ", ".join(f"`{name}`" for name in AGGREGATIONS)
 DERIVED_HEAD = f"""
 ## Collections
 
-Of bags and lists, also where they are made of streams. So are the aggregations {", ".join(f"`{a}`" for a in AGGREGATIONS)},
+Of bags and lists, also where they are made of streams. So are the aggregations {AGGREGATED},
 and what [language.md](language.md) has: `distinct`, `union`, `except`, `in`, `e[i]`, `a..b`.
 
 | function | takes → gives | | example |

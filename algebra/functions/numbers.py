@@ -133,7 +133,16 @@ def _to_integer(
 
 
 NUMBERS: tuple[Function, ...] = (
-    Function("abs", (version("n -> n", abs, "abs({at}{0})"),), "a number", "the size", (("abs(-3)", "3"),)),
+    Function(
+        "abs",
+        (
+            version("i -> i", abs, "CASE WHEN {0} < 0 THEN (0 - {at}{0}) ELSE {0} END"),
+            version("n -> n", abs, "abs({0})"),
+        ),
+        "a number",
+        "the size",
+        (("abs(-3)", "3"),),
+    ),
     _to_integer(
         "round",
         _round,

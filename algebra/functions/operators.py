@@ -93,7 +93,7 @@ TIMES = Function("*", (version("n, n -> n", operator.mul, "({0} * {at}{1})"),), 
 DIVIDE = Function(
     "/",
     (
-        version("int, int -> int", _divide, "CAST({at}({0} div {at}{1}) AS INT)"),
+        version("int, int -> int", _divide, "if({1} = -1, (0 - {at}{0}), CAST(({0} div {at}{1}) AS INT))"),
         version("long, long -> long", _divide, "({0} div {at}{1})"),
         version("float, float -> float", _divide, lambda a, b, at: f"CAST({_divided(a, b, at)} AS FLOAT)"),
         version("double, double -> double", _divide, _divided),
@@ -111,7 +111,16 @@ MODULO = Function(
     "two numbers",
     "the remainder of that division: it has the sign of the first",
 )
-NEGATE = Function("neg", (version("n -> n", operator.neg, "(- {at}{0})"),), "a number", "the opposite")
+NEGATE = Function(
+    "neg",
+    (
+        # Spark tells the place of an overflow of a difference, and not of its opposite.
+        version("i -> i", operator.neg, "(0 - {at}{0})"),
+        version("n -> n", operator.neg, "(- {0})"),
+    ),
+    "a number",
+    "the opposite",
+)
 _EITHER, _ORDERED = "two values of one type", "two values of one ordered type"
 EQ = _comparison("=", "t", operator.eq, _EITHER, "whether they are equal; bags, whatever their order")
 NE = _comparison("<>", "t", operator.ne, _EITHER, "whether they differ")
