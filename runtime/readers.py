@@ -11,13 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.files import list_files, read_changes
+from mrql.algebra.functions.time_text import utc_fields
 from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
 from mrql.runtime.directories import Arrived, placed
 from mrql.runtime.frames import Columns, Frame, changes, from_dataframe
 from mrql.runtime.layout import quote, row_columns, sql_type
 from mrql.runtime.ledger import net
-from mrql.runtime.times import has_times, text_type, time_of, utc_fields, with_times
+from mrql.runtime.times import has_times, text_type, time_of, with_times
 
 TAG = "mrql_tag"
 TAGGED = f"CASE {TAG} WHEN '+' THEN 1L WHEN '-' THEN -1L ELSE raise_error('[MALFORMED_TAG]') END"
@@ -74,6 +75,9 @@ def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str]) -> DataFr
         header=spec.header,
         mode="FAILFAST",
         escape='"',
+        # An empty field is missing, and one of two quotes an empty string; Spark would have both missing.
+        nullValue="\0",
+        emptyValue="",
         ignoreLeadingWhiteSpace=spec.delimiter != " ",
         ignoreTrailingWhiteSpace=spec.delimiter != " ",
         # All columns are parsed, also those that the query does not use: a row is malformed or not by itself.

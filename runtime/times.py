@@ -47,9 +47,3 @@ def time_of(value: str, t: Type, depth: int = 0) -> str:
         case _:
             made = (f"'{name}', {time_of(f'({value}).{quote(name)}', part, depth)}" for name, part in labels(t))
             return f"if({value} IS NULL, NULL, named_struct({', '.join(made)}))"
-
-
-def utc_fields(moment: str) -> str:
-    """A moment as what the clock shows at it in UTC, whatever the zone of the session is."""
-    seconds = f"CAST(unix_micros({moment}) AS DECIMAL(20, 0)) / 1000000"
-    return f"(TIMESTAMP_NTZ'1970-01-01' + make_dt_interval(0, 0, 0, {seconds}))"

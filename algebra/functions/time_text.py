@@ -11,6 +11,12 @@ def moment_sql(timestamp: str) -> str:
     return f"CAST({timestamp} AS TIMESTAMP)"
 
 
+def utc_fields(moment: str) -> str:
+    """A moment as what the clock shows at it in UTC, whatever the zone of the session is."""
+    seconds = f"CAST(unix_micros({moment}) AS DECIMAL(20, 0)) / 1000000"
+    return f"(TIMESTAMP_NTZ'1970-01-01' + make_dt_interval(0, 0, 0, {seconds}))"
+
+
 def date_sql(text: str) -> str:
     """The date of a text, and missing where it is none."""
     return f"if({text} RLIKE '^\\\\s*{_escaped(DATE_TEXT)}\\\\s*\\\\z', try_cast({text} AS DATE), NULL)"
@@ -25,8 +31,8 @@ def timestamp_sql(text: str) -> str:
     trimmed = f"regexp_replace({text}, '^\\\\s+|\\\\s+\\\\z', '')"
     with_seconds = f"regexp_replace({trimmed}, '^(.{{16}})(?!:)', '$1:00')"
     zoned = f"if({text} RLIKE '{_escaped(ZONE_TEXT)}\\\\s*\\\\z', {with_seconds}, concat({with_seconds}, 'Z'))"
-    whole = f"try_cast(if({text} RLIKE ':', {zoned}, {text}) AS TIMESTAMP)"
-    return f"if({text} RLIKE '^\\\\s*{_escaped(TIMESTAMP_TEXT)}\\\\s*\\\\z', CAST({whole} AS TIMESTAMP_NTZ), NULL)"
+    whole = f"try_cast(if({text} RLIKE ':', {zoned}, concat({trimmed}, ' 00:00:00Z')) AS TIMESTAMP)"
+    return f"if({text} RLIKE '^\\\\s*{_escaped(TIMESTAMP_TEXT)}\\\\s*\\\\z', {utc_fields(whole)}, NULL)"
 
 
 def parsed_date_sql(text: str, at: str) -> str:
