@@ -12,6 +12,7 @@ from math import isfinite
 from typing import assert_never
 
 from mrql.algebra import monoids
+from mrql.algebra.depth import deep
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AND, COALESCE, OR, EvaluationError, apply, convert, convert_from
 from mrql.algebra.terms import (
@@ -51,6 +52,7 @@ from mrql.algebra.values import Bag, Canonical, Record, Value, canonical
 Environment = Mapping[str, Value]
 
 
+@deep
 def evaluate(term: Term, streams: Mapping[str, Bag] | None = None, env: Environment | None = None) -> Value:
     """The value of a term.
 
@@ -61,6 +63,7 @@ def evaluate(term: Term, streams: Mapping[str, Bag] | None = None, env: Environm
     return _Evaluator(streams or {}).value(term, env or {})
 
 
+@deep
 def evaluate_measured(term: Term, streams: Mapping[str, Bag]) -> tuple[Value, float]:
     """The value of a term, and the largest number by its size that was added up in a sum with fractions, 0 without one.
 
@@ -109,16 +112,21 @@ class _Evaluator:
 
     def prim(self, term: Prim, env: Environment) -> Value:
         if term.function in (AND, OR):
-            # The left side guards the right one: `x <> 0 and 1/x > 2`.
-            decided = term.function == OR
-            if self.value(term.args[0], env) is decided:
-                return decided
+            return self.guarded(term, env)
         if term.function == COALESCE:
             values = (self.value(arg, env) for arg in term.args)
             return convert(next((value for value in values if value is not None), None), term.type)
         args = [self.value(arg, env) for arg in term.args]
         types = [arg.type for arg in term.args]
         return _with_place(term, lambda: apply(term.function, args, types, term.type))
+
+    def guarded(self, term: Prim, env: Environment) -> Value:
+        """The left side of `and` and `or` guards the right one: `x <> 0 and 1/x > 2`."""
+        left = self.value(term.args[0], env)
+        if left is (term.function == OR):
+            return left
+        args = [left, self.value(term.args[1], env)]
+        return apply(term.function, args, [arg.type for arg in term.args], term.type)
 
     def collection(self, term: Term, env: Environment) -> Value:
         match term:

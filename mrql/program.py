@@ -11,6 +11,7 @@ import attrs
 from mrql import syntax, unions
 from mrql.aggregations import define
 from mrql.algebra import types as ty
+from mrql.algebra.depth import deep
 from mrql.algebra.errors import UserError
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
@@ -43,6 +44,7 @@ class Program:
     sources: Mapping[str, SourceSpec]
 
 
+@deep
 def compile_program(
     text: str,
     name: str = "<query>",

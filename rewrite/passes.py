@@ -10,6 +10,7 @@ from collections.abc import Callable
 import attrs
 
 from mrql.algebra.check import check
+from mrql.algebra.depth import deep
 from mrql.algebra.errors import InternalError
 from mrql.algebra.terms import Term
 from mrql.rewrite.columns import columns
@@ -61,6 +62,7 @@ class Trace:
     plan: Plan
 
 
+@deep
 def rewrite(term: Term, *, checked: bool = False, shrinking: frozenset[str] = frozenset()) -> Trace:
     """Runs all passes over a query and derives its stages. The streams in `shrinking` may lose elements again.
 
@@ -72,6 +74,7 @@ def rewrite(term: Term, *, checked: bool = False, shrinking: frozenset[str] = fr
     return Trace(steps, order(partial(share(derive(steps[-1].after, term, shrinking)))))
 
 
+@deep
 def run_passes(term: Term, *, checked: bool = False) -> tuple[Step, ...]:
     """Runs all passes; what a query that is evaluated once needs."""
     steps = []

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 from hypothesis import HealthCheck, given, seed, settings
@@ -17,12 +18,14 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mrql.runtime import session
+from tests import fuzz
 from tests.conftest import local_spark
 from tests.queries import histories, queries, several_queries
 from tests.rewrite.test_theorems import assert_incremental
 from tests.runtime.test_equivalence import INTERPRETED, TOGETHER, assert_equal_everywhere, assert_kept_up_to_date
+from tests.runtime.test_functions import KINDS, disagreements
 
-IN_THE_REFERENCE, ON_SPARK = "in the reference", "on Spark"
+IN_THE_REFERENCE, ON_SPARK, TEXTS, CALLS = "in the reference", "on Spark", "of odd texts", "of functions"
 
 
 def cases(examples: int) -> settings:
@@ -56,6 +59,21 @@ def play(number: int, spark: SparkSession, done: Counter[str]) -> None:
         assert_kept_up_to_date(spark, text, data.draw(histories(text, deletions=True)))
         done[ON_SPARK] += TOGETHER
 
+    for kind, texts in fuzz.programs().items():
+
+        @seed(number)
+        @cases(300 if kind == "grammatical" else 3000)
+        @given(texts)
+        def odd(text: fuzz.Text) -> None:
+            fuzz.outcome(text, Path())
+            done[TEXTS] += 1
+
+        odd()
+    for kind in KINDS:
+        found = disagreements(spark, kind, number)
+        if found:
+            raise AssertionError("\n".join(found))
+        done[CALLS] += 1
     reference()
     with session.settings(spark, INTERPRETED):
         alone()

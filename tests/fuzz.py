@@ -1,0 +1,221 @@
+"""Texts that are no queries, or nearly ones: whatever is written leads to a value or to an error of the user's.
+
+Three kinds are generated: any characters and rows of tokens; the query files and cases of this repository, cut, doubled
+and mixed; and what the grammar allows, whether it means something or not.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+import attrs
+from hypothesis import strategies as st
+from hypothesis.extra.lark import from_lark
+from lark import Lark
+from lark.lexer import PatternStr
+
+from mrql.algebra.depth import deep
+from mrql.algebra.errors import UserError
+from mrql.algebra.evaluate import _Evaluator
+from mrql.algebra.functions import FUNCTIONS
+from mrql.algebra.reader import parse_type
+from mrql.algebra.terms import Term
+from mrql.algebra.types import Type
+from mrql.algebra.values import Bag, Record, Value
+from mrql.program import compile_program
+from mrql.rewrite.passes import rewrite
+from tests.cases import cases
+
+ROOT = Path(__file__).parent.parent
+STEPS = 20_000
+"""An evaluation that takes more steps is broken off, and says nothing."""
+
+
+@attrs.frozen
+class Text:
+    """A program and the streams that it may read."""
+
+    text: str
+    streams: Mapping[str, Type]
+    data: Mapping[str, Bag] = attrs.field(repr=False)
+
+
+S = "{<A: long, B: string, C: {(int, double)}>}"
+STREAMS = {"S": parse_type(S), "T": parse_type("{(date, int)}"), "X": parse_type("{long}")}
+DATA = {
+    "S": Bag([Record({"A": 1, "B": "b", "C": Bag([(1, 0.5)])}), Record({"A": None, "B": None, "C": Bag()})]),
+    "T": Bag([(None, 1)]),
+    "X": Bag([1, 2, 2, None]),
+}
+LARGE = re.compile(r"\d{5}|\d[eE][+]?\d")
+"""What may make a range or a string of a size that no test wants."""
+
+
+class BrokenOff(Exception):
+    """An evaluation that is too long."""
+
+
+class Bounded(_Evaluator):
+    """An evaluator that takes so many steps and no more."""
+
+    def __init__(self, streams: Mapping[str, Bag]) -> None:
+        super().__init__(streams)
+        self.steps = 0
+
+    def value(self, term: Term, env: Mapping[str, Value]) -> Value:
+        self.steps += 1
+        if self.steps > STEPS:
+            raise BrokenOff
+        return super().value(term, env)
+
+
+@deep
+def evaluate_bounded(term: Term, streams: Mapping[str, Bag]) -> Value:
+    """The value of a term.
+
+    Raises: BrokenOff where it takes long, UserError where there is none.
+    """
+    return Bounded(streams).value(term, {})
+
+
+def outcome(program_text: Text, base: Path) -> str:
+    """What comes of a text: `value`, `error` or `long`; anything else is a fault of ours, and is raised."""
+    text = program_text.text
+    try:
+        program = compile_program(text, "text", program_text.streams, base)
+        for query in program.queries:
+            rewritten = rewrite(query.term, checked=True)
+            if not LARGE.search(text):
+                streams = {**program_text.data, **{name: Bag() for name in program.sources}}
+                evaluate_bounded(query.term, streams)
+                evaluate_bounded(rewritten.steps[-1].after, streams)
+    except UserError as error:
+        return "error" if error.render() else "an error without words"
+    except BrokenOff:
+        return "long"
+    return "value"
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+LANGUAGE = """
+select from where group by having order desc limit distinct if then else let in not and or mod union except
+intersect some all exists case repeat step function macro aggregation data type store dump include import as incr
+source stream json csv line parquet tagged deletions null true false partition args int long double string date
+timestamp bag list any x y S T X A B C 0 1 7 2147483648 1.5 1e3 "a" 'b' "2026-01-31" count sum avg min max
+"""
+WORDS = (*LANGUAGE.split(), *(name for name in FUNCTIONS if name.isidentifier()))
+SIGNS = (
+    *"()[]{}<>,;:.=+-*/%#\\|@!\"'",
+    *("<=", ">=", "<>", "!=", ":=", "..", "...", "//", "/*", "*/", "[xml|", "|]", "\n", "\u2028"),
+)
+TOKENS = re.compile(r"\s+|\w+|\"(?:[^\"\\]|\\.)*\"|[<>!:]=|<>|\.+|.", re.DOTALL)
+tokens = st.sampled_from(WORDS) | st.sampled_from(SIGNS)
+
+
+def over_these(text: str) -> Text:
+    """A text over the streams above."""
+    return Text(text, STREAMS, DATA)
+
+
+def texts() -> st.SearchStrategy[Text]:
+    """Any characters, and rows of words and signs."""
+    rows = st.lists(tokens, max_size=30)
+    return st.one_of(st.text(max_size=40), rows.map(" ".join), rows.map("".join)).map(over_these)
+
+
+@functools.cache
+def corpus() -> tuple[Text, ...]:
+    """The query files and the programs of the cases."""
+    files = sorted((ROOT / "queries").rglob("*.mrql"))
+    of_files = (over_these(file.read_text(encoding="utf-8")) for file in files)
+    return (*of_files, *(Text(case.query, case.streams, case.data) for case in cases()))
+
+
+@st.composite
+def mutants(draw: st.DrawFn) -> Text:
+    """A program with a few of its tokens left out, doubled, exchanged, or taken from another one."""
+    original = draw(st.sampled_from(corpus()))
+    parts = TOKENS.findall(original.text)
+    other = TOKENS.findall(draw(st.sampled_from(corpus())).text)
+    for _ in range(draw(st.integers(1, 2))):
+        at = draw(st.integers(0, len(parts)))
+        length = draw(st.integers(0, 6))
+        match draw(st.sampled_from(("out", "double", "exchange", "put", "mix", "cut"))):
+            case "out":
+                parts[at : at + length] = []
+            case "double":
+                parts[at:at] = parts[at : at + length]
+            case "exchange":
+                parts[at : at + 1] = [draw(tokens)]
+            case "put":
+                parts[at:at] = [draw(tokens)]
+            case "mix":
+                start = draw(st.integers(0, len(other)))
+                parts[at : at + length] = other[start : start + length]
+            case "cut":
+                parts = parts[: max(at, 1)]
+    return attrs.evolve(original, text="".join(parts))
+
+
+CHOSEN = {
+    "NAME": (
+        "x",
+        "y",
+        "z",
+        "S",
+        "T",
+        "X",
+        "A",
+        "B",
+        "C",
+        "f",
+        "count",
+        "sum",
+        "length",
+        "date",
+        "first",
+        "coalesce",
+        "int",
+    ),
+    "INT": ("0", "1", "2", "7"),
+    "CONSTANT": ("1.5", "true", "false", "null"),
+    "STRING": ('"a"', '""', '"2026-01-31"', '"csv"'),
+    "TEMPLATE": ("[xml| <a>{{1}}</a> |]", "[xml|<a|]"),
+    "XPATH": ("xpath(.//a)",),
+    "OPERATOR": ("or", "and", "mod", "<>", "<=", ">=", "..", "/", "%", "not in"),
+    "SET_OPERATOR": ("union", "intersect", "except"),
+    "DIRECTION": ("asc", "desc"),
+    "PREFIX": ("not", "exists"),
+    "QUANTIFIER": ("some", "all"),
+    "SOURCE": ("source", "stream"),
+    "_RECORD_END": (">",),
+    "_LET_IN": ("in",),
+    "COMMENT": ("// \n",),
+    "WHITESPACE": (" ",),
+}
+
+
+@functools.cache
+def grammatical() -> st.SearchStrategy[Text]:
+    """Programs that the grammar allows, but for what is settled outside of it."""
+    text = resources.files("mrql").joinpath("grammar.lark").read_text(encoding="utf-8")
+    grammar = Lark(text, start=["program"], keep_all_tokens=True, parser="earley", lexer="dynamic")
+    explicit: dict[str, st.SearchStrategy[str]] = {
+        name: st.sampled_from([f" {word} " for word in words]) for name, words in CHOSEN.items()
+    }
+    for terminal in grammar.terminals:
+        if terminal.name not in explicit:
+            pattern = terminal.pattern
+            word = pattern.value if isinstance(pattern, PatternStr) else re.match(r"[a-z]*", pattern.value)[0]  # type: ignore[index]
+            explicit[terminal.name] = st.just(f" {word} ")
+    return from_lark(grammar, start="program", explicit=explicit).map(over_these)
+
+
+def programs() -> Mapping[str, st.SearchStrategy[Text]]:
+    """The kinds of texts."""
+    return {"texts": texts(), "mutants": mutants(), "grammatical": grammatical()}

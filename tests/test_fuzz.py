@@ -1,0 +1,89 @@
+"""Any text leads to a value or to an error of the user's, with its place; a longer search is `make soak`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from mrql.algebra.depth import deep
+from mrql.algebra.errors import UserError
+from mrql.algebra.evaluate import evaluate
+from mrql.parsing.depth import MAX_DEPTH
+from mrql.program import compile_program
+from tests.fuzz import Text, outcome, over_these, programs
+
+EXAMPLES = {"texts": 1200, "mutants": 1000, "grammatical": 100}
+DEEP: dict[str, Callable[[int], str]] = {
+    "tuples": lambda n: "(" * n + "1" + ",2)" * n,
+    "bags": lambda n: "{" * n + "1" + "}" * n,
+    "lists": lambda n: "[" * n + "1" + "]" * n,
+    "records": lambda n: "<A:" * n + "1" + ">" * n,
+    "selects": lambda n: "select x from x in (" * n + "{1}" + ")" * n,
+    "heads": lambda n: "select (" * n + "1" + ") from x in {1}" * n,
+    "conditions": lambda n: "exists(select y from y in {1} where " * n + "true" + ")" * n,
+    "ifs": lambda n: "if true then " * n + "1" + " else 2" * n,
+    "elses": lambda n: "if true then 1 else " * n + "1",
+    "minus": lambda n: "- " * n + "1",
+    "not": lambda n: "not " * n + "true",
+    "lets": lambda n: "let x = 1 in " * n + "x",
+    "sums": lambda n: "+".join(["1"] * n),
+    "ands": lambda n: " and ".join(["true"] * n),
+    "ors": lambda n: " or ".join(["false"] * n),
+    "calls": lambda n: "abs(" * n + "1" + ")" * n,
+    "casts": lambda n: "1" + " as int" * n,
+    "cases": lambda n: "case 1 { x: " * n + "1" + "}" * n,
+    "quantifiers": lambda n: "some x in {1}: " * n + "true",
+    "functions": lambda n: "(" + "\\x. " * n + "1)" + "(1)" * n,
+    "types": lambda n: "null as " + "{" * n + "int" + "}" * n,
+    "patterns": lambda n: "let " + "(" * n + "x" + ", y)" * n + " = 1 in x",
+}
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_any_text(tmp_path_factory: pytest.TempPathFactory, kind: str) -> None:
+    """Arbitrary text, mutations of the queries here, and what the grammar allows."""
+    base = tmp_path_factory.mktemp("nothing")
+    few = settings(max_examples=EXAMPLES[kind], deadline=None, database=None, suppress_health_check=list(HealthCheck))
+
+    @few
+    @given(programs()[kind])
+    def check(text: Text) -> None:
+        outcome(text, base)
+
+    check()
+
+
+@pytest.mark.parametrize("form", DEEP)
+def test_a_thousand_levels(form: str) -> None:
+    """What is nested a thousand times is one error, with its place."""
+    with pytest.raises(UserError) as caught:
+        compile_program(DEEP[form](1000), "query")
+    assert caught.value.message == f"nested too deeply: more than {MAX_DEPTH} levels"
+    assert caught.value.span is not None
+    assert caught.value.hint is not None
+
+
+@pytest.mark.parametrize("form", [form for form in DEEP if form != "patterns"])
+def test_as_deep_as_may_be(form: str) -> None:
+    """What is nested as deep as a text may be is evaluated and rewritten like anything else."""
+    levels = {"selects": 95, "conditions": 60, "functions": 95}.get(form, MAX_DEPTH - 10)
+    assert outcome(over_these(DEEP[form](levels)), Path()) == "value"
+
+
+@pytest.mark.parametrize("operator", ["and", "or"])
+def test_a_chain_of_conditions_is_evaluated_once(operator: str) -> None:
+    """Each side of a condition was evaluated twice, and so those of a chain 2ⁿ times."""
+    text = f" {operator} ".join(["1 = 1" if operator == "and" else "1 = 2"] * 60)
+    assert evaluate(compile_program(text).queries[0].term) is (operator == "and")
+
+
+def test_deep_terms_leave_python_as_it_is() -> None:
+    """The room for deep terms is given back."""
+    before = sys.getrecursionlimit()
+    assert deep(sys.getrecursionlimit)() > before
+    compile_program("1")
+    assert sys.getrecursionlimit() == before
