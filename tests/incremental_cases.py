@@ -64,6 +64,12 @@ CONSTRUCTS = tuple(
             "f = \\(x, p). some t in T: p(t) = x; select a from (a, b) in S where f(a, \\t. t#0)",
         ),
         ("group-by over nested bags", "select (k, sum(p.V)) from p in P, i in p.I group by k: i.U"),
+        (
+            "group-by with a function of a date",
+            'select (m, sum(y)) from (x, y) in S group by m: date_trunc("month", date(from_unix(x)))',
+        ),
+        ("flatten", "flatten(select (select i.U from i in p.I) from p in P)"),
+        ("sort", "sort(select y from (x, y) in S)"),
         ("having", "select (x, sum(y)) from (x, y) in S group by x having count(y) > 1"),
         ("distinct", "select distinct y from (x, y) in S"),
         ("totals", "(sum(select y from (x, y) in S), count(T))"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from mrql import syntax as s
 from mrql.algebra.errors import UserError
 
-# The passes after the parser recurse along the tree, with some four calls for each level, and Python's stack bears a
-# thousand.
+# The passes after the parser recurse along the tree (`algebra.depth` makes room for that), and so do Spark's.
 MAX_DEPTH = 200
 
 
