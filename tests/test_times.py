@@ -132,7 +132,7 @@ def test_sources_on_spark(
     spec = next(iter(compile_program(f"count({source});", base=tmp_path).sources.values()))
     with zone(spark, away):
         frame = read(spark, spec)
-        assert collect_value(frame.df, spec.type) == expected
+        assert collect_value(frame.df.table, spec.type) == expected
 
 
 @pytest.mark.spark
@@ -141,7 +141,7 @@ def test_malformed_on_spark(spark: SparkSession, tmp_path: Path, source: str, te
     """Spark finds the same rows malformed; a date in csv also where it is not used."""
     (tmp_path / "f").write_text(text)
     spec = next(iter(compile_program(f"count({source});", base=tmp_path).sources.values()))
-    df = read(spark, spec).df
+    df = read(spark, spec).df.table
     looked_at = df.selectExpr("count(1)") if spec.format is Format.CSV and "int, int" not in source else df
     with (
         pytest.raises(UserError, match="malformed row") as caught,
