@@ -15,6 +15,7 @@ from mrql.algebra.terms import Term
 from mrql.rewrite.columns import columns
 from mrql.rewrite.derive import derive
 from mrql.rewrite.joins import joins
+from mrql.rewrite.loops import loops
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.order import order
 from mrql.rewrite.partial import partial
@@ -32,7 +33,14 @@ class Pass:
     source: str
 
 
+def _inside(term: Term) -> Term:
+    """All passes, for a step of a loop."""
+    return run_passes(term)[-1].after
+
+
 PASSES: tuple[Pass, ...] = (
+    # First: what a loop carries is known as a source only while its step is looked at by itself.
+    Pass("loops", lambda term: loops(term, _inside), "[MRQL] §5"),
     Pass("normalize", normalize, "[MRQL] §6, rule 4"),
     # After normalize, which brings all generators of a comprehension into one nest of cMaps.
     Pass("joins", joins, "[MRQL] §5"),
