@@ -230,6 +230,7 @@ def _evaluate(program: Program, query: Query, common: Common) -> Value:
     from mrql.algebra.files import list_files
     from mrql.runtime.collect import collect_value
     from mrql.runtime.failures import translated
+    from mrql.runtime.loops import passing
     from mrql.runtime.readers import find_malformed, read_net
     from mrql.runtime.view import evaluate as evaluate_on_spark
 
@@ -239,9 +240,9 @@ def _evaluate(program: Program, query: Query, common: Common) -> Value:
     def reread() -> None:
         find_malformed(files)
 
-    with translated(query.span.source, reread):
+    with translated(query.span.source, reread), passing() as kept:
         frames = {name: read_net(spark, spec) for name, spec in specs.items()}
-        return collect_value(evaluate_on_spark(spark, rewritten, frames), query.type)
+        return collect_value(evaluate_on_spark(spark, rewritten, frames, kept), query.type)
 
 
 # --- stream -------------------------------------------------------------------------------------

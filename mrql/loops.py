@@ -27,6 +27,7 @@ from mrql.algebra.binders import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import OR
 from mrql.algebra.monoids import OR as ANY
+from mrql.algebra.span import Span
 from mrql.algebra.terms import (
     CMap,
     Lambda,
@@ -69,16 +70,16 @@ def repeat(expr: syntax.Repeat, scope: Scope) -> Term:
     if expr.limit is not None and limit is not None and not (ty.is_integral(limit.type) or limit.type == ty.NOTHING):
         raise UserError(f"the limit of a loop must be an integer, not {limit.type}", expr.limit.span)
     carried, pattern, step, flags = _typed_step(expr, source.type, scope)
-    first = coerce(source, carried, expr.init.span, "what the loop begins with")
+    first = _fitted(source, carried, expr.init.span, "what the loop begins with")
     most = scope.globals.max_steps
     if not flags.any:
-        body = coerce(step, carried, expr.step.span, "a step")
+        body = _fitted(step, carried, expr.step.span, "a step")
         return Repeat(Lambda(pattern, body), first, limit, most=most, span=expr.span)
     names = scope.globals.names
     wide = flags.flagged(carried)
     state = PVar(names.fresh("z"), wide)
     z = Var(state.name, wide)
-    body = Let(pattern, flags.dropped(z, names), coerce(step, wide, expr.step.span, "a step"))
+    body = Let(pattern, flags.dropped(z, names), _fitted(step, wide, expr.step.span, "a step"))
     condition = flags.some(z, names)
     assert condition is not None
     loop = Repeat(Lambda(state, body), flags.added(first, names), limit, condition, most, span=expr.span)
@@ -105,6 +106,14 @@ def _typed_step(expr: syntax.Repeat, first: Type, scope: Scope) -> tuple[Type, P
             return carried, pattern, step, flags
         carried = wider
     raise UserError(f"the type of what this loop carries grows with each step: {_short(carried)}", expr.span)
+
+
+def _fitted(term: Term, wanted: Type, span: Span, what: str) -> Term:
+    """The term widened to a type, a tuple part by part: what a loop carries is a tuple of collections."""
+    if isinstance(term, Tup) and isinstance(wanted, ty.TupleType) and term.type != wanted:
+        parts = zip(term.items, wanted.items, strict=True)
+        return Tup(tuple(_fitted(item, t, item.span or span, what) for item, t in parts), span=term.span)
+    return coerce(term, wanted, span, what)
 
 
 def _short(t: Type) -> str:

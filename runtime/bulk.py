@@ -15,7 +15,7 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, substitute
+from mrql.algebra.binders import Names, alpha_equal, bound_names, free_vars, match_pattern, scopes, substitute
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.functions import HAS_NULL, NOT, RANGE
@@ -25,18 +25,21 @@ from mrql.algebra.terms import (
     CMap,
     CoGroup,
     Empty,
+    Get,
     GroupBy,
     If,
     Lambda,
     Let,
     ListOf,
     Lit,
+    Nth,
     OrderBy,
     Pattern,
     Prim,
     PTuple,
     PVar,
     Reduce,
+    Repeat,
     Single,
     Stream,
     Take,
@@ -47,13 +50,14 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.traversal import map_children, subterms
+from mrql.algebra.traversal import children, map_children, subterms, with_children
 from mrql.algebra.types import Type
 from mrql.rewrite.equate import conjuncts
 from mrql.rewrite.grouped import function_parts, identity, paired
 from mrql.rewrite.lineage import joins_elements
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.split import Part, split
+from mrql.runtime import loops
 from mrql.runtime.expressions import Environment, Expressions, aggregate_sql, canonical, cast
 from mrql.runtime.frames import Columns, Frame, expanded, flat, null_of, union, union_all
 from mrql.runtime.layout import (
@@ -70,6 +74,7 @@ from mrql.runtime.layout import (
     to_sql,
     with_columns,
 )
+from mrql.runtime.loops import Kept
 from mrql.runtime.relation import Relation
 
 LARGE = 10_000
@@ -82,10 +87,19 @@ class Compiler:
     A source whose type is a bag is a frame of its elements, any other one a frame with one row.
     """
 
-    def __init__(self, spark: SparkSession, sources: Mapping[str, Frame], columns: Columns | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        sources: Mapping[str, Frame],
+        columns: Columns | None = None,
+        kept: Kept | None = None,
+    ) -> None:
         self.spark = spark
-        self.sources = sources
+        self.sources = dict(sources)
         self.columns = columns or Columns()
+        self.kept = kept or Kept()
+        """What the values of loops lie in."""
+        self.loops: list[tuple[Repeat, Term]] = []
         self.expressions = Expressions()
         self.names = Names({*sources})
 
@@ -128,8 +142,42 @@ class Compiler:
             case Cast(source, _) if self.reads(source):
                 frame = self.bag(source)
                 return attrs.evolve(frame, value=cast(frame.value, element_type(source), element_type(term), ""))
+            case _ if (opened := self.opened(term)) is not term:
+                return self.bag(opened)
             case _:
                 return self.over(term, self.one_row(), {})
+
+    def opened(self, term: Term) -> Term:
+        """A term that takes the value of a loop, or a part of it, over the sources that the loop's value lies in."""
+        match term:
+            case Repeat():
+                return self.looped(term)
+            case Nth(inner, _) | Get(inner, _) if (value := self.opened(inner)) is not inner:
+                return normalize(attrs.evolve(term, term=value))
+            case Let(pattern, value, body) if self.reads(value) or isinstance(value, Repeat):
+                known = self.opened(value)
+                if known is not value or ty.is_collection(value.type):
+                    return normalize(substitute(body, match_pattern(pattern, known)))
+                return term
+            case _:
+                return term
+
+    def looped(self, term: Repeat) -> Term:
+        """The value of a loop, which is run now, unless it has been run before."""
+        for known, value in self.loops:
+            if alpha_equal(known, term):
+                return value
+        value, frames = loops.run(term, self, self.kept)
+        self.sources |= frames
+        self.names.taken |= frames.keys()
+        self.loops.append((term, value))
+        return value
+
+    def rows(self, term: Term, more: Mapping[str, Frame], kept: Kept) -> Frame:
+        """The rows of a bag, or the one row of another value, over more sources; loops in the term lie in `kept`."""
+        inner = Compiler(self.spark, {**self.sources, **more}, self.columns, kept)
+        inner.names.taken |= self.names.taken
+        return inner.bag(term) if isinstance(term.type, ty.BagType) else inner.one(term)
 
     def reads(self, term: Term) -> bool:
         """Whether a term mentions a source."""
@@ -231,6 +279,10 @@ class Compiler:
             case Let(pattern, value, body):
                 new_value = self._extracted(value, scope, local, found)
                 return Let(pattern, new_value, self._extracted(body, scope, local | bound_names(pattern), found))
+            case Repeat():
+                parts = zip(children(term), scopes(term), strict=True)
+                new = tuple(self._extracted(child, scope, local | bound, found) for child, bound in parts)
+                return with_children(term, new)
             case _:
                 return map_children(term, lambda child: self._extracted(child, scope, local, found))
 
@@ -243,6 +295,10 @@ class Compiler:
                 return self.total(monoid, term.type, self.bag(source))
             case Reduce(Fold() as fold, source) if self.reads(source):
                 return self.folded(fold, self.collected(source))
+            case _ if (opened := self.opened(term)) is not term:
+                return self.one(opened)
+            case Nth() | Get():
+                return self.assembled(term)
             case _ if ty.is_collection(term.type):
                 return self.collected(term)
             case _:
@@ -264,7 +320,9 @@ class Compiler:
         def visit(part_term: Term) -> Term:
             if not self.reads(part_term):
                 return part_term
-            if puts_a_list_together(part_term):
+            if isinstance(part_term, Repeat) and free_vars(part_term) <= self.sources.keys():
+                return visit(self.looped(part_term))
+            if puts_a_list_together(part_term) or isinstance(part_term, Nth | Get):
                 return map_children(part_term, visit)
             if ty.is_collection(part_term.type) or isinstance(part_term, Reduce | Var):
                 single = flat(self.one(part_term), self.columns)
@@ -310,7 +368,9 @@ class Compiler:
                 bound = Var("pairs", source.type)
                 array = self.expressions.array(OrderBy(bound, descending), {"pairs": pairs.value})
                 return Frame(pairs.df.select(f"{array} AS {name}"), Atom(quote(name), term.type, False))
-            case ListOf() | Union() | If() | Cast() | Prim() if self.reads(term):
+            case Repeat() | Let() if (opened := self.opened(term)) is not term:
+                return self.collected_list(opened, name)
+            case ListOf() | Union() | If() | Cast() | Prim() | Nth() | Get() if self.reads(term):
                 whole = self.assembled(term)
                 return Frame(whole.df.select(f"{to_sql(whole.value)} AS {name}"), Atom(quote(name), term.type, False))
             case _:

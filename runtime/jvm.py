@@ -115,6 +115,11 @@ def compute_all(spark: SparkSession, rdds: Sequence[Any]) -> list[int]:
     return counts
 
 
+def partitions(df: DataFrame) -> int:
+    """In how many partitions a local checkpoint lies."""
+    return int(_checkpointed_rdd(df).getNumPartitions())
+
+
 class Lazy(ClassicDataFrame):
     """A DataFrame that is not even analysed before something is asked of it.
 
