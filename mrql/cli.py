@@ -29,7 +29,7 @@ from mrql.algebra.errors import MrqlError, UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.files import read_source
 from mrql.algebra.sources import SourceSpec
-from mrql.algebra.terms import Stream
+from mrql.algebra.terms import STEPS, Stream
 from mrql.algebra.traversal import subterms
 from mrql.algebra.values import Value
 from mrql.output import ConsoleSink, DirectorySink, json_line, print_table, type_name
@@ -57,6 +57,7 @@ class Common:
     format: str
     master: str | None
     conf: dict[str, str]
+    max_steps: int
 
     @property
     def as_json(self) -> bool:
@@ -77,6 +78,13 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
     @click.option("--engine", type=click.Choice(["spark", "reference"]), default="spark", show_default=True)
     @click.option("--format", "output_format", type=click.Choice(["table", "json"]), default="table", show_default=True)
     @click.option("--master", help="Spark master; a local one by default.")
+    @click.option(
+        "--max-steps",
+        type=click.IntRange(min=1),
+        default=STEPS,
+        show_default=True,
+        help="How many steps a loop without a limit may take.",
+    )
     @click.option("--conf", multiple=True, metavar="K=V", help="A Spark setting; may be given more than once.")
     @functools.wraps(command)
     def wrapped(
@@ -85,10 +93,12 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         output_format: str,
         master: str | None,
         conf: tuple[str, ...],
+        max_steps: int,
         **rest: Any,
     ) -> R:
         settings = dict(_setting(pair) for pair in conf)
-        return command(common=Common(data or Path(), engine, output_format, master, settings), **rest)
+        common = Common(data or Path(), engine, output_format, master, settings, max_steps)
+        return command(common=common, **rest)
 
     return wrapped
 
@@ -130,13 +140,13 @@ FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_
 ARGS = click.argument("args", nargs=-1)
 
 
-def load(file: Path, base: Path, args: tuple[str, ...] = ()) -> Program:
+def load(file: Path, base: Path, args: tuple[str, ...] = (), max_steps: int = STEPS) -> Program:
     """The typed program of a file, and of the arguments that it is run with."""
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UserError(f"{file} is not a text file in UTF-8") from None
-    return compile_program(text, str(file), base=base, args=args)
+    return compile_program(text, str(file), base=base, args=args, max_steps=max_steps)
 
 
 # --- check and explain --------------------------------------------------------------------------
@@ -153,7 +163,7 @@ STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part
 @reports_errors
 def check(file: Path, args: tuple[str, ...], strict: bool, common: Common) -> None:
     """Parse and type a query file, and say what its expressions are."""
-    program = load(file, common.data, args)
+    program = load(file, common.data, args, common.max_steps)
     if strict:
         must_be_incremental(*(plan_of(program, query) for query in program.queries))
     for query in program.queries:
@@ -177,7 +187,7 @@ def explain(file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None
     """Show every step from a query's text to the stages that keep it up to date."""
     from mrql.explain import explain_graph, explain_json, explain_trace
 
-    program = load(file, common.data, args)
+    program = load(file, common.data, args, common.max_steps)
     traces = [(query, rewrite(query.term, shrinking=shrinking(program))) for query in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))
@@ -203,7 +213,7 @@ def explain(file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None
 @reports_errors
 def run(file: Path, args: tuple[str, ...], common: Common) -> None:
     """Evaluate every expression of a query file once."""
-    program = load(file, common.data, args)
+    program = load(file, common.data, args, common.max_steps)
     console = Console()
     for query in program.queries:
         value = _evaluate(program, query, common)
@@ -280,7 +290,7 @@ def stream(
     from mrql.runtime.stream import Emit, Options
     from mrql.runtime.stream import run as run_stream
 
-    program = load(file, common.data, args)
+    program = load(file, common.data, args, common.max_steps)
     query = streaming_query(program, file)
     plan = plan_of(program, query)
     if strict:
@@ -379,7 +389,7 @@ def verify(
     from mrql.verify import Effort
     from mrql.verify.command import verify_expression
 
-    program = load(file, common.data, args)
+    program = load(file, common.data, args, common.max_steps)
     queries = streaming_queries(program, file)
     must_exist(spec for query in queries for spec in sources_of(program, query).values())
     effort = Effort(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows)

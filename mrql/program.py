@@ -14,7 +14,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
-from mrql.algebra.terms import Empty, ListOf, Lit, Stream, Term
+from mrql.algebra.terms import STEPS, Empty, ListOf, Lit, Stream, Term
 from mrql.algebra.types import Type
 from mrql.parser import parse_program
 from mrql.scope import Closure, Globals, Scope
@@ -49,29 +49,30 @@ def compile_program(
     streams: Mapping[str, Type] | None = None,
     base: Path | None = None,
     args: Sequence[str] = (),
+    max_steps: int = STEPS,
 ) -> Program:
     """Parses and types a program.
 
     `streams` are names that stand for streams of the given (bag) types; relative paths of sources start at `base`;
-    `args` are the strings that the program knows as `args`.
+    `args` are the strings that the program knows as `args`; a loop without a limit may take `max_steps` steps.
 
     Raises: UserError at the first thing that is wrong.
     """
     try:
         tree = parse_program(text, name)
-        return _Compiler(streams or {}, base or Path(), args).program(tree)
+        return _Compiler(streams or {}, base or Path(), args, max_steps).program(tree)
     except RecursionError:
         raise UserError(f"{name} is nested too deeply") from None
 
 
 class _Compiler:
-    def __init__(self, streams: Mapping[str, Type], base: Path, args: Sequence[str]) -> None:
+    def __init__(self, streams: Mapping[str, Type], base: Path, args: Sequence[str], max_steps: int) -> None:
         self.base = base
         self.sources: dict[str, SourceSpec] = {}
         values: dict[str, Term] = {stream: Stream(stream, t) for stream, t in streams.items()}
         if "args" not in values:
             values["args"] = _strings(args)
-        self.globals = Globals(values=values, declare_source=self.declare)
+        self.globals = Globals(values=values, declare_source=self.declare, max_steps=max_steps)
         self.globals.names.taken.update(streams)
         self.queries: list[Query] = []
 
