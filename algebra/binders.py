@@ -144,11 +144,14 @@ def substitute(term: Term, mapping: Mapping[str, Term]) -> Term:
             if new_param is param and new_body is body and new_source is source:
                 return term
             return attrs.evolve(term, function=Lambda(new_param, new_body), source=new_source)
-        case Repeat(Lambda(param, _)):
-            new_param, new_step = _under(param, step_of(term), mapping)
-            limit = None if term.limit is None else substitute(term.limit, mapping)
-            new = attrs.evolve(with_step(term, new_param, new_step), source=substitute(term.source, mapping), limit=limit)
-            return term if new == term else new
+        case Repeat(Lambda(param, _), source, limit):
+            step = step_of(term)
+            new_param, new_step = _under(param, step, mapping)
+            new_source = substitute(source, mapping)
+            new_limit = None if limit is None else substitute(limit, mapping)
+            if new_param is param and new_step is step and new_source is source and new_limit is limit:
+                return term
+            return attrs.evolve(with_step(term, new_param, new_step), source=new_source, limit=new_limit)
         case _:
             return map_children(term, lambda child: substitute(child, mapping))
 

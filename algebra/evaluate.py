@@ -14,7 +14,7 @@ from typing import assert_never
 
 from mrql.algebra import monoids
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import AND, OR, EvaluationError, apply, convert
+from mrql.algebra.functions import AND, OR, TRACE, EvaluationError, apply, convert
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -49,6 +49,7 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.types import DOUBLE, BagType, Type, is_collection
 from mrql.algebra.values import Bag, Canonical, Record, Value, canonical, same
+from mrql.algebra.written import print_trace
 
 Environment = Mapping[str, Value]
 
@@ -116,6 +117,8 @@ class _Evaluator:
             if self.value(term.args[0], env) is decided:
                 return decided
         args = [self.value(arg, env) for arg in term.args]
+        if term.function == TRACE:
+            print_trace(args[0], term.span)
         types = [arg.type for arg in term.args]
         return _with_place(term, lambda: apply(term.function, args, types, term.type))
 

@@ -355,6 +355,10 @@ QUOTIENT = Function("÷", _fixed(ty.DOUBLE, ty.LONG, result=ty.DOUBLE), _quotien
 RANGE = Function("range", _fixed(ty.LONG, ty.LONG, result=ty.ListType(ty.LONG)), _range, signature="two integers")
 AT = Function("at", _indexed(1, lambda t: t.item), _at, signature="a list and an integer")
 SLICE = Function("slice", _indexed(2, lambda t: t), _slice, signature="a list and two integers")
+TRACE = Function(
+    "trace", lambda args: args[0] if len(args) == 1 else None, lambda a: a, null_safe=True, signature="a value"
+)
+"""The value itself; whoever evaluates it also prints it."""
 ONLY = Function("only", _only_type, _only, signature="a bag")
 
 _D = ty.DOUBLE
@@ -392,7 +396,7 @@ LIBRARY: tuple[Function, ...] = (
 
 OPERATORS: tuple[Function, ...] = (
     PLUS, MINUS, TIMES, DIVIDE, MODULO, NEGATE, EQ, NE, LT, LE, GT, GE, AND, OR, NOT, IS_NULL, HAS_NULL, QUOTIENT,
-    RANGE, AT, SLICE, ONLY,
+    RANGE, AT, SLICE, ONLY, TRACE,
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Function] = {f.name: f for f in (*OPERATORS, *LIBRARY)}

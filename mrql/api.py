@@ -53,6 +53,9 @@ def compile(text: str, name: str = "<query>", **streams: str | Type) -> Query:
     program = compile_program(text, name, types)
     if not program.queries:
         raise UserError(f"{name} has no expression to answer")
+    for query in program.queries:
+        if query.target is not None:
+            raise UserError("a query over DataFrames writes no files", query.target.span)
     if program.sources:
         spec = next(iter(program.sources.values()))
         raise UserError("a query over DataFrames names its streams and reads no files", spec.span)

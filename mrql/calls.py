@@ -11,7 +11,7 @@ from mrql.aggregations import aggregated
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import Function
+from mrql.algebra.functions import TRACE, Function
 from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, Single, Term, Tup, Var, element_type
 from mrql.closures import call, named
 from mrql.scope import Scope, Thunk, names_in
@@ -44,7 +44,7 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
     if expr.function in LIBRARY:
         return apply(LIBRARY[expr.function], [translate(arg, scope) for arg in expr.args], expr.span)
     if expr.function == "trace":
-        raise not_yet("`trace`", expr.span)
+        return apply(TRACE, [translate(arg, scope) for arg in expr.args], expr.span)
     candidates = [
         *known.functions,
         *known.closures,

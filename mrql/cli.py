@@ -37,6 +37,8 @@ from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import rewrite, run_passes
 from mrql.rewrite.stages import Plan
+from mrql.rewrite.untrace import is_trace
+from mrql.targets import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,7 +172,7 @@ def check(file: Path, args: tuple[str, ...], strict: bool, common: Common) -> No
         if common.as_json:
             click.echo(json.dumps({"line": query.span.line, "type": type_name(query.type)}))
         else:
-            click.echo(f"{file}:{query.span.line}: {type_name(query.type)}")
+            click.echo(f"{query.span.source.name}:{query.span.line}: {type_name(query.type)}")
     if not program.queries and not common.as_json:
         click.echo(f"{file}: definitions only")
 
@@ -199,7 +201,7 @@ def explain(file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None
         click.echo(json.dumps(documents, ensure_ascii=False, indent=2))
         return
     for query, trace in traces:
-        click.echo(f"── {file}:{query.span.line}: {type_name(query.type)}\n")
+        click.echo(f"── {query.span.source.name}:{query.span.line}: {type_name(query.type)}\n")
         click.echo(explain_trace(trace))
 
 
@@ -216,6 +218,9 @@ def run(file: Path, args: tuple[str, ...], common: Common) -> None:
     program = load(file, common.data, args, common.max_steps)
     console = Console()
     for query in program.queries:
+        if query.target is not None:
+            _evaluate(program, query, common, query.target.write)
+            continue
         value = _evaluate(program, query, common)
         if common.as_json:
             click.echo(json_line(query.span.line, query.type, value))
@@ -229,14 +234,16 @@ def sources_of(program: Program, query: Query) -> dict[str, SourceSpec]:
     return {name: program.sources[name] for name in names}
 
 
-def _evaluate(program: Program, query: Query, common: Common) -> Value:
+def _evaluate(program: Program, query: Query, common: Common, write: Callable[[Any], None] | None = None) -> Value:
+    """The answer, or nothing where it is written: on Spark by those who have computed it."""
     specs = sources_of(program, query)
     from mrql.runtime.stream import must_exist
 
     must_exist(specs.values())
     rewritten = run_passes(query.term)[-1].after
     if common.engine == "reference":
-        return evaluate(rewritten, {name: read_source(spec) for name, spec in specs.items()})
+        value = evaluate(rewritten, {name: read_source(spec) for name, spec in specs.items()})
+        return value if write is None else write(value)
     from mrql.algebra.files import list_files
     from mrql.runtime.collect import collect_value
     from mrql.runtime.failures import translated
@@ -252,7 +259,8 @@ def _evaluate(program: Program, query: Query, common: Common) -> Value:
 
     with translated(query.span.source, reread), passing() as kept:
         frames = {name: read_net(spark, spec) for name, spec in specs.items()}
-        return collect_value(evaluate_on_spark(spark, rewritten, frames, kept), query.type)
+        answer = evaluate_on_spark(spark, rewritten, frames, kept)
+        return collect_value(answer, query.type) if write is None else write(answer)
 
 
 # --- stream -------------------------------------------------------------------------------------
@@ -296,9 +304,13 @@ def stream(
     if strict:
         must_be_incremental(plan)
     options = Options(once, interval, max_files, Emit(emit))
+    for traced in filter(is_trace, subterms(query.term)):
+        click.echo(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
     changes = options.emit is Emit.CHANGES
-    if output is None:
-        sink: Any = ConsoleSink(query.type, query.span.line, as_json=common.as_json, changes=changes)
+    if query.target is not None:
+        sink: Any = _target_sink(query.target, output, options.emit)
+    elif output is None:
+        sink = ConsoleSink(query.type, query.span.line, as_json=common.as_json, changes=changes)
     else:
         sink = DirectorySink(output, query.type, changes=changes)
     engine = _engine(program, query, plan, common)
@@ -311,6 +323,25 @@ def stream(
         click.echo("stopped", err=True)
     finally:
         engine.close()
+
+
+@attrs.frozen
+class _TargetSink:
+    """Writes the answer after each batch where the query says."""
+
+    target: Target
+
+    def write(self, number: int, rows: object) -> None:
+        self.target.write(rows)
+
+
+def _target_sink(target: Target, output: Path | None, emit: object) -> _TargetSink:
+    from mrql.runtime.stream import Emit
+
+    if output is not None or emit is Emit.CHANGES:
+        option = "--output" if output is not None else "--emit changes"
+        raise UserError(f"the query writes its answer to {target.path}", target.span, f"leave out {option}")
+    return _TargetSink(target)
 
 
 def streaming_queries(program: Program, file: Path) -> list[Query]:

@@ -16,19 +16,22 @@ from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, Empty, ListOf, Lit, Stream, Term
 from mrql.algebra.types import Type
+from mrql.includes import Files
 from mrql.parser import parse_program
 from mrql.scope import Closure, Globals, Scope
 from mrql.sources import declare
+from mrql.targets import Target, target_of
 from mrql.translate import translate
 from mrql.typing import not_yet, resolve
 
 
 @attrs.frozen
 class Query:
-    """An expression of a program whose answer is wanted."""
+    """An expression of a program whose answer is wanted: to be shown, or to be written to a target."""
 
     term: Term
     span: Span
+    target: Target | None = None
 
     @property
     def type(self) -> Type:
@@ -75,8 +78,10 @@ class _Compiler:
         self.globals = Globals(values=values, declare_source=self.declare, max_steps=max_steps)
         self.globals.names.taken.update(streams)
         self.queries: list[Query] = []
+        self.files = Files()
 
     def program(self, tree: syntax.Program) -> Program:
+        self.files.begin(tree.span.source)
         for statement in tree.statements:
             self.statement(statement)
         return Program(tuple(self.queries), self.sources)
@@ -109,8 +114,10 @@ class _Compiler:
                 # A value does not change while the data are as they are: what is kept is what is named.
                 self.fresh(name, statement.span)
                 known.values[name] = translate(expr, Scope(known))
-            case syntax.Dump():
-                raise not_yet("`dump`" if statement.text else "`store … from`", statement.span)
+            case syntax.Dump(_, expr):
+                term = translate(expr, Scope(known))
+                target = target_of(statement, term.type, known, self.base)
+                self.queries.append(Query(term, expr.span, target))
             case syntax.DataDef(name, constructors):
                 self.fresh(name, statement.span)
                 for constructor in constructors:
@@ -120,7 +127,8 @@ class _Compiler:
                 self.fresh(name, statement.span)
                 known.aggregations[name] = define(statement, Scope(known))
             case syntax.Include():
-                raise not_yet("`include`", statement.span)
+                for included in self.files.statements(statement):
+                    self.statement(included)
             case syntax.Import():
                 raise not_yet("`import`", statement.span)
             case syntax.ParserDef():

@@ -52,9 +52,7 @@ def loops(term: Term, run: Rewrite) -> Term:
     """
     match term:
         case Repeat(function, source, limit):
-            outside = attrs.evolve(
-                term, source=loops(source, run), limit=None if limit is None else loops(limit, run)
-            )
+            outside = attrs.evolve(term, source=loops(source, run), limit=None if limit is None else loops(limit, run))
             return with_step(outside, *_rewritten(function.param, step_of(term), run))
         case Let(pattern, value, body) if has_loop(value):
             new_pattern, new_body = _rewritten(pattern, body, run)

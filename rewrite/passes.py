@@ -22,6 +22,7 @@ from mrql.rewrite.partial import partial
 from mrql.rewrite.share import share
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.unnest import unnest
+from mrql.rewrite.untrace import untrace
 
 
 @attrs.frozen
@@ -76,6 +77,7 @@ def rewrite(term: Term, *, checked: bool = False, shrinking: frozenset[str] = fr
 
     Raises: InternalError, naming the pass, when a pass breaks a term.
     """
+    term = untrace(term)
     steps = run_passes(term, checked=checked)
     return Trace(steps, order(partial(share(derive(steps[-1].after, term, shrinking)))))
 

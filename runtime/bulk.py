@@ -10,6 +10,7 @@ join.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeGuard
 
 import attrs
 from pyspark.sql import SparkSession
@@ -18,7 +19,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, alpha_equal, bound_names, free_vars, match_pattern, scopes, substitute
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluate import evaluate
-from mrql.algebra.functions import HAS_NULL, NOT, RANGE
+from mrql.algebra.functions import HAS_NULL, NOT, RANGE, TRACE
 from mrql.algebra.monoids import Aggregate, Fold
 from mrql.algebra.terms import (
     Cast,
@@ -52,12 +53,14 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.traversal import children, map_children, subterms, with_children
 from mrql.algebra.types import Type
+from mrql.algebra.written import TRACED, print_trace
 from mrql.rewrite.equate import conjuncts
 from mrql.rewrite.grouped import function_parts, identity, paired
 from mrql.rewrite.lineage import joins_elements
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.split import Part, split
 from mrql.runtime import loops
+from mrql.runtime.collect import from_spark
 from mrql.runtime.expressions import Environment, Expressions, aggregate_sql, canonical, cast
 from mrql.runtime.frames import Columns, Frame, expanded, flat, null_of, union, union_all
 from mrql.runtime.layout import (
@@ -139,6 +142,9 @@ class Compiler:
                 return self.listed(term)
             case Reduce(monoid, source) if not isinstance(monoid, Aggregate | Fold):
                 return self.bag(source)
+            case Prim(function, (inner,)) if function == TRACE:
+                self.trace(term)
+                return self.bag(inner)
             case Cast(source, _) if self.reads(source):
                 frame = self.bag(source)
                 return attrs.evolve(frame, value=cast(frame.value, element_type(source), element_type(term), ""))
@@ -146,6 +152,16 @@ class Compiler:
                 return self.bag(opened)
             case _:
                 return self.over(term, self.one_row(), {})
+
+    def trace(self, term: Prim) -> None:
+        """Prints the value of what is traced, of a collection the first elements."""
+        (inner,) = term.args
+        if ty.is_collection(inner.type):
+            frame = self.bag(inner)
+            rows = expanded(frame, self.columns).df.selectExpr(f"{to_sql(frame.value)} AS value").take(TRACED + 1)
+            print_trace(from_spark([row[0] for row in rows], inner.type), term.span)
+        else:
+            print_trace(loops.single(self.one(inner), inner.type), term.span)
 
     def opened(self, term: Term) -> Term:
         """A term that takes the value of a loop, or a part of it, over the sources that the loop's value lies in."""
@@ -295,6 +311,9 @@ class Compiler:
                 return self.total(monoid, term.type, self.bag(source))
             case Reduce(Fold() as fold, source) if self.reads(source):
                 return self.folded(fold, self.collected(source))
+            case Prim(function, (inner,)) if function == TRACE:
+                self.trace(term)
+                return self.one(inner)
             case _ if (opened := self.opened(term)) is not term:
                 return self.one(opened)
             case Nth() | Get():
@@ -318,8 +337,11 @@ class Compiler:
         frames: list[Frame] = []
 
         def visit(part_term: Term) -> Term:
+            if is_trace(part_term) and free_vars(part_term) <= self.sources.keys():
+                self.trace(part_term)
+                return visit(part_term.args[0])
             if not self.reads(part_term):
-                return part_term
+                return map_children(part_term, visit) if any(map(is_trace, subterms(part_term))) else part_term
             if isinstance(part_term, Repeat) and free_vars(part_term) <= self.sources.keys():
                 return visit(self.looped(part_term))
             if puts_a_list_together(part_term) or isinstance(part_term, Nth | Get):
@@ -529,6 +551,10 @@ def join(left: Frame, right: Frame, condition: str, *, in_place: bool = True) ->
     elif right.changes:
         b = b.hint("shuffle_hash") if in_place else b.broadcast()
     return a.join(b, condition)
+
+
+def is_trace(term: Term) -> TypeGuard[Prim]:
+    return isinstance(term, Prim) and term.function == TRACE
 
 
 def puts_a_list_together(term: Term) -> bool:

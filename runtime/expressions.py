@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
+from urllib.parse import quote as urlquote
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.errors import InternalError
+from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluate import endless
 from mrql.algebra.functions import Function, argument_types
 from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend, Monoid, Op
@@ -121,6 +122,9 @@ class Expressions:
 
     def prim(self, term: Prim, env: Environment) -> Layout:
         function = term.function
+        if function == fn.TRACE:
+            hint = "trace a whole collection, or use --engine reference"
+            raise UserError("`trace` of what is different for each row prints nothing on Spark", term.span, hint)
         if function.name in COMPARISONS:
             return Atom(self.compare(term, env, exact=True), ty.BOOL, False)
         if function == fn.HAS_NULL:
@@ -335,8 +339,11 @@ class Matching:
 
 
 def place(span: Span | None) -> str:
-    """A comment that carries a place of the query into Spark's errors."""
-    return "" if span is None else f"/*@{span.start}:{span.end}*/ "
+    """A comment that carries a place of the query into Spark's errors; of an included file, with the file's name."""
+    if span is None:
+        return ""
+    file = f"@{urlquote(span.source.name)}" if span.source.included else ""
+    return f"/*@{span.start}:{span.end}{file}*/ "
 
 
 def literal_sql(value: object, t: Type) -> str:

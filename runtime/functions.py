@@ -137,7 +137,8 @@ def _modulo(a: str, b: str, t: Type, at: str) -> str:
 COMPARISONS = {"=": "=", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 """Compiled by the expression compiler itself, since they look into tuples and bags."""
 
-HANDLED = {*TEMPLATES, *COMPARISONS, "+", "/", "mod", "has_null"}
+# A trace is printed by whoever compiles it.
+HANDLED = {*TEMPLATES, *COMPARISONS, "+", "/", "mod", "has_null", "trace"}
 
 
 def missing_templates() -> set[str]:

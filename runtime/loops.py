@@ -23,6 +23,7 @@ from mrql.algebra.binders import Names, match_pattern, substitute
 from mrql.algebra.evaluate import endless
 from mrql.algebra.terms import Cast, Lit, Nth, Pattern, PTuple, PVar, Reduce, Repeat, Stream, Term, Tup, Var
 from mrql.algebra.types import Type
+from mrql.algebra.values import Value
 from mrql.rewrite.loops import carried, invariants
 from mrql.runtime import jvm
 from mrql.runtime.collect import from_spark
@@ -134,7 +135,7 @@ def _without_invariants(term: Repeat, compiler: Compiler, kept: Kept) -> tuple[R
     for name, part in parts.items():
         with passing() as inner:
             if isinstance(part.type, ty.Basic):
-                values[name] = Lit(_single(compiler.rows(part, {}, inner), part.type), part.type)
+                values[name] = Lit(single(compiler.rows(part, {}, inner), part.type), part.type)
                 continue
             held = Held.of(PVar(name, part.type), compiler.names)
             frame = compiler.rows(held.holding(part), {}, inner)
@@ -188,7 +189,7 @@ class _Loop:
         if self.term.limit is None:
             return None
         with passing() as kept:
-            found = _single(self.rows(self.term.limit, {}, kept), self.term.limit.type)
+            found = single(self.rows(self.term.limit, {}, kept), self.term.limit.type)
         return max(found or 0, 0)
 
     def rows(self, term: Term, state: State, kept: Kept) -> Frame:
@@ -208,7 +209,7 @@ class _Loop:
     def has_ended(self, before: State, after: State, steps: int, limit: int | None) -> bool:
         if self.condition is not None:
             with passing() as kept:
-                return not _single(self.rows(self.condition, after, kept), ty.BOOL)
+                return not single(self.rows(self.condition, after, kept), ty.BOOL)
         if limit is not None and steps & (steps - 1):
             return False
         return not any(self.differs(held, before, after) for held in self.held)
@@ -235,7 +236,7 @@ def _computed(frame: Frame, columns: Columns, kept: Kept) -> Computed:
     return Computed(Frame(lying, own.value, own.weight), rows)
 
 
-def _single(frame: Frame, t: Type) -> object:
+def single(frame: Frame, t: Type) -> Value:
     """The value of the one row."""
     (row,) = frame.df.selectExpr(f"{to_sql(frame.value)} AS value").collect()
     return from_spark(row[0], t)

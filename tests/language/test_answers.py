@@ -8,7 +8,8 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.reader import parse_type
 from mrql.algebra.values import Bag, Record, Value, same
-from mrql.output import show_value, type_name
+from mrql.algebra.written import show_value
+from mrql.output import type_name
 from mrql.program import compile_program
 
 STREAMS = {
