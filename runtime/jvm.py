@@ -115,6 +115,18 @@ def compute_all(spark: SparkSession, rdds: Sequence[Any]) -> list[int]:
     return counts
 
 
+def without_estimates(df: DataFrame) -> DataFrame:
+    """The rows of a local checkpoint, as of a size that Spark does not know.
+
+    A checkpoint has the size that was estimated for its plan, and that of a join is the product of its sides: over some
+    ten steps of a loop it becomes a number of millions of digits. The partitioning is no longer known either.
+    """
+    session = df.sparkSession
+    rdd = _checkpointed_rdd(df)
+    unsized = session._jsparkSession.internalCreateDataFrame(rdd, df._jdf.schema(), False)  # type: ignore[attr-defined]
+    return DataFrame(unsized, session)
+
+
 def partitions(df: DataFrame) -> int:
     """In how many partitions a local checkpoint lies."""
     return int(_checkpointed_rdd(df).getNumPartitions())

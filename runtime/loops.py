@@ -17,6 +17,7 @@ from typing import Protocol
 
 import attrs
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, match_pattern, substitute
@@ -33,6 +34,9 @@ from mrql.runtime.layout import to_sql
 
 PARTITIONS = 4
 """What a loop carries lies in at most so many partitions for each core: a union has those of all its parts."""
+
+BROADCAST = 10_000
+"""So few rows are sent to wherever they are joined. Spark is told, since it knows no size of what a step has left."""
 
 
 class Kept:
@@ -232,8 +236,12 @@ def _computed(frame: Frame, columns: Columns, kept: Kept) -> Computed:
     kept.checkpoints.append(df)
     rows = jvm.compute(df)
     most = PARTITIONS * df.sparkSession.sparkContext.defaultParallelism
-    lying = df.coalesce(most) if jvm.partitions(df) > most else df
-    return Computed(Frame(lying, own.value, own.weight), rows)
+    read = jvm.without_estimates(df)
+    if jvm.partitions(df) > most:
+        read = read.coalesce(most)
+    if rows <= BROADCAST:
+        read = F.broadcast(read)
+    return Computed(Frame(read, own.value, own.weight), rows)
 
 
 def single(frame: Frame, t: Type) -> Value:

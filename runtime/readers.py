@@ -72,6 +72,8 @@ def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str]) -> DataFr
         header=spec.header,
         mode="FAILFAST",
         escape='"',
+        # What an empty field without quotes stands for; one with quotes is an empty string, which must not be the same.
+        nullValue="\0",
         ignoreLeadingWhiteSpace=spec.delimiter != " ",
         ignoreTrailingWhiteSpace=spec.delimiter != " ",
         # All columns are parsed, also those that the query does not use: a row is malformed or not by itself.
