@@ -158,10 +158,11 @@ class Compiler:
         (inner,) = term.args
         if ty.is_collection(inner.type):
             frame = self.bag(inner)
-            rows = expanded(frame, self.columns).df.selectExpr(f"{to_sql(frame.value)} AS value").take(TRACED + 1)
+            shown = expanded(frame, self.columns)
+            rows = shown.df.select(f"{to_sql(shown.value)} AS value").dataframe(self.spark).take(TRACED + 1)
             print_trace(from_spark([row[0] for row in rows], inner.type), term.span)
         else:
-            print_trace(loops.single(self.one(inner), inner.type), term.span)
+            print_trace(loops.single(self.spark, self.one(inner), inner.type), term.span)
 
     def opened(self, term: Term) -> Term:
         """A term that takes the value of a loop, or a part of it, over the sources that the loop's value lies in."""
@@ -189,9 +190,9 @@ class Compiler:
         self.loops.append((term, value))
         return value
 
-    def rows(self, term: Term, more: Mapping[str, Frame], kept: Kept) -> Frame:
+    def rows(self, term: Term, more: Mapping[str, Frame], columns: Columns, kept: Kept) -> Frame:
         """The rows of a bag, or the one row of another value, over more sources; loops in the term lie in `kept`."""
-        inner = Compiler(self.spark, {**self.sources, **more}, self.columns, kept)
+        inner = Compiler(self.spark, {**self.sources, **more}, columns, kept)
         inner.names.taken |= self.names.taken
         return inner.bag(term) if isinstance(term.type, ty.BagType) else inner.one(term)
 

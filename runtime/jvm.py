@@ -115,23 +115,6 @@ def compute_all(spark: SparkSession, rdds: Sequence[Any]) -> list[int]:
     return counts
 
 
-def without_estimates(df: DataFrame) -> DataFrame:
-    """The rows of a local checkpoint, as of a size that Spark does not know.
-
-    A checkpoint has the size that was estimated for its plan, and that of a join is the product of its sides: over some
-    ten steps of a loop it becomes a number of millions of digits. The partitioning is no longer known either.
-    """
-    session = df.sparkSession
-    rdd = _checkpointed_rdd(df)
-    unsized = session._jsparkSession.internalCreateDataFrame(rdd, df._jdf.schema(), False)  # type: ignore[attr-defined]
-    return DataFrame(unsized, session)
-
-
-def partitions(df: DataFrame) -> int:
-    """In how many partitions a local checkpoint lies."""
-    return int(_checkpointed_rdd(df).getNumPartitions())
-
-
 class Lazy(ClassicDataFrame):
     """A DataFrame that is not even analysed before something is asked of it.
 
@@ -228,7 +211,17 @@ def kept(spark: SparkSession, rdd: Any, copied: Any, *, small: bool) -> Any:
 
 def opaque(spark: SparkSession, df: DataFrame) -> DataFrame:
     """The same rows, of which Spark knows the columns and no more."""
-    return DataFrame(spark._jsparkSession.internalCreateDataFrame(rows_of(df), df._jdf.schema(), False), spark)
+    return rows(spark, rows_of(df), df._jdf.schema())
+
+
+def rows(spark: SparkSession, rdd: Any, schema: Any) -> DataFrame:
+    """An RDD of Spark's own rows as a DataFrame of which Spark knows the columns and no more."""
+    return DataFrame(spark._jsparkSession.internalCreateDataFrame(rdd, schema, False), spark)
+
+
+def in_partitions(rdd: Any, most: int) -> Any:
+    """An RDD in so many partitions at most."""
+    return rdd if rdd.getNumPartitions() <= most else rdd.toJavaRDD().coalesce(most).rdd()
 
 
 def rows_of(df: DataFrame) -> Any:

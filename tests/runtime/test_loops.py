@@ -82,7 +82,7 @@ def test_what_is_written_twice_is_run_once(spark: SparkSession) -> None:
         compiler = Compiler(spark, {"E": from_dataframe(edges(spark), T.item)}, kept=kept)
         frame = compiler.one(query.term)
         assert (len(kept.checkpoints), len(compiler.loops)) == (1, 1)
-        assert frame.df.count() == 1
+        assert frame.df.dataframe(spark).count() == 1
         kept.free()
 
 
