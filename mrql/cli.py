@@ -38,7 +38,7 @@ from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import rewrite, run_passes
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.untrace import is_trace
-from mrql.targets import Target
+from mrql.targets import TargetSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -308,7 +308,7 @@ def stream(
         click.echo(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
     changes = options.emit is Emit.CHANGES
     if query.target is not None:
-        sink: Any = _target_sink(query.target, output, options.emit)
+        sink: Any = TargetSink.instead_of(query.target, output, changes=changes)
     elif output is None:
         sink = ConsoleSink(query.type, query.span.line, as_json=common.as_json, changes=changes)
     else:
@@ -323,25 +323,6 @@ def stream(
         click.echo("stopped", err=True)
     finally:
         engine.close()
-
-
-@attrs.frozen
-class _TargetSink:
-    """Writes the answer after each batch where the query says."""
-
-    target: Target
-
-    def write(self, number: int, rows: object) -> None:
-        self.target.write(rows)
-
-
-def _target_sink(target: Target, output: Path | None, emit: object) -> _TargetSink:
-    from mrql.runtime.stream import Emit
-
-    if output is not None or emit is Emit.CHANGES:
-        option = "--output" if output is not None else "--emit changes"
-        raise UserError(f"the query writes its answer to {target.path}", target.span, f"leave out {option}")
-    return _TargetSink(target)
 
 
 def streaming_queries(program: Program, file: Path) -> list[Query]:

@@ -108,6 +108,27 @@ def _fields(row: Value, item: Type) -> Iterator[str]:
             yield show_atom(value)
 
 
+@attrs.frozen
+class TargetSink:
+    """Writes the answer after each batch where the query says."""
+
+    target: Target
+
+    @staticmethod
+    def instead_of(target: Target, output: Path | None, *, changes: bool) -> TargetSink:
+        """The sink of a query that says itself where its answer goes.
+
+        Raises: UserError where the command says it too, or asks for changes.
+        """
+        if output is not None or changes:
+            option = "--output" if output is not None else "--emit changes"
+            raise UserError(f"the query writes its answer to {target.path}", target.span, f"leave out {option}")
+        return TargetSink(target)
+
+    def write(self, number: int, rows: object) -> None:
+        self.target.write(rows)
+
+
 def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> Target:
     """Where a statement writes an answer of a type.
 

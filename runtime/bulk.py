@@ -10,13 +10,12 @@ join.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeGuard
 
 import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, alpha_equal, bound_names, free_vars, match_pattern, scopes, substitute
+from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, scopes, substitute
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.functions import HAS_NULL, NOT, RANGE, TRACE
@@ -53,14 +52,11 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.traversal import children, map_children, subterms, with_children
 from mrql.algebra.types import Type
-from mrql.algebra.written import TRACED, print_trace
 from mrql.rewrite.equate import conjuncts
 from mrql.rewrite.grouped import function_parts, identity, paired
 from mrql.rewrite.lineage import joins_elements
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.split import Part, split
-from mrql.runtime import loops
-from mrql.runtime.collect import from_spark
 from mrql.runtime.expressions import Environment, Expressions, aggregate_sql, canonical, cast
 from mrql.runtime.frames import Columns, Frame, expanded, flat, null_of, union, union_all
 from mrql.runtime.layout import (
@@ -78,7 +74,9 @@ from mrql.runtime.layout import (
     with_columns,
 )
 from mrql.runtime.loops import Kept
+from mrql.runtime.opened import loop_value, opened_term
 from mrql.runtime.relation import Relation
+from mrql.runtime.tracing import is_trace, trace
 
 LARGE = 10_000
 """From so many elements on, a range is made in parts by all cores."""
@@ -143,52 +141,15 @@ class Compiler:
             case Reduce(monoid, source) if not isinstance(monoid, Aggregate | Fold):
                 return self.bag(source)
             case Prim(function, (inner,)) if function == TRACE:
-                self.trace(term)
+                trace(self, term)
                 return self.bag(inner)
             case Cast(source, _) if self.reads(source):
                 frame = self.bag(source)
                 return attrs.evolve(frame, value=cast(frame.value, element_type(source), element_type(term), ""))
-            case _ if (opened := self.opened(term)) is not term:
+            case _ if (opened := opened_term(self, term)) is not term:
                 return self.bag(opened)
             case _:
                 return self.over(term, self.one_row(), {})
-
-    def trace(self, term: Prim) -> None:
-        """Prints the value of what is traced, of a collection the first elements."""
-        (inner,) = term.args
-        if ty.is_collection(inner.type):
-            frame = self.bag(inner)
-            shown = expanded(frame, self.columns)
-            rows = shown.df.select(f"{to_sql(shown.value)} AS value").dataframe(self.spark).take(TRACED + 1)
-            print_trace(from_spark([row[0] for row in rows], inner.type), term.span)
-        else:
-            print_trace(loops.single(self.spark, self.one(inner), inner.type), term.span)
-
-    def opened(self, term: Term) -> Term:
-        """A term that takes the value of a loop, or a part of it, over the sources that the loop's value lies in."""
-        match term:
-            case Repeat():
-                return self.looped(term)
-            case Nth(inner, _) | Get(inner, _) if (value := self.opened(inner)) is not inner:
-                return normalize(attrs.evolve(term, term=value))
-            case Let(pattern, value, body) if self.reads(value) or isinstance(value, Repeat):
-                known = self.opened(value)
-                if known is not value or ty.is_collection(value.type):
-                    return normalize(substitute(body, match_pattern(pattern, known)))
-                return term
-            case _:
-                return term
-
-    def looped(self, term: Repeat) -> Term:
-        """The value of a loop, which is run now, unless it has been run before."""
-        for known, value in self.loops:
-            if alpha_equal(known, term):
-                return value
-        value, frames = loops.run(term, self, self.kept)
-        self.sources |= frames
-        self.names.taken |= frames.keys()
-        self.loops.append((term, value))
-        return value
 
     def rows(self, term: Term, more: Mapping[str, Frame], columns: Columns, kept: Kept) -> Frame:
         """The rows of a bag, or the one row of another value, over more sources; loops in the term lie in `kept`."""
@@ -313,9 +274,9 @@ class Compiler:
             case Reduce(Fold() as fold, source) if self.reads(source):
                 return self.folded(fold, self.collected(source))
             case Prim(function, (inner,)) if function == TRACE:
-                self.trace(term)
+                trace(self, term)
                 return self.one(inner)
-            case _ if (opened := self.opened(term)) is not term:
+            case _ if (opened := opened_term(self, term)) is not term:
                 return self.one(opened)
             case Nth() | Get():
                 return self.assembled(term)
@@ -339,12 +300,12 @@ class Compiler:
 
         def visit(part_term: Term) -> Term:
             if is_trace(part_term) and free_vars(part_term) <= self.sources.keys():
-                self.trace(part_term)
+                trace(self, part_term)
                 return visit(part_term.args[0])
             if not self.reads(part_term):
                 return map_children(part_term, visit) if any(map(is_trace, subterms(part_term))) else part_term
             if isinstance(part_term, Repeat) and free_vars(part_term) <= self.sources.keys():
-                return visit(self.looped(part_term))
+                return visit(loop_value(self, part_term))
             if puts_a_list_together(part_term) or isinstance(part_term, Nth | Get):
                 return map_children(part_term, visit)
             if ty.is_collection(part_term.type) or isinstance(part_term, Reduce | Var):
@@ -391,7 +352,7 @@ class Compiler:
                 bound = Var("pairs", source.type)
                 array = self.expressions.array(OrderBy(bound, descending), {"pairs": pairs.value})
                 return Frame(pairs.df.select(f"{array} AS {name}"), Atom(quote(name), term.type, False))
-            case Repeat() | Let() if (opened := self.opened(term)) is not term:
+            case Repeat() | Let() if (opened := opened_term(self, term)) is not term:
                 return self.collected_list(opened, name)
             case ListOf() | Union() | If() | Cast() | Prim() | Nth() | Get() if self.reads(term):
                 whole = self.assembled(term)
@@ -552,10 +513,6 @@ def join(left: Frame, right: Frame, condition: str, *, in_place: bool = True) ->
     elif right.changes:
         b = b.hint("shuffle_hash") if in_place else b.broadcast()
     return a.join(b, condition)
-
-
-def is_trace(term: Term) -> TypeGuard[Prim]:
-    return isinstance(term, Prim) and term.function == TRACE
 
 
 def puts_a_list_together(term: Term) -> bool:

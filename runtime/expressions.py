@@ -14,7 +14,6 @@ from urllib.parse import quote as urlquote
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError, UserError
-from mrql.algebra.evaluate import endless
 from mrql.algebra.functions import Function, argument_types
 from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend, Monoid, Op
 from mrql.algebra.span import Span
@@ -66,6 +65,8 @@ class Expressions:
 
     def value(self, term: Term, env: Environment) -> Layout:
         """The layout of a term's value over the columns that `env` speaks of."""
+        from mrql.runtime.rowloops import repeat_sql  # which compiles the steps
+
         match term:
             case Var(name, _):
                 return env[name]
@@ -93,7 +94,7 @@ class Expressions:
             case Reduce(Fold() as fold, source):
                 return Atom(self.fold(fold, self.array(source, env)), term.type)
             case Repeat():
-                return Atom(self.repeat(term, env), term.type)
+                return Atom(repeat_sql(self, term, env), term.type)
             case _:
                 return Atom(self.array(term, env), term.type, False)
 
@@ -241,37 +242,6 @@ class Expressions:
         pair = Struct(((label(0), Atom(acc, fold.type)), (label(1), share)), ty.TupleType((fold.type, fold.type)))
         step = self.sql(fold.combine.body, bind(fold.combine.param, pair))
         return f"aggregate({array}, {zero}, ({acc}, {x}) -> CAST({step} AS {sql_type(fold.type)}))"
-
-    def repeat(self, term: Repeat, env: Environment) -> str:
-        """A loop over the values of one row: `aggregate` over the numbers of its steps."""
-        t, acc = sql_type(term.type), self.fresh("a")
-        first = f"CAST({self.sql(term.source, env)} AS {t})"
-        steps = f"sequence(1, {term.most})"
-        if term.limit is not None:
-            n = f"CAST({self.sql(term.limit, env)} AS INT)"
-            steps = f"if(coalesce({n}, 0) > 0, sequence(1, {n}), CAST(array() AS ARRAY<INT>))"
-            if term.condition is None:
-                return f"aggregate({steps}, {first}, ({acc}, {self.fresh()}) -> {self.step(term, acc, env)})"
-        value, new, last = f"{acc}.v", self.fresh(), self.fresh()
-        after = Atom(new, term.type)
-        if term.condition is None:
-            sides = [to_sql(canonical(self, side)) for side in (after, Atom(value, term.type))]
-            goes_on = f"NOT ({sides[0]} <=> {sides[1]})"
-        else:
-            inner = {**env, **bind(term.function.param, after)}
-            goes_on = f"coalesce({self.condition(term.condition, inner)}, false)"
-        state = f"named_struct('v', {new}, 'more', {goes_on})"
-        step = f"if({acc}.more, transform(array({self.step(term, value, env)}), {new} -> {state})[0], {acc})"
-        start = f"named_struct('v', {first}, 'more', true)"
-        end = f"aggregate({steps}, {start}, ({acc}, {self.fresh()}) -> {step})"
-        if term.limit is not None:
-            return f"{end}.v"
-        error = f"CAST(raise_error('{place(term.span)}{endless(term).message}') AS {t})"
-        return f"transform(array({end}), {last} -> if({last}.more, {error}, {last}.v))[0]"
-
-    def step(self, term: Repeat, value: str, env: Environment) -> str:
-        inner = {**env, **bind(term.function.param, Atom(value, term.type))}
-        return f"CAST({self.sql(term.function.body, inner)} AS {sql_type(term.type)})"
 
     def group_by(self, source: Term, env: Environment) -> str:
         key, _ = pair_type(source)
