@@ -11,6 +11,7 @@ Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark or Ja
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import secrets
@@ -26,18 +27,15 @@ from rich.console import Console
 
 import mrql
 from mrql.algebra.errors import MrqlError, UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.files import read_source
-from mrql.algebra.sources import SourceSpec
-from mrql.algebra.terms import STEPS, Stream
+from mrql.algebra.terms import STEPS
 from mrql.algebra.traversal import subterms
-from mrql.algebra.values import Value
 from mrql.output import ConsoleSink, DirectorySink, json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
-from mrql.rewrite.passes import rewrite, run_passes
+from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.untrace import is_trace
+from mrql.running import ReferenceRunner, Runner, SparkRunner, sources_of
 from mrql.targets import TargetSink
 
 if TYPE_CHECKING:
@@ -217,50 +215,18 @@ def run(file: Path, args: tuple[str, ...], common: Common) -> None:
     """Evaluate every expression of a query file once."""
     program = load(file, common.data, args, common.max_steps)
     console = Console()
-    for query in program.queries:
-        if query.target is not None:
-            _evaluate(program, query, common, query.target.write)
-            continue
-        value = _evaluate(program, query, common)
-        if common.as_json:
-            click.echo(json_line(query.span.line, query.type, value))
-        else:
-            print_table(value, query.type, console, limit=None)
+    with contextlib.closing(_runner(program, common)) as runner:
+        for query in program.queries:
+            if query.target is not None:
+                runner.write(query)
+            elif common.as_json:
+                click.echo(json_line(query.span.line, query.type, runner.answer(query)))
+            else:
+                print_table(runner.answer(query), query.type, console, limit=None)
 
 
-def sources_of(program: Program, query: Query) -> dict[str, SourceSpec]:
-    """What a query reads, streams and static tables."""
-    names = dict.fromkeys(t.name for t in subterms(query.term) if isinstance(t, Stream))
-    return {name: program.sources[name] for name in names}
-
-
-def _evaluate(program: Program, query: Query, common: Common, write: Callable[[Any], None] | None = None) -> Value:
-    """The answer, or nothing where it is written: on Spark by those who have computed it."""
-    specs = sources_of(program, query)
-    from mrql.runtime.stream import must_exist
-
-    must_exist(specs.values())
-    rewritten = run_passes(query.term)[-1].after
-    if common.engine == "reference":
-        value = evaluate(rewritten, {name: read_source(spec) for name, spec in specs.items()})
-        return value if write is None else write(value)
-    from mrql.algebra.files import list_files
-    from mrql.runtime.collect import collect_value
-    from mrql.runtime.failures import translated
-    from mrql.runtime.loops import passing
-    from mrql.runtime.readers import find_malformed, read_net
-    from mrql.runtime.view import evaluate as evaluate_on_spark
-
-    files = [(part, list_files(part)) for spec in specs.values() for part, _ in spec.directories]
-    spark = common.session()
-
-    def reread() -> None:
-        find_malformed(files)
-
-    with translated(query.span.source, reread), passing() as kept:
-        frames = {name: read_net(spark, spec) for name, spec in specs.items()}
-        answer = evaluate_on_spark(spark, rewritten, frames, kept)
-        return collect_value(answer, query.type) if write is None else write(answer)
+def _runner(program: Program, common: Common) -> Runner:
+    return ReferenceRunner(program) if common.engine == "reference" else SparkRunner(program, common.session)
 
 
 # --- stream -------------------------------------------------------------------------------------
@@ -403,14 +369,14 @@ def verify(
 
     program = load(file, common.data, args, common.max_steps)
     queries = streaming_queries(program, file)
-    must_exist(spec for query in queries for spec in sources_of(program, query).values())
+    must_exist(spec for query in queries for spec in sources_of(program, query.term).values())
     effort = Effort(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows)
     if not common.as_json:
         click.echo(f"seed {effort.seed}")
     right = True
     for query in queries:
         start = _incremental(query, common)
-        right &= verify_expression(query, sources_of(program, query), effort, start, as_json=common.as_json)
+        right &= verify_expression(query, sources_of(program, query.term), effort, start, as_json=common.as_json)
     if not right:
         sys.exit(1)
 

@@ -40,10 +40,14 @@ class Query:
 
 @attrs.frozen
 class Program:
-    """A typed program: its queries in order, and every source that they may read, by name."""
+    """A typed program: its queries in order, and every source that they may read, by name.
+
+    What is `stored` stands in the queries as it is written; it may be evaluated once for all of them.
+    """
 
     queries: tuple[Query, ...]
     sources: Mapping[str, SourceSpec]
+    stored: Mapping[str, Term] = attrs.Factory(dict)
 
 
 def compile_program(
@@ -78,13 +82,14 @@ class _Compiler:
         self.globals = Globals(values=values, declare_source=self.declare, max_steps=max_steps)
         self.globals.names.taken.update(streams)
         self.queries: list[Query] = []
+        self.stored: dict[str, Term] = {}
         self.files = Files()
 
     def program(self, tree: syntax.Program) -> Program:
         self.files.begin(tree.span.source)
         for statement in tree.statements:
             self.statement(statement)
-        return Program(tuple(self.queries), self.sources)
+        return Program(tuple(self.queries), self.sources, self.stored)
 
     def statement(self, statement: syntax.Statement) -> None:
         known = self.globals
@@ -111,9 +116,9 @@ class _Compiler:
                 self.fresh(name, statement.span)
                 known.macros[name] = statement
             case syntax.Store(name, expr):
-                # A value does not change while the data are as they are: what is kept is what is named.
+                # What is named: in a query that is kept up to date a value would not stay what it is.
                 self.fresh(name, statement.span)
-                known.values[name] = translate(expr, Scope(known))
+                known.values[name] = self.stored[name] = translate(expr, Scope(known))
             case syntax.Dump(_, expr):
                 term = translate(expr, Scope(known))
                 target = target_of(statement, term.type, known, self.base)

@@ -13,6 +13,7 @@ from mrql.algebra.check import check
 from mrql.algebra.errors import InternalError
 from mrql.algebra.terms import Term
 from mrql.rewrite.columns import columns
+from mrql.rewrite.constant import constant
 from mrql.rewrite.derive import derive
 from mrql.rewrite.joins import joins
 from mrql.rewrite.loops import loops
@@ -79,7 +80,9 @@ def rewrite(term: Term, *, checked: bool = False, shrinking: frozenset[str] = fr
     """
     term = untrace(term)
     steps = run_passes(term, checked=checked)
-    return Trace(steps, order(partial(share(derive(steps[-1].after, term, shrinking)))))
+    normal, loops_of_tables = constant(steps[-1].after)
+    plan = order(partial(share(derive(normal, term, shrinking))))
+    return Trace(steps, attrs.evolve(plan, loops=loops_of_tables))
 
 
 def run_passes(term: Term, *, checked: bool = False) -> tuple[Step, ...]:

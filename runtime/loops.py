@@ -223,6 +223,16 @@ class Engine:
         return self.plans.count(netted(union(signed, row, columns), columns).df) > 0
 
 
+def computed_once(name: str, term: Term, compiler: Compiler, kept: Kept) -> Lit | Frame:
+    """The value of a term: an atomic one as a constant, the rows of a bag as a frame that lies in `kept`."""
+    engine = Engine(compiler)
+    with settings(compiler.spark, engine.settings):
+        if isinstance(term.type, ty.Basic):
+            return Lit(engine.single(term, {}), term.type)
+        held = Held.of(PVar(name, term.type), compiler.names)
+        return engine.computed({held: term}, {}, kept)[held.source.name].frame
+
+
 def _without_invariants(term: Repeat, engine: Engine, kept: Kept) -> tuple[Repeat, dict[str, Frame]]:
     """The loop with what is the same in all steps computed: numbers as constants, all else as sources."""
     compiler = engine.compiler

@@ -118,6 +118,10 @@ class SparkView:
         self.columns = Columns()
         self.settings = {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(partitions or _partitions(spark))}
         self.plans = Plans(spark, self.settings)
+        self.loops, self.stale_loops, self.table_loops = Kept(), Kept(), Kept()
+        with settings(spark, self.settings), translated(source):
+            for name, loop in plan.loops:
+                self.tables[name] = Compiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
         self.states = [StageState(stage, spark, self.tables, self.columns, self.plans) for stage in plan.stages]
         self.ledgers = [
             Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
@@ -126,7 +130,6 @@ class SparkView:
         self.stale: list[Run] = []
         self.lookups: list[Run] = []
         self.aside = Aside(spark)
-        self.loops, self.stale_loops = Kept(), Kept()
         with settings(spark, self.settings), translated(source):
             before = [state.snapshot() for state in self.states]
             for state in self.states:
@@ -234,8 +237,8 @@ class SparkView:
         for run in [*self.stale, *self.lookups]:
             run.free()
         self.stale, self.lookups = [], []
-        self.stale_loops.take(self.loops)
-        self.stale_loops.free()
+        for kept in (self.loops, self.stale_loops, self.table_loops):
+            kept.free()
 
     def all_tables(self) -> list[Table]:
         kept = [ledger.table for ledger in self.ledgers if ledger.table is not None]

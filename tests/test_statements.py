@@ -222,3 +222,22 @@ def test_trace_of_rows_in_the_reference(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["run", str(tmp_path / "q.mrql"), "--engine", "reference", "--format", "json"])
     assert values(result) == [[1, 2]]
     assert [line.rpartition(" trace: ")[2] for line in result.stderr.splitlines()] == ["1", "2"]
+
+
+# --- store --------------------------------------------------------------------------------------
+
+
+def test_what_is_stored_is_evaluated_once(run: Run, tmp_path: Path) -> None:
+    """However often it is named, and by whatever is stored after it; what is not named is not evaluated."""
+    (tmp_path / "s.csv").write_text("1,2\n1,3\n2,4\n")
+    text = """
+    S = source(csv, "s.csv", ",", type((int, int)));
+    store sums := select (k, 9 + sum(v)) from (k, v) in S group by k;
+    store most := trace(max(select v from (k, v) in sums));
+    store unused := select 1 / (a - a) from (a, b) in S;
+    """
+    text += "select (k, v - most) from (k, v) in sums; count(sums); most; select (v, most) from (k, v) in S;"
+    result = run(text)
+    assert values(result) == [[[1, 0], [2, -1]], 2, 14, [[2, 14], [3, 14], [4, 14]]]
+    traced = [line.rpartition(" trace: ")[2] for line in result.stderr.splitlines()]
+    assert traced.count("14") == 1

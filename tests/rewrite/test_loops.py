@@ -13,11 +13,14 @@ from mrql.algebra.show import show
 from mrql.algebra.terms import CoGroup, Let, Reduce, Repeat, Stream, Term
 from mrql.algebra.traversal import subterms
 from mrql.algebra.values import Bag, same
+from mrql.algebra.zset import ZSet
+from mrql.api import _with_static
 from mrql.explain import explain_trace
 from mrql.explain.costs import Cost, answer_cost
 from mrql.explain.strict import require_incremental
 from mrql.rewrite.loops import invariants, loops
 from mrql.rewrite.passes import rewrite, run_passes
+from mrql.runtime.reference import ReferenceView
 
 STREAMS = {"S": "bag((long, long))", "T": "bag((long, long))"}
 DATA = {"S": Bag([(1, 2), (2, 3), (3, 1), (4, 4)]), "T": Bag([(2, 5), (3, 6), (3, 7)])}
@@ -135,3 +138,22 @@ def test_a_loop_over_an_element_follows_the_elements() -> None:
     assert answer_cost(plan.answer, plan).cost is Cost.DELTA
     (stage,) = plan.stages
     assert alpha_equal(plan.answer, stage.var)
+
+
+def test_a_loop_over_tables_is_run_once() -> None:
+    """It is a table of its own beside the streams, also where it stands twice."""
+    text = (
+        "r = repeat x = T step select distinct z from z in (x union (select (a, d) from (a, b) in x, (c, d) in T "
+        "where b = c)); (select (a, d) from (a, b) in S, (c, d) in r where b = c) union "
+        "(select (a, d) from (a, b) in S, (c, d) in r where a = c)"
+    )
+    term = _with_static(mrql.compile(text, **STREAMS).term, frozenset({"T"}))
+    trace = rewrite(term, checked=True, shrinking=frozenset({"S"}))
+    ((name, loop),) = trace.plan.loops
+    assert name == "L1"
+    assert isinstance(loop, Repeat)
+    assert not any(Repeat in kinds(feed.rows.body) for stage in trace.plan.stages for feed in stage.feeds)
+    assert "Table L1: a loop over tables that no batch changes" in explain_trace(trace)
+    view = ReferenceView(trace.plan, {"T": DATA["T"]})
+    view.apply({"S": ZSet.of(DATA["S"])})
+    assert same(view.answer(), evaluate(term, DATA))

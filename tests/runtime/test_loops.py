@@ -121,3 +121,21 @@ def test_a_view_runs_its_loop_over_the_states(spark: SparkSession) -> None:
                 closure += changes
                 assert same(closure.bag(), found)
         assert jvm.persistent_rdds(spark) == before
+
+
+def test_a_view_runs_a_loop_over_tables_once(spark: SparkSession) -> None:
+    """Before the first batch; its value is freed with the view."""
+    text = f"select (s, d) from (s, k) in S, (c, d) in ({CLOSURE}) where k = c"
+    query = mrql.compile(text, S="bag((int, int))", E="bag((int, int))")
+    rows = [(7, 1), (8, 2), (9, 5)]
+    with session.settings(spark, INTERPRETED):
+        before = jvm.persistent_rdds(spark)
+        with query.view(spark, E=edges(spark)) as view:
+            kept = list(view._view.table_loops.checkpoints)
+            for n in (1, 3):
+                view.apply(S=edges(spark, Bag(rows[n // 2 : n])))
+                found = collect_value(view.answer(), query.type)
+                assert same(found, evaluate(query.term, {"S": Bag(rows[:n]), "E": EDGES}))
+            assert view._view.table_loops.checkpoints == kept
+            assert len(kept) == 1
+        assert jvm.persistent_rdds(spark) == before
