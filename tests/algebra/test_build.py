@@ -197,4 +197,4 @@ def test_no_truth_value() -> None:
 def test_a_condition_of_a_loop_does_not_capture() -> None:
     """A variable of the condition that is called as one of the loop stays what it is."""
     loop = b.repeat(lambda n: n + 1, 0, while_=lambda m: m < b.var("n", "int"))
-    assert show(loop.term) == "repeat(λn1. n1 + 1 while n1 < n, within 10000, 0)"
+    assert repr(loop) == "repeat(λn1. n1 + 1 while n1 < n, within 10000, 0)"
