@@ -26,8 +26,8 @@ def render_document(facts: Facts) -> Document:
         "query": {"text": text, "place": place, "term": show(facts.query)},
         "sources": _sources(facts),
         "passes": [_pass(step) for step in facts.passes],
-        "loops": [{"name": n, "type": show_type(e.type), "term": show(e)} for n, e in facts.loops],
         "stages": [_stage(stage, facts.keep) for stage in facts.stages],
+        "loops": [{"name": n, "type": show_type(e.type), "term": show(e)} for n, e in facts.loops],
         "derived": [_derived(passed) for passed in facts.derived],
         "answer": {"term": show(facts.answer), "cost": facts.cost.cost.value, "reason": facts.cost.reason},
     }
