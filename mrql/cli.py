@@ -36,7 +36,7 @@ from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.untrace import is_trace
 from mrql.running import ReferenceRunner, Runner, SparkRunner, sources_of
-from mrql.targets import TargetSink
+from mrql.writing import TargetSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,6 +21,7 @@ from mrql.algebra.traversal import map_children, subterms
 from mrql.algebra.values import Value
 from mrql.program import Program, Query
 from mrql.rewrite.passes import run_passes
+from mrql.writing import write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,7 +92,7 @@ class ReferenceRunner:
 
     def write(self, query: Query) -> None:
         assert query.target is not None
-        query.target.write(self.answer(query))
+        write(query.target, self.answer(query))
 
     def close(self) -> None:
         self.tables = {}
@@ -134,8 +135,9 @@ class SparkRunner:
         return self._answered(query, lambda answer: collect_value(answer, query.type))
 
     def write(self, query: Query) -> None:
-        assert query.target is not None
-        self._answered(query, query.target.write)
+        target = query.target
+        assert target is not None
+        self._answered(query, lambda answer: write(target, answer))
 
     def close(self) -> None:
         """Frees what is kept."""
