@@ -169,7 +169,7 @@ CONSTRUCTS = tuple(
             "(repeat x = S step (select (a, d) from (a, b) in x, (c, d) in T where b = c) limit 2) group by k",
         ),
         ("a trace", "select (x, sum(y)) from (x, y) in trace(S) group by x"),
-        ("a loop for each element", "select (x, repeat z = x step (z * 2, z < y)) from (x, y) in S"),
+        ("a loop for each element", "select (x, repeat z = x step (z * 2, z < y) limit 5) from (x, y) in S"),
         (
             "a loop for each group",
             "select (x, repeat z = y step (select v / 2 from v in z where v > 1) limit 3) from (x, y) in S group by x",
