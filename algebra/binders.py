@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.terms import CMap, Lambda, Let, Nth, PAny, Pattern, PTuple, PVar, Term, Tup, Var
+from mrql.algebra.terms import CMap, Lambda, Let, Nth, PAny, Pattern, PTuple, PVar, Repeat, Term, Tup, Var
 from mrql.algebra.traversal import children, map_children
 
 
@@ -44,6 +44,31 @@ def bound_names(pattern: Pattern) -> frozenset[str]:
     return frozenset(v.name for v in pattern_vars(pattern))
 
 
+def scopes(term: Term) -> tuple[frozenset[str], ...]:
+    """The variables that the term binds in each of its children, in their order."""
+    bound = binder(term)
+    names = frozenset[str]() if bound is None else bound_names(bound)
+    match term:
+        case Let():
+            return frozenset(), names
+        case CMap():
+            return names, frozenset()
+        case Repeat(_, _, limit, condition):
+            step = (names,) if condition is None else (names, names)
+            return (*step, frozenset()) if limit is None else (*step, frozenset(), frozenset())
+        case _:
+            return (frozenset(),) * len(children(term))
+
+
+def binder(term: Term) -> Pattern | None:
+    """The pattern whose variables the term binds in some of its children."""
+    match term:
+        case Let(pattern, _, _) | CMap(Lambda(pattern, _), _) | Repeat(Lambda(pattern, _)):
+            return pattern
+        case _:
+            return None
+
+
 def free_vars(term: Term) -> frozenset[str]:
     """The names of the variables that the term uses and does not bind."""
     match term:
@@ -53,6 +78,9 @@ def free_vars(term: Term) -> frozenset[str]:
             return free_vars(value) | (free_vars(body) - bound_names(pattern))
         case CMap(Lambda(param, body), source):
             return free_vars(source) | (free_vars(body) - bound_names(param))
+        case Repeat():
+            parts = zip(children(term), scopes(term), strict=True)
+            return frozenset().union(*(free_vars(child) - bound for child, bound in parts))
         case _:
             return frozenset().union(*map(free_vars, children(term)))
 
@@ -63,7 +91,7 @@ def all_names(term: Term) -> frozenset[str]:
     match term:
         case Var(name, _):
             own = frozenset({name})
-        case Let(pattern, _, _) | CMap(Lambda(pattern, _), _):
+        case Let(pattern, _, _) | CMap(Lambda(pattern, _), _) | Repeat(Lambda(pattern, _)):
             own = bound_names(pattern)
         case _:
             pass
@@ -80,6 +108,9 @@ def occurrences(term: Term, name: str) -> int:
         case CMap(Lambda(param, body), source):
             inner = 0 if name in bound_names(param) else 2 * occurrences(body, name)
             return occurrences(source, name) + inner
+        case Repeat():
+            parts = zip(children(term), scopes(term), strict=True)
+            return sum((2 if bound else 1) * occurrences(child, name) for child, bound in parts if name not in bound)
         case _:
             return sum(occurrences(child, name) for child in children(term))
 
@@ -113,8 +144,30 @@ def substitute(term: Term, mapping: Mapping[str, Term]) -> Term:
             if new_param is param and new_body is body and new_source is source:
                 return term
             return attrs.evolve(term, function=Lambda(new_param, new_body), source=new_source)
+        case Repeat(Lambda(param, _), source, limit):
+            step = step_of(term)
+            new_param, new_step = _under(param, step, mapping)
+            new_source = substitute(source, mapping)
+            new_limit = None if limit is None else substitute(limit, mapping)
+            if new_param is param and new_step is step and new_source is source and new_limit is limit:
+                return term
+            return attrs.evolve(with_step(term, new_param, new_step), source=new_source, limit=new_limit)
         case _:
             return map_children(term, lambda child: substitute(child, mapping))
+
+
+def step_of(term: Repeat) -> Term:
+    """What a loop binds its variables in: its function, or the pair of that and its condition."""
+    body = term.function.body
+    return body if term.condition is None else Tup((body, term.condition))
+
+
+def with_step(term: Repeat, param: Pattern, step: Term) -> Repeat:
+    """The loop with another pattern and another step, of the form of `step_of`."""
+    if term.condition is None:
+        return attrs.evolve(term, function=Lambda(param, step))
+    assert isinstance(step, Tup)
+    return attrs.evolve(term, function=Lambda(param, step.items[0]), condition=step.items[1])
 
 
 def _under(pattern: Pattern, body: Term, mapping: Mapping[str, Term]) -> tuple[Pattern, Term]:
@@ -202,6 +255,14 @@ def _rename(term: Term, renaming: Mapping[str, str], counter: list[int]) -> Term
             inner = _extend(param, renaming, counter)
             function = Lambda(rename_pattern(param, inner), _rename(body, inner, counter))
             return attrs.evolve(term, function=function, source=new_source)
+        case Repeat(Lambda(param, _)):
+            outside = attrs.evolve(
+                term,
+                source=_rename(term.source, renaming, counter),
+                limit=None if term.limit is None else _rename(term.limit, renaming, counter),
+            )
+            inner = _extend(param, renaming, counter)
+            return with_step(outside, rename_pattern(param, inner), _rename(step_of(term), inner, counter))
         case _:
             return map_children(term, lambda child: _rename(child, renaming, counter))
 

@@ -30,7 +30,16 @@ import attrs
 from mrql.algebra import functions as fn
 from mrql.algebra import monoids
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, free_vars, substitute
+from mrql.algebra.binders import (
+    Names,
+    all_names,
+    bound_names,
+    free_vars,
+    match_pattern,
+    pattern_term,
+    rename_apart,
+    substitute,
+)
 from mrql.algebra.check import complaints, shorten
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
@@ -38,6 +47,7 @@ from mrql.algebra.monoids import Monoid
 from mrql.algebra.reader import parse_monoid, parse_type
 from mrql.algebra.show import show
 from mrql.algebra.terms import (
+    STEPS,
     Cast,
     CMap,
     CoGroup,
@@ -58,6 +68,7 @@ from mrql.algebra.terms import (
     PVar,
     Rec,
     Reduce,
+    Repeat,
     Single,
     Stream,
     Take,
@@ -365,6 +376,24 @@ def order_by(source: Operand, *directions: str) -> Expr:
 
 def take(count: Operand, source: Operand) -> Expr:
     return _made(Take(expr(count).term, expr(source).term))
+
+
+def repeat(f: Body, source: Operand, limit: Operand = None, *, while_: Body | None = None, most: int = STEPS) -> Expr:
+    """`f(f(… source))`, `limit` times at most; without `while_` until a step changes nothing.
+
+    >>> repeat(lambda x: x * 2, 1, 10), repeat(lambda n: n * 3, 1, while_=lambda n: n < 100)
+    (repeat(λx. x * 2, 10, 1), repeat(λn. n * 3 while n < 100, within 10000, 1))
+    """
+    first = expr(source).term
+    function, condition = _function(f, first.type), None
+    if while_ is not None:
+        test = _function(while_, first.type)
+        outside = free_vars(test.body) - bound_names(test.param)
+        param, body = rename_apart(function.param, function.body, outside)
+        param, whole = pattern_term(param, Names({*all_names(body), *all_names(test.body), *bound_names(param)}))
+        function, condition = Lambda(param, body), substitute(test.body, match_pattern(test.param, whole))
+    steps = None if limit is None else expr(limit).term
+    return _made(Repeat(function, first, steps, condition, most))
 
 
 # --- aggregations -------------------------------------------------------------------------------

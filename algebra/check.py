@@ -6,6 +6,7 @@
 - `reduce` over a bag is by a commutative monoid: a bag has no order.  Source: [MRQL] §5.
 - The values that `⇑⊕` merges are in the carrier of `⊕`.
 - `orderBy` has a direction for each part of its key.
+- What a loop begins with, and each of its steps, is of the type of its pattern.
 - A data source has one type wherever it is named.
 """
 
@@ -54,6 +55,7 @@ from mrql.algebra.terms import (
     Prim,
     Rec,
     Reduce,
+    Repeat,
     Single,
     Stream,
     Take,
@@ -232,6 +234,12 @@ class _Checker:
                 yield from _typing_faults(source, term)
                 yield from _binding_faults(function.param, element_type(source), term)
                 yield from self.faults(function.body, _extend(scope, function.param))
+            case Repeat(function, source, limit, condition):
+                yield from self.faults(source, scope)
+                yield from _binding_faults(function.param, source.type, term)
+                yield from self.faults(function.body, _extend(scope, function.param))
+                for inner, known in ((condition, _extend(scope, function.param)), (limit, scope)):
+                    yield from () if inner is None else self.faults(inner, known)
             case _:
                 for child in children(term):
                     yield from self.faults(child, scope)
@@ -271,13 +279,13 @@ def complaints(term: Term) -> Iterator[str]:
                 yield f"the source {name} has type {t}, not that of a collection"
         case Var() | Tup() | Nth() | Get() | Prim() | Let() | Single() | Union() | CMap() | GroupBy() | CoGroup():
             pass
-        case Empty() | ListOf() | Reduce() | OrderBy() | Take():
+        case Empty() | ListOf() | Reduce() | OrderBy() | Take() | Repeat():
             yield from _bulk_complaints(term)
         case _:
             assert_never(term)
 
 
-def _bulk_complaints(term: Empty | ListOf | Reduce | OrderBy | Take) -> Iterator[str]:
+def _bulk_complaints(term: Empty | ListOf | Reduce | OrderBy | Take | Repeat) -> Iterator[str]:
     match term:
         case Empty(t):
             if not ty.is_collection(t):
@@ -296,6 +304,13 @@ def _bulk_complaints(term: Empty | ListOf | Reduce | OrderBy | Take) -> Iterator
                 yield f"the count has type {count.type}"
             if not flows_into(source.type, ty.ListType(ty.NOTHING)) and not isinstance(source.type, ty.ListType):
                 yield f"the first elements of a {source.type}, which has no order"
+        case Repeat(function, _, limit, condition):
+            if not flows_into(function.body.type, term.type):
+                yield f"a step from {term.type} to {function.body.type}"
+            if limit is not None and not (ty.is_integral(limit.type) or limit.type == ty.NOTHING):
+                yield f"the limit has type {limit.type}"
+            if condition is not None and not flows_into(condition.type, ty.BOOL):
+                yield f"the condition has type {condition.type}"
         case _:
             assert_never(term)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce as fold_left
+from itertools import count
 from math import isfinite
 from typing import assert_never
 
 from mrql.algebra import monoids
 from mrql.algebra.depth import deep
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import AND, COALESCE, OR, EvaluationError, apply, convert, convert_from
+from mrql.algebra.functions import AND, COALESCE, OR, TRACE, EvaluationError, apply, convert, convert_from
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -36,6 +37,7 @@ from mrql.algebra.terms import (
     PVar,
     Rec,
     Reduce,
+    Repeat,
     Single,
     Stream,
     Take,
@@ -46,8 +48,9 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.types import DOUBLE, BagType, Type
-from mrql.algebra.values import Bag, Canonical, Record, Value, canonical
+from mrql.algebra.types import DOUBLE, BagType, Type, is_collection
+from mrql.algebra.values import Bag, Canonical, Record, Value, canonical, same
+from mrql.algebra.written import print_trace
 
 Environment = Mapping[str, Value]
 
@@ -117,6 +120,8 @@ class _Evaluator:
             values = (self.value(arg, env) for arg in term.args)
             return convert(next((value for value in values if value is not None), None), term.type)
         args = [self.value(arg, env) for arg in term.args]
+        if term.function == TRACE:
+            print_trace(args[0], term.span)
         types = [arg.type for arg in term.args]
         return _with_place(term, lambda: apply(term.function, args, types, term.type))
 
@@ -153,9 +158,11 @@ class _Evaluator:
                 return self.reduce(term, self.elements(source, env))
             case OrderBy(source, descending):
                 return [value for _, value in sort_pairs(self.elements(source, env), descending)]
-            case Take(count, source):
-                n = self.value(count, env)
+            case Take(wanted, source):
+                n = self.value(wanted, env)
                 return self.collected(source, env)[: max(n or 0, 0)]
+            case Repeat():
+                return self.repeat(term, env)
             case Var() | Lit() | Tup() | Rec() | Nth() | Get() | Prim() | Cast() | If() | Let():
                 raise AssertionError("scalar terms are handled above")
             case _:
@@ -177,12 +184,42 @@ class _Evaluator:
             k, v = (None, None) if pair is None else pair
             yield convert(k, key), v
 
+    def repeat(self, term: Repeat, env: Environment) -> Value:
+        """The steps of a loop, one after the other."""
+        limit = None if term.limit is None else max(self.value(term.limit, env) or 0, 0)
+        value = self.looped(term.source, env)
+        for n in count():
+            if n == limit:
+                return value
+            if limit is None and n == term.most:
+                raise endless(term)
+            before, value = value, self.looped(term.function.body, {**env, **bind(term.function.param, value)})
+            if term.condition is None:
+                ended = same(value, before)
+            else:
+                ended = not self.value(term.condition, {**env, **bind(term.function.param, value)})
+            if ended:
+                return value
+        raise AssertionError("counting does not end")
+
+    def looped(self, term: Term, env: Environment) -> Value:
+        """A value that a loop carries from step to step; a missing collection is empty."""
+        return self.collected(term, env) if is_collection(term.type) else self.value(term, env)
+
     def reduce(self, term: Reduce, elements: Iterable[Value]) -> Value:
         """`reduce(⊕, {x, y, …}) = z ⊕ u(x) ⊕ u(y) ⊕ …`."""
         m, t = term.monoid, term.type
         carried = (convert_unit(m, x, t) for x in elements)
         total = fold_left(lambda a, b: monoids.combine(m, a, b), carried, convert_zero(m, t))
         return _with_place(term, lambda: convert(total, t))  # an integer sum may have left its range
+
+
+def endless(term: Repeat) -> UserError:
+    """The error for a loop without a limit that has not ended after the steps that it may take."""
+    after = f"after {term.most:,} step{'' if term.most == 1 else 's'}"
+    unless = "its condition is still true" if term.condition is not None else "it still changes"
+    message = f"this loop does not end: {after} {unless}"
+    return UserError(message, term.span, "`limit` ends it; `--max-steps N` gives it more steps")
 
 
 class _Measuring(_Evaluator):

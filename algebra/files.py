@@ -197,6 +197,10 @@ def _read_json(spec: SourceSpec, file: Path) -> Iterator[Value]:
                 raise malformed(file, number, stripped, reason) from None
 
 
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+"""Numbers that JSON has no other form for."""
+
+
 def from_json(value: Any, t: Type) -> Value:
     """A JSON value as a value of type `t`; a field that is not there is missing.
 
@@ -215,6 +219,8 @@ def from_json(value: Any, t: Type) -> Value:
             return _time_from_json(value, t)
         case ty.Basic(ty.Kind.STRING) if not isinstance(value, str):
             return json.dumps(value, separators=(",", ":"))
+        case ty.FLOAT | ty.DOUBLE if value in _NOT_FINITE:
+            return float(value)
         case ty.Basic() if _is_of(value, t):
             return to_single(value) if t == ty.FLOAT else float(value) if t == ty.DOUBLE else value
         case _:

@@ -49,6 +49,7 @@ from mrql.algebra.terms import (
     PVar,
     Rec,
     Reduce,
+    Repeat,
     Single,
     Stream,
     Take,
@@ -262,6 +263,8 @@ class _Reader:
             case "order_by":
                 source, *directions = _children(tree)
                 return OrderBy(self.term(source, scope), tuple(_token(d).type == "DESC" for d in directions))
+            case "repeat":
+                return self.repeat(tree, scope)
             case other:
                 raise AssertionError(f"the grammar has no {other}")
 
@@ -273,6 +276,18 @@ class _Reader:
         source = self.term(source_tree, scope)
         pattern = self.pattern(pattern_tree, self.typed(lambda: element_type(source), source_tree))
         return CMap(Lambda(pattern, self.term(body_tree, _extend(scope, pattern))), source)
+
+    def repeat(self, tree: Node, scope: Scope) -> Term:
+        pattern_tree, body_tree, *condition_tree, limit_tree, source_tree = _children(tree)
+        source = self.term(source_tree, scope)
+        pattern = self.pattern(pattern_tree, source.type)
+        inner = _extend(scope, pattern)
+        function = Lambda(pattern, self.term(body_tree, inner))
+        condition = self.term(_child(condition_tree[0], 0), inner) if condition_tree else None
+        if limit_tree.data == "within":
+            most = next(token for token in _tokens(limit_tree) if token.type == "NUMBER")
+            return Repeat(function, source, None, condition, int(most))
+        return Repeat(function, source, self.term(_child(limit_tree, 0), scope), condition)
 
     def name(self, name: str, scope: Scope, tree: Node) -> Term:
         if name in scope:

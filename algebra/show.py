@@ -49,6 +49,7 @@ from mrql.algebra.terms import (
     PVar,
     Rec,
     Reduce,
+    Repeat,
     Single,
     Stream,
     Take,
@@ -59,9 +60,9 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.types import Type
 
-_OPERATORS = frozenset(("cMap", "groupBy", "coGroup", "reduce", "orderBy", "take", "stream"))
+_OPERATORS = frozenset(("cMap", "groupBy", "coGroup", "reduce", "orderBy", "take", "repeat", "stream"))
 _CONSTANTS = frozenset(("true", "false", "null", "NaN", "NaNf", "Infinity", "Infinityf"))
-_WORDS = frozenset(("let", "in", "if", "then", "else", "as", "and", "or", "not", "mod", "_"))
+_WORDS = frozenset(("let", "in", "if", "then", "else", "as", "and", "or", "not", "mod", "while", "within", "_"))
 RESERVED: frozenset[str] = _OPERATORS | _CONSTANTS | _WORDS
 """The words that a variable, a stream or a function can only be called between backquotes."""
 
@@ -279,6 +280,8 @@ class _Printer:
                 return ATOM, self.around("orderBy(", source, f"; {flags})" if flags else ")", names)
             case Take(count, source):
                 return ATOM, block("take(", self.all((count, source), names), ")")
+            case Repeat():
+                return ATOM, self.repeat(term, names)
             case Var() | Lit() | Tup() | Rec() | Nth() | Get() | Prim() | Cast() | If() | Let():
                 raise AssertionError("scalar terms are handled above")
             case _:
@@ -340,6 +343,14 @@ class _Printer:
         head = f"λ{show_pattern(function.param, argument)}."
         return self.after(head, function.body, names | bound_names(function.param))
 
+    def repeat(self, term: Repeat, names: _Names) -> Doc:
+        function = self.function(term.function, _type(term.source), names)
+        if term.condition is not None:
+            condition = self.term(term.condition, names | bound_names(term.function.param), OPEN)
+            function = Group((function, Nest((Line(), "while ", condition))))
+        limit = f"within {term.most}" if term.limit is None else self.term(term.limit, names, OPEN)
+        return block("repeat(", [function, limit, self.term(term.source, names, OPEN)], ")")
+
     def let(self, term: Let, names: _Names) -> Doc:
         head = f"let {show_pattern(term.pattern, _type(term.value))} ="
         body = self.term(term.body, names | bound_names(term.pattern), OPEN)
@@ -348,7 +359,7 @@ class _Printer:
 
 def _bracketed(term: Term) -> bool:
     """Whether the text of a term ends with the bracket that it opens on its first line."""
-    return isinstance(term, Tup | Rec | Single | ListOf | CMap | GroupBy | CoGroup | Reduce | OrderBy | Take)
+    return isinstance(term, Tup | Rec | Single | ListOf | CMap | GroupBy | CoGroup | Reduce | OrderBy | Take | Repeat)
 
 
 def _level(term: Prim) -> int | None:

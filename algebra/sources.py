@@ -19,6 +19,10 @@ class Format(Enum):
     PARQUET = "parquet"
 
 
+LINE_BREAK = "a line break in a value of a csv file; `dump` keeps it"
+ONLY_MISSING = "a row whose only value is missing has no line in a csv file; `dump` keeps it"
+
+
 @attrs.frozen
 class Column:
     """A column of a file; one without a type is read over."""

@@ -13,10 +13,14 @@ import attrs
 
 @attrs.frozen
 class Source:
-    """A named text: a query file, a string given to `mrql.compile`, a data file."""
+    """A named text: a query file, a string given to `mrql.compile`, a data file.
+
+    One that is `included` in another is a file of that name.
+    """
 
     name: str
     text: str = attrs.field(repr=False)
+    included: bool = attrs.field(default=False, repr=False, kw_only=True)
     line_starts: tuple[int, ...] = attrs.field(init=False, repr=False, eq=False)
 
     @line_starts.default

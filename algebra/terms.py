@@ -7,6 +7,7 @@ Collections are computed by a few homomorphic operators ([MRQL] §5):
     coGroup(e1, e2)  {(k, a)}, {(k, b)} to {(k, ({a}, {b}))}
     reduce(⊕, e)     the elements of e merged with ⊕
     orderBy(e)       {(k, a)} to the list of the a's in the order of k
+    repeat(f, n, e)  fⁿ(e)
 
 and everything else is scalar: variables, literals, tuples, records, `if`, `let`, functions. Terms are immutable,
 carry their types, and compare by structure: two terms are equal when they are written the same. The type of a literal
@@ -370,8 +371,35 @@ class Take:
         return self.source.type
 
 
+STEPS = 10_000
+"""After so many steps a loop without a limit is taken for one that does not end."""
+
+
+@attrs.frozen
+class Repeat:
+    """`repeat(λp. f while c, n, e)`: the last of e, f(e), f(f(e)), …
+
+    At most `limit` steps are taken. Without a condition a step that changes nothing is the last one, and with one, a
+    step to a value of which it is not true. A loop without a limit that has not ended after `most` steps is an error.
+
+    *Source*: [MRQL] §5.
+    """
+
+    function: Lambda
+    source: Term
+    limit: Term | None = None
+    condition: Term | None = None
+    """A term over the variables of the function's pattern, which is given the value after a step."""
+    most: int = STEPS
+    span: Span | None = _place()
+
+    @property
+    def type(self) -> Type:
+        return self.function.param.type
+
+
 Scalar: TypeAlias = Var | Lit | Tup | Rec | Nth | Get | Prim | Cast | If | Let
-Bulk: TypeAlias = Empty | Single | ListOf | Union | Stream | CMap | GroupBy | CoGroup | Reduce | OrderBy | Take
+Bulk: TypeAlias = Empty | Single | ListOf | Union | Stream | CMap | GroupBy | CoGroup | Reduce | OrderBy | Take | Repeat
 Term: TypeAlias = Scalar | Bulk
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from mrql.algebra.binders import Names, free_vars, pattern_vars, rename_pattern
+from mrql.algebra.binders import Names, free_vars, pattern_vars, rename_pattern, step_of, with_step
 from mrql.algebra.show import RESERVED
 from mrql.algebra.terms import (
     CMap,
@@ -31,6 +31,7 @@ from mrql.algebra.terms import (
     Pattern,
     PTuple,
     PVar,
+    Repeat,
     Single,
     Stream,
     Term,
@@ -119,6 +120,14 @@ class _Tidier:
                 inner = self.bind(param, _hints(param, source, groups), renaming)
                 new_body = self.visit(body, inner, {**_without(groups, param), **_grouped(param, new_source)})
                 return attrs.evolve(term, function=Lambda(rename_pattern(param, inner), new_body), source=new_source)
+            case Repeat(Lambda(param, _), source, limit):
+                inner = self.bind(param, {}, renaming)
+                step = self.visit(step_of(term), inner, _without(groups, param))
+                return attrs.evolve(
+                    with_step(term, rename_pattern(param, inner), step),
+                    source=self.visit(source, renaming, groups),
+                    limit=None if limit is None else self.visit(limit, renaming, groups),
+                )
             case _:
                 return map_children(term, lambda child: self.visit(child, renaming, groups))
 

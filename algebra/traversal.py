@@ -28,6 +28,7 @@ from mrql.algebra.terms import (
     Prim,
     Rec,
     Reduce,
+    Repeat,
     Single,
     Stream,
     Take,
@@ -63,6 +64,8 @@ def children(term: Term) -> tuple[Term, ...]:
             return (body, source)
         case Take(count, source):
             return (count, source)
+        case Repeat(Lambda(_, body), source, limit, condition):
+            return (body, *(part for part in (condition, limit) if part is not None), source)
         case _:
             assert_never(term)
 
@@ -103,6 +106,16 @@ def with_children(term: Term, new: tuple[Term, ...]) -> Term:
             return attrs.evolve(term, function=Lambda(param, new[0]), source=new[1])
         case Take():
             return attrs.evolve(term, count=new[0], source=new[1])
+        case Repeat(Lambda(param, _), _, limit, condition):
+            body, *optional, source = new
+            parts = iter(optional)
+            return attrs.evolve(
+                term,
+                function=Lambda(param, body),
+                condition=None if condition is None else next(parts),
+                limit=None if limit is None else next(parts),
+                source=source,
+            )
         case _:
             assert_never(term)
 

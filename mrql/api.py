@@ -16,7 +16,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
-from mrql.algebra.terms import Stream, Term
+from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.traversal import map_children
 from mrql.algebra.types import Type
 from mrql.parser import parse_type
@@ -42,17 +42,21 @@ class Delta:
     delete: DataFrame | None = None
 
 
-def compile(text: str, name: str = "<query>", **streams: str | Type) -> Query:
+def compile(text: str, name: str = "<query>", *, max_steps: int = STEPS, **streams: str | Type) -> Query:
     """Compiles a program whose last expression is the query.
 
-    Each keyword names a stream and gives the type of its bag, as text (`"bag(<X: long>)"`) or as a type.
+    Each keyword names a stream and gives the type of its bag, as text (`"bag(<X: long>)"`) or as a type. A loop without
+    a limit may take `max_steps` steps.
 
     Raises: UserError when the text is wrong, with the place.
     """
     types = {stream: _bag_type(stream, t) for stream, t in streams.items()}
-    program = compile_program(text, name, types)
+    program = compile_program(text, name, types, max_steps=max_steps)
     if not program.queries:
         raise UserError(f"{name} has no expression to answer")
+    for query in program.queries:
+        if query.target is not None:
+            raise UserError("a query over DataFrames writes no files", query.target.span)
     if program.sources:
         spec = next(iter(program.sources.values()))
         raise UserError("a query over DataFrames names its streams and reads no files", spec.span)

@@ -11,7 +11,7 @@ from mrql.aggregations import aggregated
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import Function
+from mrql.algebra.functions import TRACE, Function
 from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, Single, Term, Tup, Var, element_type
 from mrql.closures import call, named
 from mrql.derived import DERIVED, derived, flattened, is_bag_of_collections
@@ -53,7 +53,7 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
             return flattened(args[0], scope.globals.names, expr.span)
         return apply(LIBRARY[expr.function], args, expr.span, shown=expr.function)
     if expr.function == "trace":
-        raise not_yet("`trace`", expr.span)
+        return apply(TRACE, [translate(arg, scope) for arg in expr.args], expr.span)
     candidates = [
         *known.functions,
         *known.closures,

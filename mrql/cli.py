@@ -11,6 +11,7 @@ Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark or Ja
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import secrets
@@ -26,17 +27,16 @@ from rich.console import Console
 
 import mrql
 from mrql.algebra.errors import MrqlError, UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.files import read_source
-from mrql.algebra.sources import SourceSpec
-from mrql.algebra.terms import Stream
+from mrql.algebra.terms import STEPS
 from mrql.algebra.traversal import subterms
-from mrql.algebra.values import Value
 from mrql.output import ConsoleSink, DirectorySink, json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
-from mrql.rewrite.passes import rewrite, run_passes
+from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan
+from mrql.rewrite.untrace import is_trace
+from mrql.running import ReferenceRunner, Runner, SparkRunner, sources_of
+from mrql.writing import TargetSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,6 +57,7 @@ class Common:
     format: str
     master: str | None
     conf: dict[str, str]
+    max_steps: int
 
     @property
     def as_json(self) -> bool:
@@ -77,6 +78,13 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
     @click.option("--engine", type=click.Choice(["spark", "reference"]), default="spark", show_default=True)
     @click.option("--format", "output_format", type=click.Choice(["table", "json"]), default="table", show_default=True)
     @click.option("--master", help="Spark master; a local one by default.")
+    @click.option(
+        "--max-steps",
+        type=click.IntRange(min=1),
+        default=STEPS,
+        show_default=True,
+        help="How many steps a loop without a limit may take.",
+    )
     @click.option("--conf", multiple=True, metavar="K=V", help="A Spark setting; may be given more than once.")
     @functools.wraps(command)
     def wrapped(
@@ -85,10 +93,12 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         output_format: str,
         master: str | None,
         conf: tuple[str, ...],
+        max_steps: int,
         **rest: Any,
     ) -> R:
         settings = dict(_setting(pair) for pair in conf)
-        return command(common=Common(data or Path(), engine, output_format, master, settings), **rest)
+        common = Common(data or Path(), engine, output_format, master, settings, max_steps)
+        return command(common=common, **rest)
 
     return wrapped
 
@@ -130,13 +140,13 @@ FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_
 ARGS = click.argument("args", nargs=-1)
 
 
-def load(file: Path, base: Path, args: tuple[str, ...] = ()) -> Program:
+def load(file: Path, base: Path, args: tuple[str, ...] = (), max_steps: int = STEPS) -> Program:
     """The typed program of a file, and of the arguments that it is run with."""
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UserError(f"{file} is not a text file in UTF-8") from None
-    return compile_program(text, str(file), base=base, args=args)
+    return compile_program(text, str(file), base=base, args=args, max_steps=max_steps)
 
 
 # --- check and explain --------------------------------------------------------------------------
@@ -153,14 +163,14 @@ STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part
 @reports_errors
 def check(file: Path, args: tuple[str, ...], strict: bool, common: Common) -> None:
     """Parse and type a query file, and say what its expressions are."""
-    program = load(file, common.data, args)
+    program = load(file, common.data, args, common.max_steps)
     if strict:
         must_be_incremental(*(plan_of(program, query) for query in program.queries))
     for query in program.queries:
         if common.as_json:
             click.echo(json.dumps({"line": query.span.line, "type": type_name(query.type)}))
         else:
-            click.echo(f"{file}:{query.span.line}: {type_name(query.type)}")
+            click.echo(f"{query.span.source.name}:{query.span.line}: {type_name(query.type)}")
     if not program.queries and not common.as_json:
         click.echo(f"{file}: definitions only")
 
@@ -177,7 +187,7 @@ def explain(file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None
     """Show every step from a query's text to the stages that keep it up to date."""
     from mrql.explain import explain_graph, explain_json, explain_trace
 
-    program = load(file, common.data, args)
+    program = load(file, common.data, args, common.max_steps)
     traces = [(query, rewrite(query.term, shrinking=shrinking(program))) for query in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))
@@ -189,7 +199,7 @@ def explain(file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None
         click.echo(json.dumps(documents, ensure_ascii=False, indent=2))
         return
     for query, trace in traces:
-        click.echo(f"── {file}:{query.span.line}: {type_name(query.type)}\n")
+        click.echo(f"── {query.span.source.name}:{query.span.line}: {type_name(query.type)}\n")
         click.echo(explain_trace(trace))
 
 
@@ -203,45 +213,20 @@ def explain(file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None
 @reports_errors
 def run(file: Path, args: tuple[str, ...], common: Common) -> None:
     """Evaluate every expression of a query file once."""
-    program = load(file, common.data, args)
+    program = load(file, common.data, args, common.max_steps)
     console = Console()
-    for query in program.queries:
-        value = _evaluate(program, query, common)
-        if common.as_json:
-            click.echo(json_line(query.span.line, query.type, value))
-        else:
-            print_table(value, query.type, console, limit=None)
+    with contextlib.closing(_runner(program, common)) as runner:
+        for query in program.queries:
+            if query.target is not None:
+                runner.write(query)
+            elif common.as_json:
+                click.echo(json_line(query.span.line, query.type, runner.answer(query)))
+            else:
+                print_table(runner.answer(query), query.type, console, limit=None)
 
 
-def sources_of(program: Program, query: Query) -> dict[str, SourceSpec]:
-    """What a query reads, streams and static tables."""
-    names = dict.fromkeys(t.name for t in subterms(query.term) if isinstance(t, Stream))
-    return {name: program.sources[name] for name in names}
-
-
-def _evaluate(program: Program, query: Query, common: Common) -> Value:
-    specs = sources_of(program, query)
-    from mrql.runtime.stream import must_exist
-
-    must_exist(specs.values())
-    rewritten = run_passes(query.term)[-1].after
-    if common.engine == "reference":
-        return evaluate(rewritten, {name: read_source(spec) for name, spec in specs.items()})
-    from mrql.algebra.files import list_files
-    from mrql.runtime.collect import collect_value
-    from mrql.runtime.failures import translated
-    from mrql.runtime.readers import find_malformed, read_net
-    from mrql.runtime.view import evaluate as evaluate_on_spark
-
-    files = [(part, list_files(part)) for spec in specs.values() for part, _ in spec.directories]
-    spark = common.session()
-
-    def reread() -> None:
-        find_malformed(files)
-
-    with translated(query.span.source, reread):
-        frames = {name: read_net(spark, spec) for name, spec in specs.items()}
-        return collect_value(evaluate_on_spark(spark, rewritten, frames), query.type)
+def _runner(program: Program, common: Common) -> Runner:
+    return ReferenceRunner(program) if common.engine == "reference" else SparkRunner(program, common.session)
 
 
 # --- stream -------------------------------------------------------------------------------------
@@ -279,15 +264,19 @@ def stream(
     from mrql.runtime.stream import Emit, Options
     from mrql.runtime.stream import run as run_stream
 
-    program = load(file, common.data, args)
+    program = load(file, common.data, args, common.max_steps)
     query = streaming_query(program, file)
     plan = plan_of(program, query)
     if strict:
         must_be_incremental(plan)
     options = Options(once, interval, max_files, Emit(emit))
+    for traced in filter(is_trace, subterms(query.term)):
+        click.echo(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
     changes = options.emit is Emit.CHANGES
-    if output is None:
-        sink: Any = ConsoleSink(query.type, query.span.line, as_json=common.as_json, changes=changes)
+    if query.target is not None:
+        sink: Any = TargetSink.instead_of(query.target, output, changes=changes)
+    elif output is None:
+        sink = ConsoleSink(query.type, query.span.line, as_json=common.as_json, changes=changes)
     else:
         sink = DirectorySink(output, query.type, changes=changes)
     engine = _engine(program, query, plan, common)
@@ -378,16 +367,16 @@ def verify(
     from mrql.verify import Effort
     from mrql.verify.command import verify_expression
 
-    program = load(file, common.data, args)
+    program = load(file, common.data, args, common.max_steps)
     queries = streaming_queries(program, file)
-    must_exist(spec for query in queries for spec in sources_of(program, query).values())
+    must_exist(spec for query in queries for spec in sources_of(program, query.term).values())
     effort = Effort(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows)
     if not common.as_json:
         click.echo(f"seed {effort.seed}")
     right = True
     for query in queries:
         start = _incremental(query, common)
-        right &= verify_expression(query, sources_of(program, query), effort, start, as_json=common.as_json)
+        right &= verify_expression(query, sources_of(program, query.term), effort, start, as_json=common.as_json)
     if not right:
         sys.exit(1)
 

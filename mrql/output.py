@@ -17,6 +17,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.functions import show_atom
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.written import show_value
 
 SHOWN_ROWS = 20
 
@@ -97,27 +98,6 @@ def _cells(row: Value, item: Type) -> list[Value]:
             return list(row)
         case _:
             return [row] + [None] * (len(column_names(item)) - 1)
-
-
-def show_value(value: Value) -> str:
-    """A value as the language writes it; a date and a timestamp as they are cast to strings."""
-    match value:
-        case None:
-            return "null"
-        case str():
-            return json.dumps(value, ensure_ascii=False)
-        case bool() | int() | float() | date():
-            return show_atom(value)
-        case tuple():
-            return f"({', '.join(map(show_value, value))})"
-        case Record():
-            return f"<{', '.join(f'{name}: {show_value(item)}' for name, item in value.fields.items())}>"
-        case Bag():
-            return f"{{{', '.join(map(show_value, value))}}}"
-        case list():
-            return f"[{', '.join(map(show_value, value))}]"
-        case _:
-            return str(value)
 
 
 # --- sinks --------------------------------------------------------------------------------------

@@ -21,9 +21,9 @@ from mrql.parsing.tree_builder import TreeBuilder
 __all__ = ["MAX_DEPTH", "parse_expression", "parse_program", "parse_type"]
 
 
-def parse_program(text: str, name: str = "<query>") -> s.Program:
-    """The tree of a whole text; `name` is what errors call the text."""
-    program: s.Program = _parse("program", Source(name, text), 0, len(text))
+def parse_program(text: str, name: str = "<query>", *, included: bool = False) -> s.Program:
+    """The tree of a whole text; `name` is what errors call the text, and the file that it is if it is `included`."""
+    program: s.Program = _parse("program", Source(name, text, included=included), 0, len(text))
     return program
 
 

@@ -15,21 +15,24 @@ from mrql.algebra.depth import deep
 from mrql.algebra.errors import UserError
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
-from mrql.algebra.terms import Empty, ListOf, Lit, Stream, Term
+from mrql.algebra.terms import STEPS, Empty, ListOf, Lit, Stream, Term
 from mrql.algebra.types import Type
+from mrql.includes import Files
 from mrql.parser import parse_program
 from mrql.scope import Closure, Globals, Scope
 from mrql.sources import declare
+from mrql.targets import Target, target_of
 from mrql.translate import translate
 from mrql.typing import BASIC, not_yet, resolve
 
 
 @attrs.frozen
 class Query:
-    """An expression of a program whose answer is wanted."""
+    """An expression of a program whose answer is wanted: to be shown, or to be written to a target."""
 
     term: Term
     span: Span
+    target: Target | None = None
 
     @property
     def type(self) -> Type:
@@ -38,10 +41,14 @@ class Query:
 
 @attrs.frozen
 class Program:
-    """A typed program: its queries in order, and every source that they may read, by name."""
+    """A typed program: its queries in order, and every source that they may read, by name.
+
+    What is `stored` stands in the queries as it is written; it may be evaluated once for all of them.
+    """
 
     queries: tuple[Query, ...]
     sources: Mapping[str, SourceSpec]
+    stored: Mapping[str, Term] = attrs.Factory(dict)
 
 
 @deep
@@ -51,36 +58,40 @@ def compile_program(
     streams: Mapping[str, Type] | None = None,
     base: Path | None = None,
     args: Sequence[str] = (),
+    max_steps: int = STEPS,
 ) -> Program:
     """Parses and types a program.
 
     `streams` are names that stand for streams of the given (bag) types; relative paths of sources start at `base`;
-    `args` are the strings that the program knows as `args`.
+    `args` are the strings that the program knows as `args`; a loop without a limit may take `max_steps` steps.
 
     Raises: UserError at the first thing that is wrong.
     """
     try:
         tree = parse_program(text, name)
-        return _Compiler(streams or {}, base or Path(), args).program(tree)
+        return _Compiler(streams or {}, base or Path(), args, max_steps).program(tree)
     except RecursionError:
         raise UserError(f"{name} is nested too deeply") from None
 
 
 class _Compiler:
-    def __init__(self, streams: Mapping[str, Type], base: Path, args: Sequence[str]) -> None:
+    def __init__(self, streams: Mapping[str, Type], base: Path, args: Sequence[str], max_steps: int) -> None:
         self.base = base
         self.sources: dict[str, SourceSpec] = {}
         values: dict[str, Term] = {stream: Stream(stream, t) for stream, t in streams.items()}
         if "args" not in values:
             values["args"] = _strings(args)
-        self.globals = Globals(values=values, declare_source=self.declare)
+        self.globals = Globals(values=values, declare_source=self.declare, max_steps=max_steps)
         self.globals.names.taken.update(streams)
         self.queries: list[Query] = []
+        self.stored: dict[str, Term] = {}
+        self.files = Files()
 
     def program(self, tree: syntax.Program) -> Program:
+        self.files.begin(tree.span.source)
         for statement in tree.statements:
             self.statement(statement)
-        return Program(tuple(self.queries), self.sources)
+        return Program(tuple(self.queries), self.sources, self.stored)
 
     def statement(self, statement: syntax.Statement) -> None:
         known = self.globals
@@ -109,11 +120,13 @@ class _Compiler:
                 self.fresh(name, statement.span)
                 known.macros[name] = statement
             case syntax.Store(name, expr):
-                # A value does not change while the data are as they are: what is kept is what is named.
+                # What is named: in a query that is kept up to date a value would not stay what it is.
                 self.fresh(name, statement.span)
-                known.values[name] = translate(expr, Scope(known))
-            case syntax.Dump():
-                raise not_yet("`dump`" if statement.text else "`store … from`", statement.span)
+                known.values[name] = self.stored[name] = translate(expr, Scope(known))
+            case syntax.Dump(_, expr):
+                term = translate(expr, Scope(known))
+                target = target_of(statement, term.type, known, self.base)
+                self.queries.append(Query(term, expr.span, target))
             case syntax.DataDef(name, constructors):
                 self.fresh(name, statement.span)
                 for constructor in constructors:
@@ -123,7 +136,8 @@ class _Compiler:
                 self.fresh(name, statement.span)
                 known.aggregations[name] = define(statement, Scope(known))
             case syntax.Include():
-                raise not_yet("`include`", statement.span)
+                for included in self.files.statements(statement):
+                    self.statement(included)
             case syntax.Import():
                 raise not_yet("`import`", statement.span)
             case syntax.ParserDef():

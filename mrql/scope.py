@@ -13,7 +13,7 @@ from mrql.algebra.binders import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
-from mrql.algebra.terms import Term
+from mrql.algebra.terms import STEPS, Term
 from mrql.algebra.types import RecordType, Type
 
 
@@ -86,6 +86,8 @@ class Globals:
     """The records that are unions, with the names of their constructors."""
     constructors: dict[str, Constructor] = attrs.Factory(dict)
     names: Names = attrs.Factory(Names)
+    max_steps: int = STEPS
+    """How many steps a loop without a limit may take."""
     declare_source: Callable[[syntax.SourceExpr, str | None], Term] | None = None
 
 

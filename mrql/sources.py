@@ -113,6 +113,14 @@ def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -
     return syntax.StringLit(value, arg.span)
 
 
+def known_text(arg: syntax.Expr, known: Globals, what: str) -> str:
+    """The value of a string that is known before there are any data.
+
+    Raises: UserError, which says `what` it is, where it is not.
+    """
+    return _text(arg, known, what).value
+
+
 def _with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, known: Globals) -> SourceSpec:
     match spec.format, arguments.row:
         case Format.CSV, None:

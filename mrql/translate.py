@@ -40,6 +40,7 @@ from mrql.algebra.terms import (
 from mrql.closures import call, is_function, with_function
 from mrql.indexing import index, integers, part
 from mrql.literals import integer, literal
+from mrql.loops import repeat
 from mrql.patterns import Match, match_pattern
 from mrql.quantifiers import member, quantified
 from mrql.scope import Closure, Scope, Thunk
@@ -131,6 +132,8 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
         case syntax.SourceExpr():
             assert scope.globals.declare_source is not None
             return scope.globals.declare_source(expr, None)
+        case syntax.Repeat():
+            return repeat(expr, scope)
         case syntax.Incr(inner):
             return translate(inner, scope)
         case _:
@@ -141,8 +144,6 @@ def _unsupported(expr: syntax.Expr) -> UserError:
     match expr:
         case syntax.Attribute() | syntax.Children() | syntax.XmlElement():
             construct = "XML"
-        case syntax.Repeat():
-            construct = "`repeat`"
         case _:
             construct = f"`{type(expr).__name__}`"
     return not_yet(construct, expr.span)

@@ -18,8 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import attrs
+
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, bound_names, match_pattern, pattern_vars, substitute
+from mrql.algebra.binders import Names, all_names, bound_names, match_pattern, pattern_vars, scopes, substitute
 from mrql.algebra.errors import InternalError
 from mrql.algebra.terms import (
     CMap,
@@ -32,6 +34,7 @@ from mrql.algebra.terms import (
     Pattern,
     PTuple,
     PVar,
+    Repeat,
     Single,
     Term,
     Tup,
@@ -138,8 +141,9 @@ def _used(term: Term, group: str) -> Iterator[Path]:
             if group not in bound_names(pattern):
                 yield from _used(body, group)
         case _:
-            for child in children(term):
-                yield from _used(child, group)
+            for child, bound in zip(children(term), scopes(term), strict=True):
+                if group not in bound:
+                    yield from _used(child, group)
 
 
 def _positions(pattern: Pattern, path: Path) -> Iterator[tuple[str, Path]]:
@@ -163,17 +167,16 @@ def _paths(term: Term, positions: Mapping[str, Path]) -> Iterator[Path]:
     match term:
         case CMap(Lambda(pattern, body), source):
             yield from _paths(source, positions)
-            yield from _paths(body, _without(positions, pattern))
+            yield from _paths(body, _without(positions, bound_names(pattern)))
         case Let(pattern, value, body):
             yield from _paths(value, positions)
-            yield from _paths(body, _without(positions, pattern))
+            yield from _paths(body, _without(positions, bound_names(pattern)))
         case _:
-            for child in children(term):
-                yield from _paths(child, positions)
+            for child, bound in zip(children(term), scopes(term), strict=True):
+                yield from _paths(child, _without(positions, bound))
 
 
-def _without(positions: Mapping[str, Path], pattern: Pattern) -> dict[str, Path]:
-    hidden = bound_names(pattern)
+def _without(positions: Mapping[str, Path], hidden: frozenset[str]) -> dict[str, Path]:
     return {name: path for name, path in positions.items() if name not in hidden}
 
 
@@ -202,6 +205,8 @@ def _reuse(term: Term, group: PVar, element: ty.Type, paths: tuple[Path, ...], n
             return CMap(term.function, source, span=term.span)
         case Let(pattern, value, body) if group.name in {v.name for v in pattern_vars(pattern)}:
             return Let(pattern, _reuse(value, group, element, paths, names), body, span=term.span)
+        case Repeat(Lambda(param, _)) if group.name in bound_names(param):
+            return attrs.evolve(term, source=_reuse(term.source, group, element, paths, names))
         case _:
             return map_children(term, lambda child: _reuse(child, group, element, paths, names))
 

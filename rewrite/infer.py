@@ -45,6 +45,7 @@ from mrql.algebra.terms import (
     PVar,
     Rec,
     Reduce,
+    Repeat,
     Single,
     Stream,
     Take,
@@ -100,7 +101,7 @@ def infer(term: Term, growth: Growth) -> Monoid | None:
             merged = infer(value, growth)
             keyed = not _grows(key, growth) and merged is not None
             return Keyed(merged) if keyed and merged is not None else None
-        case Single() | ListOf() | OrderBy() | Take() | Rec() | Get() | Prim() | Cast() | Lit() | Empty():
+        case Single() | ListOf() | OrderBy() | Take() | Rec() | Get() | Prim() | Cast() | Lit() | Empty() | Repeat():
             return None
         case _:
             assert_never(term)

@@ -13,7 +13,7 @@
     (c and d) or (c and e)      →  c and (d or e)
     groupBy(e).cMap(λ(k, s). e') →  cMap(λ(k, x). e'[{x}/s], e), where e' is linear in s     ([MRQL] (3), generalised)
     coGroup likewise, where e' is linear in one side and does not use the other
-    let p = v in e              →  e[v/p], where v is cheap, used once, or names a stream
+    let p = v in e              →  e[v/p], where v is cheap, used once, or names a stream and is no loop
     reduce(⊕, {reduce(⊕, e) | x ∈ S})  →  reduce(⊕, {z | x ∈ S, z ∈ e})
     not not c                   →  c
     not (c or d)                →  not c and not d, so that an equality in d can be a join key
@@ -60,6 +60,7 @@ from mrql.algebra.terms import (
     PVar,
     Rec,
     Reduce,
+    Repeat,
     Single,
     Stream,
     Term,
@@ -294,7 +295,10 @@ def _let(term: Let) -> Term:
 
 
 def _inlines(name: str, value: Term, body: Term) -> bool:
-    return _cheap(value) or occurrences(body, name) <= 1 or any(isinstance(t, Stream) for t in subterms(value))
+    if _cheap(value) or occurrences(body, name) <= 1:
+        return True
+    parts = tuple(subterms(value))
+    return any(isinstance(t, Stream) for t in parts) and not any(isinstance(t, Repeat) for t in parts)
 
 
 def _cheap(term: Term) -> bool:

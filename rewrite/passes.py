@@ -14,14 +14,17 @@ from mrql.algebra.depth import deep
 from mrql.algebra.errors import InternalError
 from mrql.algebra.terms import Term
 from mrql.rewrite.columns import columns
+from mrql.rewrite.constant import constant
 from mrql.rewrite.derive import derive
 from mrql.rewrite.joins import joins
+from mrql.rewrite.loops import loops
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.order import order
 from mrql.rewrite.partial import partial
 from mrql.rewrite.share import share
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.unnest import unnest
+from mrql.rewrite.untrace import untrace
 
 
 @attrs.frozen
@@ -33,7 +36,14 @@ class Pass:
     source: str
 
 
+def _inside(term: Term) -> Term:
+    """All passes, for a step of a loop."""
+    return run_passes(term)[-1].after
+
+
 PASSES: tuple[Pass, ...] = (
+    # First: what a loop carries is known as a source only while its step is looked at by itself.
+    Pass("loops", lambda term: loops(term, _inside), "[MRQL] §5"),
     Pass("normalize", normalize, "[MRQL] §6, rule 4"),
     # After normalize, which brings all generators of a comprehension into one nest of cMaps.
     Pass("joins", joins, "[MRQL] §5"),
@@ -70,8 +80,11 @@ def rewrite(term: Term, *, checked: bool = False, shrinking: frozenset[str] = fr
 
     Raises: InternalError, naming the pass, when a pass breaks a term.
     """
+    term = untrace(term)
     steps = run_passes(term, checked=checked)
-    return Trace(steps, order(partial(share(derive(steps[-1].after, term, shrinking)))))
+    normal, loops_of_tables = constant(steps[-1].after)
+    plan = order(partial(share(derive(normal, term, shrinking))))
+    return Trace(steps, attrs.evolve(plan, loops=loops_of_tables))
 
 
 @deep

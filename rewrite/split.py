@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import attrs
 
-from mrql.algebra.binders import Names, alpha_equal, bound_names, free_vars
+from mrql.algebra.binders import Names, alpha_equal, bound_names, free_vars, scopes
 from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, Op, is_group
-from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Lit, Reduce, Single, Stream, Term, Var
-from mrql.algebra.traversal import map_children, subterms
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Lit, Reduce, Repeat, Single, Stream, Term, Var
+from mrql.algebra.traversal import children, map_children, subterms, with_children
 from mrql.rewrite.infer import infer
 
 
@@ -78,6 +78,9 @@ class _Splitter:
             case Let(pattern, value, body):
                 new_body = self.visit(body, local | bound_names(pattern))
                 return Let(pattern, self.visit(value, local), new_body, span=term.span)
+            case Repeat():
+                parts = zip(children(term), scopes(term), strict=True)
+                return with_children(term, tuple(self.visit(child, local | bound) for child, bound in parts))
             case _:
                 return map_children(term, lambda child: self.visit(child, local))
 

@@ -153,6 +153,8 @@ class Plan:
     derived: tuple[Derived, ...] = ()
     shrinking: frozenset[str] = frozenset()
     """The streams that may lose rows again."""
+    loops: tuple[tuple[str, Term], ...] = ()
+    """Static tables that are loops over those of the query, by their names."""
 
     @property
     def streams(self) -> dict[str, Type]:

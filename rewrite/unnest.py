@@ -44,6 +44,7 @@ from mrql.algebra.binders import (
     pattern_term,
     pattern_vars,
     rename_apart,
+    scopes,
 )
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Single, Term, Tup, Var
 from mrql.algebra.traversal import children, map_children, with_children
@@ -212,20 +213,9 @@ def _nested(term: Term, path: tuple[int, ...], local: frozenset[str]) -> list[Ne
     found = []
     if isinstance(term, CMap) and reads_sources(term.source) and not free_vars(term.source):
         found.append(Nested(path, term, local))
-    for i, child in enumerate(children(term)):
-        found += _nested(child, (*path, i), local | _binds(term, i))
+    for i, (child, bound) in enumerate(zip(children(term), scopes(term), strict=True)):
+        found += _nested(child, (*path, i), local | bound)
     return found
-
-
-def _binds(term: Term, position: int) -> frozenset[str]:
-    """The variables that the child at a position sees and the term itself does not."""
-    match term:
-        case CMap(Lambda(param, _), _) if position == 0:
-            return bound_names(param)
-        case Let(pattern, _, _) if position == 1:
-            return bound_names(pattern)
-        case _:
-            return frozenset()
 
 
 def _conditions(body: Term) -> tuple[tuple[Term, ...], Term]:

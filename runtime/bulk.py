@@ -15,28 +15,31 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, substitute
+from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, scopes, substitute
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluate import evaluate
-from mrql.algebra.functions import HAS_NULL, NOT, RANGE
+from mrql.algebra.functions import HAS_NULL, NOT, RANGE, TRACE
 from mrql.algebra.monoids import Aggregate, Fold
 from mrql.algebra.terms import (
     Cast,
     CMap,
     CoGroup,
     Empty,
+    Get,
     GroupBy,
     If,
     Lambda,
     Let,
     ListOf,
     Lit,
+    Nth,
     OrderBy,
     Pattern,
     Prim,
     PTuple,
     PVar,
     Reduce,
+    Repeat,
     Single,
     Stream,
     Take,
@@ -47,7 +50,7 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.traversal import map_children, subterms
+from mrql.algebra.traversal import children, map_children, subterms, with_children
 from mrql.algebra.types import Type
 from mrql.rewrite.equate import conjuncts
 from mrql.rewrite.grouped import function_parts, identity, paired
@@ -70,7 +73,10 @@ from mrql.runtime.layout import (
     to_sql,
     with_columns,
 )
+from mrql.runtime.loops import Kept
+from mrql.runtime.opened import loop_value, opened_term
 from mrql.runtime.relation import Relation
+from mrql.runtime.tracing import is_trace, trace
 
 LARGE = 10_000
 """From so many elements on, a range is made in parts by all cores."""
@@ -82,10 +88,19 @@ class Compiler:
     A source whose type is a bag is a frame of its elements, any other one a frame with one row.
     """
 
-    def __init__(self, spark: SparkSession, sources: Mapping[str, Frame], columns: Columns | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        sources: Mapping[str, Frame],
+        columns: Columns | None = None,
+        kept: Kept | None = None,
+    ) -> None:
         self.spark = spark
-        self.sources = sources
+        self.sources = dict(sources)
         self.columns = columns or Columns()
+        self.kept = kept or Kept()
+        """What the values of loops lie in."""
+        self.loops: list[tuple[Repeat, Term]] = []
         self.expressions = Expressions()
         self.names = Names({*sources})
 
@@ -125,11 +140,22 @@ class Compiler:
                 return self.listed(term)
             case Reduce(monoid, source) if not isinstance(monoid, Aggregate | Fold):
                 return self.bag(source)
+            case Prim(function, (inner,)) if function == TRACE:
+                trace(self, term)
+                return self.bag(inner)
             case Cast(source, _) if self.reads(source):
                 frame = self.bag(source)
                 return attrs.evolve(frame, value=cast(frame.value, element_type(source), element_type(term), ""))
+            case _ if (opened := opened_term(self, term)) is not term:
+                return self.bag(opened)
             case _:
                 return self.over(term, self.one_row(), {})
+
+    def rows(self, term: Term, more: Mapping[str, Frame], columns: Columns, kept: Kept) -> Frame:
+        """The rows of a bag, or the one row of another value, over more sources; loops in the term lie in `kept`."""
+        inner = Compiler(self.spark, {**self.sources, **more}, columns, kept)
+        inner.names.taken |= self.names.taken
+        return inner.bag(term) if isinstance(term.type, ty.BagType) else inner.one(term)
 
     def reads(self, term: Term) -> bool:
         """Whether a term mentions a source."""
@@ -231,6 +257,10 @@ class Compiler:
             case Let(pattern, value, body):
                 new_value = self._extracted(value, scope, local, found)
                 return Let(pattern, new_value, self._extracted(body, scope, local | bound_names(pattern), found))
+            case Repeat():
+                parts = zip(children(term), scopes(term), strict=True)
+                new = tuple(self._extracted(child, scope, local | bound, found) for child, bound in parts)
+                return with_children(term, new)
             case _:
                 return map_children(term, lambda child: self._extracted(child, scope, local, found))
 
@@ -243,6 +273,13 @@ class Compiler:
                 return self.total(monoid, term.type, self.bag(source))
             case Reduce(Fold() as fold, source) if self.reads(source):
                 return self.folded(fold, self.collected(source))
+            case Prim(function, (inner,)) if function == TRACE:
+                trace(self, term)
+                return self.one(inner)
+            case _ if (opened := opened_term(self, term)) is not term:
+                return self.one(opened)
+            case Nth() | Get():
+                return self.assembled(term)
             case _ if ty.is_collection(term.type):
                 return self.collected(term)
             case _:
@@ -262,9 +299,14 @@ class Compiler:
         frames: list[Frame] = []
 
         def visit(part_term: Term) -> Term:
+            if is_trace(part_term) and free_vars(part_term) <= self.sources.keys():
+                trace(self, part_term)
+                return visit(part_term.args[0])
             if not self.reads(part_term):
-                return part_term
-            if puts_a_list_together(part_term):
+                return map_children(part_term, visit) if any(map(is_trace, subterms(part_term))) else part_term
+            if isinstance(part_term, Repeat) and free_vars(part_term) <= self.sources.keys():
+                return visit(loop_value(self, part_term))
+            if puts_a_list_together(part_term) or isinstance(part_term, Nth | Get):
                 return map_children(part_term, visit)
             if ty.is_collection(part_term.type) or isinstance(part_term, Reduce | Var):
                 single = flat(self.one(part_term), self.columns)
@@ -313,7 +355,9 @@ class Compiler:
             case _ if not self.reads(term):
                 df = self.one_row().df.select(f"{self.expressions.sql(term, {})} AS {name}")
                 return Frame(df, Atom(quote(name), term.type))
-            case ListOf() | Union() | If() | Cast() | Prim():
+            case Repeat() | Let() if (opened := opened_term(self, term)) is not term:
+                return self.collected_list(opened, name)
+            case ListOf() | Union() | If() | Cast() | Prim() | Nth() | Get() if self.reads(term):
                 whole = self.assembled(term)
                 return Frame(whole.df.select(f"{to_sql(whole.value)} AS {name}"), Atom(quote(name), term.type, False))
             case _:

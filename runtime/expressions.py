@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 from itertools import count
+from urllib.parse import quote as urlquote
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.errors import InternalError
+from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.functions import argument_types
 from mrql.algebra.functions.conversion import NUMBER_TEXT
 from mrql.algebra.functions.function import fails, resolved
@@ -37,6 +38,7 @@ from mrql.algebra.terms import (
     Prim,
     Rec,
     Reduce,
+    Repeat,
     Single,
     Stream,
     Take,
@@ -69,6 +71,8 @@ class Expressions:
 
     def value(self, term: Term, env: Environment) -> Layout:
         """The layout of a term's value over the columns that `env` speaks of."""
+        from mrql.runtime.rowloops import repeat_sql  # which compiles the steps
+
         match term:
             case Var(name, _):
                 return env[name]
@@ -95,6 +99,8 @@ class Expressions:
                 return Atom(self.reduce(monoid, term.type, source, env), term.type)
             case Reduce(Fold() as fold, source):
                 return Atom(self.fold(fold, self.array(source, env)), term.type)
+            case Repeat():
+                return Atom(repeat_sql(self, term, env), term.type)
             case _:
                 return Atom(self.array(term, env), term.type, False)
 
@@ -123,6 +129,9 @@ class Expressions:
 
     def prim(self, term: Prim, env: Environment) -> Layout:
         function = term.function
+        if function == fn.TRACE:
+            hint = "trace a whole collection, or use --engine reference"
+            raise UserError("`trace` of what is different for each row prints nothing on Spark", term.span, hint)
         if function.name in COMPARISONS:
             return Atom(self.compare(term, env, exact=True), ty.BOOL, False)
         if function == fn.HAS_NULL:
@@ -307,8 +316,11 @@ class Matching:
 
 
 def place(span: Span | None) -> str:
-    """A comment that carries a place of the query into Spark's errors."""
-    return "" if span is None else f"/*@{span.start}:{span.end}*/ "
+    """A comment that carries a place of the query into Spark's errors; of an included file, with the file's name."""
+    if span is None:
+        return ""
+    file = f"@{urlquote(span.source.name)}" if span.source.included else ""
+    return f"/*@{span.start}:{span.end}{file}*/ "
 
 
 def literal_sql(value: object, t: Type) -> str:

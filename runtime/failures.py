@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -16,7 +18,7 @@ from pyspark.errors import PySparkException
 from mrql.algebra.errors import EngineError, MrqlError, UserError
 from mrql.algebra.span import Source, Span
 
-PLACE = re.compile(r"/\*@(\d+):(\d+)\*/")
+PLACE = re.compile(r"/\*@(\d+):(\d+)(?:@([^*]*))?\*/")
 MESSAGES: dict[str, str] = {
     "ARITHMETIC_OVERFLOW": "integer overflow",
     "BINARY_ARITHMETIC_OVERFLOW": "integer overflow",
@@ -71,7 +73,7 @@ def _message(text: str) -> str | None:
     if invalid:
         names = {"INT": "int", "BIGINT": "long", "DOUBLE": "double", "FLOAT": "float", "BOOLEAN": "bool"}
         return f'"{invalid[1]}" is not a value of type {names.get(invalid[2], invalid[2].lower())}'
-    raised = re.search(r"\[USER_RAISED_EXCEPTION\] (?:/\*@\d+:\d+\*/ )?(.*?)(?: SQLSTATE.*)?$", text, re.MULTILINE)
+    raised = re.search(r"\[USER_RAISED_EXCEPTION\] (?:/\*@[^*]*\*/ )?(.*?)(?: SQLSTATE.*)?$", text, re.MULTILINE)
     return raised[1] if raised else None
 
 
@@ -80,8 +82,12 @@ def _span(text: str, source: Source | None) -> Span | None:
     places = PLACE.findall(text)
     if source is None or not places:
         return None
-    start, end = map(int, places[0])
-    return Span(source, start, end)
+    start, end, file = places[0]
+    return Span(_included(unquote(file)) if file else source, int(start), int(end))
+
+
+def _included(name: str) -> Source:
+    return Source(name, Path(name).read_text(encoding="utf-8"), included=True)
 
 
 def _first_line(text: str) -> str:

@@ -50,11 +50,12 @@ class Columns:
     It starts again with each batch, so that the batches have the same plans.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "c__") -> None:
+        self.prefix = prefix
         self.restart()
 
     def restart(self) -> None:
-        self.names = numbered("c__")
+        self.names = numbered(self.prefix)
 
     def take(self) -> Iterator[str]:
         return self.names

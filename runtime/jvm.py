@@ -211,7 +211,17 @@ def kept(spark: SparkSession, rdd: Any, copied: Any, *, small: bool) -> Any:
 
 def opaque(spark: SparkSession, df: DataFrame) -> DataFrame:
     """The same rows, of which Spark knows the columns and no more."""
-    return DataFrame(spark._jsparkSession.internalCreateDataFrame(rows_of(df), df._jdf.schema(), False), spark)
+    return rows(spark, rows_of(df), df._jdf.schema())
+
+
+def rows(spark: SparkSession, rdd: Any, schema: Any) -> DataFrame:
+    """An RDD of Spark's own rows as a DataFrame of which Spark knows the columns and no more."""
+    return DataFrame(spark._jsparkSession.internalCreateDataFrame(rdd, schema, False), spark)
+
+
+def in_partitions(rdd: Any, most: int) -> Any:
+    """An RDD in so many partitions at most."""
+    return rdd if rdd.getNumPartitions() <= most else rdd.toJavaRDD().coalesce(most).rdd()
 
 
 def rows_of(df: DataFrame) -> Any:

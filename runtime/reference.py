@@ -88,6 +88,8 @@ class ReferenceView:
     def __init__(self, plan: Plan, tables: Mapping[str, Bag] | None = None) -> None:
         self.plan = plan
         self.tables = dict(tables or {})
+        for name, loop in plan.loops if self.tables.keys() >= plan.tables.keys() else ():
+            self.tables[name] = evaluate(loop, self.tables)
         self.states = [StageState(stage) for stage in plan.stages]
         self.derived: dict[str, ZSet] = {}
         """The derived streams as they were after the last batch."""

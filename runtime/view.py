@@ -20,6 +20,7 @@ from mrql.runtime.failures import translated
 from mrql.runtime.frames import Columns, Frame, expanded, netted, union, union_all
 from mrql.runtime.layout import Layout, Struct, labels, part, quote, to_sql
 from mrql.runtime.ledger import Ledger
+from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation
 from mrql.runtime.session import STEP_SETTINGS, settings
@@ -30,9 +31,10 @@ from mrql.runtime.stream import Sizes
 from mrql.runtime.upkeep import Aside
 
 
-def evaluate(spark: SparkSession, term: Term, sources: Mapping[str, Frame]) -> DataFrame:
-    """The answer of a term over its sources, as a DataFrame."""
-    return answer_rows(Compiler(spark, sources), term).dataframe(spark)
+def evaluate(spark: SparkSession, term: Term, sources: Mapping[str, Frame], kept: Kept | None = None) -> DataFrame:
+    """The answer of a term over its sources, as a DataFrame. The values of loops lie in `kept`, for as long as it is
+    not freed."""
+    return answer_rows(Compiler(spark, sources, kept=kept), term).dataframe(spark)
 
 
 def answer_rows(compiler: Compiler, term: Term) -> Relation:
@@ -116,6 +118,10 @@ class SparkView:
         self.columns = Columns()
         self.settings = {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(partitions or _partitions(spark))}
         self.plans = Plans(spark, self.settings)
+        self.loops, self.stale_loops, self.table_loops = Kept(), Kept(), Kept()
+        with settings(spark, self.settings), translated(source):
+            for name, loop in plan.loops:
+                self.tables[name] = Compiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
         self.states = [StageState(stage, spark, self.tables, self.columns, self.plans) for stage in plan.stages]
         self.ledgers = [
             Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
@@ -139,6 +145,7 @@ class SparkView:
         # What the batch before this one has replaced and looked up may still be read by its changes, until now.
         self.stale += [run for table in self.all_tables() for run in table.retired] + self.lookups
         self.lookups = []
+        self.stale_loops.take(self.loops)
         for table in self.all_tables():
             table.retired = []
             table.take_merged()
@@ -181,6 +188,7 @@ class SparkView:
         for run in self.stale:
             run.free()
         self.stale = []
+        self.stale_loops.free()
         self.marked = []
         self.columns.restart()
 
@@ -229,6 +237,8 @@ class SparkView:
         for run in [*self.stale, *self.lookups]:
             run.free()
         self.stale, self.lookups = [], []
+        for kept in (self.loops, self.stale_loops, self.table_loops):
+            kept.free()
 
     def all_tables(self) -> list[Table]:
         kept = [ledger.table for ledger in self.ledgers if ledger.table is not None]
@@ -240,7 +250,7 @@ class SparkView:
         return self._over({s.stage.name: s.view() for s in snapshots if s.stage.name in read}, columns)
 
     def _over(self, states: Mapping[str, Frame], columns: Columns) -> Compiler:
-        return Compiler(self.spark, {**self.tables, **states}, columns)
+        return Compiler(self.spark, {**self.tables, **states}, columns, self.loops)
 
     # --- changes ------------------------------------------------------------------------------
 

@@ -38,10 +38,28 @@ class _ConstructWriter(_Writer):
             return f"found = {text}; {self.select(inner, 1)[0]}"
         if self.chance(10):
             return self.quantifier(Scope(), 1)
+        if self.chance(12):
+            text, item = self.loop()
+            if self.chance(40):
+                return text
+            inner = Scope((self.whole("found", Many(item)),))
+            return f"found = {text}; {self.select(inner, 1)[0]}"
         return super().program()
 
     def whole(self, name: str, shape: Shape) -> Place:
         return Place(name, shape, frozenset({name}))
+
+    # --- repeat -----------------------------------------------------------------------------------------------------
+
+    def loop(self) -> tuple[str, Shape]:
+        """A loop over a bag, whose step reads streams beside it."""
+        kinds = tuple(self.pick(KINDS) for _ in range(self.pick((1, 1, 2))))
+        start, item = self.set_operation(Scope(), 0, kinds)
+        scope = Scope((self.whole("carried", Many(item)),))
+        step = self.set_operation(scope, 1, kinds)[0]
+        if self.chance(50):
+            step = f"carried union ({step})"
+        return f"repeat carried = ({start}) step ({step}) limit {self.pick((1, 2, 3))}", item
 
     # --- except, intersect ------------------------------------------------------------------------------------------
 

@@ -82,6 +82,12 @@ CASES: tuple[Case, ...] = (
         "select x.A from x in S1 where x.B > avg(select y.D from y in S2)",
     ),
     Case(
+        "loop",
+        "the step of a loop is a query of its own: a join with what the loop carries becomes a coGroup",
+        "select (k, count(v)) from (k, v) in (repeat x = (select (x.A, x.B) from x in S1) "
+        "step (select (a, y.D) from (a, b) in x, y in S2 where b = y.C) limit 3) group by k",
+    ),
+    Case(
         "self_join",
         "three inputs, two of them occurrences of one stream",
         "select (x.A, z.A) from x in S1, y in S2, z in S1 where x.B = y.C and y.D = z.A",

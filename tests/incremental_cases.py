@@ -159,6 +159,28 @@ CONSTRUCTS = tuple(
             "where some (c, d) in T: c = a",
         ),
         (
+            "a loop",
+            "repeat x = S step select distinct z from z in (x union (select (a, d) from (a, b) in x, (c, d) in S "
+            "where b = c))",
+        ),
+        (
+            "a loop over sums of groups",
+            "repeat (x, n) = ((select (x, sum(y)) from (x, y) in S group by x), 0) "
+            "step ((select (k, v + count(d)) from (k, v) in x, (c, d) in T where k = c group by (k, v)), n + 1) "
+            "limit 3",
+        ),
+        (
+            "groups of what a loop gives",
+            "select (k, count(b)) from (k, b) in "
+            "(repeat x = S step (select (a, d) from (a, b) in x, (c, d) in T where b = c) limit 2) group by k",
+        ),
+        ("a trace", "select (x, sum(y)) from (x, y) in trace(S) group by x"),
+        ("a loop for each element", "select (x, repeat z = x step (z * 2, z < y) limit 5) from (x, y) in S"),
+        (
+            "a loop for each group",
+            "select (x, repeat z = y step (select v / 2 from v in z where v > 1) limit 3) from (x, y) in S group by x",
+        ),
+        (
             "aggregates of several streams",
             "select (a, sum(b), sum(select d from (c, d) in T where c = a)) from (a, b) in S group by a",
         ),

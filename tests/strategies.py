@@ -39,6 +39,7 @@ from mrql.algebra.terms import (
     PVar,
     Rec,
     Reduce,
+    Repeat,
     Single,
     Stream,
     Take,
@@ -238,7 +239,17 @@ class _Generator:
             lambda: self.let(t, scope, depth),
             lambda: self.nth(t, scope, depth),
             lambda: self.get(t, scope, depth),
+            lambda: self.repeat(t, scope, depth),
         ]
+
+    def repeat(self, t: Type, scope: Scope, depth: int) -> Term:
+        """A loop of a few steps; what it carries may double in each."""
+        pattern = self.pattern(t)
+        inner = _extend(scope, pattern)
+        function = Lambda(pattern, self.term(t, inner, depth))
+        condition = self.term(ty.BOOL, inner, depth) if self.draw(st.booleans()) else None
+        limit = Lit(self.draw(st.integers(0, 2)), ty.INT)
+        return Repeat(function, self.term(t, scope, depth), limit, condition)
 
     def let(self, t: Type, scope: Scope, depth: int) -> Term:
         value = self.term(self.type(scope), scope, depth)

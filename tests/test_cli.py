@@ -296,3 +296,14 @@ def test_a_file_that_changes_after_it_was_read_is_an_error(home: Path) -> None:
     (home / "s" / "a.csv").write_text("7,7.0\n")
     with pytest.raises(UserError, match=r"a\.csv has changed since it was read"):
         directory.latest()
+
+
+def test_a_loop_may_take_so_many_steps(home: Path) -> None:
+    """`--max-steps` is for loops without a limit; the error says what to do."""
+    (home / "loop.mrql").write_text("repeat n = 1 step if n < 50 then n + 1 else n")
+    args = ("run", home / "loop.mrql", "--engine", "reference", "--format", "json")
+    assert json.loads(mrql(*args, "--max-steps", "50").stdout)["value"] == 50
+    refused = mrql(*args, "--max-steps", "20")
+    assert refused.returncode == 1
+    assert "loop.mrql:1:1: error: this loop does not end: after 20 steps it still changes" in refused.stderr
+    assert "hint: `limit` ends it; `--max-steps N` gives it more steps" in refused.stderr

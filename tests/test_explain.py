@@ -89,7 +89,7 @@ def test_the_passes_with_their_sources(paper: dict[str, str]) -> None:
     assert "after normalize, [MRQL] §6, rule 4:\n" in passes
     assert "after joins, [MRQL] §5:\n" in passes
     assert "after columns, [CU]:\n" in passes
-    assert "nothing to do for unnest\n" in passes
+    assert "nothing to do for loops, unnest\n" in passes
 
 
 def test_h_of_section_10(paper: dict[str, str]) -> None:
@@ -417,7 +417,7 @@ def test_what_has_no_inverse_is_named_once() -> None:
 
 BY_KEY = {
     *("paper", "correlated", "having", "distinct", "nested_data", "union", "static_table"),
-    *("groups_of_groups", "two_nested"),
+    *("groups_of_groups", "two_nested", "loop"),
 }
 """The cases whose answer is made key by key from one state."""
 
@@ -476,6 +476,7 @@ SCHEMA: dict[str, Any] = {
             "differences": [{"title": TEXT, "text": TEXT}],
         }
     ],
+    "loops": [{"name": TEXT, "type": TEXT, "term": TEXT}],
     "derived": [{"name": TEXT, "type": TEXT, "term": TEXT, "cost": TEXT, "reason": TEXT}],
     "answer": {"term": TEXT, "cost": TEXT, "reason": TEXT},
 }

@@ -34,6 +34,7 @@ from mrql.algebra.functions.operators import (
     PLUS,
     QUOTIENT,
     TIMES,
+    TRACE,
 )
 from mrql.algebra.functions.strings import STRINGS
 from mrql.algebra.functions.times import TIMES as TIME_FUNCTIONS
@@ -43,8 +44,8 @@ from mrql.algebra.values import Value
 __all__ = [
     "AND", "AT", "COALESCE", "DIVIDE", "EQ", "FUNCTIONS", "GE", "GT", "HAS_NULL", "INT_RANGES", "IS_NULL", "LE",
     "LIBRARY", "LT", "MINUS", "MODULO", "NE", "NEGATE", "NOT", "ONLY", "OPERATORS", "OR", "PLUS", "QUOTIENT", "RANGE",
-    "SLICE", "TIMES", "TWO_VALUED", "EvaluationError", "Function", "Version", "apply", "argument_types", "check_range",
-    "convert", "convert_from", "show_atom", "to_single",
+    "SLICE", "TIMES", "TRACE", "TWO_VALUED", "EvaluationError", "Function", "Version", "apply", "argument_types",
+    "check_range", "convert", "convert_from", "show_atom", "to_single",
 ]  # fmt: skip
 
 LIBRARY: Mapping[str, tuple[Function, ...]] = {

@@ -150,6 +150,15 @@ QUOTIENT = Function(
 )
 ONLY = Function("only", (version("{t} -> t", only, _only),), "a bag", "the one value that is in it")
 
+TRACE = Function(
+    "trace",
+    (version("t -> t", lambda a: a, None),),
+    "a value",
+    "the value; whoever evaluates it prints it",
+    null_safe=True,
+)
+
 OPERATORS: tuple[Function, ...] = (
     PLUS, MINUS, TIMES, DIVIDE, MODULO, NEGATE, EQ, NE, LT, LE, GT, GE, AND, OR, NOT, HAS_NULL, QUOTIENT, ONLY,
+    TRACE,
 )  # fmt: skip

@@ -15,7 +15,7 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.binders import free_vars
 from mrql.algebra.monoids import BagUnion
-from mrql.algebra.terms import CoGroup, GroupBy, OrderBy, Reduce, Take, Term, Union
+from mrql.algebra.terms import CoGroup, GroupBy, OrderBy, Reduce, Repeat, Take, Term, Union
 from mrql.algebra.traversal import subterms
 from mrql.explain.tables import component_names, feed_name, joined_tables, joins_on_nothing, occurrence_names
 from mrql.rewrite.answer import linear_stage, touched_stage
@@ -149,12 +149,15 @@ def answer_cost(term: Term, plan: Plan) -> Answer:
     bag = linear_stage(term, plan.stages)
     if bag is not None:
         return Answer(Cost.DELTA, f"what the batch adds to {bag.name} and takes from it is all that is looked at")
-    if all(stage.shape is Shape.TOTAL for stage in stages):
+    if all(stage.shape is Shape.TOTAL for stage in stages) and not any(isinstance(t, Repeat) for t in subterms(term)):
         return Answer(Cost.KEYS, "a total is one row, under the key ()")
     return Answer(Cost.STATE, f"{_why_whole(term, stages)}; the answers before and after the batch are compared whole")
 
 
 def _why_whole(term: Term, stages: list[Stage]) -> str:
+    looped = [stage.name for stage in stages if any(_loops_over(part, stage.name) for part in subterms(term))]
+    if looped:
+        return f"a loop: it runs again from its start, over all of {listed(looped)}"
     if len(stages) > 1:
         return f"the answer is put together from {listed([stage.name for stage in stages])}"
     (stage,) = stages
@@ -164,6 +167,10 @@ def _why_whole(term: Term, stages: list[Stage]) -> str:
     if stage.shape is Shape.BAG:
         return f"{stage.name} is a bag without a key"
     return f"the answer uses {stage.name} as a whole"
+
+
+def _loops_over(term: Term, state: str) -> bool:
+    return isinstance(term, Repeat) and state in free_vars(term)
 
 
 def _regrouping(answer: Term, state: str) -> str | None:

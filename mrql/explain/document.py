@@ -1,6 +1,6 @@
 """The explanation of a query as plain data, for programs: dictionaries, lists and strings with stable keys.
 
-Terms are text that `mrql.algebra.reader.parse` reads back, over the streams of `sources` and `derived` and the
+Terms are text that `mrql.algebra.reader.parse` reads back, over the streams of `sources`, `loops` and `derived` and the
 variables of the stages.
 """
 
@@ -27,6 +27,7 @@ def render_document(facts: Facts) -> Document:
         "sources": _sources(facts),
         "passes": [_pass(step) for step in facts.passes],
         "stages": [_stage(stage, facts.keep) for stage in facts.stages],
+        "loops": [{"name": n, "type": show_type(e.type), "term": show(e)} for n, e in facts.loops],
         "derived": [_derived(passed) for passed in facts.derived],
         "answer": {"term": show(facts.answer), "cost": facts.cost.cost.value, "reason": facts.cost.reason},
     }

@@ -115,6 +115,8 @@ class Facts:
     derived: tuple[DerivedFacts, ...]
     answer: Term
     cost: Answer
+    loops: tuple[tuple[str, Term], ...] = ()
+    """The static tables that are loops over others."""
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -137,9 +139,10 @@ def facts_of(trace: Trace) -> Facts:
         for step in trace.steps
     )
     stages = tuple(_stage_facts(stage, keep, staged=bool(plan.derived_for(stage))) for stage in plan.stages)
+    loops = tuple((name, tidy(loop, keep)) for name, loop in plan.loops)
     derived = tuple(DerivedFacts(d, tidy(d.term, keep), answer_cost(d.term, plan)) for d in plan.derived)
     answer, cost = tidy(plan.answer, keep), answer_cost(plan.answer, plan)
-    return Facts(span, keep, plan, tidy(plan.query, keep), passes, stages, derived, answer, cost)
+    return Facts(span, keep, plan, tidy(plan.query, keep), passes, stages, derived, answer, cost, loops)
 
 
 def _stage_facts(stage: Stage, keep: frozenset[str], *, staged: bool) -> StageFacts:

@@ -103,6 +103,11 @@ def render_text(facts: Facts, width: int) -> str:
     page = Page(width)
     _query(page, facts)
     _passes(page, facts)
+    for name, loop in facts.loops:
+        page.heading(f"Table {name}: a loop over tables that no batch changes")
+        page.term(f"{name} =", loop)
+        page.gap()
+        page.line("it is run once, before the first batch")
     told: set[str] = set()
     for stage in facts.stages:
         for passed in facts.read_by(stage.stage):

@@ -11,6 +11,7 @@ from mrql.algebra.files import read_source
 from mrql.algebra.sources import SourceSpec
 from mrql.output import type_name
 from mrql.program import Query
+from mrql.rewrite.untrace import untrace
 from mrql.verify import Effort, Sampler, Verified, scenarios, verify
 from mrql.verify.engines import Start
 from mrql.verify.report import document, render, rows_used
@@ -28,8 +29,9 @@ def verify_expression(
         click.echo(f"{query.span.source.name}:{query.span.line}: {type_name(query.type)}")
         click.echo("\n".join(rows_used(sampler)))
     found: list[Verified] = []
-    for scenario in scenarios(query.term, frozenset(name for name, spec in specs.items() if spec.shrinks)):
-        found.append(verify(query.term, sampler, scenario, effort, start, _progress))
+    term = untrace(query.term)
+    for scenario in scenarios(term, frozenset(name for name, spec in specs.items() if spec.shrinks)):
+        found.append(verify(term, sampler, scenario, effort, start, _progress))
         if not as_json:
             click.echo("\n".join(render(found[-1], query.type)))
         if found[-1].counterexample is not None:

@@ -9,7 +9,8 @@ from typing import Any
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Value, close, unmatched
-from mrql.output import SHOWN_ROWS, show_value, to_json
+from mrql.algebra.written import show_value
+from mrql.output import SHOWN_ROWS, to_json
 from mrql.verify import Counterexample, Sampler, Verified
 from mrql.verify.histories import held
 from mrql.verify.replay import Failure, Kind

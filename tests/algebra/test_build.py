@@ -82,6 +82,11 @@ X = b.var("x", "long")
         (b.reduce(mo.SUM, b.bag(1, 2)), "reduce(+, {1} ⊎ {2})"),
         (b.order_by(b.single(((1, 2), 3)), "asc", "desc"), "orderBy({((1, 2), 3)}; asc, desc)"),
         (b.take(2, b.list_(1)), "take(2, [1])"),
+        (b.repeat(lambda x: x, b.single(1), 3), "repeat(λx. x, 3, {1})"),
+        (
+            b.repeat(lambda x, n: (x, n + 1), (b.single(1), 0), while_=lambda _, m: m < 3, most=9),
+            "repeat(λ(x, n). (x, n + 1) while n < 3, within 9, ({1}, 0))",
+        ),
         (b.min(b.bag(1)), "reduce(min, {1})"),
         (b.max(b.bag(1)), "reduce(max, {1})"),
         (b.count(S), "reduce(+, cMap(λv. {1L}, S))"),
@@ -187,3 +192,9 @@ def test_no_truth_value() -> None:
         list(X)
     with pytest.raises(AttributeError):
         X._private  # noqa: B018
+
+
+def test_a_condition_of_a_loop_does_not_capture() -> None:
+    """A variable of the condition that is called as one of the loop stays what it is."""
+    loop = b.repeat(lambda n: n + 1, 0, while_=lambda m: m < b.var("n", "int"))
+    assert repr(loop) == "repeat(λn1. n1 + 1 while n1 < n, within 10000, 0)"

@@ -152,8 +152,14 @@ def test_table(name: str, args: tuple[Value, ...], expected: Value) -> None:
 
 def test_table_is_complete() -> None:
     """Each function stands in the table, or has a test of its own."""
-    tested = {name for name, _, _ in TABLE} | {"substring", "range", "at", "slice", "only"}
+    tested = {name for name, _, _ in TABLE} | {"substring", "range", "at", "slice", "only", "trace"}
     assert tested | {f.name for f in FUNCTIONS.values() if f.examples} == set(FUNCTIONS)
+
+
+@pytest.mark.parametrize("value", [1, "a", None, True])
+def test_trace_is_the_value(value: Value) -> None:
+    """Of any type, missing or not; it is the evaluator that prints."""
+    assert apply("trace", (value,)) == value
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ EXAMPLES = (
     "reduce(+, {x})",
     "orderBy({((x, 1), 2)}; asc, desc)",
     "take(1, [x])",
+    "repeat(λy. y + 1 while y < 10, 3, x)",
 )
 
 

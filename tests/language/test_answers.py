@@ -8,7 +8,8 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.reader import parse_type
 from mrql.algebra.values import Bag, Record, Value, same
-from mrql.output import show_value, type_name
+from mrql.algebra.written import show_value
+from mrql.output import type_name
 from mrql.program import compile_program
 
 STREAMS = {
@@ -158,7 +159,6 @@ ERRORS = [
     ('source(csv, "f")', "a csv source needs the type of its rows"),
     ('source(json, "f", type((int, int)))', "rows of json are records"),
     ('source(xml, "f", {"a"})', "the format `xml` cannot be evaluated yet"),
-    ("repeat x = S step x limit 3", "`repeat` cannot be evaluated yet"),
     ('source(csv, "d", ",", type((int)), tagged)', "nothing is taken away from a static source"),
     ('stream(json, "d", type(<A: int>), tagged)', "the rows of a csv stream can be tagged"),
     (

@@ -7,8 +7,9 @@ import pytest
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.values import Bag, same
+from mrql.algebra.written import show_value
 from mrql.algebra.zset import ZSet
-from mrql.output import show_value, type_name
+from mrql.output import type_name
 from mrql.rewrite.passes import rewrite
 from mrql.runtime.reference import ReferenceView
 from tests.cases import Case, cases

@@ -18,7 +18,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.terms import Tup
 from mrql.algebra.values import close
-from mrql.output import show_value
+from mrql.algebra.written import show_value
 from mrql.program import Query
 from mrql.runtime import session
 from mrql.runtime.collect import collect_value

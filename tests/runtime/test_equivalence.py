@@ -15,8 +15,8 @@ from mrql.algebra import types as ty
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.reader import parse_type
 from mrql.algebra.values import Bag, Record, Value, close
+from mrql.algebra.written import show_value
 from mrql.algebra.zset import ZSet
-from mrql.output import show_value
 from mrql.runtime import prepared, session, upkeep
 from mrql.runtime.collect import collect_changes, collect_value
 from mrql.runtime.rows import to_dataframe

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.values import Value, close
-from mrql.output import show_value
+from mrql.algebra.written import show_value
 from mrql.runtime import session
 from mrql.runtime.collect import collect_value
 from mrql.runtime.rows import to_dataframe

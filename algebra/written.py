@@ -1,0 +1,54 @@
+"""Values as the language writes them, whole or their beginning, and what `trace` prints."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import date
+from itertools import islice
+
+from mrql.algebra.functions import show_atom
+from mrql.algebra.span import Span
+from mrql.algebra.values import Bag, Record, Value
+
+TRACED = 20
+"""So many elements of a collection are traced."""
+
+
+def show_value(value: Value) -> str:
+    """A value as the language writes it; a date and a timestamp as they are cast to strings."""
+    match value:
+        case None:
+            return "null"
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case bool() | int() | float() | date():
+            return show_atom(value)
+        case tuple():
+            return f"({', '.join(map(show_value, value))})"
+        case Record():
+            return f"<{', '.join(f'{name}: {show_value(item)}' for name, item in value.fields.items())}>"
+        case Bag():
+            return f"{{{', '.join(map(show_value, value))}}}"
+        case list():
+            return f"[{', '.join(map(show_value, value))}]"
+        case _:
+            return str(value)
+
+
+def show_beginning(value: Value, most: int = TRACED) -> str:
+    """A value, of a collection with more elements the first ones.
+
+    >>> show_beginning([1, 2, 3], 2)
+    '[1, 2, …]'
+    """
+    if not isinstance(value, Bag | list) or len(value) <= most:
+        return show_value(value)
+    shown = ", ".join(map(show_value, islice(value, most)))
+    return f"{{{shown}, …}}" if isinstance(value, Bag) else f"[{shown}, …]"
+
+
+def print_trace(value: Value, span: Span | None) -> None:
+    """What `trace(e)` does: the place of e and its value, on standard error."""
+    place = "" if span is None else f"{span}: "
+    print(f"{place}trace: {show_beginning(value)}", file=sys.stderr)

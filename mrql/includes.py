@@ -1,0 +1,55 @@
+"""`include "file"`: the statements of another file in the place of this one.
+
+A path is relative to the file that it is written in. A file is included once, however often it is named; one that is
+named on the way to itself is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mrql import syntax
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Source
+from mrql.parser import parse_program
+
+
+class Files:
+    """The files of a program: those that are being read, and those that have been."""
+
+    def __init__(self) -> None:
+        self.open: list[Path] = []
+        self.done: set[Path] = set()
+
+    def begin(self, source: Source) -> None:
+        """Starts with the text of the program itself, which need not be a file."""
+        self.open = [Path(source.name).resolve()]
+
+    def statements(self, statement: syntax.Include) -> Iterator[syntax.Statement]:
+        """The statements of an included file, none if they were there already.
+
+        Raises: UserError where the file is missing, is no text, or includes itself.
+        """
+        path = Path(statement.span.source.name).parent / statement.path
+        file = path.resolve()
+        if file in self.open:
+            way = " → ".join(found.name for found in (*self.open[self.open.index(file) :], file))
+            raise UserError(f"{path} includes itself: {way}", statement.span)
+        if file in self.done:
+            return
+        tree = parse_program(_text(path, statement), str(path), included=True)
+        self.open.append(file)
+        yield from tree.statements
+        self.open.pop()
+        self.done.add(file)
+
+
+def _text(path: Path, statement: syntax.Include) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not a text file in UTF-8", statement.span) from None
+    except OSError as error:
+        hint = "a path is relative to the file that it is written in"
+        raise UserError(f"{path} cannot be read: {error.strerror}", statement.span, hint) from None

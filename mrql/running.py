@@ -1,0 +1,184 @@
+"""The expressions of a program evaluated once, one after the other, in either engine.
+
+What a program has stored (`store x := e`) is evaluated when the first expression that names it is, and kept for the
+others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mrql.algebra import types as ty
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.files import list_files, read_source
+from mrql.algebra.sources import SourceSpec
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Lit, Repeat, Stream, Term
+from mrql.algebra.traversal import map_children, subterms
+from mrql.algebra.values import Value
+from mrql.program import Program, Query
+from mrql.rewrite.passes import run_passes
+from mrql.writing import write
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from mrql.runtime.frames import Frame
+
+
+def sources_of(program: Program, term: Term) -> dict[str, SourceSpec]:
+    """What a term reads, streams and static tables."""
+    names = dict.fromkeys(t.name for t in subterms(term) if isinstance(t, Stream))
+    return {name: program.sources[name] for name in names if name in program.sources}
+
+
+class Runner(Protocol):
+    """Evaluates the expressions of a program."""
+
+    def answer(self, query: Query) -> Value: ...
+    def write(self, query: Query) -> None:
+        """Writes the answer of a query to its target."""
+
+    def close(self) -> None:
+        """Frees what is kept."""
+
+
+class _Stores:
+    """What a program has stored, as far as it has been evaluated; `keep` evaluates one of them."""
+
+    def __init__(self, stored: Mapping[str, Term], keep: Callable[[str, Term], Term]) -> None:
+        self.waiting = {name: term for name, term in stored.items() if _is_worth_keeping(term)}
+        self.known: list[tuple[Term, Term]] = []
+        self.keep = keep
+
+    def used(self, term: Term) -> Term:
+        """The term with what is stored in the place of what it was made from."""
+        for name, stored in list(self.waiting.items()):
+            if any(part == stored for part in subterms(term)):
+                del self.waiting[name]
+                self.known.append((stored, self.keep(name, self.used(stored))))
+        return self._replaced(term)
+
+    def _replaced(self, term: Term) -> Term:
+        for stored, kept in self.known:
+            if term == stored:
+                return kept
+        return map_children(term, self._replaced)
+
+
+def _is_worth_keeping(term: Term) -> bool:
+    """Whether a value can be kept as a table or a constant, and takes more than to look it up."""
+    computes = not isinstance(term, Stream) and any(isinstance(part, Stream | Repeat) for part in subterms(term))
+    return computes and isinstance(term.type, ty.BagType | ty.Basic)
+
+
+def _table(name: str, t: ty.Type) -> Stream:
+    return Stream(f"stored {name}", t, static=True)  # no source of a program has such a name
+
+
+class ReferenceRunner:
+    """Evaluates in plain Python."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.tables: dict[str, Any] = {}
+        self.stores = _Stores(program.stored, self._keep)
+
+    def answer(self, query: Query) -> Value:
+        return self._value(self.stores.used(query.term))
+
+    def write(self, query: Query) -> None:
+        assert query.target is not None
+        write(query.target, self.answer(query))
+
+    def close(self) -> None:
+        self.tables = {}
+
+    def _value(self, term: Term) -> Value:
+        specs = sources_of(self.program, term)
+        _must_exist(specs)
+        data = {name: read_source(spec) for name, spec in specs.items()}
+        return evaluate(run_passes(term)[-1].after, {**self.tables, **data})
+
+    def _keep(self, name: str, term: Term) -> Term:
+        value = self._value(term)
+        if isinstance(term.type, ty.Basic):
+            return Lit(value, term.type)
+        table = _table(name, term.type)
+        self.tables[table.name] = value
+        return table
+
+
+class SparkRunner:
+    """Evaluates on Spark, which is started when it is needed; what is kept lies there until `close`."""
+
+    def __init__(self, program: Program, start: Callable[[], SparkSession]) -> None:
+        from mrql.runtime.loops import Kept
+
+        self.program = program
+        self.start = start
+        self.kept = Kept()
+        self.tables: dict[str, Frame] = {}
+        self.span: Span | None = None
+        self.stores = _Stores(program.stored, self._keep)
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        return self.start()
+
+    def answer(self, query: Query) -> Value:
+        from mrql.runtime.collect import collect_value
+
+        return self._answered(query, lambda answer: collect_value(answer, query.type))
+
+    def write(self, query: Query) -> None:
+        target = query.target
+        assert target is not None
+        self._answered(query, lambda answer: write(target, answer))
+
+    def close(self) -> None:
+        """Frees what is kept."""
+        self.kept.free()
+
+    def _answered(self, query: Query, use: Callable[[Any], Value]) -> Value:
+        from mrql.runtime.loops import passing
+        from mrql.runtime.view import evaluate as evaluate_on_spark
+
+        self.span = query.span
+        term = self.stores.used(query.term)
+        with self._over(term) as frames, passing() as kept:
+            return use(evaluate_on_spark(self.spark, run_passes(term)[-1].after, frames, kept))
+
+    @contextmanager
+    def _over(self, term: Term) -> Iterator[dict[str, Frame]]:
+        """What a term reads; what is wrong with that data is an error with its place."""
+        from mrql.runtime.failures import translated
+        from mrql.runtime.readers import find_malformed, read_net
+
+        specs = sources_of(self.program, term)
+        _must_exist(specs)
+        files = [(part, list_files(part)) for spec in specs.values() for part, _ in spec.directories]
+        with translated(None if self.span is None else self.span.source, lambda: find_malformed(files)):
+            yield {**self.tables, **{name: read_net(self.spark, spec) for name, spec in specs.items()}}
+
+    def _keep(self, name: str, term: Term) -> Term:
+        from mrql.runtime.bulk import Compiler
+        from mrql.runtime.loops import computed_once
+
+        with self._over(term) as frames:
+            found = computed_once(name, run_passes(term)[-1].after, Compiler(self.spark, frames), self.kept)
+        if isinstance(found, Lit):
+            return found
+        table = _table(name, term.type)
+        self.tables[table.name] = found
+        return table
+
+
+def _must_exist(specs: Mapping[str, SourceSpec]) -> None:
+    """Raises: UserError for a source that is not there."""
+    from mrql.runtime.stream import must_exist
+
+    must_exist(specs.values())

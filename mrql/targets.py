@@ -1,0 +1,58 @@
+"""`dump "path" from e` and `store "path" from e`: where an answer is written, and how.
+
+`dump` writes JSON, a row a line, which `source(json, …)` reads back; `store` writes text, the values of a row separated
+by commas, which `source(csv, …)` reads back.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+from mrql import syntax
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.sources import Format
+from mrql.algebra.span import Span
+from mrql.algebra.types import Type
+from mrql.scope import Globals
+from mrql.sources import known_text
+
+
+@attrs.frozen
+class Target:
+    """A directory that the rows of an answer of a type are written to."""
+
+    path: Path
+    format: Format
+    type: Type
+    span: Span = attrs.field(eq=False, repr=False)
+
+    @property
+    def row(self) -> Type:
+        """The type of a row."""
+        return self.type.item if isinstance(self.type, ty.BagType | ty.ListType) else self.type
+
+
+def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> Target:
+    """Where a statement writes an answer of a type.
+
+    Raises: UserError where the path is no text that is known beforehand, or a row has no form in the file.
+    """
+    path = known_text(statement.path, known, "the path of a file to write")
+    target = Target(base / path, Format.JSON if statement.text else Format.CSV, t, statement.span)
+    if target.format is Format.CSV and not _is_flat(target.row):
+        message = f"a row of a csv file holds atomic values, and this one is of type {target.row}"
+        raise UserError(message, statement.expr.span, "`dump` writes values of all types, as JSON")
+    return target
+
+
+def _is_flat(row: Type) -> bool:
+    match row:
+        case ty.TupleType(items) if items:
+            return all(isinstance(part, ty.Basic) for part in items)
+        case ty.RecordType(fields) if fields:
+            return all(isinstance(part, ty.Basic) for _, part in fields)
+        case _:
+            return isinstance(row, ty.Basic)

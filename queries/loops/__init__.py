@@ -1,0 +1,1 @@
+"""Queries with loops, and data for them."""

@@ -1,0 +1,47 @@
+"""A loop over static tables alone is a static table: it is run once, and not in each batch.
+
+*Equation*: with L a static table that holds the value of `repeat(f, n, e)`, where f and e read static tables alone,
+
+    h(repeat(f, n, e), S)  =  h(L, S)
+
+*Requires*: the loop has the type of a bag, and no free variable.
+
+*Source*: ours.
+"""
+
+from __future__ import annotations
+
+from mrql.algebra import types as ty
+from mrql.algebra.binders import Names, all_names, alpha_equal, free_vars
+from mrql.algebra.terms import Repeat, Stream, Term
+from mrql.algebra.traversal import map_children, subterms
+from mrql.rewrite.infer import stream_names
+
+
+def constant(term: Term) -> tuple[Term, tuple[tuple[str, Term], ...]]:
+    """The term with its loops over static tables as static tables, and what these hold.
+
+    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.show import show
+    >>> sources = {"S": "{long}", "R": Stream("R", ty.BagType(ty.LONG), static=True)}
+    >>> term, found = constant(parse("cMap(λx. {x}, S ⊎ repeat(λy. y ⊎ R, 3, R))", sources))
+    >>> show(term), [(name, show(loop)) for name, loop in found]
+    ('cMap(λx. {x}, S ⊎ L1)', [('L1', 'repeat(λy. y ⊎ R, 3, R)')])
+    """
+    names = Names({*all_names(term), *(part.name for part in subterms(term) if isinstance(part, Stream))})
+    found: list[tuple[str, Term]] = []
+
+    def visit(part: Term) -> Term:
+        if not isinstance(part, Repeat) or not _is_static_bag(part):
+            return map_children(part, visit)
+        name = next((known for known, loop in found if alpha_equal(loop, part)), None)
+        if name is None:
+            name = names.fresh("L1")
+            found.append((name, part))
+        return Stream(name, part.type, static=True, span=part.span)
+
+    return visit(term), tuple(found)
+
+
+def _is_static_bag(loop: Repeat) -> bool:
+    return isinstance(loop.type, ty.BagType) and not free_vars(loop) and not stream_names(loop)

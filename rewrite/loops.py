@@ -1,0 +1,159 @@
+"""The step of a loop is a query over what the loop carries: all passes run in it.
+
+*Equation*: with X a source in the place of each bag that a loop carries, and e → e' the passes,
+
+    repeat(λx. e, n, a)   →   repeat(λx. e'[x/X], n, a),     where e[X/x] → e'
+
+and likewise for the body of a `let` that names the value of a loop, which is computed once. A tuple with bags in it is
+carried part by part.
+
+*Requires*: nothing; X is a name that no source and no variable has.
+
+*Source*: [MRQL] §5 (repeat), §6.
+
+Apart from that, `invariants` finds what is the same in all steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.binders import (
+    Names,
+    all_names,
+    bound_names,
+    free_vars,
+    pattern_vars,
+    rename_pattern,
+    scopes,
+    step_of,
+    substitute,
+    with_step,
+)
+from mrql.algebra.terms import Let, PAny, Pattern, PTuple, PVar, Repeat, Stream, Term, Tup, Var
+from mrql.algebra.traversal import children, map_children, subterms, with_children
+
+Rewrite = Callable[[Term], Term]
+
+
+def loops(term: Term, run: Rewrite) -> Term:
+    """The term with `run` applied inside its loops, to the steps by themselves.
+
+    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.show import show
+    >>> from mrql.rewrite.joins import joins
+    >>> step = "cMap(λ(a, b). cMap(λ(c, d). if b = c then {(a, d)} else {}:{(long, long)}, E), x)"
+    >>> loop = parse(f"repeat(λx. {step}, 3, E)", {"E": "{(long, long)}"})
+    >>> "coGroup" in show(joins(loop)), "coGroup" in show(loops(loop, joins))
+    (False, True)
+    """
+    match term:
+        case Repeat(function, source, limit):
+            outside = attrs.evolve(term, source=loops(source, run), limit=None if limit is None else loops(limit, run))
+            return with_step(outside, *_rewritten(function.param, step_of(term), run))
+        case Let(pattern, value, body) if has_loop(value):
+            new_pattern, new_body = _rewritten(pattern, body, run)
+            return attrs.evolve(term, pattern=new_pattern, value=loops(value, run), body=new_body)
+        case _:
+            return map_children(term, lambda child: loops(child, run))
+
+
+def has_loop(term: Term) -> bool:
+    return any(isinstance(part, Repeat) for part in subterms(term))
+
+
+def _rewritten(pattern: Pattern, body: Term, run: Rewrite) -> tuple[Pattern, Term]:
+    """A body over the variables of a pattern, rewritten as one over sources."""
+    names = Names({*all_names(body), *_source_names(body)})
+    pattern, parts = _by_part(pattern, names)
+    body = substitute(body, parts)
+    sources = {v.name: Stream(names.fresh(v.name), v.type) for v in pattern_vars(pattern) if _is_bag(v.type)}
+    variables = {source.name: name for name, source in sources.items()}
+    rewritten = run(substitute(body, sources))
+    # The passes took names of their own for what they bind.
+    taken = Names({*all_names(rewritten), *_source_names(rewritten), *(v.name for v in pattern_vars(pattern))})
+    renaming = {name: taken.fresh(name) for name in sources}
+    closed = _closed(rewritten, {source: renaming[name] for source, name in variables.items()})
+    return rename_pattern(pattern, renaming), closed
+
+
+def _by_part(pattern: Pattern, names: Names) -> tuple[Pattern, dict[str, Term]]:
+    """The pattern with a variable for each part of a tuple with bags in it, and what stands for the tuples."""
+    match pattern:
+        case PVar(name, ty.TupleType(items) as t) if any(map(ty.has_collection, items)):
+            inner, whole = _part_variables(name, t, names)
+            return inner, {name: whole}
+        case PTuple(items):
+            found = [_by_part(item, names) for item in items]
+            return PTuple(tuple(p for p, _ in found)), {k: v for _, parts in found for k, v in parts.items()}
+        case _:
+            return pattern, {}
+
+
+def _part_variables(name: str, t: ty.Type, names: Names) -> tuple[Pattern, Term]:
+    if isinstance(t, ty.TupleType) and any(map(ty.has_collection, t.items)):
+        found = [_part_variables(name, item, names) for item in t.items]
+        return PTuple(tuple(p for p, _ in found)), Tup(tuple(e for _, e in found))
+    fresh = names.fresh(name)
+    return PVar(fresh, t), Var(fresh, t)
+
+
+def _is_bag(t: ty.Type) -> bool:
+    return isinstance(t, ty.BagType)
+
+
+def _source_names(term: Term) -> set[str]:
+    return {part.name for part in subterms(term) if isinstance(part, Stream)}
+
+
+def _closed(term: Term, variables: Mapping[str, str]) -> Term:
+    if isinstance(term, Stream) and term.name in variables:
+        return Var(variables[term.name], term.type, span=term.span)
+    return map_children(term, lambda child: _closed(child, variables))
+
+
+# --- what does not change from step to step -----------------------------------------------------
+
+
+def invariants(loop: Repeat, names: Names, is_worthwhile: Callable[[Term], bool]) -> tuple[Repeat, dict[str, Term]]:
+    """The loop with the largest parts of its step that do not depend on it as variables, and what these stand for.
+
+    A part that `is_worthwhile` is taken out; it uses no variable that is bound in the loop.
+
+    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.show import show
+    >>> loop = parse("repeat(λx. x ⊎ cMap(λy. {y + 1L}, E), 3, E)", {"E": "{long}"})
+    >>> found, parts = invariants(loop, Names(), lambda part: part.type == loop.type)
+    >>> show(found), {name: show(part) for name, part in parts.items()}
+    ('repeat(λx. x ⊎ c, 3, E)', {'c': 'cMap(λy. {y + 1L}, E)'})
+    """
+    names.taken |= all_names(loop)
+    parts: dict[str, Term] = {}
+
+    def visit(term: Term, local: frozenset[str]) -> Term:
+        if not free_vars(term) & local and is_worthwhile(term):
+            name = next((known for known, part in parts.items() if part == term), None) or names.fresh("c")
+            parts[name] = term
+            return Var(name, term.type, span=term.span)
+        inner = zip(children(term), scopes(term), strict=True)
+        new = tuple(visit(child, local | bound) for child, bound in inner)
+        return term if all(a is b for a, b in zip(new, children(term), strict=True)) else with_children(term, new)
+
+    param = loop.function.param
+    return with_step(loop, param, visit(step_of(loop), bound_names(param))), parts
+
+
+def carried(param: Pattern, names: Names) -> tuple[tuple[PVar, ...], Pattern]:
+    """The variables of a loop, with one for each part that its pattern leaves without a name; and that pattern."""
+    match param:
+        case PVar():
+            return (param,), param
+        case PAny(t):
+            variable = PVar(names.fresh("u"), t)
+            return (variable,), variable
+        case PTuple(items):
+            found = [carried(item, names) for item in items]
+            return tuple(v for variables, _ in found for v in variables), PTuple(tuple(p for _, p in found))

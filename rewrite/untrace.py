@@ -1,0 +1,31 @@
+"""A query that is kept up to date prints no traces.
+
+*Equation*: `trace(e) → e`.
+
+What a trace would print is a whole value, and a batch looks at what it changes.
+"""
+
+from __future__ import annotations
+
+from mrql.algebra.functions import TRACE
+from mrql.algebra.terms import Prim, Term
+from mrql.algebra.traversal import bottom_up, subterms
+
+
+def untrace(term: Term) -> Term:
+    """The term without its traces.
+
+    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.show import show
+    >>> show(untrace(parse("trace(1) + 2")))
+    '1 + 2'
+    """
+    return bottom_up(term, _identity) if any(map(is_trace, subterms(term))) else term
+
+
+def is_trace(term: Term) -> bool:
+    return isinstance(term, Prim) and term.function == TRACE
+
+
+def _identity(term: Term) -> Term:
+    return term.args[0] if isinstance(term, Prim) and term.function == TRACE else term

@@ -1,0 +1,41 @@
+"""`trace(e)` on Spark: e, and a job of its own that brings what is printed of it."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeGuard
+
+from pyspark.sql import SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.functions import TRACE
+from mrql.algebra.terms import Prim, Term
+from mrql.algebra.written import TRACED, print_trace
+from mrql.runtime.collect import from_spark
+from mrql.runtime.frames import Columns, Frame, expanded
+from mrql.runtime.layout import to_sql
+from mrql.runtime.loops import single
+
+
+class Compiler(Protocol):
+    """What compiles terms over sources."""
+
+    spark: SparkSession
+    columns: Columns
+
+    def bag(self, term: Term) -> Frame: ...
+    def one(self, term: Term) -> Frame: ...
+
+
+def is_trace(term: Term) -> TypeGuard[Prim]:
+    return isinstance(term, Prim) and term.function == TRACE
+
+
+def trace(compiler: Compiler, term: Prim) -> None:
+    """Prints the value of what is traced, of a collection the first elements."""
+    (inner,) = term.args
+    if not ty.is_collection(inner.type):
+        print_trace(single(compiler.spark, compiler.one(inner), inner.type), term.span)
+        return
+    shown = expanded(compiler.bag(inner), compiler.columns)
+    rows = shown.df.select(f"{to_sql(shown.value)} AS value").dataframe(compiler.spark).take(TRACED + 1)
+    print_trace(from_spark([row[0] for row in rows], inner.type), term.span)

@@ -1,0 +1,44 @@
+"""Answers as files, written by Spark: the same lines as those of the reference engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from mrql.algebra import types as ty
+from mrql.algebra.sources import LINE_BREAK, ONLY_MISSING, Format
+from mrql.algebra.span import Span
+from mrql.algebra.types import Type
+from mrql.runtime.expressions import place
+from mrql.runtime.layout import quote
+
+
+def write_frame(df: DataFrame, format: Format, item: Type, directory: Path, span: Span) -> None:
+    """Writes the rows of an answer to a new directory."""
+    if format is Format.JSON:
+        df.write.option("ignoreNullFields", "false").json(str(directory))
+    else:
+        df.selectExpr(f"{csv_line(df.columns, item, place(span))} AS line").write.text(str(directory))
+
+
+def csv_line(columns: list[str], item: Type, at: str) -> str:
+    """A row as a line: strings in quotes, so that one without characters is not taken for a missing one."""
+    match item:
+        case ty.TupleType(items):
+            types = items
+        case ty.RecordType(parts):
+            types = tuple(t for _, t in parts)
+        case _:
+            types = (item,)
+    fields = []
+    for column, t in zip(map(quote, columns), types, strict=True):
+        if t == ty.STRING:
+            broken = f"raise_error('{at}{LINE_BREAK}')"
+            escaped = f"concat('\"', replace({column}, '\"', '\"\"'), '\"')"
+            text = f"CASE WHEN {column} RLIKE '[\\\\r\\\\n]' THEN {broken} ELSE {escaped} END"
+        else:
+            text = f"CAST({column} AS STRING)"
+        missing = f"raise_error('{at}{ONLY_MISSING}')" if len(columns) == 1 else "''"
+        fields.append(f"coalesce({text}, {missing})")
+    return f"concat_ws(',', {', '.join(fields)})"

@@ -1,0 +1,245 @@
+"""Statements that read and write files, and `trace`, in both engines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mrql.algebra.errors import UserError
+from mrql.cli import main
+from mrql.program import compile_program
+
+Run = Callable[..., Result]
+ENGINES = ["reference", pytest.param("spark", marks=pytest.mark.spark)]
+
+
+@pytest.fixture(params=ENGINES)
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
+    """Runs a program in one of the engines; its data and what it writes are in the test's directory."""
+    if request.param == "spark":
+        request.getfixturevalue("spark")
+
+    def run(text: str, command: str = "run") -> Result:
+        (tmp_path / "q.mrql").write_text(text)
+        options = ["--data", str(tmp_path), "--engine", request.param, "--format", "json"]
+        return CliRunner().invoke(main, [command, str(tmp_path / "q.mrql"), *options])
+
+    return run
+
+
+def values(result: Result) -> list[Any]:
+    assert result.exit_code == 0, result.output
+    return [json.loads(line)["value"] for line in result.stdout.splitlines()]
+
+
+def lines(directory: Path) -> list[str]:
+    """The lines of the part files of a directory."""
+    return sorted(line for part in directory.glob("part-*") for line in part.read_text().splitlines())
+
+
+# --- include ------------------------------------------------------------------------------------
+
+
+def test_include(tmp_path: Path) -> None:
+    """A path is relative to the including file; what the file defines is known from then on, and once only."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "a.mrql").write_text('include "b.mrql"; x = y + 1; 7;')
+    (tmp_path / "lib" / "b.mrql").write_text("y = 1;")
+    file = tmp_path / "q.mrql"
+    program = compile_program('include "lib/a.mrql"; include "lib/b.mrql"; x;', str(file))
+    assert [query.span.text for query in program.queries] == ["7", "x"]
+    assert program.queries[0].span.source.name == str(tmp_path / "lib" / "a.mrql")
+
+
+def test_an_error_in_an_included_file_names_that_file(tmp_path: Path) -> None:
+    """Both where it is parsed and where it is typed."""
+    for text, message in (("x = ;", "expected an expression"), ("function f(n: int): int { m };", "unknown name `m`")):
+        (tmp_path / "a.mrql").write_text("\n" + text)
+        with pytest.raises(UserError, match=message) as caught:
+            compile_program('include "a.mrql";', str(tmp_path / "q.mrql"))
+        assert str(caught.value).startswith(f"{tmp_path}/a.mrql:2:")
+
+
+def test_a_file_that_includes_itself(tmp_path: Path) -> None:
+    """On whatever way."""
+    (tmp_path / "a.mrql").write_text('include "b.mrql";')
+    (tmp_path / "b.mrql").write_text('x = 1;\ninclude "a.mrql";')
+    with pytest.raises(UserError) as caught:
+        compile_program('include "a.mrql";', str(tmp_path / "q.mrql"))
+    assert caught.value.message == f"{tmp_path}/a.mrql includes itself: a.mrql → b.mrql → a.mrql"
+    assert str(caught.value).startswith(f"{tmp_path}/b.mrql:2:1: error: ")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        compile_program('include "a.mrql";', str(tmp_path / "q.mrql"))
+    assert caught.value.message == f"{tmp_path}/a.mrql cannot be read: No such file or directory"
+    assert caught.value.hint == "a path is relative to the file that it is written in"
+
+
+def test_what_fails_in_an_included_function_has_its_place_there(run: Run, tmp_path: Path) -> None:
+    """Also where Spark has found it, and whatever the file is called."""
+    (tmp_path / "it's.mrql").write_text("\nfunction third(n: int): int { n / (n - n) };")
+    (tmp_path / "s.csv").write_text("1\n2\n")
+    result = run('include "it\'s.mrql"; select third(x) from x in source(csv, "s.csv", ",", type(int));')
+    assert result.exit_code == 1
+    assert f"{tmp_path}/it's.mrql:2:31: error: division by zero" in result.stderr
+
+
+# --- dump and store -----------------------------------------------------------------------------
+
+ROWS = 'select (i, "r " + (i as string), {i}) from i in 1..3'
+
+
+def test_dump_is_read_back(run: Run, tmp_path: Path) -> None:
+    """As JSON: what a program has dumped it can read, further down."""
+    reading = 'source(json, "out/d", type(<A: long, B: string, C: [<U: double>]>))'
+    text = f"""
+    dump "out/d" from select <A: i, B: if i = 2 then null else "ä, \\"", C: {{<U: i / 2.0>}}> from i in 1..3;
+    select (r.A, r.B, r.C) from r in {reading} order by r.A;
+    """
+    expected = [[1, 'ä, "', [{"U": 0.5}]], [2, None, [{"U": 1.0}]], [3, 'ä, "', [{"U": 1.5}]]]
+    assert values(run(text)) == [expected]
+
+
+def test_dumped_lines(run: Run, tmp_path: Path) -> None:
+    """A tuple is an object of `_1`, `_2`, …, a value without parts is `{"value": …}`; nulls are written."""
+    assert values(run(f'dump "d" from {ROWS}; dump "n" from 1 + 2; dump "v" from {{null, "a"}};')) == []
+    assert list(map(json.loads, lines(tmp_path / "d"))) == [{"_1": i, "_2": f"r {i}", "_3": [i]} for i in (1, 2, 3)]
+    assert list(map(json.loads, lines(tmp_path / "n"))) == [{"value": 3}]
+    assert list(map(json.loads, lines(tmp_path / "v"))) == [{"value": "a"}, {"value": None}]
+
+
+def test_store_is_read_back(run: Run, tmp_path: Path) -> None:
+    """As CSV: missing values and empty strings are told apart."""
+    text = 'store "out" + "/s" from select (i, t, 1.5e10 * i) from (i, t) in {(1, ""), (2, null), (3, " a,b\\" ")};'
+    assert values(run(text)) == []
+    assert lines(tmp_path / "out" / "s") == ['1,"",1.5E10', "2,,3.0E10", '3," a,b"" ",4.5E10']
+    reading = 'select r from r in source(csv, "out/s", ",", type((long, string, double))) order by r;'
+    assert values(run(reading)) == [[[1, "", 1.5e10], [2, None, 3e10], [3, ' a,b" ', 4.5e10]]]
+
+
+def test_a_target_is_replaced(run: Run, tmp_path: Path) -> None:
+    """A second run replaces what the first has written, and nothing that it has not."""
+    run('store "s" from {1, 2};')
+    run('store "s" from {3};')
+    assert lines(tmp_path / "s") == ["3"]
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    result = run('dump "mine" from {3};')
+    assert result.exit_code == 1
+    assert "mine is there already, and was not written by a query" in result.stderr
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('store "s" from {"a\\nb", "c"};', "a line break in a value of a csv file; `dump` keeps it"),
+        ('store "s" from {1, null};', "a row whose only value is missing has no line in a csv file; `dump` keeps it"),
+    ],
+)
+def test_what_csv_cannot_hold(run: Run, tmp_path: Path, text: str, message: str) -> None:
+    """It is an error with its place, and leaves no file."""
+    result = run(text)
+    assert result.exit_code == 1
+    assert f"q.mrql:1:1: error: {message}" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["q.mrql"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('store "s" from {(1, {2})};', "1:16: error: a row of a csv file holds atomic values, and this one is of type"),
+        ("dump args from {1};", "1:6: error: the path of a file to write must be a string"),
+        ('dump "s" from {1} + 2;', "1:15: error: `+` of {int} and int"),
+    ],
+)
+def test_wrong_targets(text: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        compile_program(text, "q")
+    assert f"q:{message}" in str(caught.value)
+
+
+def test_a_streaming_query_may_say_where_its_answer_goes(run: Run, tmp_path: Path) -> None:
+    """Then the answer after each batch takes the place of the one before it."""
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "1.csv").write_text("1,2\n1,3\n")
+    text = 'store "sums" from select (k, sum(v)) from (k, v) in stream(csv, "s", ",", type((int, int))) group by k;'
+    (tmp_path / "q.mrql").write_text(text)
+    base = [str(tmp_path / "q.mrql"), "--data", str(tmp_path), "--engine", "reference", "--once"]
+    result = CliRunner().invoke(main, ["stream", *base])
+    assert result.exit_code == 0, result.output
+    assert lines(tmp_path / "sums") == ["1,5"]
+    refused = CliRunner().invoke(main, ["stream", *base, "--emit", "changes"])
+    assert refused.exit_code == 1
+    assert "leave out --emit changes" in refused.stderr
+
+
+# --- trace --------------------------------------------------------------------------------------
+
+
+def test_trace_is_the_value_and_prints_it(run: Run, tmp_path: Path) -> None:
+    """With its place, on standard error; of a collection the first twenty elements."""
+    (tmp_path / "s.csv").write_text("1\n2\n")
+    result = run(
+        'S = source(csv, "s.csv", ",", type(int));\nsum(trace(S)) + trace(count(S)); trace([1, 2])[0] + trace(3);'
+    )
+    assert values(result) == [5, 4]
+    traced = [line.removeprefix(f"{tmp_path}/q.mrql:") for line in result.stderr.splitlines()]
+    assert sorted(traced) == ["2:17: trace: 2", "2:34: trace: [1, 2]", "2:53: trace: 3", "2:5: trace: {1, 2}"]
+
+
+def test_a_long_trace(run: Run) -> None:
+    """What is left out is told."""
+    result = run("count(trace(1..30));")
+    assert values(result) == [30]
+    assert result.stderr.endswith(f"trace: [{', '.join(map(str, range(1, 21)))}, …]\n")
+
+
+def test_trace_in_a_loop(run: Run) -> None:
+    """Each step prints."""
+    result = run("repeat x = {1} step select v * 2 from v in trace(x) limit 3;")
+    assert values(result) == [[8]]
+    assert [line.rpartition(" trace: ")[2] for line in result.stderr.splitlines()] == ["{1}", "{2}", "{4}"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("run", ["spark"], indirect=True)
+def test_trace_within_rows_is_refused_on_spark(run: Run) -> None:
+    """Rows do not pass through Python, so that nothing could print them."""
+    result = run("select trace(x) from x in {1, 2};")
+    assert result.exit_code == 1
+    assert "1:8: error: `trace` of what is different for each row prints nothing on Spark" in result.stderr
+
+
+def test_trace_of_rows_in_the_reference(tmp_path: Path) -> None:
+    (tmp_path / "q.mrql").write_text("select trace(x) from x in {1, 2};")
+    result = CliRunner().invoke(main, ["run", str(tmp_path / "q.mrql"), "--engine", "reference", "--format", "json"])
+    assert values(result) == [[1, 2]]
+    assert [line.rpartition(" trace: ")[2] for line in result.stderr.splitlines()] == ["1", "2"]
+
+
+# --- store --------------------------------------------------------------------------------------
+
+
+def test_what_is_stored_is_evaluated_once(run: Run, tmp_path: Path) -> None:
+    """However often it is named, and by whatever is stored after it; what is not named is not evaluated."""
+    (tmp_path / "s.csv").write_text("1,2\n1,3\n2,4\n")
+    text = """
+    S = source(csv, "s.csv", ",", type((int, int)));
+    store sums := select (k, 9 + sum(v)) from (k, v) in S group by k;
+    store most := trace(max(select v from (k, v) in sums));
+    store unused := select 1 / (a - a) from (a, b) in S;
+    """
+    text += "select (k, v - most) from (k, v) in sums; count(sums); most; select (v, most) from (k, v) in S;"
+    result = run(text)
+    sums, count, most, rows = values(result)
+    assert (sorted(sums), count, most, sorted(rows)) == ([[1, 0], [2, -1]], 2, 14, [[2, 14], [3, 14], [4, 14]])
+    traced = [line.rpartition(" trace: ")[2] for line in result.stderr.splitlines()]
+    assert traced.count("14") == 1
