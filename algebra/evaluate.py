@@ -12,8 +12,8 @@ from math import isfinite
 from typing import assert_never
 
 from mrql.algebra import monoids
-from mrql.algebra.errors import UserError
-from mrql.algebra.functions import AND, OR, EvaluationError, apply, convert
+from mrql.algebra.errors import EvaluationError, UserError
+from mrql.algebra.functions import AND, OR, apply, convert
 from mrql.algebra.terms import (
     Cast,
     CMap,

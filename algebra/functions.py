@@ -13,21 +13,19 @@ import math
 import operator
 import struct
 from collections.abc import Callable, Collection, Sequence
-from decimal import Decimal
 from typing import Any
 
 import attrs
 
+from mrql.algebra import documents
 from mrql.algebra import types as ty
+from mrql.algebra.errors import EvaluationError
+from mrql.algebra.numbers import show_atom
 from mrql.algebra.types import Type
-from mrql.algebra.values import Value, canonical, has_null
+from mrql.algebra.values import Document, Value, canonical, has_null
 
 TypeRule = Callable[[Sequence[Type]], Type | None]
 Implementation = Callable[..., Value]
-
-
-class EvaluationError(Exception):
-    """A function met a value for which it has no result; the evaluator adds the place."""
 
 
 @attrs.frozen
@@ -74,6 +72,10 @@ def convert(value: Value, t: Type) -> Value:
 
     if value is None:
         return None
+    if t in (ty.ANY, ty.XML):
+        return value if isinstance(value, Document) else documents.of_value(value)
+    if isinstance(value, Document):
+        return documents.taken_as(value, t, convert)
     match t:
         case ty.Basic():
             return _convert_basic(value, t)
@@ -121,28 +123,6 @@ def _parse_atom(text: str, t: ty.Basic) -> Value:
         raise EvaluationError(f'"{text}" is not a value of type {t}') from None
 
 
-def show_atom(value: Value) -> str:
-    """An atomic value as a string, written as Spark's `cast(… as string)` does."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return _show_double(value)
-    return str(value)
-
-
-def _show_double(x: float) -> str:
-    if math.isnan(x):
-        return "NaN"
-    if math.isinf(x):
-        return "Infinity" if x > 0 else "-Infinity"
-    if x == 0 or 1e-3 <= abs(x) < 1e7:
-        text = format(Decimal(repr(x)), "f")
-        return text if "." in text else text + ".0"
-    digits, exponent = format(Decimal(repr(x)), "E").split("E")
-    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
-    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
-
-
 # --- type rules ---------------------------------------------------------------------------------
 
 
@@ -172,7 +152,7 @@ def _comparable(args: Sequence[Type]) -> Type | None:
 
 def _ordered(args: Sequence[Type]) -> Type | None:
     widest = _widest(args)
-    return None if widest is None or any(isinstance(t, ty.BagType) for t in ty.walk(widest)) else ty.BOOL
+    return None if widest is None or not ty.is_ordered(widest) else ty.BOOL
 
 
 def _fixed(*expected: Type, result: Type) -> TypeRule:
@@ -366,6 +346,61 @@ def _same(t: Type) -> Type:
     return t
 
 
+_X, _XS = ty.XML, ty.ListType(ty.XML)
+
+
+def _of_elements(one: Type, many: Type, *more: Type) -> TypeRule:
+    """An element or a list of elements, and then what else there is."""
+
+    def rule(args: Sequence[Type]) -> Type | None:
+        if len(args) != 1 + len(more) or not all(map(ty.fits, args[1:], more)):
+            return None
+        return one if ty.fits(args[0], _X) else many if ty.fits(args[0], _XS) else None
+
+    return rule
+
+
+def _flat(function: Callable[..., list[Value]]) -> Implementation:
+    def apply(elements: Value, *more: Value) -> list[Value]:
+        found = elements if isinstance(elements, list) else [elements]
+        return [value for element in found if element is not None for value in function(element, *more)]
+
+    return apply
+
+
+def _attribute(elements: Value, name: str) -> Value:
+    if isinstance(elements, list):
+        values = (documents.attribute(element, name) for element in elements if element is not None)
+        return [value for value in values if value is not None]
+    return documents.attribute(elements, name)
+
+
+def _text(elements: Value) -> str:
+    if isinstance(elements, list):
+        return " ".join(found for element in elements if element is not None and (found := documents.text(element)))
+    return documents.text(elements)
+
+
+MEMBER = Function("member", _fixed(ty.ANY, _S, result=ty.ANY), documents.member, signature="a JSON value and a name")
+CHILDREN = Function("children", _of_elements(_XS, _XS, _S), _flat(documents.children), signature="elements and a tag")
+ALL_CHILDREN = Function("all_children", _of_elements(_XS, _XS), _flat(documents.all_children), signature="elements")
+ATTRIBUTE = Function("attribute", _of_elements(_S, ty.ListType(_S), _S), _attribute, signature="elements and a name")
+ATTRIBUTES = Function(
+    "attributes",
+    _of_elements(ty.ListType(_S), ty.ListType(_S)),
+    _flat(documents.attributes),
+    signature="elements",
+)
+TEXT_NODE = Function("text_node", _fixed(_S, result=_X), documents.text_node, signature="a string")
+ELEMENT = Function(
+    "element",
+    _fixed(_S, ty.ListType(_S), ty.ListType(_S), _XS, result=_X),
+    documents.element,
+    signature="a tag, the names and the values of attributes, and parts",
+)
+TEXT = Function("text", _of_elements(_S, _S), _text, signature="an XML element, or a list of them")
+TAG = Function("tag", _fixed(_X, result=_S), documents.tag, signature="an XML element")
+
 LIBRARY: tuple[Function, ...] = (
     Function("abs", _one_number(_same), abs, signature="a number"),
     Function("round", _one_number(lambda _: ty.LONG), _round, signature="a number"),
@@ -388,11 +423,14 @@ LIBRARY: tuple[Function, ...] = (
     Function("startswith", _fixed(_S, _S, result=ty.BOOL), str.startswith, signature="two strings"),
     Function("endswith", _fixed(_S, _S, result=ty.BOOL), str.endswith, signature="two strings"),
     Function("replace", _fixed(_S, _S, _S, result=_S), _replace, signature="three strings"),
+    TEXT,
+    TAG,
 )
 
 OPERATORS: tuple[Function, ...] = (
     PLUS, MINUS, TIMES, DIVIDE, MODULO, NEGATE, EQ, NE, LT, LE, GT, GE, AND, OR, NOT, IS_NULL, HAS_NULL, QUOTIENT,
     RANGE, AT, SLICE, ONLY,
+    MEMBER, CHILDREN, ALL_CHILDREN, ATTRIBUTE, ATTRIBUTES, TEXT_NODE, ELEMENT,
 )  # fmt: skip
 
 FUNCTIONS: dict[str, Function] = {f.name: f for f in (*OPERATORS, *LIBRARY)}

@@ -22,11 +22,17 @@ class Kind(Enum):
     FLOAT = "float"
     DOUBLE = "double"
     STRING = "string"
+    ANY = "any"
+    XML = "XML"
 
 
 @attrs.frozen
 class Basic:
-    """A type of atomic values: `int` has 32 bits, `long` 64, `float` 32, `double` 64; strings are Unicode."""
+    """A type of atomic values: `int` has 32 bits, `long` 64, `float` 32, `double` 64; strings are Unicode.
+
+    A value of type `any` is a JSON value, one of type `XML` an element; both are atoms as far as the operators of the
+    algebra are concerned, and functions take them apart (`documents`).
+    """
 
     kind: Kind
 
@@ -91,6 +97,8 @@ LONG = Basic(Kind.LONG)
 FLOAT = Basic(Kind.FLOAT)
 DOUBLE = Basic(Kind.DOUBLE)
 STRING = Basic(Kind.STRING)
+ANY = Basic(Kind.ANY)
+XML = Basic(Kind.XML)
 NOTHING = Nothing()
 UNIT = TupleType(())
 
@@ -103,6 +111,11 @@ def is_numeric(t: Type) -> bool:
 
 def is_integral(t: Type) -> bool:
     return t in (INT, LONG)
+
+
+def is_ordered(t: Type) -> bool:
+    """Whether the values of a type have an order: bags have none, and neither have JSON and XML values."""
+    return not any(isinstance(part, BagType) or part in (ANY, XML) for part in walk(t))
 
 
 def is_collection(t: Type) -> bool:

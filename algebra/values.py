@@ -3,6 +3,8 @@
 Tuples are Python tuples, records `Record`s, bags `Bag`s, lists Python lists, a missing value is `None`. `canonical`
 maps each value to a hashable, totally ordered key: equal values have equal keys, numbers compare across types,
 bags compare as bags, NaN equals itself and is greater than any other number, as in Spark.
+
+A value of type `any` or `XML` is a `Document`, which is known by its text (`documents` says in which form).
 """
 
 from __future__ import annotations
@@ -34,6 +36,30 @@ class Record:
 
     def __repr__(self) -> str:
         return f"<{', '.join(f'{name}: {value!r}' for name, value in self.fields.items())}>"
+
+
+class Document:
+    """A JSON value or an XML element, as canonical JSON text: equal ones have equal texts."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Document) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class Element(Document):
+    """An XML element, which people read as XML."""
+
+    __slots__ = ()
 
 
 class Bag:
@@ -90,6 +116,8 @@ def canonical(value: Value) -> Canonical:
         return (6, tuple(map(canonical, value)))
     if isinstance(value, Bag):
         return (7, tuple(sorted(map(canonical, value))))
+    if isinstance(value, Document):
+        return (8, value.text)
     raise TypeError(f"not a value of the language: {value!r}")
 
 

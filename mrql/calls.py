@@ -14,6 +14,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, Single, Term, Tup, Var, element_type
 from mrql.closures import call, named
+from mrql.dynamic import as_collection
 from mrql.scope import Scope, Thunk, names_in
 from mrql.translate import apply, translate
 from mrql.typing import coerce, not_yet, resolve
@@ -137,7 +138,7 @@ def _one_collection(expr: syntax.Call, scope: Scope) -> Term:
 
 
 def _collection_term(arg: syntax.Expr, scope: Scope, function: str = "this") -> Term:
-    term = translate(arg, scope)
+    term = as_collection(translate(arg, scope))
     if not ty.is_collection(term.type):
         raise UserError(f"`{function}` takes a collection, not {term.type}", arg.span)
     return term

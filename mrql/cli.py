@@ -28,10 +28,12 @@ import mrql
 from mrql.algebra.errors import MrqlError, UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.files import read_source
+from mrql.algebra.malformed import Quarantine, fail
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.terms import Stream
 from mrql.algebra.traversal import subterms
 from mrql.algebra.values import Value
+from mrql.options import malformed_options, opened, report_kept
 from mrql.output import ConsoleSink, DirectorySink, json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
@@ -199,18 +201,21 @@ def explain(file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None
 @main.command()
 @FILE
 @ARGS
+@malformed_options
 @common_options
 @reports_errors
-def run(file: Path, args: tuple[str, ...], common: Common) -> None:
+def run(file: Path, args: tuple[str, ...], quarantine: Path | None, common: Common) -> None:
     """Evaluate every expression of a query file once."""
     program = load(file, common.data, args)
+    kept = opened(quarantine)
     console = Console()
     for query in program.queries:
-        value = _evaluate(program, query, common)
+        value = _evaluate(program, query, common, kept)
         if common.as_json:
             click.echo(json_line(query.span.line, query.type, value))
         else:
             print_table(value, query.type, console, limit=None)
+    report_kept(kept, "run")
 
 
 def sources_of(program: Program, query: Query) -> dict[str, SourceSpec]:
@@ -219,14 +224,15 @@ def sources_of(program: Program, query: Query) -> dict[str, SourceSpec]:
     return {name: program.sources[name] for name in names}
 
 
-def _evaluate(program: Program, query: Query, common: Common) -> Value:
+def _evaluate(program: Program, query: Query, common: Common, quarantine: Quarantine | None) -> Value:
     specs = sources_of(program, query)
     from mrql.runtime.stream import must_exist
 
     must_exist(specs.values())
     rewritten = run_passes(query.term)[-1].after
     if common.engine == "reference":
-        return evaluate(rewritten, {name: read_source(spec) for name, spec in specs.items()})
+        reject = fail if quarantine is None else quarantine.reject
+        return evaluate(rewritten, {name: read_source(spec, reject) for name, spec in specs.items()})
     from mrql.algebra.files import list_files
     from mrql.runtime.collect import collect_value
     from mrql.runtime.failures import translated
@@ -240,7 +246,7 @@ def _evaluate(program: Program, query: Query, common: Common) -> Value:
         find_malformed(files)
 
     with translated(query.span.source, reread):
-        frames = {name: read_net(spark, spec) for name, spec in specs.items()}
+        frames = {name: read_net(spark, spec, quarantine) for name, spec in specs.items()}
         return collect_value(evaluate_on_spark(spark, rewritten, frames), query.type)
 
 
@@ -262,6 +268,7 @@ def _evaluate(program: Program, query: Query, common: Common) -> Value:
 )
 @click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
 @STRICT
+@malformed_options
 @common_options
 @reports_errors
 def stream(
@@ -273,6 +280,7 @@ def stream(
     max_files: int | None,
     emit: str,
     strict: bool,
+    quarantine: Path | None,
     common: Common,
 ) -> None:
     """Keep the streaming query of a file up to date as files arrive."""
@@ -290,12 +298,16 @@ def stream(
         sink: Any = ConsoleSink(query.type, query.span.line, as_json=common.as_json, changes=changes)
     else:
         sink = DirectorySink(output, query.type, changes=changes)
-    engine = _engine(program, query, plan, common)
+    kept = opened(quarantine)
+    engine = _engine(program, query, plan, common, kept)
+    report_kept(kept, "tables")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     specs = {name: program.sources[name] for name in stream_names(query.term)}
     try:
-        for report in run_stream(engine, specs, options, sink):
+        for report in run_stream(engine, specs, options, sink, kept):
             click.echo(progress(report), err=True)
+            if report.kept_aside is not None:
+                click.echo(report.kept_aside, err=True)
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
     finally:
@@ -331,12 +343,12 @@ def must_be_incremental(*plans: Plan) -> None:
         require_incremental(plan)
 
 
-def _engine(program: Program, query: Query, plan: Plan, common: Common) -> Engine:
+def _engine(program: Program, query: Query, plan: Plan, common: Common, quarantine: Quarantine | None) -> Engine:
     from mrql.runtime.engines import ReferenceEngine, SparkEngine
 
     if common.engine == "reference":
-        return ReferenceEngine(plan, program.sources)
-    return SparkEngine(plan, program.sources, common.session(), query.span.source)
+        return ReferenceEngine(plan, program.sources, quarantine)
+    return SparkEngine(plan, program.sources, common.session(), query.span.source, quarantine)
 
 
 def shrinking(program: Program) -> frozenset[str]:

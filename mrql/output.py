@@ -12,10 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from mrql.algebra import types as ty
+from mrql.algebra.documents import to_xml
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import show_atom
+from mrql.algebra.numbers import show_atom
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.values import Bag, Document, Element, Record, Value
 
 SHOWN_ROWS = 20
 
@@ -44,6 +45,8 @@ def to_json(value: Value) -> Any:
     match value:
         case float() if math.isnan(value) or math.isinf(value):
             return show_atom(value)
+        case Document():
+            return json.loads(value.text)
         case tuple() | list() | Bag():
             return [to_json(item) for item in value]
         case Record():
@@ -104,6 +107,10 @@ def show_value(value: Value) -> str:
             return json.dumps(value, ensure_ascii=False)
         case bool() | int() | float():
             return show_atom(value)
+        case Element():
+            return to_xml(value)
+        case Document():
+            return value.text
         case tuple():
             return f"({', '.join(map(show_value, value))})"
         case Record():

@@ -10,6 +10,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, Empty, Lit, Term
 from mrql.algebra.types import Type
+from mrql.dynamic import is_json
 from mrql.scope import Globals, Scope
 
 BASIC: dict[str, Type] = {kind.value: ty.Basic(kind) for kind in ty.Kind}
@@ -18,15 +19,13 @@ BASIC: dict[str, Type] = {kind.value: ty.Basic(kind) for kind in ty.Kind}
 def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
     """The type that a type expression names.
 
-    Raises: UserError for an unknown name, and for `any`, which is a type only of columns that are left out.
+    Raises: UserError for an unknown name.
     """
     match t:
         case syntax.NamedType(name):
             found = BASIC.get(name) or known.types.get(name)
             if found is not None:
                 return found
-            if name == "any":
-                raise not_yet("values of type `any`", t.span, "as the type of a column, `any` leaves the column out")
             raise Scope(known).unknown("type", name, [*BASIC, *known.types], t.span)
         case syntax.TupleType(items):
             return ty.TupleType(tuple(resolve(item, known) for item in items))
@@ -84,6 +83,8 @@ def castable(source: Type, target: Type) -> bool:
     """Whether `e as t` has a meaning: widening, numbers among each other, and anything atomic from and to strings."""
     if ty.fits(source, target):
         return True
-    if not (isinstance(source, ty.Basic) and isinstance(target, ty.Basic)):
+    if source == ty.ANY or target == ty.ANY:
+        return is_json(target if source == ty.ANY else source)
+    if not (isinstance(source, ty.Basic) and isinstance(target, ty.Basic)) or ty.XML in (source, target):
         return False
     return ty.STRING in (source, target) or (ty.is_numeric(source) and ty.is_numeric(target))

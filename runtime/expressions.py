@@ -15,6 +15,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions import Function, argument_types
 from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend, Monoid, Op
+from mrql.algebra.numbers import show_atom
 from mrql.algebra.span import Span
 from mrql.algebra.terms import (
     Cast,
@@ -44,6 +45,8 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
+from mrql.algebra.values import Document
+from mrql.runtime import variants
 from mrql.runtime.functions import COMPARISONS, function_sql
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, bind, label, labels, part, quote, sql_type, to_sql
 
@@ -79,6 +82,8 @@ class Expressions:
                 return part(self.value(inner, env), name, term.type)
             case Prim():
                 return self.prim(term, env)
+            case Cast(inner, t) if inner.type == ty.ANY != t:
+                return Atom(variants.taken_as(self.variant(inner, env), t, place(term.span), self.fresh), t)
             case Cast(inner, t):
                 return cast(self.value(inner, env), inner.type, t, place(term.span))
             case If():
@@ -94,6 +99,14 @@ class Expressions:
 
     def sql(self, term: Term, env: Environment) -> str:
         return to_sql(self.value(term, env))
+
+    def variant(self, term: Term, env: Environment) -> str:
+        """A JSON value as a VARIANT; a path of members is followed without making texts on the way."""
+        match term:
+            case Prim(function, (inner, Lit(name))) if function == fn.MEMBER:
+                return variants.member(self.variant(inner, env), str(name))
+            case _:
+                return f"parse_json({self.sql(term, env)})"
 
     def choice(self, term: If, env: Environment) -> Layout:
         condition = self.condition(term.condition, env)
@@ -125,7 +138,11 @@ class Expressions:
             value = self.value(term.args[0], env)
             missing = "false" if isinstance(value, Struct) else f"({to_sql(value)} IS NULL)"
             return Atom(missing, ty.BOOL, False)
+        if function == fn.MEMBER:
+            return Atom(variants.text(self.variant(term, env)), ty.ANY)
         args, widened = self.arguments(function, term.args, env)
+        if function.name in variants.FUNCTIONS:
+            return Atom(variants.FUNCTIONS[function.name](self.fresh, widened, *args), term.type)
         return Atom(function_sql(function, args, widened, place(term.span)), term.type)
 
     def arguments(self, function: Function, args: tuple[Term, ...], env: Environment) -> tuple[list[str], Type]:
@@ -310,11 +327,13 @@ def literal_sql(value: object, t: Type) -> str:
         return f"CAST(NULL AS {sql_type(t)})"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Document):
+        return string_sql(value.text)
     if isinstance(value, str):
         return string_sql(value)
     if isinstance(value, int):
         return f"{value}{'L' if t == ty.LONG else ''}" if 0 <= value < 2**31 else f"CAST('{value}' AS {sql_type(t)})"
-    return f"CAST('{fn.show_atom(value)}' AS {sql_type(t)})"
+    return f"CAST('{show_atom(value)}' AS {sql_type(t)})"
 
 
 def string_sql(text: str) -> str:
@@ -333,9 +352,19 @@ def cast(value: Layout, source: Type, target: Type, at: str) -> Layout:
     if source == ty.NOTHING:
         return Atom(f"CAST(NULL AS {sql_type(target)})", target)  # a value of no type is null, whatever its column
     sql = to_sql(value)
+    if target == ty.ANY:
+        return Atom(variants.of_value(sql, source, numbered("j")), target)
+    if source == ty.ANY:
+        return Atom(variants.taken_as(f"parse_json({sql})", target, at, numbered("j")), target)
     if source == ty.STRING and target == ty.BOOL:
         sql = f"lower(trim({sql}))"
     return Atom(f"CAST({sql} AS {at}{sql_type(target)})", target)
+
+
+def numbered(base: str) -> variants.Fresh:
+    """Names of lambda variables for a piece of SQL of its own."""
+    numbers = count()
+    return lambda prefix=base: f"{prefix}_{next(numbers)}"
 
 
 def cast_array(sql: str, source: Type, target: Type) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from mrql.algebra import types as ty
 from mrql.algebra.functions import FUNCTIONS, LONGEST, Function
 from mrql.algebra.types import Type
+from mrql.runtime import variants
 
 Template = Callable[..., str]
 
@@ -137,7 +138,7 @@ def _modulo(a: str, b: str, t: Type, at: str) -> str:
 COMPARISONS = {"=": "=", "<>": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 """Compiled by the expression compiler itself, since they look into tuples and bags."""
 
-HANDLED = {*TEMPLATES, *COMPARISONS, "+", "/", "mod", "has_null"}
+HANDLED = {*TEMPLATES, *COMPARISONS, *variants.FUNCTIONS, "+", "/", "mod", "has_null", "member"}
 
 
 def missing_templates() -> set[str]:

@@ -74,6 +74,9 @@ def sql_type(t: Type) -> str:
                 ty.Kind.FLOAT: "FLOAT",
                 ty.Kind.DOUBLE: "DOUBLE",
                 ty.Kind.STRING: "STRING",
+                # A VARIANT cannot be compared, grouped or stored by key; its canonical text can (see `variants`).
+                ty.Kind.ANY: "STRING",
+                ty.Kind.XML: "STRING",
             }[kind]
         case ty.Nothing():
             return "BOOLEAN"

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.algebra.values import Record, Value
+from mrql.algebra.values import Document, Record, Value
 from mrql.runtime.layout import labels
 
 
@@ -34,6 +34,8 @@ def arrow_type(t: Type) -> Any:
         ty.FLOAT: pa.float32(),
         ty.DOUBLE: pa.float64(),
         ty.STRING: pa.string(),
+        ty.ANY: pa.string(),
+        ty.XML: pa.string(),
     }
     match t:
         case ty.Basic():
@@ -57,4 +59,4 @@ def to_plain(value: Value, t: Type) -> object:
         case ty.BagType(item) | ty.ListType(item):
             return [to_plain(v, item) for v in value]
         case _:
-            return value
+            return value.text if isinstance(value, Document) else value
