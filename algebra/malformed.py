@@ -49,7 +49,7 @@ class Quarantine:
     """A directory that malformed rows are kept in: a JSON object a line, with file, line, reason and text."""
 
     directory: Path
-    waiting: dict[tuple[Path, int | None], Malformed] = attrs.Factory(dict)
+    waiting: dict[tuple[Path, int | None, str], Malformed] = attrs.Factory(dict)
     """The rows found since the last `keep`; each once, however often its file was read."""
 
     @staticmethod
@@ -64,7 +64,7 @@ class Quarantine:
         return Quarantine(directory)
 
     def reject(self, row: Malformed) -> None:
-        self.waiting[row.file, row.line] = row
+        self.waiting[row.file, row.line, row.reason] = row
 
     def keep(self, name: str) -> str | None:
         """Writes what was found into a directory of this name, which appears as a whole; says so in one line."""

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.table import Table
@@ -17,6 +17,9 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.numbers import show_atom
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Document, Element, Record, Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 SHOWN_ROWS = 20
 
@@ -173,7 +176,10 @@ class DirectorySink:
 
     def _write_rows(self, rows: object, path: Path) -> None:
         if hasattr(rows, "write"):  # a DataFrame
-            rows.write.mode("overwrite").option("ignoreNullFields", "false").json(str(path))
+            from mrql.runtime.rows import to_write
+
+            written = to_write(cast("DataFrame", rows), self.type)
+            written.write.mode("overwrite").option("ignoreNullFields", "false").json(str(path))
             return
         path.mkdir(exist_ok=True)
         with (path / "part-00000.json").open("w", encoding="utf-8") as out:

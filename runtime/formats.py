@@ -74,22 +74,29 @@ def _read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: b
     # Inside an array, what stands behind the value is no JSON, or a second element.
     parsed = "if(is_valid_utf8(value), try_parse_json(concat('[', value, ']')), NULL)"
     arrays = lines.selectExpr("mrql_file", NUMBER, f"{parsed} AS mrql_array")
-    second = "try_variant_get(mrql_array, '$[1]', 'variant')"
+    faults = ["mrql_array IS NULL", "try_variant_get(mrql_array, '$[1]', 'variant') IS NOT NULL", "mrql_number < 0L"]
     row = "try_variant_get(mrql_array, '$[0]', 'variant')"
-    values = arrays.selectExpr("mrql_file", "mrql_number", f"if({second} IS NULL, {row}, NULL) AS mrql_row")
     if not isinstance(spec.row, ty.RecordType):
-        df = values.selectExpr("*", f"{variants.held('mrql_row', spec.row, fresh)} AS value")
-        return Rows(df, ["value"], "mrql_row IS NULL OR mrql_number < 0L", apart)
-    parts = [f"{variants.member('mrql_row', name)} AS m{i}" for i, (name, _) in enumerate(spec.row.fields)]
-    no_object = "try_variant_get(mrql_row, '$', 'map<string,variant>') IS NULL"
-    members = values.selectExpr("mrql_file", "mrql_number", f"{no_object} AS mrql_wrong", *parts)
-    held, unfit = [], ["mrql_wrong", "mrql_number < 0L"]
+        return Rows(
+            arrays.selectExpr("*", f"{variants.held(row, spec.row, fresh)} AS value"), ["value"], _any(faults), apart
+        )
+    faults.append(f"NOT {variants.is_object(row)}")
+    parts = [
+        f"try_variant_get(mrql_array, {variants.path(0, name)}, 'variant') AS m{i}"
+        for i, name in enumerate(spec.row.names)
+    ]
+    members = arrays.selectExpr("mrql_file", "mrql_number", f"({_any(faults)}) AS mrql_wrong", *parts)
+    held, unfit = [], ["mrql_wrong"]
     for i, (name, t) in enumerate(spec.row.fields):
         held.append(f"{variants.held(f'm{i}', t, fresh)} AS {quote(name)}")
         test = variants.unfit(f"m{i}", t, fresh)
         unfit += [test] if test != "false" else []
-    df = members.selectExpr("mrql_file", "mrql_number", f"({' OR '.join(unfit)}) AS mrql_unfit", *held)
+    df = members.selectExpr("mrql_file", "mrql_number", f"({_any(unfit)}) AS mrql_unfit", *held)
     return Rows(df, [quote(name) for name in spec.row.names], "mrql_unfit", apart)
+
+
+def _any(faults: Sequence[str]) -> str:
+    return " OR ".join(faults)
 
 
 CORRUPT = "mrql_corrupt"

@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values import Document, Record, Value
-from mrql.runtime.layout import labels
+from mrql.runtime import variants
+from mrql.runtime.expressions import numbered
+from mrql.runtime.layout import labels, quote
 
 
 def to_dataframe(spark: SparkSession, rows: Iterable[Value], t: Type) -> DataFrame:
@@ -21,6 +23,19 @@ def to_dataframe(spark: SparkSession, rows: Iterable[Value], t: Type) -> DataFra
     item = t.item if isinstance(t.item, ty.TupleType | ty.RecordType) else ty.RecordType((("value", t.item),))
     plain = [to_plain(row if item is t.item else Record({"value": row}), item) for row in rows]
     return spark.createDataFrame(pa.Table.from_pylist(plain, pa.schema(arrow_type(item))))
+
+
+def to_write(df: DataFrame, t: Type) -> DataFrame:
+    """The rows of an answer of some type, and what columns there are besides, as they are written out."""
+    item = t.item if isinstance(t, ty.BagType | ty.ListType) else t
+    if not any(part in (ty.ANY, ty.XML) for part in ty.walk(item)):
+        return df
+    known = dict(labels(item)) if isinstance(item, ty.TupleType | ty.RecordType) else {"value": item}
+    columns = []
+    for name in df.columns:
+        shown = variants.as_variants(quote(name), known[name], numbered("o")) if name in known else quote(name)
+        columns.append(f"{shown} AS {quote(name)}")
+    return df.selectExpr(*columns)
 
 
 def arrow_type(t: Type) -> Any:

@@ -13,7 +13,7 @@ from typing import Protocol
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
 from mrql.algebra.types import Type
-from mrql.runtime.layout import sql_type
+from mrql.runtime.layout import labels, sql_type
 
 
 class Fresh(Protocol):
@@ -31,16 +31,16 @@ def let(fresh: Fresh, value: str, body: Callable[[str], str]) -> str:
     return f"transform(array({value}), {x} -> {body(x)})[0]"
 
 
-def path(*names: str) -> str:
-    """A path to a member, as `variant_get` takes it.
+def path(*steps: str | int) -> str:
+    """A path to a member or an element, as `variant_get` takes it.
 
-    >>> path("a", "b c")
-    '\'$["a"]["b c"]\''
+    >>> path(0, "b c")
+    '\'$[0]["b c"]\''
     """
-    if any('"' in name or "\\" in name for name in names):
-        raise InternalError("variants", f"no path leads to {names}")
-    steps = "".join(f'["{name}"]' for name in names).replace("'", "\\'")
-    return f"'${steps}'"
+    if any(isinstance(step, str) and ('"' in step or "\\" in step) for step in steps):
+        raise InternalError("variants", f"no path leads to {steps}")
+    written = "".join(f"[{step}]" if isinstance(step, int) else f'["{step}"]' for step in steps).replace("'", "\\'")
+    return f"'${written}'"
 
 
 def member(variant: str, name: str) -> str:
@@ -65,6 +65,10 @@ def is_null(variant: str) -> str:
 def array(variant: str) -> str:
     """The elements of an array; null where it is none."""
     return f"try_variant_get({variant}, '$', 'array<variant>')"
+
+
+def is_object(variant: str) -> str:
+    return f"(try_variant_get({variant}, '$', 'struct<mrql: variant>') IS NOT NULL)"
 
 
 def members(variant: str) -> str:
@@ -100,7 +104,7 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
             return f"transform(coalesce({array(v)}, {otherwise}), {x} -> {_taken(x, item, at, fresh)})"
         case ty.RecordType(fields):
             parts = (f"'{_escaped(name)}', {taken_as(member(v, name), item, at, fresh)}" for name, item in fields)
-            return f"CASE WHEN {members(v)} IS NULL THEN {otherwise} ELSE named_struct({', '.join(parts)}) END"
+            return f"CASE WHEN NOT {is_object(v)} THEN {otherwise} ELSE named_struct({', '.join(parts)}) END"
         case _:
             raise InternalError("variants", f"JSON has no values of type {t}")
 
@@ -141,6 +145,25 @@ def _escaped(name: str) -> str:
     return name.replace("\\", "\\\\").replace("'", "\\'")
 
 
+def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
+    """A value with the JSON values and elements in it as VARIANTs, which Spark writes as what they are."""
+    if not any(part in (ty.ANY, ty.XML) for part in ty.walk(t)):
+        return sql
+    match t:
+        case ty.BagType(item) | ty.ListType(item):
+            x = fresh("o")
+            return f"transform({sql}, {x} -> {as_variants(x, item, fresh)})"
+        case ty.TupleType() | ty.RecordType():
+
+            def struct(v: str) -> str:
+                parts = (f"'{_escaped(name)}', {as_variants(f'{v}.`{name}`', item, fresh)}" for name, item in labels(t))
+                return f"if({v} IS NULL, NULL, named_struct({', '.join(parts)}))"
+
+            return let(fresh, sql, struct)
+        case _:
+            return f"parse_json({sql})"
+
+
 # --- rows of JSON files -------------------------------------------------------------------------
 
 
@@ -179,12 +202,14 @@ def unfit(variant: str, t: Type, fresh: Fresh) -> str:
             return f"(NOT {is_null(variant)} AND {inside})"
         case ty.RecordType(fields):
             parts = [_unfit_member(variant, name, item, fresh) for name, item in fields]
-            return f"(NOT {is_null(variant)} AND ({' OR '.join([f'{members(variant)} IS NULL', *parts])}))"
+            return f"(NOT {is_null(variant)} AND ({' OR '.join([f'NOT {is_object(variant)}', *parts])}))"
         case _:
             raise InternalError("variants", f"JSON has no values of type {t}")
 
 
 def _unfit_member(variant: str, name: str, t: Type, fresh: Fresh) -> str:
+    if isinstance(t, ty.Basic) and t.kind is not ty.Kind.INT:
+        return unfit(member(variant, name), t, fresh)
     return let(fresh, member(variant, name), lambda m: unfit(m, t, fresh))
 
 
@@ -282,8 +307,11 @@ def _own_text(fresh: Fresh, element: str) -> str:
         several = f"coalesce(array_join({pieces}, ' '), try_variant_get({piece}, '$', 'string'), '')"
         return f"if({members(v)} IS NULL, coalesce(try_variant_get({v}, '$', 'string'), ''), {several})"
 
-    content = f"if(startswith({element}, '\"'), parse_json({element}), {_inside(element)})"
-    return f"if({element} IS NULL, NULL, {let(fresh, content, inside)})"
+    def own(e: str) -> str:
+        content = f"if(startswith({e}, '\"'), parse_json({e}), {_inside(e)})"
+        return f"if({e} IS NULL, NULL, {let(fresh, content, inside)})"
+
+    return let(fresh, element, own)
 
 
 def _tag(fresh: Fresh, t: Type, element: str) -> str:
