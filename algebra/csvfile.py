@@ -47,7 +47,9 @@ def _weighted(spec: SourceSpec, fields: Fields) -> tuple[Value, int]:
 
 def _row(spec: SourceSpec, fields: Fields) -> Value:
     if len(fields) != len(spec.columns):
-        raise ValueError(f"{len(fields)} field{'' if len(fields) == 1 else 's'}, where {len(spec.columns)} were expected")
+        raise ValueError(
+            f"{len(fields)} field{'' if len(fields) == 1 else 's'}, where {len(spec.columns)} were expected"
+        )
     values = []
     for column, (field, quoted) in zip(spec.columns, fields, strict=True):
         if column.type is not None:

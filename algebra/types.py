@@ -113,6 +113,11 @@ def is_integral(t: Type) -> bool:
     return t in (INT, LONG)
 
 
+def is_json(t: Type) -> bool:
+    """Whether JSON can hold the values of a type: it has no tuples, and no elements."""
+    return not any(isinstance(part, TupleType) or part == XML for part in walk(t))
+
+
 def is_ordered(t: Type) -> bool:
     """Whether the values of a type have an order: bags have none, and neither have JSON and XML values."""
     return not any(isinstance(part, BagType) or part in (ANY, XML) for part in walk(t))

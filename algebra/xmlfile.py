@@ -1,7 +1,8 @@
 """XML: the elements with certain tags are the rows, wherever in a file they stand.
 
 An element inside another one with the same tag belongs to that one, and is no row of its own. A file is well formed or
-malformed as a whole: what stands behind a fault cannot be trusted. Entities of a document's own are refused.
+malformed as a whole: what stands behind a fault cannot be trusted. Entities of a document's own are refused, and so is
+a text that a comment or an instruction is in, of which Spark's reader would keep the first piece only.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from xml.parsers import expat
 
 import attrs
 
-from mrql.algebra.documents import ATTRIBUTE, Json, made, write
+from mrql.algebra.documents import ATTRIBUTE, BLANKS, Json, made, write
 from mrql.algebra.malformed import Malformed, Reject
 from mrql.algebra.opened import opened
 from mrql.algebra.sources import SourceSpec
@@ -44,7 +45,10 @@ def count_elements(tags: tuple[str, ...], file: Path) -> int:
 
 
 class Refused(Exception):
-    """The document declares an entity."""
+    """The document has something that is not read."""
+
+
+INTERRUPTED = "a comment or an instruction inside a text, which is not read"
 
 
 def _parse(file: Path, rows: _Rows | None) -> Malformed | None:
@@ -52,22 +56,21 @@ def _parse(file: Path, rows: _Rows | None) -> Malformed | None:
     parser.buffer_text = True
     parser.ordered_attributes = True
     parser.EntityDeclHandler = _refuse
-    if rows is not None:
-        rows.attach(parser)
+    (rows or _Rows((), values=False)).attach(parser)
     with opened(file) as stream:
         try:
             parser.ParseFile(stream)
         except expat.ExpatError as error:
             reason = f"not well-formed XML: {expat.errors.messages[error.code]}"
             return Malformed(file, error.lineno, reason, _line(file, error.lineno))
-        except Refused:
+        except Refused as refused:
             line = parser.CurrentLineNumber
-            return Malformed(file, line, "an entity is declared, which is not read", _line(file, line))
+            return Malformed(file, line, str(refused), _line(file, line))
     return None
 
 
 def _refuse(*_: object) -> None:
-    raise Refused
+    raise Refused("an entity is declared, which is not read")
 
 
 def _line(file: Path, number: int) -> str:
@@ -99,6 +102,9 @@ class _Rows:
     opened: list[_Element] = attrs.Factory(list)
     inside: dict[str, int] = attrs.Factory(dict)
     """For each tag, how many elements with it are open."""
+    piece: bool = False
+    """Whether the last that was seen is a text, or what interrupts one."""
+    interrupted: bool = False
 
     def attach(self, parser: expat.XMLParserType) -> None:
         self.found = {tag: [] for tag in self.tags}
@@ -107,11 +113,11 @@ class _Rows:
         parser.StartElementHandler = self.start
         parser.EndElementHandler = self.end
         parser.CharacterDataHandler = self.text
-        # A comment or an instruction ends a piece of text.
         parser.CommentHandler = self.interrupt
         parser.ProcessingInstructionHandler = self.interrupt
 
     def start(self, tag: str, attributes: list[str]) -> None:
+        self.piece = self.interrupted = False
         if tag in self.inside:
             self.inside[tag] += 1
         if any(self.inside.values()):
@@ -119,6 +125,7 @@ class _Rows:
             self.opened.append(_Element(tag, dict(zip(names, attributes[1::2], strict=True))))
 
     def end(self, tag: str) -> None:
+        self.piece = self.interrupted = False
         if not self.opened:
             return
         element = self.opened.pop()
@@ -133,8 +140,17 @@ class _Rows:
                     self.found[tag].append(Element(write({tag: content})))
 
     def text(self, data: str) -> None:
+        if data.strip(BLANKS):
+            if self.interrupted:
+                raise Refused(INTERRUPTED)
+            self.piece = True
         if self.opened and self.values:
-            self.opened[-1].parts.append(data)
+            parts = self.opened[-1].parts
+            if parts and isinstance(parts[-1], str):
+                parts[-1] += data  # a long text comes in several parts
+            else:
+                parts.append(data)
 
     def interrupt(self, *_: object) -> None:
-        """Expat hands out what it has of a text before it calls this."""
+        """A comment or an instruction. Expat hands out what it has of a text before it calls this."""
+        self.interrupted = self.piece

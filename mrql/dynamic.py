@@ -21,11 +21,6 @@ CAST_HINT = "`e as t` takes a value of type any as one of type t"
 EQUALITIES = {syntax.BinaryOp.EQUAL, syntax.BinaryOp.NOT_EQUAL}
 
 
-def is_json(t: Type) -> bool:
-    """Whether JSON can hold the values of a type: it has no tuples, and no elements."""
-    return not any(isinstance(part, ty.TupleType) or part == ty.XML for part in ty.walk(t))
-
-
 def member(value: Term, name: str) -> Term:
     """`e.A` of a JSON value."""
     return Prim(fn.MEMBER, (value, Lit(name, ty.STRING)))
@@ -44,13 +39,13 @@ def met(op: syntax.BinaryOp, left: Term, right: Term) -> tuple[Term, Term]:
         right = as_collection(right)
         if isinstance(right.type, ty.BagType | ty.ListType):
             item = right.type.item
-            if left.type == ty.ANY and item != ty.ANY and is_json(item):
+            if left.type == ty.ANY and item != ty.ANY and ty.is_json(item):
                 return left, Cast(right, attrs.evolve(right.type, item=ty.ANY), span=right.span)
             return _as_json(left, item), right
     return left, right
 
 
 def _as_json(term: Term, beside: Type) -> Term:
-    if beside != ty.ANY or term.type in (ty.ANY, ty.NOTHING) or not is_json(term.type):
+    if beside != ty.ANY or term.type in (ty.ANY, ty.NOTHING) or not ty.is_json(term.type):
         return term
     return Cast(term, ty.ANY, span=term.span)

@@ -17,7 +17,6 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import Stream
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
-from mrql.dynamic import is_json
 from mrql.scope import Globals, Scope
 from mrql.translate import translate
 from mrql.typing import resolve
@@ -176,7 +175,7 @@ def _with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments,
                 return attrs.evolve(spec, row=t)
             if not isinstance(t, ty.RecordType):
                 raise UserError(f"rows of {spec.format.value} are records, not {t}", row.span)
-            if not is_json(t):
+            if not ty.is_json(t):
                 what = "XML" if ty.XML in ty.walk(t) else "tuples"
                 raise UserError(f"a {spec.format.value} file holds records and collections, no {what}", row.span)
             if spec.format is not Format.JSON and ty.ANY in ty.walk(t):

@@ -10,7 +10,6 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, Empty, Lit, Term
 from mrql.algebra.types import Type
-from mrql.dynamic import is_json
 from mrql.scope import Globals, Scope
 
 BASIC: dict[str, Type] = {kind.value: ty.Basic(kind) for kind in ty.Kind}
@@ -84,7 +83,7 @@ def castable(source: Type, target: Type) -> bool:
     if ty.fits(source, target):
         return True
     if source == ty.ANY or target == ty.ANY:
-        return is_json(target if source == ty.ANY else source)
+        return ty.is_json(target if source == ty.ANY else source)
     if not (isinstance(source, ty.Basic) and isinstance(target, ty.Basic)) or ty.XML in (source, target):
         return False
     return ty.STRING in (source, target) or (ty.is_numeric(source) and ty.is_numeric(target))

@@ -132,11 +132,11 @@ def _variant(x: str, t: Type, fresh: Fresh) -> str:
             return "parse_json('{}')"
         case ty.RecordType(fields):
             parts = (f"'{_escaped(name)}', {_variant(f'{x}.`{name}`', item, fresh)}" for name, item in fields)
-            return f"to_variant_object(named_struct({', '.join(parts)}))"
+            return f"if({x} IS NULL, NULL, to_variant_object(named_struct({', '.join(parts)})))"
         case ty.BagType(item) | ty.ListType(item):
             e = fresh("e")
             items = f"sort_array({x})" if isinstance(t, ty.BagType) else x
-            return f"to_variant_object(transform({items}, {e} -> {_variant(e, item, fresh)}))"
+            return f"if({x} IS NULL, NULL, to_variant_object(transform({items}, {e} -> {_variant(e, item, fresh)})))"
         case _:
             raise InternalError("variants", f"JSON has no values of type {t}")
 
