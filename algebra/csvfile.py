@@ -16,7 +16,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.documents import BLANKS
 from mrql.algebra.functions import INT_RANGES, to_single
 from mrql.algebra.malformed import Malformed, Reject
-from mrql.algebra.opened import NOT_UTF8, REPLACED, decoded, lines
+from mrql.algebra.opened import NOT_UTF8, REPLACED, decoded, fed_lines, lines
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.types import Type
 from mrql.algebra.values import Record, Value
@@ -70,7 +70,7 @@ def records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields | N
     """The records of a file: the number of the first line, the text, the fields; None for a quote never closed."""
     waiting: list[str] = []
     first, header = 0, spec.header
-    for number, line in lines(file):
+    for number, line in fed_lines(file) if spec.multiline else lines(file):
         text = decoded(line)
         if not waiting and not text.strip(BLANKS):
             continue
@@ -143,6 +143,7 @@ def _quoted(text: str, start: int, delimiter: str, blanks: str) -> tuple[int, st
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?")
+_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?")
 _NAMED = {"NaN": math.nan, "Inf": math.inf, "-Inf": -math.inf}
 _NAMED |= {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf, "+NaN": math.nan, "-NaN": math.nan}
 
@@ -165,6 +166,8 @@ def value_of(field: str, t: Type, column: str) -> Value:
     elif t in (ty.FLOAT, ty.DOUBLE):
         number = _NUMBER.fullmatch(field)
         found = float(number[1]) if number else _NAMED.get(field)
+        if found is None and _HEXADECIMAL.fullmatch(field):
+            found = float.fromhex(field.rstrip("dDfF"))
         found = to_single(found) if found is not None and t == ty.FLOAT else found
     if found is None:
         raise ValueError(f'"{field}" is not a value of type {t} (column {column})')

@@ -45,13 +45,18 @@ def lines(file: Path) -> Iterator[tuple[int, bytes]]:
         for raw in stream:
             for line in raw.removesuffix(b"\n").removesuffix(b"\r").split(b"\r"):
                 number += 1
-                yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+                yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
 
 
-def whole(file: Path) -> bytes:
-    """All bytes of a file."""
+def fed_lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file that end with a line feed; a carriage return belongs to them."""
     with opened(file) as stream:
-        return stream.read().removeprefix(b"\xef\xbb\xbf")
+        for number, line in enumerate(stream, start=1):
+            ended = line.removesuffix(b"\n")
+            yield number, ended.removeprefix(BYTE_ORDER_MARK) if number == 1 else ended
+
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 NOT_UTF8 = "not text in UTF-8"

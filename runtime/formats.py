@@ -108,10 +108,12 @@ def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
     schema = ", ".join(f"{quote(c.name)} {sql_type(c.type or ty.STRING)}" for c in spec.columns)
     if spec.tagged:
         schema = f"{TAG} STRING, {schema}"
+    # A record ends with a line feed; what ends the lines in quotes is left as it is.
+    lines = {"multiLine": True, "lineSep": "\n"} if spec.multiline else {}
     reader = spark.read.schema(f"{schema}, {CORRUPT} STRING" if apart else schema).options(
         sep=spec.delimiter,
         header=spec.header,
-        multiLine=spec.multiline,
+        **lines,
         mode="PERMISSIVE" if apart else "FAILFAST",
         columnNameOfCorruptRecord=CORRUPT,
         escape='"',
@@ -119,7 +121,6 @@ def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
         emptyValue="",
         ignoreLeadingWhiteSpace=spec.delimiter != " ",
         ignoreTrailingWhiteSpace=spec.delimiter != " ",
-        # All columns are parsed, also those that the query does not use: a row is malformed or not by itself.
         columnPruning=False,
         enforceSchema=True,
     )
@@ -127,9 +128,10 @@ def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
     faults = [f"contains({quote(c.name)}, '{REPLACED}')" for c in spec.columns if c.type == ty.STRING]
     if spec.tagged:
         faults.append(f"{TAG} NOT IN ('+', '-') OR {TAG} IS NULL")
-    if apart:
-        # Spark refuses to read nothing but this column, and so another one seems to be needed.
-        faults.insert(0, f"if({CORRUPT} IS NULL, hash({quote(spec.columns[0].name)}) < -2147483648, true)")
+    # Spark converts only the columns that are asked for, but a row is malformed or not whatever the query uses of it.
+    # A condition that is never true asks for them; it is one that Spark does not see through.
+    never = f"hash({', '.join(quote(c.name) for c in spec.columns)}) < -2147483648"
+    faults.insert(0, f"if({CORRUPT} IS NULL, {never}, true)" if apart else never)
     df = reader.csv(paths)
     fault = " OR ".join(f"coalesce({one}, false)" for one in faults) or None
     return Rows(df.selectExpr("*", FILE) if apart else df, [*kept, *([TAG] if spec.tagged else [])], fault, apart)
