@@ -109,7 +109,7 @@ def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
     if spec.tagged:
         schema = f"{TAG} STRING, {schema}"
     # A record ends with a line feed; what ends the lines in quotes is left as it is.
-    lines = {"multiLine": True, "lineSep": "\n"} if spec.multiline else {}
+    lines: dict[str, bool | str] = {"multiLine": True, "lineSep": "\n"} if spec.multiline else {}
     reader = spark.read.schema(f"{schema}, {CORRUPT} STRING" if apart else schema).options(
         sep=spec.delimiter,
         header=spec.header,

@@ -186,7 +186,7 @@ def test_lines_of_text(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """Parquet and ORC, with the types of their columns and with wider ones; a file without the columns is kept aside."""
+    """Parquet and ORC, with their own types and with wider ones; a file without the columns is kept aside."""
     nested = pa.list_(pa.struct([("u", pa.float32()), ("v", pa.list_(pa.string()))]))
     columns = {
         "a": pa.array([1, None, 3], pa.int32()),
