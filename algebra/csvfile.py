@@ -1,8 +1,9 @@
 """CSV: one record a line, or over several lines where a field in quotes has line ends in it (`multiline`).
 
 A field in quotes may hold the delimiter, and a quote that is written twice; one that has something behind its closing
-quote is no field in quotes but the text as it stands, and one that is not closed ends with its line. A field that is
-empty and has no quotes is missing. Blanks around a field are not part of it. A line of blanks is no record.
+quote is no field in quotes but the text as it stands. One that is not closed ends with its line, and is a fault of the
+whole file where records go over lines. A field that is empty and has no quotes is missing. Blanks around a field are
+not part of it. A line of blanks is no record.
 """
 
 from __future__ import annotations
@@ -27,13 +28,31 @@ Fields = Sequence[tuple[str, bool]]
 
 def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Value, int]]:
     """The rows of a file, each with 1, or −1 where a tagged file takes it away."""
+    fault = check_csv(spec, file)
+    if fault is not None:
+        reject(fault)
+        return
     for number, text, fields in records(spec, file):
         try:
-            if fields is None:
-                raise ValueError("a quote that is not closed")
             yield _weighted(spec, fields)
         except ValueError as error:
             reject(Malformed(file, number, str(error), text))
+
+
+def check_csv(spec: SourceSpec, file: Path) -> Malformed | None:
+    """What is wrong with a file as a whole: a quote that is never closed, where records go over lines.
+
+    All that stands behind it is in quotes then, and it cannot be told where the record was meant to end.
+    """
+    if not spec.multiline or not _has_quotes(file):
+        return None
+    unclosed = ((number, text) for number, text, _, closed in _all_records(spec, file) if not closed)
+    found = next(unclosed, None)
+    return None if found is None else Malformed(file, found[0], "a quote that is not closed", found[1])
+
+
+def _has_quotes(file: Path) -> bool:
+    return any(b'"' in line for _, line in fed_lines(file))
 
 
 def _weighted(spec: SourceSpec, fields: Fields) -> tuple[Value, int]:
@@ -66,10 +85,19 @@ def _row(spec: SourceSpec, fields: Fields) -> Value:
 # --- records ------------------------------------------------------------------------------------
 
 
-def records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields | None]]:
-    """The records of a file: the number of the first line, the text, the fields; None for a quote never closed."""
+def records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields]]:
+    """The records of a file: the number of the first line, the text, the fields."""
+    header = spec.header
+    for number, text, fields, _ in _all_records(spec, file):
+        if not header:
+            yield number, text, fields
+        header = False
+
+
+def _all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields, bool]]:
+    """The records, the header too, and of each whether its last quote is closed."""
     waiting: list[str] = []
-    first, header = 0, spec.header
+    first = 0
     for number, line in fed_lines(file) if spec.multiline else lines(file):
         text = decoded(line)
         if not waiting and not text.strip(BLANKS):
@@ -80,11 +108,9 @@ def records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields | N
         fields, closed = split(whole, spec.delimiter)
         if closed or not spec.multiline:
             waiting = []
-            if not header:
-                yield first, whole, fields
-            header = False
+            yield first, whole, fields, closed
     if waiting:
-        yield first, "\n".join(waiting), None
+        yield first, "\n".join(waiting), (), False
 
 
 def split(text: str, delimiter: str) -> tuple[Fields, bool]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mrql.algebra.columnar import check_columns, count_columnar, infer_columns, read_columnar
-from mrql.algebra.csvfile import read_csv, records
+from mrql.algebra.csvfile import check_csv, read_csv, records
 from mrql.algebra.errors import MissingRow, UserError
 from mrql.algebra.jsonfile import infer_row, read_json
 from mrql.algebra.malformed import Malformed, Reject, fail
@@ -119,7 +119,9 @@ def check_file(spec: SourceSpec, file: Path) -> Malformed | None:
             return check_xml(file)
         case Format.PARQUET | Format.ORC:
             return check_columns(spec, file)
-        case _:
+        case Format.CSV:
+            return check_csv(spec, file)
+        case Format.JSON | Format.TEXT:
             return None
 
 

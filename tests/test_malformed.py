@@ -87,7 +87,7 @@ BAD: dict[str, Bad] = {
     "csv, a header for data": csv("n,a\n1,a\n", f'1:1: {ROW}"n" is not a value of type int (column _1)'),
     "csv, a line end in quotes": csv('2,b\n1,"a\nb"\n', f"3:1: {ROW}1 field, where 2 were expected", rows=2),
     "csv, a quote never closed": csv(
-        '1,a\n2,"b\n3,c\n', f"2:1: {ROW}a quote that is not closed", options=", multiline"
+        '1,a\n2,"b\n3,c\n', f"2:1: {ROW}a quote that is not closed", options=", multiline", rows=0
     ),
     "csv, text behind a quote": csv('1,a\n"2"x,b\n', f'2:1: {ROW}""2"x" is not a value of type int (column _1)'),
     "json, no JSON": lines('{"A": 1}\n{"A": 1\n', f"2:1: {ROW}not JSON"),
