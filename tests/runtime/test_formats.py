@@ -37,7 +37,7 @@ def assert_same(spark: SparkSession, source: str, base: Path) -> Bag:
     expected = read_source(spec, rejected.append)
     quarantine = Quarantine(base)
     frame = read(spark, spec, quarantine=quarantine)
-    found = collect_value(flat(frame, Columns()).df, spec.type)
+    found = collect_value(flat(frame, Columns()).df.dataframe(spark), spec.type)
     assert same(found, expected), f"{show_value(found)}, not {show_value(expected)}"
     assert set(quarantine.waiting.values()) == set(rejected)
     return expected
@@ -75,7 +75,7 @@ def test_a_row_is_malformed_whatever_a_query_uses_of_it(spark: SparkSession, tmp
 
     for used in ("count(1)", "sum(_2)"):
         with pytest.raises(UserError, match=r"f\.csv:2:1: error: malformed row"), translated(None, again):
-            read(spark, spec).df.selectExpr(used).collect()
+            read(spark, spec).df.table.selectExpr(used).collect()
 
 
 CELL = st.sampled_from(["1", "a", "", '""', '"x\ny"', '"x\r\ny"', '"a ""q"" b"', '"\n"', '" , "'])
