@@ -34,8 +34,8 @@ def let(fresh: Fresh, value: str, body: Callable[[str], str]) -> str:
 def path(*steps: str | int) -> str:
     """A path to a member or an element, as `variant_get` takes it.
 
-    >>> path(0, "b c")
-    '\'$[0]["b c"]\''
+    >>> print(path(0, "b c"))
+    '$[0]["b c"]'
     """
     if any(isinstance(step, str) and ('"' in step or "\\" in step) for step in steps):
         raise InternalError("variants", f"no path leads to {steps}")
