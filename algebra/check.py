@@ -127,8 +127,10 @@ def casts_to(value: Type, target: Type) -> bool:
     match value, target:
         case ty.Nothing(), _:
             return True
+        case (ty.Basic(ty.Kind.ANY), other) | (other, ty.Basic(ty.Kind.ANY)):
+            return ty.is_json(other)
         case ty.Basic(), ty.Basic():
-            return True
+            return value == target or ty.XML not in (value, target)
         case ty.TupleType(xs), ty.TupleType(ys):
             return len(xs) == len(ys) and all(map(casts_to, xs, ys))
         case ty.RecordType(xs), ty.RecordType(ys):

@@ -53,6 +53,10 @@ class MissingRow(UserError):
         self.stream = stream
 
 
+class EvaluationError(Exception):
+    """A function met a value for which it has no result; the evaluator adds the place."""
+
+
 class EngineError(MrqlError):
     """Spark or Java is missing or failed, through no fault of the query."""
 

@@ -14,8 +14,8 @@ from typing import assert_never
 
 from mrql.algebra import monoids
 from mrql.algebra.depth import deep
-from mrql.algebra.errors import UserError
-from mrql.algebra.functions import AND, COALESCE, OR, TRACE, EvaluationError, apply, convert, convert_from
+from mrql.algebra.errors import EvaluationError, UserError
+from mrql.algebra.functions import AND, COALESCE, OR, TRACE, apply, convert, convert_from
 from mrql.algebra.terms import (
     Cast,
     CMap,

@@ -16,7 +16,10 @@ class Format(Enum):
 
     CSV = "csv"
     JSON = "json"
+    TEXT = "text"
+    XML = "xml"
     PARQUET = "parquet"
+    ORC = "orc"
 
 
 LINE_BREAK = "a line break in a value of a csv file; `dump` keeps it"
@@ -36,7 +39,8 @@ class SourceSpec:
     """A file or a directory of files. `stream` says that files arriving later are part of it too.
 
     `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
-    the one column.
+    the one column. In a file with `header` the first record is read over, in a `multiline` one a field in quotes may
+    have line ends in it. The elements with one of the `tags` are the rows of an XML file.
 
     Rows are taken away by files in a directory of their own, `deletions`, or by a `tagged` file, whose first column is
     `+` or `-`.
@@ -50,6 +54,8 @@ class SourceSpec:
     columns: tuple[Column, ...] = ()
     delimiter: str = ","
     header: bool = False
+    multiline: bool = False
+    tags: tuple[str, ...] = ()
     deletions: str | None = None
     tagged: bool = False
     span: Span | None = attrs.field(default=None, eq=False, repr=False)

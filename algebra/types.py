@@ -24,13 +24,17 @@ class Kind(Enum):
     STRING = "string"
     DATE = "date"
     TIMESTAMP = "timestamp"
+    ANY = "any"
+    XML = "XML"
 
 
 @attrs.frozen
 class Basic:
     """A type of atomic values: `int` has 32 bits, `long` 64, `float` 32, `double` 64; strings are Unicode.
 
-    A `date` is a day of the years 1 to 9999, a `timestamp` one of its microseconds, in UTC.
+    A `date` is a day of the years 1 to 9999, a `timestamp` one of its microseconds, in UTC. A value of type `any` is a
+    JSON value, one of type `XML` an element; both are atoms as far as the operators of the algebra are concerned, and
+    functions take them apart (`documents`).
     """
 
     kind: Kind
@@ -98,6 +102,8 @@ DOUBLE = Basic(Kind.DOUBLE)
 STRING = Basic(Kind.STRING)
 DATE = Basic(Kind.DATE)
 TIMESTAMP = Basic(Kind.TIMESTAMP)
+ANY = Basic(Kind.ANY)
+XML = Basic(Kind.XML)
 NOTHING = Nothing()
 UNIT = TupleType(())
 
@@ -110,6 +116,16 @@ def is_numeric(t: Type) -> bool:
 
 def is_integral(t: Type) -> bool:
     return t in (INT, LONG)
+
+
+def is_json(t: Type) -> bool:
+    """Whether JSON can hold the values of a type: it has no tuples, and no elements."""
+    return not any(isinstance(part, TupleType) or part == XML for part in walk(t))
+
+
+def is_ordered(t: Type) -> bool:
+    """Whether the values of a type have an order: bags have none, and neither have JSON and XML values."""
+    return not any(isinstance(part, BagType) or part in (ANY, XML) for part in walk(t))
 
 
 def is_collection(t: Type) -> bool:

@@ -4,6 +4,8 @@ Tuples are Python tuples, records `Record`s, bags `Bag`s, lists Python lists, da
 without a time zone, a missing value is `None`. `canonical`
 maps each value to a hashable, totally ordered key: equal values have equal keys, numbers compare across types,
 bags compare as bags, NaN equals itself and is greater than any other number, as in Spark.
+
+A value of type `any` or `XML` is a `Document`, which is known by its text (`documents` says in which form).
 """
 
 from __future__ import annotations
@@ -36,6 +38,30 @@ class Record:
 
     def __repr__(self) -> str:
         return f"<{', '.join(f'{name}: {value!r}' for name, value in self.fields.items())}>"
+
+
+class Document:
+    """A JSON value or an XML element, as canonical JSON text: equal ones have equal texts."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Document) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class Element(Document):
+    """An XML element, which people read as XML."""
+
+    __slots__ = ()
 
 
 class Bag:
@@ -95,6 +121,8 @@ def canonical(value: Value) -> Canonical:
     if isinstance(value, date):
         time = value.time() if isinstance(value, datetime) else None
         return (8, value.toordinal(), time.isoformat("microseconds") if time else "00:00:00.000000")
+    if isinstance(value, Document):
+        return (9, value.text)
     raise TypeError(f"not a value of the language: {value!r}")
 
 

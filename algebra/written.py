@@ -7,9 +7,10 @@ import sys
 from datetime import date
 from itertools import islice
 
-from mrql.algebra.functions import show_atom
+from mrql.algebra.atoms import show_atom
+from mrql.algebra.documents import to_xml
 from mrql.algebra.span import Span
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.values import Bag, Document, Element, Record, Value
 
 TRACED = 20
 """So many elements of a collection are traced."""
@@ -24,6 +25,10 @@ def show_value(value: Value) -> str:
             return json.dumps(value, ensure_ascii=False)
         case bool() | int() | float() | date():
             return show_atom(value)
+        case Element():
+            return to_xml(value)
+        case Document():
+            return value.text
         case tuple():
             return f"({', '.join(map(show_value, value))})"
         case Record():

@@ -9,6 +9,7 @@ from mrql.algebra.functions import IS_NULL, NOT, QUOTIENT
 from mrql.algebra.monoids import MAX, MIN, SUM, Aggregate, result_type
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, Lit, Prim, PVar, Reduce, Single, Term, Var, element_type
+from mrql.dynamic import CAST_HINT
 from mrql.quantifiers import all_true, exists, some_true
 
 MONOIDS: dict[str, Aggregate] = {"sum": SUM, "min": MIN, "max": MAX}
@@ -58,6 +59,7 @@ def _reduce(name: str, monoid: Aggregate, collection: Term, span: Span) -> Term:
     element = element_type(collection)
     if result_type(monoid, element) is None:
         raise UserError(f"`{name}` takes a collection of numbers, not of {element}", span)
-    if monoid in (MIN, MAX) and any(isinstance(t, ty.BagType) for t in ty.walk(element)):
-        raise UserError(f"`{name}` takes ordered values, and bags have no order", span)
+    if monoid in (MIN, MAX) and not ty.is_ordered(element):
+        hint = CAST_HINT if element == ty.ANY else None
+        raise UserError(f"`{name}` takes ordered values, and values of type {element} have no order", span, hint)
     return Reduce(monoid, collection, span=span)

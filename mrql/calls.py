@@ -15,6 +15,7 @@ from mrql.algebra.functions import TRACE, Function
 from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, Single, Term, Tup, Var, element_type
 from mrql.closures import call, named
 from mrql.derived import DERIVED, derived, flattened, is_bag_of_collections
+from mrql.dynamic import as_collection
 from mrql.scope import Scope, Thunk, names_in
 from mrql.translate import apply, translate
 from mrql.typing import coerce, not_yet, resolve
@@ -46,7 +47,7 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
     if expr.function in AGGREGATIONS or expr.function in known.aggregations:
         return _aggregation(expr, scope)
     if expr.function in DERIVED:
-        return derived(expr, [translate(arg, scope) for arg in expr.args], scope)
+        return derived(expr, [as_collection(translate(arg, scope)) for arg in expr.args], scope)
     if expr.function in LIBRARY:
         args = [translate(arg, scope) for arg in expr.args]
         if expr.function == "flatten" and len(args) == 1 and is_bag_of_collections(args[0].type):
@@ -147,7 +148,7 @@ def _one_collection(expr: syntax.Call, scope: Scope) -> Term:
 
 
 def _collection_term(arg: syntax.Expr, scope: Scope, function: str = "this") -> Term:
-    term = translate(arg, scope)
+    term = as_collection(translate(arg, scope))
     if not ty.is_collection(term.type):
         raise UserError(f"`{function}` takes a collection, not {term.type}", arg.span)
     return term

@@ -27,8 +27,10 @@ from rich.console import Console
 
 import mrql
 from mrql.algebra.errors import MrqlError, UserError
+from mrql.algebra.malformed import Quarantine
 from mrql.algebra.terms import STEPS
 from mrql.algebra.traversal import subterms
+from mrql.options import malformed_options, opened, report_kept
 from mrql.output import ConsoleSink, DirectorySink, json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
@@ -209,13 +211,15 @@ def explain(file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None
 @main.command()
 @FILE
 @ARGS
+@malformed_options
 @common_options
 @reports_errors
-def run(file: Path, args: tuple[str, ...], common: Common) -> None:
+def run(file: Path, args: tuple[str, ...], quarantine: Path | None, common: Common) -> None:
     """Evaluate every expression of a query file once."""
     program = load(file, common.data, args, common.max_steps)
+    kept = opened(quarantine)
     console = Console()
-    with contextlib.closing(_runner(program, common)) as runner:
+    with contextlib.closing(_runner(program, common, kept)) as runner:
         for query in program.queries:
             if query.target is not None:
                 runner.write(query)
@@ -223,10 +227,13 @@ def run(file: Path, args: tuple[str, ...], common: Common) -> None:
                 click.echo(json_line(query.span.line, query.type, runner.answer(query)))
             else:
                 print_table(runner.answer(query), query.type, console, limit=None)
+    report_kept(kept, "run")
 
 
-def _runner(program: Program, common: Common) -> Runner:
-    return ReferenceRunner(program) if common.engine == "reference" else SparkRunner(program, common.session)
+def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> Runner:
+    if common.engine == "reference":
+        return ReferenceRunner(program, quarantine)
+    return SparkRunner(program, common.session, quarantine)
 
 
 # --- stream -------------------------------------------------------------------------------------
@@ -247,6 +254,7 @@ def _runner(program: Program, common: Common) -> Runner:
 )
 @click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
 @STRICT
+@malformed_options
 @common_options
 @reports_errors
 def stream(
@@ -258,6 +266,7 @@ def stream(
     max_files: int | None,
     emit: str,
     strict: bool,
+    quarantine: Path | None,
     common: Common,
 ) -> None:
     """Keep the streaming query of a file up to date as files arrive."""
@@ -279,12 +288,16 @@ def stream(
         sink = ConsoleSink(query.type, query.span.line, as_json=common.as_json, changes=changes)
     else:
         sink = DirectorySink(output, query.type, changes=changes)
-    engine = _engine(program, query, plan, common)
+    kept = opened(quarantine)
+    engine = _engine(program, query, plan, common, kept)
+    report_kept(kept, "tables")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     specs = {name: program.sources[name] for name in stream_names(query.term)}
     try:
-        for report in run_stream(engine, specs, options, sink):
+        for report in run_stream(engine, specs, options, sink, kept):
             click.echo(progress(report), err=True)
+            if report.kept_aside is not None:
+                click.echo(report.kept_aside, err=True)
     except KeyboardInterrupt:
         click.echo("stopped", err=True)
     finally:
@@ -320,12 +333,12 @@ def must_be_incremental(*plans: Plan) -> None:
         require_incremental(plan)
 
 
-def _engine(program: Program, query: Query, plan: Plan, common: Common) -> Engine:
+def _engine(program: Program, query: Query, plan: Plan, common: Common, quarantine: Quarantine | None) -> Engine:
     from mrql.runtime.engines import ReferenceEngine, SparkEngine
 
     if common.engine == "reference":
-        return ReferenceEngine(plan, program.sources)
-    return SparkEngine(plan, program.sources, common.session(), query.span.source)
+        return ReferenceEngine(plan, program.sources, quarantine)
+    return SparkEngine(plan, program.sources, common.session(), query.span.source, quarantine)
 
 
 def shrinking(program: Program) -> frozenset[str]:

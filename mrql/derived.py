@@ -38,8 +38,8 @@ def _size(collection: Term, names: Names, span: Span) -> Term:
 
 def _sorted(collection: Term, names: Names, span: Span) -> Term:
     element = element_type(collection)
-    if any(isinstance(t, ty.BagType) for t in ty.walk(element)):
-        raise UserError("`sort` takes ordered values, and bags have no order", span)
+    if not ty.is_ordered(element):
+        raise UserError(f"`sort` takes ordered values, and values of type {element} have no order", span)
     x = PVar(names.fresh("x"), element)
     keyed = CMap(Lambda(x, Single(Tup((Tup(()), Var(x.name, element))))), collection)
     return OrderBy(keyed, (), span=span)

@@ -16,6 +16,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AND
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Pattern, Prim, Term, element_type
+from mrql.dynamic import as_collection
 from mrql.patterns import Match, match_pattern
 from mrql.scope import Scope
 from mrql.translate import translate
@@ -38,7 +39,7 @@ def translate_generators(generators: tuple[syntax.Generator, ...], scope: Scope,
     match = Match()
     translated = []
     for generator in generators:
-        source = translate(generator.source, scope.bind(match.bindings))
+        source = as_collection(translate(generator.source, scope.bind(match.bindings)))
         if not ty.is_collection(source.type):
             raise UserError(f"`{word}` takes a collection, not {source.type}", generator.source.span)
         pattern = match_pattern(generator.pattern, element_type(source), scope.globals, match)

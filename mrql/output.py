@@ -7,17 +7,20 @@ import math
 import sys
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.table import Table
 
 from mrql.algebra import types as ty
+from mrql.algebra.atoms import show_atom
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import show_atom
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.values import Bag, Document, Record, Value
 from mrql.algebra.written import show_value
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 SHOWN_ROWS = 20
 
@@ -49,6 +52,8 @@ def to_json(value: Value) -> Any:
             return show_atom(value)
         case date():
             return show_atom(value)
+        case Document():
+            return json.loads(value.text)
         case tuple() | list() | Bag():
             return [to_json(item) for item in value]
         case Record():
@@ -150,8 +155,10 @@ class DirectorySink:
 
     def _write_rows(self, rows: Any, path: Path) -> None:
         if hasattr(rows, "write"):  # a DataFrame
-            rows = _as_text(rows, item_type(self.type))
-            rows.write.mode("overwrite").option("ignoreNullFields", "false").json(str(path))
+            from mrql.runtime.rows import to_write
+
+            written = to_write(cast("DataFrame", rows), self.type)
+            written.write.mode("overwrite").option("ignoreNullFields", "false").json(str(path))
             return
         path.mkdir(exist_ok=True)
         with (path / "part-00000.json").open("w", encoding="utf-8") as out:
@@ -164,17 +171,6 @@ class DirectorySink:
         if self.changes:
             return [{**row_object(value, item), "weight": weight} for value, weight in rows]
         return [row_object(row, item) for row in (rows if ty.is_collection(self.type) else [rows])]
-
-
-def _as_text(rows: Any, item: Type) -> Any:
-    """An answer with its timestamps as strings: Spark would write them otherwise, and not to the microsecond."""
-    from mrql.runtime.layout import quote, row_columns, sql_type
-
-    if ty.TIMESTAMP not in ty.walk(item):
-        return rows
-    types = {name: sql_type(t, timestamp="STRING") for name, t in row_columns(item)}
-    casts = (f"CAST({quote(name)} AS {t}) AS {quote(name)}" for name, t in types.items())
-    return rows.selectExpr(*casts, *(quote(name) for name in rows.columns if name not in types))
 
 
 class ConsoleSink:

@@ -15,15 +15,16 @@ from mrql.algebra.depth import deep
 from mrql.algebra.errors import UserError
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
-from mrql.algebra.terms import STEPS, Empty, ListOf, Lit, Stream, Term
+from mrql.algebra.terms import STEPS, CMap, Empty, Lambda, ListOf, Lit, PVar, Stream, Term, Var
 from mrql.algebra.types import Type
 from mrql.includes import Files
 from mrql.parser import parse_program
 from mrql.scope import Closure, Globals, Scope
-from mrql.sources import declare
+from mrql.sources import declare, xpath_of
 from mrql.targets import Target, target_of
 from mrql.translate import translate
 from mrql.typing import BASIC, not_yet, resolve
+from mrql.xpath import follow
 
 
 @attrs.frozen
@@ -163,6 +164,15 @@ class _Compiler:
 
     def declare(self, source: syntax.SourceExpr, name: str | None) -> Term:
         """A source becomes a stream term of its own name; the same source written twice is one source."""
+        rows = self.rows(source, name)
+        path = xpath_of(source)
+        if path is None:
+            return rows
+        names = self.globals.names
+        row = PVar(names.fresh("x"), ty.XML)
+        return CMap(Lambda(row, follow(path, Var(row.name, ty.XML), names, source.span)), rows, span=source.span)
+
+    def rows(self, source: syntax.SourceExpr, name: str | None) -> Stream:
         spec = declare(source, name, self.globals, self.base)
         for known in self.sources.values():
             if attrs.evolve(known, name=spec.name) == spec and name is None:

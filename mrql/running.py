@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mrql.algebra import types as ty
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.files import list_files, read_source
+from mrql.algebra.malformed import Quarantine, Reject, fail
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
@@ -82,8 +83,9 @@ def _table(name: str, t: ty.Type) -> Stream:
 class ReferenceRunner:
     """Evaluates in plain Python."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, quarantine: Quarantine | None = None) -> None:
         self.program = program
+        self.reject: Reject = fail if quarantine is None else quarantine.reject
         self.tables: dict[str, Any] = {}
         self.stores = _Stores(program.stored, self._keep)
 
@@ -100,7 +102,7 @@ class ReferenceRunner:
     def _value(self, term: Term) -> Value:
         specs = sources_of(self.program, term)
         _must_exist(specs)
-        data = {name: read_source(spec) for name, spec in specs.items()}
+        data = {name: read_source(spec, self.reject) for name, spec in specs.items()}
         return evaluate(run_passes(term)[-1].after, {**self.tables, **data})
 
     def _keep(self, name: str, term: Term) -> Term:
@@ -115,11 +117,14 @@ class ReferenceRunner:
 class SparkRunner:
     """Evaluates on Spark, which is started when it is needed; what is kept lies there until `close`."""
 
-    def __init__(self, program: Program, start: Callable[[], SparkSession]) -> None:
+    def __init__(
+        self, program: Program, start: Callable[[], SparkSession], quarantine: Quarantine | None = None
+    ) -> None:
         from mrql.runtime.loops import Kept
 
         self.program = program
         self.start = start
+        self.quarantine = quarantine
         self.kept = Kept()
         self.tables: dict[str, Frame] = {}
         self.span: Span | None = None
@@ -162,7 +167,7 @@ class SparkRunner:
         _must_exist(specs)
         files = [(part, list_files(part)) for spec in specs.values() for part, _ in spec.directories]
         with translated(None if self.span is None else self.span.source, lambda: find_malformed(files)):
-            yield {**self.tables, **{name: read_net(self.spark, spec) for name, spec in specs.items()}}
+            yield {**self.tables, **{name: read_net(self.spark, spec, self.quarantine) for name, spec in specs.items()}}
 
     def _keep(self, name: str, term: Term) -> Term:
         from mrql.runtime.bulk import Compiler

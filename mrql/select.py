@@ -33,6 +33,7 @@ from mrql.algebra.terms import (
     Var,
 )
 from mrql.calls import distinct
+from mrql.dynamic import CAST_HINT
 from mrql.generators import From, guard, nest, translate_generators
 from mrql.patterns import Match, match_pattern
 from mrql.scope import Group, Scope, names_in
@@ -70,8 +71,9 @@ def _order_key(order: syntax.OrderBy, scope: Scope) -> Term:
     parts = []
     for key in order.keys:
         term = translate(_uninverted(key)[0], scope)
-        if any(isinstance(t, ty.BagType) for t in ty.walk(term.type)):
-            raise UserError(f"values of type {term.type} have no order", key.span)
+        if not ty.is_ordered(term.type):
+            hint = CAST_HINT if term.type == ty.ANY else None
+            raise UserError(f"values of type {term.type} have no order", key.span, hint)
         parts.append(term)
     return Tup(tuple(parts))
 

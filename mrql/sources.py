@@ -11,7 +11,7 @@ from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
-from mrql.algebra.files import parquet_type
+from mrql.algebra.files import row_type
 from mrql.algebra.sources import Column, Format, SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Stream
@@ -19,9 +19,9 @@ from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.scope import Globals, Scope
 from mrql.translate import translate
-from mrql.typing import not_yet, resolve
+from mrql.typing import resolve
 
-FORMATS: dict[str, Format] = {"line": Format.CSV, "csv": Format.CSV, "json": Format.JSON, "parquet": Format.PARQUET}
+FORMATS: dict[str, Format] = {"line": Format.CSV, **{format.value: format for format in Format}}
 
 
 @attrs.define
@@ -30,7 +30,9 @@ class Arguments:
 
     strings: list[syntax.StringLit] = attrs.Factory(list)
     row: syntax.TypeArg | None = None
-    header: bool = False
+    options: list[syntax.OptionArg] = attrs.Factory(list)
+    tags: syntax.TagsArg | None = None
+    xpath: syntax.XPathArg | None = None
     deletions: syntax.StringLit | None = None
     tagged: syntax.TaggedArg | None = None
 
@@ -41,7 +43,9 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     Raises: UserError when an argument is missing, or of a kind or format that cannot be read yet.
     """
     if source.format not in FORMATS:
-        raise not_yet(f"the format `{source.format}`", source.span, f"formats that can be read: {', '.join(FORMATS)}")
+        raise UserError(
+            f"unknown format `{source.format}`", source.span, f"formats that are read: {', '.join(FORMATS)}"
+        )
     format = FORMATS[source.format]
     arguments = _arguments(source, known)
     if not arguments.strings:
@@ -59,13 +63,48 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
         path=resolved,
         row=ty.UNIT,
         delimiter=rest[0].value if rest else ",",
-        header=arguments.header,
+        header=any(option.name == "header" for option in arguments.options),
+        multiline=any(option.name == "multiline" for option in arguments.options),
+        tags=tuple(dict.fromkeys(arguments.tags.tags)) if arguments.tags else (),
         deletions=str(base / arguments.deletions.value) if arguments.deletions else None,
         tagged=arguments.tagged is not None,
         span=source.span,
     )
     _check_deletions(spec, arguments)
+    _check_format(spec, source, arguments)
     return _with_row(spec, source, arguments, known)
+
+
+def xpath_of(source: syntax.SourceExpr) -> str | None:
+    """The path that leads from a row to what is wanted of it."""
+    return next((arg.path for arg in source.args if isinstance(arg, syntax.XPathArg)), None)
+
+
+def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments) -> None:
+    """What only some formats have."""
+    if spec.format is Format.XML:
+        if arguments.tags is None:
+            hint = f'{source.kind.value}(xml, "path", {{"tag"}})'
+            raise UserError("an xml source needs the tags of the elements that are its rows", source.span, hint)
+        bad = next((tag for tag in arguments.tags.tags if not _TAG.fullmatch(tag)), None)
+        if bad is not None:
+            raise UserError(f'"{bad}" is not the tag of an element', arguments.tags.span)
+    elif arguments.tags is not None or arguments.xpath is not None:
+        wrong = arguments.tags or arguments.xpath
+        assert wrong is not None
+        what = "tags" if wrong is arguments.tags else "an xpath"
+        raise UserError(f"a {spec.format.value} source has no {what}", wrong.span, "they are for xml")
+    if spec.format in (Format.XML, Format.TEXT) and arguments.row is not None:
+        rows = "XML elements" if spec.format is Format.XML else "strings"
+        raise UserError(
+            f"the rows of a {spec.format.value} source are {rows}", arguments.row.span, "leave the type out"
+        )
+    if spec.format is not Format.CSV and arguments.options:
+        option = arguments.options[0]
+        raise UserError(f"a {spec.format.value} source has no option `{option.name}`", option.span, "it is for csv")
+
+
+_TAG = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?")
 
 
 def _check_deletions(spec: SourceSpec, arguments: Arguments) -> None:
@@ -89,16 +128,16 @@ def _arguments(source: syntax.SourceExpr, known: Globals) -> Arguments:
                 sorted_arguments.strings.append(arg)
             case syntax.TypeArg():
                 sorted_arguments.row = arg
-            case syntax.OptionArg("header"):
-                sorted_arguments.header = True
-            case syntax.OptionArg(name):
-                raise UserError(f"unknown option `{name}` of a source", arg.span, "known options: header")
+            case syntax.OptionArg():
+                sorted_arguments.options.append(arg)
             case syntax.DeletionsArg(path):
                 sorted_arguments.deletions = _text(path, known, "a directory of deletions")
             case syntax.TaggedArg():
                 sorted_arguments.tagged = arg
-            case syntax.TagsArg() | syntax.XPathArg():
-                raise not_yet("XML", arg.span)
+            case syntax.TagsArg():
+                sorted_arguments.tags = arg
+            case syntax.XPathArg():
+                sorted_arguments.xpath = arg
     return sorted_arguments
 
 
@@ -131,17 +170,24 @@ def _with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments,
             if len(spec.delimiter) != 1:
                 raise UserError("a delimiter is one character", source.span)
             return attrs.evolve(spec, columns=columns, row=row_type)
-        case Format.JSON, None:
-            raise UserError("a json source needs the type of its rows", source.span, "add type(<A: long>), say")
-        case Format.PARQUET, None:
-            return attrs.evolve(spec, row=_parquet_row(spec))
+        case Format.TEXT, _:
+            return attrs.evolve(spec, row=ty.STRING)
+        case Format.XML, _:
+            return attrs.evolve(spec, row=ty.XML)
+        case _, None:
+            return attrs.evolve(spec, row=_found_row(spec))
         case _, row:
             assert row is not None
             t = resolve(row.type, known)
+            if t == ty.ANY and spec.format is Format.JSON:
+                return attrs.evolve(spec, row=t)
             if not isinstance(t, ty.RecordType):
                 raise UserError(f"rows of {spec.format.value} are records, not {t}", row.span)
-            if any(isinstance(part, ty.TupleType) for part in ty.walk(t)):
-                raise UserError(f"a {spec.format.value} file holds records and collections, no tuples", row.span)
+            if not ty.is_json(t):
+                what = "XML" if ty.XML in ty.walk(t) else "tuples"
+                raise UserError(f"a {spec.format.value} file holds records and collections, no {what}", row.span)
+            if spec.format is not Format.JSON and ty.ANY in ty.walk(t):
+                raise UserError(f"the columns of a {spec.format.value} file have types of their own", row.span)
             return attrs.evolve(spec, row=t)
 
 
@@ -185,13 +231,14 @@ def _column(written: syntax.TypeExpr, known: Globals) -> Type | None:
 
 
 def _must_be_atomic(t: Type, span: Span) -> None:
-    if not isinstance(t, ty.Basic):
+    if not isinstance(t, ty.Basic) or t in (ty.ANY, ty.XML):
         raise UserError(f"a column of a csv file holds an atomic value, not {t}", span)
 
 
-def _parquet_row(spec: SourceSpec) -> Type:
+def _found_row(spec: SourceSpec) -> Type:
+    """The type of the rows of a source that has none given."""
     try:
-        return parquet_type(spec)
+        return row_type(spec)
     except UserError as error:
         raise UserError(error.message, spec.span, error.hint) from None
 

@@ -51,8 +51,12 @@ def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> Ta
 def _is_flat(row: Type) -> bool:
     match row:
         case ty.TupleType(items) if items:
-            return all(isinstance(part, ty.Basic) for part in items)
+            return all(map(_is_atomic, items))
         case ty.RecordType(fields) if fields:
-            return all(isinstance(part, ty.Basic) for _, part in fields)
+            return all(_is_atomic(part) for _, part in fields)
         case _:
-            return isinstance(row, ty.Basic)
+            return _is_atomic(row)
+
+
+def _is_atomic(t: Type) -> bool:
+    return isinstance(t, ty.Basic) and ty.is_ordered(t)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from mrql import syntax
+from mrql import syntax, xml
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
@@ -38,11 +38,13 @@ from mrql.algebra.terms import (
     Var,
 )
 from mrql.closures import call, is_function, with_function
+from mrql.dynamic import CAST_HINT, as_collection, member, met
 from mrql.indexing import index, integers, part
 from mrql.literals import integer, literal
 from mrql.loops import repeat
 from mrql.patterns import Match, match_pattern
-from mrql.quantifiers import member, quantified
+from mrql.quantifiers import member as is_member
+from mrql.quantifiers import quantified
 from mrql.scope import Closure, Scope, Thunk
 from mrql.sets import except_or_intersect
 from mrql.typing import castable, coerce, common, not_yet, resolve
@@ -126,9 +128,15 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
         case syntax.RangeExpr(low, high):
             return integers(translate(low, scope), translate(high, scope), expr)
         case syntax.Index(inner, key):
-            return index(translate(inner, scope), translate(key, scope), expr, scope.globals.names)
+            return index(as_collection(translate(inner, scope)), translate(key, scope), expr, scope.globals.names)
         case syntax.Slice(inner, low, high):
-            return part(translate(inner, scope), translate(low, scope), translate(high, scope), expr)
+            return part(as_collection(translate(inner, scope)), translate(low, scope), translate(high, scope), expr)
+        case syntax.Attribute(inner, name):
+            return xml.attribute(translate(inner, scope), name, scope.globals.names, expr.span)
+        case syntax.Children(inner):
+            return xml.children(translate(inner, scope), None, scope.globals.names, expr.span)
+        case syntax.XmlElement():
+            return xml.element(expr, scope)
         case syntax.SourceExpr():
             assert scope.globals.declare_source is not None
             return scope.globals.declare_source(expr, None)
@@ -142,8 +150,6 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
 
 def _unsupported(expr: syntax.Expr) -> UserError:
     match expr:
-        case syntax.Attribute() | syntax.Children() | syntax.XmlElement():
-            construct = "XML"
         case _:
             construct = f"`{type(expr).__name__}`"
     return not_yet(construct, expr.span)
@@ -199,6 +205,13 @@ def _union(bags: Sequence[Term]) -> Term:
 def _field(expr: syntax.Field, scope: Scope) -> Term:
     term = translate(expr.expr, scope)
     match term.type:
+        case ty.Basic(ty.Kind.ANY):
+            return member(term, expr.name)
+        case ty.BagType(ty.Basic(ty.Kind.ANY)) | ty.ListType(ty.Basic(ty.Kind.ANY)):
+            v = PVar(scope.globals.names.fresh("x"), ty.ANY)
+            return CMap(Lambda(v, Single(member(Var(v.name, ty.ANY), expr.name))), term)
+        case t if xml.is_xml(t):
+            return xml.children(term, expr.name, scope.globals.names, expr.span)
         case ty.RecordType() as record:
             if record.field(expr.name) is None:
                 raise scope.unknown("field", expr.name, record.names, expr.span)
@@ -243,7 +256,7 @@ def _unary(expr: syntax.Unary, scope: Scope) -> Term:
 
 
 def _binary(expr: syntax.Binary, scope: Scope) -> Term:
-    left, right = translate(expr.left, scope), translate(expr.right, scope)
+    left, right = met(expr.op, translate(expr.left, scope), translate(expr.right, scope))
     if expr.op is syntax.BinaryOp.UNION or (expr.op is syntax.BinaryOp.ADD and ty.is_collection(left.type)):
         joined = ty.join_types(left.type, right.type)
         if joined is None or not ty.is_collection(joined):
@@ -260,7 +273,7 @@ def _binary(expr: syntax.Binary, scope: Scope) -> Term:
             sides = [compared(side, scope.globals) for side in sides]
         return apply(BINARY[expr.op], sides, expr.span)
     if expr.op is syntax.BinaryOp.IN:
-        return member(left, right, scope.globals, expr.span)
+        return is_member(left, right, scope.globals, expr.span)
     return except_or_intersect(left, right, expr, scope.globals.names)
 
 
@@ -268,7 +281,8 @@ def apply(function: Function, args: Sequence[Term], span: Span, shown: str | Non
     """A scalar function applied; the error says what it takes."""
     if function.type_rule([arg.type for arg in args]) is None:
         found = " and ".join(str(arg.type) for arg in args) or "nothing"
-        raise UserError(f"`{shown or function.name}` takes {function.takes}, not {found}", span)
+        hint = CAST_HINT if ty.ANY in [arg.type for arg in args] else None
+        raise UserError(f"`{shown or function.name}` takes {function.takes}, not {found}", span, hint)
     check_constants(function, args, span, shown)
     fitted = zip(args, fn.argument_types(function, [arg.type for arg in args]), strict=True)
     # What is empty, or missing, is of the type that it is taken for.

@@ -18,15 +18,13 @@ BASIC: dict[str, Type] = {kind.value: ty.Basic(kind) for kind in ty.Kind}
 def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
     """The type that a type expression names.
 
-    Raises: UserError for an unknown name, and for `any`, which is a type only of columns that are left out.
+    Raises: UserError for an unknown name.
     """
     match t:
         case syntax.NamedType(name):
             found = BASIC.get(name) or known.types.get(name)
             if found is not None:
                 return found
-            if name == "any":
-                raise not_yet("values of type `any`", t.span, "as the type of a column, `any` leaves the column out")
             raise Scope(known).unknown("type", name, [*BASIC, *known.types], t.span)
         case syntax.TupleType(items):
             return ty.TupleType(tuple(resolve(item, known) for item in items))
@@ -85,7 +83,9 @@ def castable(source: Type, target: Type) -> bool:
     atomic from and to strings."""
     if ty.fits(source, target):
         return True
-    if not (isinstance(source, ty.Basic) and isinstance(target, ty.Basic)):
+    if source == ty.ANY or target == ty.ANY:
+        return ty.is_json(target if source == ty.ANY else source)
+    if not (isinstance(source, ty.Basic) and isinstance(target, ty.Basic)) or ty.XML in (source, target):
         return False
     if ty.STRING in (source, target) or (source, target) == (ty.TIMESTAMP, ty.DATE):
         return True

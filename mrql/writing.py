@@ -14,8 +14,8 @@ from typing import Any
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.atoms import show_atom
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import show_atom
 from mrql.algebra.sources import LINE_BREAK, ONLY_MISSING, Format
 from mrql.algebra.types import Type
 from mrql.algebra.values import Value

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, Row
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.values import Bag, Document, Element, Record, Value
 from mrql.runtime.layout import labels
 
 
@@ -49,6 +49,10 @@ def from_spark(value: Any, t: Type) -> Value:
             return Bag(from_spark(v, item) for v in value)
         case ty.ListType(item):
             return [from_spark(v, item) for v in value]
+        case ty.Basic(ty.Kind.ANY):
+            return Document(value)
+        case ty.Basic(ty.Kind.XML):
+            return Element(value)
         case _:
             return value
 

@@ -13,7 +13,7 @@ import attrs
 
 from mrql.algebra.errors import MissingRow, UserError
 from mrql.algebra.files import list_files
-from mrql.algebra.sources import Format, SourceSpec
+from mrql.algebra.sources import SourceSpec
 
 
 @attrs.frozen
@@ -91,18 +91,3 @@ def placed(specs: Mapping[str, SourceSpec]) -> Iterator[None]:
     except MissingRow as error:
         error.span = error.span or specs[error.stream].span
         raise
-
-
-def count_rows(spec: SourceSpec, arrived: Sequence[Arrived]) -> int:
-    """The number of rows in some files, for the report of a batch."""
-    files = [part.file for part in arrived]
-    if spec.format is Format.PARQUET:
-        import pyarrow.parquet as pq
-
-        return sum(int(pq.read_metadata(file).num_rows) for file in files)
-    return sum(_count_lines(file) - int(spec.header) for file in files)
-
-
-def _count_lines(file: Path) -> int:
-    with file.open("rb") as lines:
-        return sum(1 for line in lines if line.strip())

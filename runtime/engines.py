@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mrql.algebra import types as ty
-from mrql.algebra.files import read_changes, read_source
+from mrql.algebra.files import list_files, read_changes, read_source
+from mrql.algebra.malformed import Quarantine, fail
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Source
 from mrql.algebra.types import Type
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 class ReferenceEngine:
     """Keeps a plan up to date in plain Python; needs no Java."""
 
-    def __init__(self, plan: Plan, sources: Mapping[str, SourceSpec]) -> None:
+    def __init__(self, plan: Plan, sources: Mapping[str, SourceSpec], quarantine: Quarantine | None = None) -> None:
         self.sources = sources
         self.plan = plan
-        self.view = ReferenceView(plan, {name: read_source(sources[name]) for name in plan.tables})
+        self.reject = fail if quarantine is None else quarantine.reject
+        self.view = ReferenceView(plan, {name: read_source(sources[name], self.reject) for name in plan.tables})
 
     def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
         before = self.view.answer() if emit is Emit.CHANGES else None
@@ -42,7 +43,8 @@ class ReferenceEngine:
 
     def _change(self, stream: str, arrived: Iterable[Arrived]) -> ZSet:
         spec = self.sources[stream]
-        return ZSet.weighted(change for part in arrived for change in read_changes(spec, part.file, part.weight))
+        changes = (read_changes(spec, part.file, part.weight, self.reject) for part in arrived)
+        return ZSet.weighted(change for file in changes for change in file)
 
     def sizes(self) -> Sizes:
         return Sizes(sum(state.size() for state in self.view.states), sum(state.touched for state in self.view.states))
@@ -61,7 +63,12 @@ class SparkEngine:
     """Keeps a plan up to date on Spark."""
 
     def __init__(
-        self, plan: Plan, sources: Mapping[str, SourceSpec], spark: SparkSession, source: Source | None
+        self,
+        plan: Plan,
+        sources: Mapping[str, SourceSpec],
+        spark: SparkSession,
+        source: Source | None,
+        quarantine: Quarantine | None = None,
     ) -> None:
         from mrql.runtime.readers import read
         from mrql.runtime.view import SparkView
@@ -69,7 +76,8 @@ class SparkEngine:
         self.sources = sources
         self.spark = spark
         self.source = source
-        self.tables = {name: read(spark, sources[name]) for name in plan.tables}
+        self.quarantine = quarantine
+        self.tables = {name: read(spark, sources[name], None, quarantine) for name in plan.tables}
         for frame in self.tables.values():
             frame.df.table.persist()
         self.view = SparkView(plan, spark, self.tables, source)
@@ -80,12 +88,12 @@ class SparkEngine:
 
         def reread() -> None:
             find_malformed((self.sources[name], [part.file for part in arrived]) for name, arrived in batch.items())
-            find_malformed((self.sources[name], [Path(self.sources[name].path)]) for name in self.tables)
+            find_malformed((self.sources[name], list_files(self.sources[name])) for name in self.tables)
 
         with translated(self.source, reread):
             try:
                 frames = {
-                    name: read_batch(self.spark, self.sources[name], arrived, self.view.columns)
+                    name: read_batch(self.spark, self.sources[name], arrived, self.view.columns, self.quarantine)
                     for name, arrived in batch.items()
                 }
                 step = self.view.advance(frames)

@@ -14,9 +14,9 @@ from urllib.parse import quote as urlquote
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
+from mrql.algebra.atoms import show_atom
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.functions import argument_types
-from mrql.algebra.functions.conversion import NUMBER_TEXT
 from mrql.algebra.functions.function import fails, resolved
 from mrql.algebra.functions.time_text import parsed_date_sql, parsed_timestamp_sql
 from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend, Monoid, Op
@@ -50,6 +50,8 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
+from mrql.algebra.values import Document
+from mrql.runtime import variants
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, bind, label, labels, part, quote, sql_type, to_sql
 
 Environment = Mapping[str, Layout]
@@ -89,6 +91,8 @@ class Expressions:
                 return part(self.value(inner, env), name, term.type)
             case Prim():
                 return self.prim(term, env)
+            case Cast(inner, t) if inner.type == ty.ANY != t:
+                return Atom(variants.taken_as(self.variant(inner, env), t, place(term.span), self.fresh), t)
             case Cast(inner, t):
                 return cast(self.value(inner, env), inner.type, t, place(term.span))
             case If():
@@ -106,6 +110,14 @@ class Expressions:
 
     def sql(self, term: Term, env: Environment) -> str:
         return to_sql(self.value(term, env))
+
+    def variant(self, term: Term, env: Environment) -> str:
+        """A JSON value as a VARIANT; a path of members is followed without making texts on the way."""
+        match term:
+            case Prim(function, (inner, Lit(name))) if function == fn.MEMBER:
+                return variants.member(self.variant(inner, env), str(name))
+            case _:
+                return f"parse_json({self.sql(term, env)})"
 
     def choice(self, term: If, env: Environment) -> Layout:
         condition = self.condition(term.condition, env)
@@ -142,12 +154,16 @@ class Expressions:
             return Atom(missing, ty.BOOL, False)
         if not function.null_safe and any(arg.type == ty.NOTHING for arg in term.args):
             return Atom(f"CAST(NULL AS {sql_type(term.type)})", term.type)
+        if function == fn.MEMBER:
+            return Atom(variants.text(self.variant(term, env)), ty.ANY)
         found = resolved(function, tuple(arg.type for arg in term.args))
         assert found is not None, "a term was checked when its type was asked for"
         version, types, _ = found
+        args = [to_sql(cast(self.value(a, env), a.type, t, "")) for a, t in zip(term.args, types, strict=True)]
+        if function.name in variants.FUNCTIONS:
+            return Atom(variants.FUNCTIONS[function.name](self.fresh, types[0], *args), term.type)
         if version.sql is None:
             raise InternalError("expressions", f"{function.name} has no Catalyst form")
-        args = [to_sql(cast(self.value(a, env), a.type, t, "")) for a, t in zip(term.args, types, strict=True)]
         return Atom(version.sql(*args, place(term.span)), term.type)
 
     def compare(self, term: Prim, env: Environment, *, exact: bool) -> str:
@@ -329,13 +345,15 @@ def literal_sql(value: object, t: Type) -> str:
         return f"CAST(NULL AS {sql_type(t)})"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Document):
+        return string_sql(value.text)
     if isinstance(value, str):
         return string_sql(value)
     if isinstance(value, date):
-        return f"{sql_type(t)}'{fn.show_atom(value)}'"
+        return f"{sql_type(t)}'{show_atom(value)}'"
     if isinstance(value, int):
         return f"{value}{'L' if t == ty.LONG else ''}" if 0 <= value < 2**31 else f"CAST('{value}' AS {sql_type(t)})"
-    return f"CAST('{fn.show_atom(value)}' AS {sql_type(t)})"
+    return f"CAST('{show_atom(value)}' AS {sql_type(t)})"
 
 
 def string_sql(text: str) -> str:
@@ -354,6 +372,10 @@ def cast(value: Layout, source: Type, target: Type, at: str) -> Layout:
     if source == ty.NOTHING:
         return Atom(f"CAST(NULL AS {sql_type(target)})", target)  # a value of no type is null, whatever its column
     sql = to_sql(value)
+    if target == ty.ANY:
+        return Atom(variants.of_value(sql, source, numbered("j")), target)
+    if source == ty.ANY:
+        return Atom(variants.taken_as(f"parse_json({sql})", target, at, numbered("j")), target)
     return Atom(converted(sql, source, target, at), target)
 
 
@@ -389,10 +411,15 @@ def from_text(text: str, target: Type, at: str) -> str:
         case ty.BOOL:
             return f"CASE WHEN {text} IS NULL OR lower(trim({text})) IN ('true', 'false') THEN {read} ELSE {wrong} END"
         case ty.FLOAT | ty.DOUBLE:
-            number = f"{text} RLIKE '^\\\\s*({NUMBER_TEXT})\\\\s*\\\\z'"
-            return f"CASE WHEN {text} IS NULL OR {number} THEN {read} ELSE {wrong} END"
+            return f"CASE WHEN {text} IS NULL OR {variants.is_number_sql(text)} THEN {read} ELSE {wrong} END"
         case _:
             return read
+
+
+def numbered(base: str) -> variants.Fresh:
+    """Names of lambda variables for a piece of SQL of its own."""
+    numbers = count()
+    return lambda prefix=base: f"{prefix}_{next(numbers)}"
 
 
 def cast_array(sql: str, source: Type, target: Type) -> str:

@@ -26,14 +26,7 @@ MESSAGES: dict[str, str] = {
     "DIVIDE_BY_ZERO": "division by zero",
     "REMAINDER_BY_ZERO": "remainder of a division by zero",
 }
-READING = (
-    "FAILED_READ_FILE",
-    "MALFORMED_RECORD",
-    "CANNOT_READ_FILE",
-    "MALFORMED_CSV_RECORD",
-    "MALFORMED_TAG",
-    "MALFORMED_TIME",
-)
+READING = ("FAILED_READ_FILE", "MALFORMED_RECORD", "CANNOT_READ_FILE", "MALFORMED_CSV_RECORD", "MALFORMED_ROW")
 
 
 @contextmanager

@@ -84,6 +84,9 @@ def sql_type(t: Type, timestamp: str = "TIMESTAMP_NTZ", date: str = "DATE") -> s
                 ty.Kind.STRING: "STRING",
                 ty.Kind.DATE: date,
                 ty.Kind.TIMESTAMP: timestamp,
+                # A VARIANT cannot be compared, grouped or stored by key; its canonical text can (see `variants`).
+                ty.Kind.ANY: "STRING",
+                ty.Kind.XML: "STRING",
             }[kind]
         case ty.Nothing():
             return "BOOLEAN"

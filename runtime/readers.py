@@ -4,92 +4,105 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from urllib.parse import unquote
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.errors import UserError
-from mrql.algebra.files import list_files, read_changes
+from mrql.algebra.errors import InternalError, UserError
+from mrql.algebra.files import check_file, list_files, read_changes
 from mrql.algebra.functions.time_text import utc_fields
-from mrql.algebra.sources import Format, SourceSpec
+from mrql.algebra.malformed import Malformed, Quarantine, Reject, fail
+from mrql.algebra.sources import SourceSpec
 from mrql.algebra.types import Type
+from mrql.runtime import variants
 from mrql.runtime.directories import Arrived, placed
+from mrql.runtime.expressions import numbered
+from mrql.runtime.formats import FORMATS, TAGGED, Rows
 from mrql.runtime.frames import Columns, Frame, changes, from_dataframe
 from mrql.runtime.layout import quote, row_columns, sql_type
 from mrql.runtime.ledger import net
-from mrql.runtime.times import has_times, text_type, time_of, with_times
-
-TAG = "mrql_tag"
-TAGGED = f"CASE {TAG} WHEN '+' THEN 1L WHEN '-' THEN -1L ELSE raise_error('[MALFORMED_TAG]') END"
-"""The weight of a row with a tag."""
 
 
-def read(spark: SparkSession, spec: SourceSpec, files: Iterable[Path] | None = None) -> Frame:
-    """The rows of a source, or of some files of it."""
-    paths = [str(file) for file in (list_files(spec) if files is None else files)]
+def read(
+    spark: SparkSession, spec: SourceSpec, files: Iterable[Path] | None = None, quarantine: Quarantine | None = None
+) -> Frame:
+    """The rows of a source, or of some files of it. The malformed ones are put into quarantine, if there is one.
+
+    Raises: UserError at a file that is malformed as a whole. A malformed row raises one when it is read.
+    """
+    reject = fail if quarantine is None else quarantine.reject
+    given = list_files(spec) if files is None else files
+    paths = [file for file in given if _is_whole(spec, file, reject)]
     if not paths:
         return from_dataframe(spark.createDataFrame([], row_schema(spec.row)), spec.row)
-    match spec.format:
-        case Format.CSV:
-            frame = from_dataframe(_read_csv(spark, spec, paths), spec.row)
-            return attrs.evolve(frame, weight=TAGGED) if spec.tagged else frame
-        case Format.JSON:
-            schema = ", ".join(f"{quote(name)} {text_type(t)}" for name, t in row_columns(spec.row))
-            df = spark.read.schema(schema).option("mode", "FAILFAST").json(paths)
-            return from_dataframe(with_times(df, spec.row), spec.row)
-        case Format.PARQUET:
-            return from_dataframe(conformed(spark.read.parquet(*paths), spec.row, spec.path), spec.row)
+    rows = FORMATS[spec.format](spark, spec, [str(path) for path in paths], quarantine is not None)
+    if quarantine is not None:
+        _set_aside(spec, rows, paths, quarantine)
+    frame = from_dataframe(rows.kept(), spec.row)
+    return attrs.evolve(frame, weight=TAGGED) if spec.tagged else frame
 
 
-def read_batch(spark: SparkSession, spec: SourceSpec, arrived: Iterable[Arrived], columns: Columns) -> Frame:
+def _is_whole(spec: SourceSpec, file: Path, reject: Reject) -> bool:
+    fault = check_file(spec, file)
+    if fault is not None:
+        reject(fault)
+    return fault is None
+
+
+def _set_aside(spec: SourceSpec, rows: Rows, paths: Iterable[Path], quarantine: Quarantine) -> None:
+    """Puts the malformed rows into quarantine. Spark says which files have some; those are read again, for their lines.
+
+    Raises: InternalError where the two do not find as many.
+    """
+    if rows.malformed is None:
+        return
+    counted = {_path(uri): n for uri, n in rows.malformed.groupBy("file").count().collect()}
+    for file in paths:
+        if counted.get(file.resolve()):
+            found: list[Malformed] = []
+            for _ in read_changes(spec, file, reject=found.append):
+                pass
+            if len(found) != counted[file.resolve()]:
+                message = f"{counted[file.resolve()]} malformed rows in {file}, of which {len(found)} are found again"
+                raise InternalError("readers", message)
+            for row in found:
+                quarantine.reject(row)
+
+
+def _path(uri: str) -> Path:
+    return Path(unquote(uri.removeprefix("file:").replace("///", "/", 1))).resolve()
+
+
+def read_batch(
+    spark: SparkSession,
+    spec: SourceSpec,
+    arrived: Iterable[Arrived],
+    columns: Columns,
+    quarantine: Quarantine | None = None,
+) -> Frame:
     """The rows of the files of a batch, with weights where the source can take rows away."""
     files: dict[int, list[Path]] = {1: [], -1: []}
     for part in arrived:
         files[part.weight].append(part.file)
     if not files[-1]:
-        return read(spark, spec, files[1])
-    inserted = read(spark, spec, files[1]) if files[1] else None
-    return changes(inserted, read(spark, spec, files[-1]), columns)
+        return read(spark, spec, files[1], quarantine)
+    inserted = read(spark, spec, files[1], quarantine) if files[1] else None
+    return changes(inserted, read(spark, spec, files[-1], quarantine), columns)
 
 
-def read_net(spark: SparkSession, spec: SourceSpec) -> Frame:
+def read_net(spark: SparkSession, spec: SourceSpec, quarantine: Quarantine | None = None) -> Frame:
     """All rows of a source, without those that were taken away.
 
     Raises: MissingRow when one is taken away that is not there.
     """
     if not spec.shrinks:
-        return read(spark, spec)
+        return read(spark, spec, None, quarantine)
     columns = Columns()
     arrived = [Arrived(file, weight) for part, weight in spec.directories for file in list_files(part)]
     with placed({spec.name: spec}):
-        return net(spec.name, read_batch(spark, spec, arrived, columns), columns, spark)
-
-
-def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str]) -> DataFrame:
-    schema = ", ".join(f"{quote(c.name)} {text_type(c.type or ty.STRING)}" for c in spec.columns)
-    if spec.tagged:
-        schema = f"{TAG} STRING, {schema}"
-    reader = spark.read.schema(schema).options(
-        sep=spec.delimiter,
-        header=spec.header,
-        mode="FAILFAST",
-        escape='"',
-        # An empty field is missing, and one of two quotes an empty string; Spark would have both missing.
-        nullValue="\0",
-        emptyValue="",
-        ignoreLeadingWhiteSpace=spec.delimiter != " ",
-        ignoreTrailingWhiteSpace=spec.delimiter != " ",
-        # All columns are parsed, also those that the query does not use: a row is malformed or not by itself.
-        columnPruning=False,
-        enforceSchema=True,
-    )
-    df = reader.csv(paths)
-    kept = [(c.name, c.type) for c in spec.columns if c.type is not None]
-    for name, t in kept:
-        if has_times(t):
-            df = df.where(f"{quote(name)} IS NULL OR {time_of(quote(name), t)} IS NOT NULL")
-    return df.selectExpr(*(f"{time_of(quote(c), t)} AS {quote(c)}" for c, t in kept), *([TAG] if spec.tagged else []))
+        return net(spec.name, read_batch(spark, spec, arrived, columns, quarantine), columns, spark)
 
 
 def row_schema(row: Type) -> str:
@@ -113,13 +126,19 @@ def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:
             raise UserError(f"{what} has {len(df.columns)} columns, where {len(wanted)} were expected")
         found = {name: field.dataType for (name, _), field in zip(wanted, df.schema.fields, strict=True)}
     as_wanted = [(name, sql_type(t).lower()) for name, t in wanted]
-    if [(field.name, field.dataType.simpleString()) for field in df.schema.fields] == as_wanted:
+    if [(field.name, field.dataType.simpleString()) for field in df.schema.fields] == as_wanted and not any(
+        t == ty.ANY for _, t in wanted
+    ):
         return df
     if not isinstance(row, ty.RecordType):
         df = df.toDF(*(name for name, _ in wanted))
     columns = []
     for name, t in wanted:
         have = found[name].simpleString()
+        if t == ty.ANY and have in ("variant", "string"):
+            given = quote(name) if have == "variant" else f"parse_json({quote(name)})"
+            columns.append(f"{variants.canonical_text(given, numbered('j'))} AS {quote(name)}")
+            continue
         if not _widens(have, t):
             raise UserError(f"the column `{name}` of {what} is of type {have}, where {t} was expected")
         made = utc_fields(quote(name)) if have == "timestamp" else f"CAST({quote(name)} AS {sql_type(t)})"

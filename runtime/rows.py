@@ -9,8 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.algebra.values import Record, Value
-from mrql.runtime.layout import labels, quote, sql_type
+from mrql.algebra.values import Document, Record, Value
+from mrql.runtime import variants
+from mrql.runtime.expressions import numbered
+from mrql.runtime.layout import labels, quote, row_columns, sql_type
 
 
 def to_dataframe(spark: SparkSession, rows: Iterable[Value], t: Type) -> DataFrame:
@@ -23,6 +25,26 @@ def to_dataframe(spark: SparkSession, rows: Iterable[Value], t: Type) -> DataFra
     table = pa.Table.from_pylist(plain, pa.schema(arrow_type(item)))
     columns = ", ".join(f"{quote(name)} {sql_type(t)}" for name, t in labels(item))
     return spark.createDataFrame(table, schema=columns)
+
+
+def to_write(df: DataFrame, t: Type) -> DataFrame:
+    """The rows of an answer of some type, and what columns there are besides, as they are written out."""
+    item = t.item if isinstance(t, ty.BagType | ty.ListType) else t
+    if not any(part in (ty.ANY, ty.XML, ty.TIMESTAMP) for part in ty.walk(item)):
+        return df
+    known = dict(row_columns(item))
+    columns = []
+    for name in df.columns:
+        shown = _shown(quote(name), known[name]) if name in known else quote(name)
+        columns.append(f"{shown} AS {quote(name)}")
+    return df.selectExpr(*columns)
+
+
+def _shown(sql: str, t: Type) -> str:
+    """A value as it is written: Spark would write timestamps otherwise, and not to the microsecond."""
+    if ty.TIMESTAMP in ty.walk(t):
+        sql = f"CAST({sql} AS {sql_type(t, timestamp='STRING')})"
+    return variants.as_variants(sql, t, numbered("o"))
 
 
 def arrow_type(t: Type) -> Any:
@@ -38,6 +60,8 @@ def arrow_type(t: Type) -> Any:
         ty.STRING: pa.string(),
         ty.DATE: pa.date32(),
         ty.TIMESTAMP: pa.timestamp("us"),
+        ty.ANY: pa.string(),
+        ty.XML: pa.string(),
     }
     match t:
         case ty.Basic():
@@ -61,4 +85,4 @@ def to_plain(value: Value, t: Type) -> object:
         case ty.BagType(item) | ty.ListType(item):
             return [to_plain(v, item) for v in value]
         case _:
-            return value
+            return value.text if isinstance(value, Document) else value

@@ -14,8 +14,10 @@ from typing import Protocol
 import attrs
 
 from mrql.algebra.errors import UserError
+from mrql.algebra.files import count_rows
+from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import SourceSpec
-from mrql.runtime.directories import Batch, Directory, count_rows, next_batch, placed, watch
+from mrql.runtime.directories import Batch, Directory, next_batch, placed, watch
 
 
 class Emit(Enum):
@@ -65,6 +67,8 @@ class Report:
     touched: int
     state_rows: int
     milliseconds: float
+    kept_aside: str | None = None
+    """What was done with malformed rows, where there were some."""
 
 
 @attrs.frozen
@@ -77,8 +81,16 @@ class Options:
     emit: Emit = Emit.SNAPSHOT
 
 
-def run(engine: Engine, specs: Mapping[str, SourceSpec], options: Options, sink: Sink) -> Iterator[Report]:
+def run(
+    engine: Engine,
+    specs: Mapping[str, SourceSpec],
+    options: Options,
+    sink: Sink,
+    quarantine: Quarantine | None = None,
+) -> Iterator[Report]:
     """Runs the loop and yields a report for each batch; with `once` it ends, else when the caller stops asking.
+
+    The malformed rows of a batch are kept when its answer is out.
 
     Raises: UserError when a directory or a row is not what it should be.
     """
@@ -90,7 +102,7 @@ def run(engine: Engine, specs: Mapping[str, SourceSpec], options: Options, sink:
         started = time.perf_counter()
         batch = next_batch(directories, options.max_files)
         if batch or (options.once and number == 0):
-            yield _step(engine, specs, directories, batch, number, options, sink, started)
+            yield _step(engine, specs, directories, batch, number, options, sink, quarantine, started)
             number += 1
         elif options.once:
             return
@@ -106,16 +118,19 @@ def _step(
     number: int,
     options: Options,
     sink: Sink,
+    quarantine: Quarantine | None,
     started: float,
 ) -> Report:
-    rows = sum(count_rows(specs[stream], files) for stream, files in batch.items())
+    rows = sum(count_rows(specs[stream], part.file) for stream, files in batch.items() for part in files)
     with placed(specs):
         engine.advance(batch, options.emit, number, sink)
+    malformed = 0 if quarantine is None else len(quarantine.waiting)
+    kept = None if quarantine is None else quarantine.keep(f"batch-{number:06d}")
     for directory in directories:
         directory.commit(batch.get(directory.spec.name, []))
     sizes = engine.sizes()
     elapsed = (time.perf_counter() - started) * 1000
-    return Report(number, sum(map(len, batch.values())), rows, sizes.touched, sizes.rows, elapsed)
+    return Report(number, sum(map(len, batch.values())), rows - malformed, sizes.touched, sizes.rows, elapsed, kept)
 
 
 def must_exist(specs: Iterable[SourceSpec]) -> None:

@@ -12,12 +12,13 @@ from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.runtime.expressions import place
 from mrql.runtime.layout import quote
+from mrql.runtime.rows import to_write
 
 
 def write_frame(df: DataFrame, format: Format, item: Type, directory: Path, span: Span) -> None:
     """Writes the rows of an answer to a new directory."""
     if format is Format.JSON:
-        df.write.option("ignoreNullFields", "false").json(str(directory))
+        to_write(df, ty.BagType(item)).write.option("ignoreNullFields", "false").json(str(directory))
     else:
         df.selectExpr(f"{csv_line(df.columns, item, place(span))} AS line").write.text(str(directory))
 

@@ -19,7 +19,7 @@ from mrql.algebra.functions import EvaluationError, Function
 from mrql.algebra.functions.signatures import Built, Pattern, Variable
 from mrql.algebra.terms import Get, Lit, Prim, Term, Var
 from mrql.algebra.types import Type
-from mrql.algebra.values import Value
+from mrql.algebra.values import Document, Element, Value
 
 NAN, INF = float("nan"), float("inf")
 ODD: dict[Type, Sequence[Value]] = {
@@ -39,6 +39,20 @@ ODD: dict[Type, Sequence[Value]] = {
         map(
             datetime.fromisoformat,
             ("0001-01-01", "9999-12-31 23:59:59.999999", "1969-12-31 23:59:59.5", "2024-02-29 12:34"),
+        )
+    ),
+    ty.ANY: tuple(map(Document, ('{"A":{"B":[1,null]},"b c":0.5}', '{"A":null}', "[1]", '"A"', "1", "true", "{}"))),
+    ty.XML: tuple(
+        map(
+            Element,
+            (
+                '{"a":null}',
+                '{"a":"t"}',
+                '{"book":{"#text":["x","y"],"@k":"","@x-y":"7","a":[null,"t"],"b:c":{"@k":"ä"}}}',
+                '{"b:c":{"a":{"#text":"𝄞","@k":"<"}}}',
+                '" "',
+                '"t \\"u\\""',
+            ),
         )
     ),
 }  # fmt: skip
@@ -68,6 +82,9 @@ CONSTANTS: dict[str, Sequence[tuple[Value, ...]]] = {
         (p,)
         for p in ("yyyy-MM-dd HH:mm:ss.SSSSSS", "d.M.yyyy 'o''clock' h:m:s a", "EEE, dd MMM", "EEEE D MMMM hh H SSS")
     ),
+    "member": (("A",), ("b c",), ("z",)),
+    "children": (("a",), ("b:c",), ("z",)),
+    "attribute": (("k",), ("x-y",)),
     "parse_date": (("yyyy-MM-dd",), ("dd.MM.yyyy",), ("yyyy",)),
     "parse_timestamp": (("yyyy/MM/dd HH:mm:ss",), ("yyyy-MM-dd",), ("HH:mm",)),
 }

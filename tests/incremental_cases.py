@@ -24,6 +24,8 @@ STREAMS = {
     "S": parse_type("{(long, long)}"),
     "T": parse_type("{(long, long)}"),
     "P": parse_type("{<K: long, V: long, I: {<U: long>}>}"),
+    "J": parse_type("{<K: long, V: any>}"),
+    "X": parse_type("{XML}"),
 }
 
 
@@ -184,6 +186,12 @@ CONSTRUCTS = tuple(
             "aggregates of several streams",
             "select (a, sum(b), sum(select d from (c, d) in T where c = a)) from (a, b) in S group by a",
         ),
+        ("elements of a JSON value", "select (j.K, i.N as long) from j in J, i in j.V.I"),
+        ("group-by on a JSON value", "select (v, count(j)) from j in J group by v: j.V.A"),
+        ("join on a JSON value", "select (a, j.K) from (a, b) in S, j in J where j.V.A = b"),
+        ("children and attributes", 'select text(a) from x in X, a in x.author where x.@year = "2005"'),
+        ("group-by on a text", "select (n, count(x)) from x in X, a in x.author group by n: text(a)"),
+        ("an XML literal", "select [xml| <sum of={{x}}>{{sum(y)}}</sum> |] from (x, y) in S group by x"),
     )
 )
 

@@ -196,7 +196,7 @@ def test_missing_data_file(home: Path) -> None:
     ("row", "reason"),
     [
         ("x,1.0", '"x" is not a value of type long (column _1)'),
-        ("1", "1 fields, where 2 were expected"),
+        ("1", "1 field, where 2 were expected"),
         ("1,2,3", "3 fields, where 2 were expected"),
     ],
 )

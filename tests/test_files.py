@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -78,3 +79,42 @@ def test_hidden_files_are_not_read(tmp_path: Path) -> None:
     for name in ("a.csv", ".b.csv", "_c.csv"):
         (tmp_path / name).write_text("1\n")
     assert len(read_source(spec_of(f'source(csv, "{tmp_path}", ",", type(int))', tmp_path))) == 1
+
+
+FOUND = [
+    (['{"a": 1, "b": "x"}', '{"a": 2.5, "c": true}'], "{<a: double, b: string, c: bool>}"),
+    (['{"a": 1}', '{"a": "x"}'], "{<a: any>}"),
+    (['{"a": null}', "{}"], "{<a: any>}"),
+    (['{"a": []}', '{"a": [{"b": 1}, {"c": null}]}'], "{<a: [<b: long, c: any>]>}"),
+    (['{"a": {"b": 1}}', '{"a": [1]}'], "{<a: any>}"),
+    (['{"a": 12345678901234567890}'], "{<a: double>}"),
+    (["1", "2.5"], "{double}"),
+    (['{"a": 1}', "[1]"], "{any}"),
+    (["no json", '{"a": 1}'], "{<a: long>}"),
+    (['{"a": 1}'] * 1000 + ['{"a": "later", "b": 1}'], "{<a: long>}"),
+    ([f'{{"k{n}": 1}}' for n in range(201)], "{any}"),
+    (['{"a\\"b": 1}'], "{any}"),
+]
+
+
+@pytest.mark.parametrize(("rows", "expected"), FOUND)
+def test_the_type_of_json_rows_is_found(tmp_path: Path, rows: list[str], expected: str) -> None:
+    """It is the least one that holds the first rows; what has none is `any`."""
+    (tmp_path / "f.json").write_text("\n".join(rows) + "\n")
+    assert str(spec_of('source(json, "f.json")', tmp_path).type) == expected
+
+
+def test_a_large_sample_is_bounded(tmp_path: Path) -> None:
+    """Of long rows fewer than a thousand are looked at."""
+    row = json.dumps({"a": "x" * 10_000})
+    (tmp_path / "f.json").write_text("\n".join([*[row] * 120, '{"a": 1}']))
+    assert str(spec_of('source(json, "f.json")', tmp_path).type) == "{<a: string>}"
+
+
+def test_patterns_name_files_and_directories(tmp_path: Path) -> None:
+    """The files of directories that a pattern names belong to the source, hidden ones not."""
+    for name in ("d1/a.csv", "d2/b.csv", "d2/_c.csv", "_d3/d.csv", "d4.csv", "e.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"{name[-5]}\n")
+    found = read_source(spec_of('source(csv, "*d*", ",", type(string))', tmp_path))
+    assert sorted(found) == ["4", "a", "b"]

@@ -9,8 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mrql.algebra import types as ty
-from mrql.algebra.functions.conversion import INT_RANGES, check_range, convert, convert_from, show_atom, to_single
-from mrql.algebra.functions.function import EvaluationError, Function, Version, resolved
+from mrql.algebra.atoms import show_atom
+from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions.conversion import INT_RANGES, check_range, convert, convert_from, to_single
+from mrql.algebra.functions.elements import (
+    ALL_CHILDREN,
+    ATTRIBUTE,
+    ATTRIBUTES,
+    CHILDREN,
+    DOCUMENTS,
+    ELEMENT,
+    ELEMENTS,
+    MEMBER,
+    TAG,
+    TEXT,
+    TEXT_NODE,
+)
+from mrql.algebra.functions.function import Function, Version, resolved
 from mrql.algebra.functions.lists import AT, LISTS, RANGE, SLICE
 from mrql.algebra.functions.nulls import COALESCE, IS_NULL, NULLS
 from mrql.algebra.functions.numbers import NUMBERS
@@ -42,10 +57,54 @@ from mrql.algebra.types import Type
 from mrql.algebra.values import Value
 
 __all__ = [
-    "AND", "AT", "COALESCE", "DIVIDE", "EQ", "FUNCTIONS", "GE", "GT", "HAS_NULL", "INT_RANGES", "IS_NULL", "LE",
-    "LIBRARY", "LT", "MINUS", "MODULO", "NE", "NEGATE", "NOT", "ONLY", "OPERATORS", "OR", "PLUS", "QUOTIENT", "RANGE",
-    "SLICE", "TIMES", "TRACE", "TWO_VALUED", "EvaluationError", "Function", "Version", "apply", "argument_types",
-    "check_range", "convert", "convert_from", "show_atom", "to_single",
+    "ALL_CHILDREN",
+    "AND",
+    "AT",
+    "ATTRIBUTE",
+    "ATTRIBUTES",
+    "CHILDREN",
+    "COALESCE",
+    "DIVIDE",
+    "ELEMENT",
+    "EQ",
+    "FUNCTIONS",
+    "GE",
+    "GT",
+    "HAS_NULL",
+    "INT_RANGES",
+    "IS_NULL",
+    "LE",
+    "LIBRARY",
+    "LT",
+    "MEMBER",
+    "MINUS",
+    "MODULO",
+    "NE",
+    "NEGATE",
+    "NOT",
+    "ONLY",
+    "OPERATORS",
+    "OR",
+    "PLUS",
+    "QUOTIENT",
+    "RANGE",
+    "SLICE",
+    "TAG",
+    "TEXT",
+    "TEXT_NODE",
+    "TIMES",
+    "TRACE",
+    "TWO_VALUED",
+    "EvaluationError",
+    "Function",
+    "Version",
+    "apply",
+    "argument_types",
+    "check_range",
+    "convert",
+    "convert_from",
+    "show_atom",
+    "to_single",
 ]  # fmt: skip
 
 LIBRARY: Mapping[str, tuple[Function, ...]] = {
@@ -54,8 +113,11 @@ LIBRARY: Mapping[str, tuple[Function, ...]] = {
     "Dates and timestamps": TIME_FUNCTIONS,
     "Lists": LISTS,
     "Missing values": NULLS,
+    "XML elements": ELEMENTS,
 }
-FUNCTIONS: dict[str, Function] = {f.name: f for group in (OPERATORS, (AT, SLICE), *LIBRARY.values()) for f in group}
+FUNCTIONS: dict[str, Function] = {
+    f.name: f for group in (OPERATORS, (AT, SLICE), DOCUMENTS, *LIBRARY.values()) for f in group
+}
 """All functions by their names; the other names that some have are the language's."""
 TWO_VALUED: tuple[Function, ...] = (EQ, NE, LT, LE, GT, GE, IS_NULL, HAS_NULL)
 """Functions whose value is never missing: a comparison with null is false."""

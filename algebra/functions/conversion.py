@@ -1,8 +1,9 @@
-"""Values widened or cast from one type to another, and atomic values as text.
+"""Values widened or cast from one type to another.
 
 int, long, float, double     among each other; what has no integer, or one out of range, is an error
 date, timestamp              a date is the timestamp at its beginning, a timestamp is on a date
 string                       from any atomic type, and to it where the text is one of its values
+any                          from all that JSON can hold, and to it where the value is one of the type
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import re
 import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
-from decimal import Decimal
 
+from mrql.algebra import documents
 from mrql.algebra import types as ty
-from mrql.algebra.functions.function import EvaluationError
+from mrql.algebra.atoms import show_atom, show_double
+from mrql.algebra.errors import EvaluationError
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.values import Bag, Document, Record, Value
 
 INT_RANGES = {ty.INT: (-(2**31), 2**31 - 1), ty.LONG: (-(2**63), 2**63 - 1)}
 
@@ -57,6 +59,10 @@ def convert(value: Value, t: Type) -> Value:
     """
     if value is None:
         return None
+    if t in (ty.ANY, ty.XML):
+        return value if isinstance(value, Document) else documents.of_value(value)
+    if isinstance(value, Document):
+        return documents.taken_as(value, t, convert)
     match t:
         case ty.Basic():
             return _convert_basic(value, t)
@@ -78,7 +84,7 @@ def convert_from(value: Value, source: Type, t: Type) -> Value:
     Raises: EvaluationError as `convert` does.
     """
     if (source, t) == (ty.FLOAT, ty.STRING) and value is not None:
-        return _show_double(_short_single(value))
+        return show_double(_short_single(value))
     return convert(value, t)
 
 
@@ -141,37 +147,6 @@ def _of_calendar(read: Callable[[str], date], text: str) -> Value:
 def _timestamp(text: str) -> datetime:
     found = datetime.fromisoformat(text)
     return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
-
-
-def show_atom(value: Value) -> str:
-    """An atomic value as a string, written as Spark's `cast(… as string)` does."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return _show_double(value)
-    if isinstance(value, datetime):
-        return show_timestamp(value)
-    return value.isoformat() if isinstance(value, date) else str(value)
-
-
-def show_timestamp(value: datetime) -> str:
-    """`2026-01-31 10:00:00`, with as many digits of the second's fraction as it has."""
-    whole = f"{value.year:04d}-{value.month:02d}-{value.day:02d} {value.hour:02d}:{value.minute:02d}:{value.second:02d}"
-    fraction = f"{value.microsecond:06d}".rstrip("0")
-    return f"{whole}.{fraction}" if fraction else whole
-
-
-def _show_double(x: float) -> str:
-    if math.isnan(x):
-        return "NaN"
-    if math.isinf(x):
-        return "Infinity" if x > 0 else "-Infinity"
-    if x == 0 or 1e-3 <= abs(x) < 1e7:
-        text = format(Decimal(repr(x)), "f")
-        return text if "." in text else text + ".0"
-    digits, exponent = format(Decimal(repr(x)), "E").split("E")
-    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
-    return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"
 
 
 def _short_single(x: float) -> float:

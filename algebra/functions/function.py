@@ -16,10 +16,6 @@ Sql = Callable[..., str]
 """From the arguments in SQL, and a comment with the place for what can fail, to SQL."""
 
 
-class EvaluationError(Exception):
-    """A function met a value for which it has no result; the evaluator adds the place."""
-
-
 @attrs.frozen
 class Version:
     """A function for one kind of arguments: what it takes and gives, its value, and its Catalyst form as SQL text."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mrql.algebra.functions.function import EvaluationError, Function, clamped, fails, version
+from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions.function import Function, clamped, fails, version
 from mrql.algebra.values import Canonical, Value, canonical
 
 LONGEST = 2**31 - 16

@@ -8,8 +8,9 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from typing import Any
 
 from mrql.algebra import types as ty
+from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.conversion import check_range
-from mrql.algebra.functions.function import EvaluationError, Function, Implementation, Sql, fails, version
+from mrql.algebra.functions.function import Function, Implementation, Sql, fails, version
 from mrql.algebra.functions.operators import modulo
 from mrql.algebra.values import Value
 

@@ -10,7 +10,8 @@ import operator
 from collections.abc import Callable, Collection
 from typing import Any
 
-from mrql.algebra.functions.function import EvaluationError, Function, fails, version
+from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions.function import Function, fails, version
 from mrql.algebra.values import Value, canonical, has_null
 
 

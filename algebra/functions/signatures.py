@@ -4,7 +4,7 @@ A signature has basic types, lists, bags and tuples, and variables, which stand 
 
     t, u    any type              n    a number
     o       an ordered type       i    an integer
-    a       an atomic type
+    a       an atomic type; JSON values and elements are none here
 
 Arguments of one variable are widened to their common type. `string...` at the end stands for any number of them.
 """
@@ -49,8 +49,8 @@ ADMITS: Mapping[str, Callable[[Type], bool]] = {
     "u": lambda t: True,
     "n": ty.is_numeric,
     "i": lambda t: ty.is_integral(t) or t == ty.NOTHING,
-    "o": lambda t: not any(isinstance(part, ty.BagType) for part in ty.walk(t)),
-    "a": lambda t: isinstance(t, ty.Basic | ty.Nothing),
+    "o": ty.is_ordered,
+    "a": lambda t: isinstance(t, ty.Basic | ty.Nothing) and ty.is_ordered(t),
 }
 
 

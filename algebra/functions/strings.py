@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from mrql.algebra.functions.function import EvaluationError, Function, clamped, fails, version
+from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions.function import Function, clamped, fails, version
 from mrql.algebra.functions.regular import REGULAR
 from mrql.algebra.values import Value
 

@@ -12,9 +12,10 @@ from datetime import MAXYEAR, MINYEAR, date, datetime, time, timedelta
 from typing import Any
 
 from mrql.algebra import types as ty
+from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions import formats
 from mrql.algebra.functions.conversion import convert, parse_atom
-from mrql.algebra.functions.function import EvaluationError, Function, Sql, clamped, fails, version
+from mrql.algebra.functions.function import Function, Sql, clamped, fails, version
 from mrql.algebra.functions.time_text import moment_sql, parsed_date_sql, parsed_timestamp_sql
 from mrql.algebra.values import Value
 

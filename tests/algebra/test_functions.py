@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.functions import FUNCTIONS, EvaluationError, convert, show_atom, to_single
+from mrql.algebra.atoms import show_atom
+from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions import FUNCTIONS, convert, to_single
 from mrql.algebra.reader import parse_type
 from mrql.algebra.types import BOOL, DATE, DOUBLE, FLOAT, INT, LONG, NOTHING, STRING, TIMESTAMP, Type
-from mrql.algebra.values import Bag, Record, Value, same
+from mrql.algebra.values import Bag, Document, Element, Record, Value, same
 from tests.function_calls import calls
 from tests.strategies import types, values
 
@@ -24,6 +26,7 @@ MAX_LONG, MIN_LONG = 2**63 - 1, -(2**63)
 MAX_INT, MIN_INT = 2**31 - 1, -(2**31)
 LIST = parse_type("[long]")
 KINDS: dict[type, Type] = {bool: BOOL, int: LONG, float: DOUBLE, str: STRING, type(None): NOTHING}
+KINDS |= {Document: ty.ANY, Element: ty.XML}
 
 
 def type_of(value: Value) -> Type:
@@ -38,6 +41,8 @@ def type_of(value: Value) -> Type:
 def apply(name: str, args: Sequence[Value], types_: Sequence[Type] | None = None) -> Value:
     """The function at the arguments, by way of its type rule."""
     own = [type_of(arg) for arg in args] if types_ is None else types_
+    if name == "element":
+        own = [STRING, ty.ListType(STRING), ty.ListType(STRING), ty.ListType(ty.XML)]
     result = FUNCTIONS[name].type_rule(own)
     assert result is not None, f"{name} does not apply to {own}"
     return fn.apply(FUNCTIONS[name], args, own, result)
@@ -141,8 +146,45 @@ TABLE: list[tuple[str, tuple[Value, ...], Value]] = [
     ("length", ("a𝄞",), 2),
 ]
 
+JSON = Document('{"A":{"B":[1,null]},"N":null}')
+BOOK = Element('{"book":{"#text":["x","y"],"@id":"7","@k":"","a":[null,"t"],"b":{"@id":"8"}}}')
+A = Element('{"a":"t"}')
+EMPTY = Element('{"a":null}')
+B = Element('{"b":{"@id":"8"}}')
+TEXT = Element('"t"')
 
-@pytest.mark.parametrize(("name", "args", "expected"), TABLE)
+DOCUMENTS: list[tuple[str, tuple[Value, ...], Value]] = [
+    ("member", (JSON, "A"), Document('{"B":[1,null]}')),
+    ("member", (JSON, "N"), None),
+    ("member", (JSON, "Z"), None),
+    ("member", (Document("[1]"), "A"), None),
+    ("children", (BOOK, "a"), [EMPTY, A]),
+    ("children", (BOOK, "z"), []),
+    ("children", (TEXT, "a"), []),
+    ("children", ([BOOK, None, A], "b"), [B]),
+    ("all_children", (BOOK,), [EMPTY, A, B]),
+    ("attribute", (BOOK, "id"), "7"),
+    ("attribute", (A, "id"), None),
+    ("attribute", ([BOOK, A, B], "id"), ["7", "8"]),
+    ("attributes", (BOOK,), ["7", ""]),
+    ("attributes", ([B, A, B],), ["8", "8"]),
+    ("text", (BOOK,), "x y"),
+    ("text", (EMPTY,), ""),
+    ("text", ([A, EMPTY, BOOK],), "t x y"),
+    ("tag", (BOOK,), "book"),
+    ("tag", (TEXT,), None),
+    ("text_node", (' "',), Element('" \\""')),
+    (
+        "element",
+        ("a", ["k", "n"], ["1", None], [TEXT, A, EMPTY]),
+        Element('{"a":{"#text":"t","@k":"1","a":["t",null]}}'),
+    ),
+    ("element", ("a", [], [], []), EMPTY),
+    ("element", ("a", [], [], [Element('" t "')]), A),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "expected"), TABLE + DOCUMENTS)
 def test_table(name: str, args: tuple[Value, ...], expected: Value) -> None:
     """Each function at some arguments."""
     found = apply(name, args)
@@ -152,7 +194,7 @@ def test_table(name: str, args: tuple[Value, ...], expected: Value) -> None:
 
 def test_table_is_complete() -> None:
     """Each function stands in the table, or has a test of its own."""
-    tested = {name for name, _, _ in TABLE} | {"substring", "range", "at", "slice", "only", "trace"}
+    tested = {name for name, _, _ in TABLE + DOCUMENTS} | {"substring", "range", "at", "slice", "only", "trace"}
     assert tested | {f.name for f in FUNCTIONS.values() if f.examples} == set(FUNCTIONS)
 
 

@@ -158,7 +158,7 @@ ERRORS = [
     ("select x from x in S order by {x}", "have no order"),
     ('source(csv, "f")', "a csv source needs the type of its rows"),
     ('source(json, "f", type((int, int)))', "rows of json are records"),
-    ('source(xml, "f", {"a"})', "the format `xml` cannot be evaluated yet"),
+    ('source(xlm, "f", {"a"})', "unknown format `xlm`"),
     ('source(csv, "d", ",", type((int)), tagged)', "nothing is taken away from a static source"),
     ('stream(json, "d", type(<A: int>), tagged)', "the rows of a csv stream can be tagged"),
     (

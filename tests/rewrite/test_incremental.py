@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mrql
+from mrql.algebra.documents import element, of_value, text_node
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.values import Bag, Record, Value, close
 from mrql.runtime.reference import ReferenceView
@@ -22,6 +23,19 @@ ROWS: dict[str, st.SearchStrategy[Value]] = {
         LONGS,
         LONGS,
         st.lists(LONGS, max_size=2),
+    ),
+    "J": st.builds(
+        lambda k, a, items: Record({"K": k, "V": of_value(Record({"A": a, "I": items}))}),
+        LONGS,
+        LONGS | st.sampled_from(["1", 1.0, 1.5]),
+        st.none() | st.lists(LONGS, max_size=2),
+    ),
+    "X": st.builds(
+        lambda year, names: element(
+            "book", ["year"], [year], [element("author", [], [], [text_node(n)]) for n in names]
+        ),
+        st.sampled_from(["2005", "2006", None]),
+        st.lists(st.sampled_from(["Ann", "Bob", ""]), max_size=2),
     ),
 }
 

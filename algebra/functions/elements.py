@@ -1,0 +1,107 @@
+"""Functions that take JSON values and XML elements apart, and those that make elements.
+
+What a function has for an element it has for a list of elements too, of which it leaves out the missing ones.
+"""
+
+from __future__ import annotations
+
+from mrql.algebra import documents
+from mrql.algebra.functions.function import Function, Implementation, version
+from mrql.algebra.values import Value
+
+
+def _elements(value: Value) -> list[Value]:
+    found = value if isinstance(value, list) else [value]
+    return [element for element in found if element is not None]
+
+
+def _flat(of_one: Implementation) -> Implementation:
+    def apply(elements: Value, *more: Value) -> list[Value]:
+        return [value for element in _elements(elements) for value in of_one(element, *more)]
+
+    return apply
+
+
+def _attribute_of_each(elements: Value, name: str) -> list[Value]:
+    values = (documents.attribute(element, name) for element in _elements(elements))
+    return [value for value in values if value is not None]
+
+
+def _text_of_all(elements: Value) -> str:
+    return " ".join(text for element in _elements(elements) if (text := documents.text(element)))
+
+
+MEMBER = Function(
+    "member",
+    (version("any, string -> any", documents.member, None),),
+    "a JSON value and a name",
+    "what an object has under a key",
+    constants=(1,),
+)
+CHILDREN = Function(
+    "children",
+    (
+        version("XML, string -> [XML]", _flat(documents.children), None),
+        version("[XML], string -> [XML]", _flat(documents.children), None),
+    ),
+    "elements and a tag",
+    "their children with this tag",
+    constants=(1,),
+)
+ALL_CHILDREN = Function(
+    "all_children",
+    (
+        version("XML -> [XML]", _flat(documents.all_children), None),
+        version("[XML] -> [XML]", _flat(documents.all_children), None),
+    ),
+    "elements",
+    "their children",
+)
+ATTRIBUTE = Function(
+    "attribute",
+    (
+        version("XML, string -> string", documents.attribute, None),
+        version("[XML], string -> [string]", _attribute_of_each, None),
+    ),
+    "elements and a name",
+    "the value of their attribute",
+    constants=(1,),
+)
+ATTRIBUTES = Function(
+    "attributes",
+    (
+        version("XML -> [string]", _flat(documents.attributes), None),
+        version("[XML] -> [string]", _flat(documents.attributes), None),
+    ),
+    "elements",
+    "the values of all their attributes",
+)
+TEXT_NODE = Function(
+    "text_node",
+    (version("string -> XML", documents.text_node, None),),
+    "a string",
+    "a piece of text as a part of an element",
+)
+ELEMENT = Function(
+    "element",
+    (version("string, [string], [string], [XML] -> XML", documents.element, None),),
+    "a tag, the names and the values of attributes, and parts",
+    "the element",
+)
+TEXT = Function(
+    "text",
+    (version("XML -> string", documents.text, None), version("[XML] -> string", _text_of_all, None)),
+    "an XML element, or a list of them",
+    "the text that stands in it, without that of its children; pieces with a blank between them",
+    (("text([xml| <a>x<b>y</b>z</a> |])", '"x z"'), ("text([xml| <a/> |])", '""')),
+)
+TAG = Function(
+    "tag",
+    (version("XML -> string", documents.tag, None),),
+    "an XML element",
+    "its name",
+    (("tag([xml| <a>x</a> |])", '"a"'),),
+)
+DOCUMENTS: tuple[Function, ...] = (MEMBER, CHILDREN, ALL_CHILDREN, ATTRIBUTE, ATTRIBUTES, TEXT_NODE, ELEMENT)
+"""What paths and literals are made of; all are compiled by `runtime.variants`."""
+ELEMENTS: tuple[Function, ...] = (TEXT, TAG)

@@ -1,0 +1,87 @@
+"""What becomes of rows that are malformed: an error at the first one, or all of them kept aside and counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NoReturn, TypeAlias
+
+import attrs
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Source, Span
+
+
+@attrs.frozen
+class Malformed:
+    """A malformed row: where it stands, what is wrong with it, and its text. A file may be malformed as a whole."""
+
+    file: Path
+    line: int | None
+    reason: str
+    text: str | None = None
+
+    def error(self) -> UserError:
+        """The error for it, with the line as its place."""
+        if self.line is None:
+            return UserError(f"{self.file} {self.reason}")
+        shown = (self.text or "").split("\n")[0]
+        source = Source(str(self.file), "\n" * (self.line - 1) + shown)
+        start = self.line - 1
+        return UserError(f"malformed row: {self.reason}", Span(source, start, start + len(shown)))
+
+
+Reject: TypeAlias = Callable[[Malformed], None]
+"""What a reader calls with a malformed row; it goes on with the next one if this returns."""
+
+
+def fail(row: Malformed) -> NoReturn:
+    """Ends the reading at the first malformed row.
+
+    Raises: UserError, always.
+    """
+    raise row.error()
+
+
+@attrs.define
+class Quarantine:
+    """A directory that malformed rows are kept in: a JSON object a line, with file, line, reason and text."""
+
+    directory: Path
+    waiting: dict[tuple[Path, int | None, str], Malformed] = attrs.Factory(dict)
+    """The rows found since the last `keep`; each once, however often its file was read."""
+
+    @staticmethod
+    def new(directory: Path) -> Quarantine:
+        """An empty one.
+
+        Raises: UserError where the directory holds rows already.
+        """
+        if directory.exists() and any(directory.iterdir()):
+            raise UserError(f"{directory} is not empty", hint="name another --quarantine, or empty it")
+        directory.mkdir(parents=True, exist_ok=True)
+        return Quarantine(directory)
+
+    def reject(self, row: Malformed) -> None:
+        self.waiting[row.file, row.line, row.reason] = row
+
+    def keep(self, name: str) -> str | None:
+        """Writes what was found into a directory of this name, which appears as a whole; says so in one line."""
+        if not self.waiting:
+            return None
+        rows = list(self.waiting.values())
+        hidden, final = self.directory / f".{name}", self.directory / name
+        hidden.mkdir(exist_ok=True)
+        write(rows, hidden / "malformed.json")
+        hidden.rename(final)
+        self.waiting.clear()
+        return f"{len(rows):,} malformed row{'' if len(rows) == 1 else 's'} kept aside in {final}"
+
+
+def write(rows: Iterable[Malformed], file: Path) -> None:
+    """Writes rows as lines of JSON."""
+    with file.open("w", encoding="utf-8") as out:
+        for row in rows:
+            whole = {"file": str(row.file), "line": row.line, "reason": row.reason, "text": row.text}
+            out.write(json.dumps(whole, ensure_ascii=False) + "\n")

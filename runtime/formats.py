@@ -1,0 +1,179 @@
+"""How Spark reads each format: the rows, and which are malformed.
+
+A row is malformed where the reference reader finds it so (`algebra.files`). Lines of JSON are read as text and parsed
+strictly: Spark's own JSON reader takes single quotes, a key twice, and whatever stands behind the value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.opened import REPLACED
+from mrql.algebra.sources import Format, SourceSpec
+from mrql.runtime import variants
+from mrql.runtime.layout import quote, row_columns
+from mrql.runtime.times import is_time, text_type, time_of
+
+TAG = "mrql_tag"
+TAGGED = f"CASE {TAG} WHEN '+' THEN 1L ELSE -1L END"
+"""The weight of a row with a tag."""
+FAULT = "raise_error('[MALFORMED_ROW]')"
+
+
+@attrs.frozen
+class Rows:
+    """The rows of some files as columns, with a condition for those that are malformed.
+
+    With `apart` these are left out, else reading one is an error. `file` is an expression for the file of a row.
+    """
+
+    df: DataFrame
+    columns: Sequence[str]
+    fault: str | None = None
+    apart: bool = False
+
+    def kept(self) -> DataFrame:
+        """The rows that are not malformed."""
+        if self.fault is None:
+            return self.df.selectExpr(*self.columns)
+        condition = f"NOT ({self.fault})" if self.apart else f"if({self.fault}, {FAULT}, true)"
+        return self.df.where(condition).selectExpr(*self.columns)
+
+    @property
+    def malformed(self) -> DataFrame | None:
+        """The file of each malformed row, if there can be any."""
+        if self.fault is None:
+            return None
+        return self.df.where(self.fault).selectExpr("mrql_file AS file")
+
+
+Reader = Callable[[SparkSession, SourceSpec, list[str], bool], Rows]
+
+FILE = "_metadata.file_path AS mrql_file"
+NUMBER = "monotonically_increasing_id() AS mrql_number"
+"""A column that Spark may not compute twice: no filter is pushed below it, where it would parse the row again."""
+
+
+def _read_text(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
+    df = spark.read.text(paths).selectExpr("value", FILE)
+    return Rows(df, ["value"], "NOT is_valid_utf8(value)", apart)
+
+
+def _read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
+    numbers = count()
+
+    def fresh(base: str = "j") -> str:
+        return f"{base}_{next(numbers)}"
+
+    lines = spark.read.text(paths).selectExpr("value", FILE).where(r"value RLIKE '[^ \\t]'")
+    # Inside an array, what stands behind the value is no JSON, or a second element.
+    parsed = "if(is_valid_utf8(value), try_parse_json(concat('[', value, ']')), NULL)"
+    arrays = lines.selectExpr("mrql_file", NUMBER, f"{parsed} AS mrql_array")
+    faults = ["mrql_array IS NULL", "try_variant_get(mrql_array, '$[1]', 'variant') IS NOT NULL", "mrql_number < 0L"]
+    row = "try_variant_get(mrql_array, '$[0]', 'variant')"
+    if not isinstance(spec.row, ty.RecordType):
+        return Rows(
+            arrays.selectExpr("*", f"{variants.held(row, spec.row, fresh)} AS value"), ["value"], _any(faults), apart
+        )
+    faults.append(f"NOT {variants.is_object(row)}")
+    parts = [
+        f"try_variant_get(mrql_array, {variants.path(0, name)}, 'variant') AS m{i}"
+        for i, name in enumerate(spec.row.names)
+    ]
+    members = arrays.selectExpr("mrql_file", "mrql_number", f"({_any(faults)}) AS mrql_wrong", *parts)
+    held, unfit = [], ["mrql_wrong"]
+    for i, (name, t) in enumerate(spec.row.fields):
+        held.append(f"{variants.held(f'm{i}', t, fresh)} AS {quote(name)}")
+        test = variants.unfit(f"m{i}", t, fresh)
+        unfit += [test] if test != "false" else []
+    df = members.selectExpr("mrql_file", "mrql_number", f"({_any(unfit)}) AS mrql_unfit", *held)
+    return Rows(df, [quote(name) for name in spec.row.names], "mrql_unfit", apart)
+
+
+def _any(faults: Sequence[str]) -> str:
+    return " OR ".join(faults)
+
+
+CORRUPT = "mrql_corrupt"
+NOTHING_UNQUOTED = "\x00null"
+"""What an empty field without quotes is read as first: Spark would take one in quotes for missing too."""
+
+
+def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
+    schema = ", ".join(f"{quote(c.name)} {text_type(c.type or ty.STRING)}" for c in spec.columns)
+    if spec.tagged:
+        schema = f"{TAG} STRING, {schema}"
+    # A record ends with a line feed; what ends the lines in quotes is left as it is.
+    lines: dict[str, bool | str] = {"multiLine": True, "lineSep": "\n"} if spec.multiline else {}
+    reader = spark.read.schema(f"{schema}, {CORRUPT} STRING" if apart else schema).options(
+        sep=spec.delimiter,
+        header=spec.header,
+        **lines,
+        mode="PERMISSIVE" if apart else "FAILFAST",
+        columnNameOfCorruptRecord=CORRUPT,
+        escape='"',
+        nullValue=NOTHING_UNQUOTED,
+        emptyValue="",
+        ignoreLeadingWhiteSpace=spec.delimiter != " ",
+        ignoreTrailingWhiteSpace=spec.delimiter != " ",
+        columnPruning=False,
+        enforceSchema=True,
+    )
+    kept = [f"{time_of(quote(c.name), c.type)} AS {quote(c.name)}" for c in spec.columns if c.type is not None]
+    faults = [f"contains({quote(c.name)}, '{REPLACED}')" for c in spec.columns if c.type == ty.STRING]
+    faults += [
+        f"{quote(c.name)} IS NOT NULL AND {time_of(quote(c.name), c.type)} IS NULL"
+        for c in spec.columns
+        if c.type is not None and is_time(c.type)
+    ]
+    if spec.tagged:
+        faults.append(f"{TAG} NOT IN ('+', '-') OR {TAG} IS NULL")
+    # Spark converts only the columns that are asked for, but a row is malformed or not whatever the query uses of it.
+    # A condition that is never true asks for them; it is one that Spark does not see through.
+    never = f"hash({', '.join(quote(c.name) for c in spec.columns)}) < -2147483648"
+    faults.insert(0, f"if({CORRUPT} IS NULL, {never}, true)" if apart else never)
+    df = reader.csv(paths)
+    fault = " OR ".join(f"coalesce({one}, false)" for one in faults) or None
+    return Rows(df.selectExpr("*", FILE) if apart else df, [*kept, *([TAG] if spec.tagged else [])], fault, apart)
+
+
+def _read_xml(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
+    """Well-formed files only: Spark's reader ends at a fault without a word about what stands behind it."""
+    whole: DataFrame | None = None
+    for tag in spec.tags:
+        options = {
+            "rowTag": tag,
+            "singleVariantColumn": "v",
+            "inferSchema": "false",  # 007 is a text
+            "attributePrefix": "@",
+            "valueTag": "#text",
+            "mode": "FAILFAST",
+        }
+        elements = spark.read.format("xml").options(**options).load(paths)
+        named = elements.selectExpr(f"concat('{{\"{tag}\":', to_json(v), '}}') AS value")
+        whole = named if whole is None else whole.union(named)
+    assert whole is not None
+    return Rows(whole, ["value"])
+
+
+def _read_columns(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
+    from mrql.runtime.readers import conformed
+
+    df = spark.read.parquet(*paths) if spec.format is Format.PARQUET else spark.read.orc(paths)
+    columns = [quote(name) for name, _ in row_columns(spec.row)]
+    return Rows(conformed(df, spec.row, spec.path), columns)
+
+
+FORMATS: Mapping[Format, Reader] = {
+    Format.CSV: _read_csv,
+    Format.JSON: _read_json,
+    Format.TEXT: _read_text,
+    Format.XML: _read_xml,
+    Format.PARQUET: _read_columns,
+    Format.ORC: _read_columns,
+}

@@ -1,0 +1,76 @@
+"""The examples of `docs/data.md`: each query has the answer that is written below it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from mrql.cli import main
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "data.md"
+FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@attrs.frozen
+class Example:
+    """A query, the answers to its expressions, and the files that are there."""
+
+    query: str
+    answers: tuple[object, ...]
+    files: dict[str, str]
+
+
+def examples() -> Iterator[Example]:
+    """The examples of the document, each with the files that stand above it."""
+    files: dict[str, str] = {}
+    query = ""
+    for kind, name, body in FENCE.findall(DOCUMENT.read_text(encoding="utf-8")):
+        if name:
+            files[name] = body
+        elif kind == "mrql":
+            query = body
+        elif kind == "answer":
+            yield Example(query, tuple(map(json.loads, body.splitlines())), dict(files))
+
+
+EXAMPLES = list(examples())
+
+
+def answers(example: Example, home: Path, engine: str) -> list[object]:
+    for name, body in example.files.items():
+        (home / name).write_text(body, encoding="utf-8")
+    (home / "q.mrql").write_text(example.query, encoding="utf-8")
+    arguments = ["run", str(home / "q.mrql"), "--data", str(home), "--format", "json", "--engine", engine]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    return [_sorted(json.loads(line)["value"]) for line in done.stdout.splitlines()]
+
+
+def _sorted(value: object) -> object:
+    """The rows in an order of their own: an answer is a bag."""
+    return sorted(value, key=lambda row: json.dumps(row, sort_keys=True)) if isinstance(value, list) else value
+
+
+def test_there_are_examples() -> None:
+    """The tests below would be content with none."""
+    assert len(EXAMPLES) == 5
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.query[:40])
+def test_example(example: Example, tmp_path: Path) -> None:
+    """In the reference engine."""
+    assert answers(example, tmp_path, "reference") == list(map(_sorted, example.answers))
+
+
+@pytest.mark.spark
+def test_examples_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """On Spark."""
+    for example in EXAMPLES:
+        assert answers(example, tmp_path, "spark") == list(map(_sorted, example.answers)), example.query

@@ -1,0 +1,350 @@
+"""Wrong data, kind by kind: one exact message, exit code 1; and in quarantine, nothing lost."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from pathlib import Path
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from pyarrow import orc
+from pyspark.sql import SparkSession
+
+from mrql.algebra.files import read_file, read_source
+from mrql.algebra.malformed import Malformed
+from mrql.cli import main
+from mrql.program import compile_program
+
+
+@attrs.frozen
+class Bad:
+    """A file with something wrong in it, how it is read, and what is said about it.
+
+    `rows` are those that are right, `kept` is how many are put into quarantine.
+    """
+
+    file: str
+    data: bytes
+    source: str
+    message: str
+    rows: int = 1
+    kept: int = 1
+
+
+def csv(
+    data: str | bytes, message: str, row: str = "(int, string)", options: str = "", rows: int = 1, kept: int = 1
+) -> Bad:
+    raw = data.encode() if isinstance(data, str) else data
+    return Bad("f.csv", raw, f'csv, "f.csv", ",", type({row}){options}', f"f.csv:{message}", rows, kept)
+
+
+def lines(data: str | bytes, message: str, row: str = "<A: int>", rows: int = 1, kept: int = 1) -> Bad:
+    raw = data.encode() if isinstance(data, str) else data
+    return Bad("f.json", raw, f'json, "f.json", type({row})', f"f.json:{message}", rows, kept)
+
+
+def xml(data: str | bytes, message: str) -> Bad:
+    raw = data.encode() if isinstance(data, str) else data
+    return Bad("f.xml", raw, 'xml, "f.xml", {"a"}', f"f.xml:{message}", rows=0)
+
+
+def parquet(table: pa.Table, row: str, message: str) -> Bad:
+    out = pa.BufferOutputStream()
+    pq.write_table(table, out)
+    return Bad(
+        "f.parquet", out.getvalue().to_pybytes(), f'parquet, "f.parquet", type({row})', f"f.parquet {message}", 0
+    )
+
+
+def orc_file(table: pa.Table, row: str, message: str) -> Bad:
+    out = pa.BufferOutputStream()
+    orc.write_table(table, out)
+    return Bad("f.orc", out.getvalue().to_pybytes(), f'orc, "f.orc", type({row})', f"f.orc {message}", 0)
+
+
+LONGS = pa.table({"A": pa.array([1], pa.int64()), "T": pa.array([[1]], pa.list_(pa.int64()))})
+ROW = "error: malformed row: "
+
+BAD: dict[str, Bad] = {
+    "csv, too few fields": csv("1,a\n2\n", f"2:1: {ROW}1 field, where 2 were expected"),
+    "csv, too many fields": csv("1,a\n2,b,c\n", f"2:1: {ROW}3 fields, where 2 were expected"),
+    "csv, no integer": csv("x,a\n1,a\n", f'1:1: {ROW}"x" is not a value of type int (column _1)'),
+    "csv, a fraction for an integer": csv("1.0,a\n1,a\n", f'1:1: {ROW}"1.0" is not a value of type int (column _1)'),
+    "csv, out of range": csv("1,a\n3000000000,a\n", f'2:1: {ROW}"3000000000" is not a value of type int (column _1)'),
+    "csv, no number": csv("1\n1,5\n", f"2:1: {ROW}2 fields, where 1 were expected", "<P: double>"),
+    "csv, no double": csv("1e3\n1x\n", f'2:1: {ROW}"1x" is not a value of type double (column P)', "<P: double>"),
+    "csv, no bool": csv("TRUE\nyes\n", f'2:1: {ROW}"yes" is not a value of type bool (column B)', "<B: bool>"),
+    "csv, an empty text for a number": csv('"",a\n,a\n', f'1:1: {ROW}"" is not a value of type int (column _1)'),
+    "csv, not UTF-8": csv(b"1,a\n2,\xff\n", f"2:1: {ROW}not text in UTF-8 (column _2)"),
+    "csv, a column that is left out is there": csv(
+        "1,a\n1\n", f"2:1: {ROW}1 field, where 2 were expected", "(int, any)"
+    ),
+    "csv, a header for data": csv("n,a\n1,a\n", f'1:1: {ROW}"n" is not a value of type int (column _1)'),
+    "csv, a line end in quotes": csv('2,b\n1,"a\nb"\n', f"3:1: {ROW}1 field, where 2 were expected", rows=2),
+    "csv, a quote never closed": csv(
+        '1,a\n2,"b\n3,c\n', f"2:1: {ROW}a quote that is not closed", options=", multiline", rows=0
+    ),
+    "csv, text behind a quote": csv('1,a\n"2"x,b\n', f'2:1: {ROW}""2"x" is not a value of type int (column _1)'),
+    "json, no JSON": lines('{"A": 1}\n{"A": 1\n', f"2:1: {ROW}not JSON"),
+    "json, something behind the value": lines('{"A": 1}\n{"A": 1} x\n', f"2:1: {ROW}not JSON"),
+    "json, two values in a line": lines('{"A": 1}\n{"A": 1}, {"A": 2}\n', f"2:1: {ROW}not JSON"),
+    "json, single quotes": lines("{\"A\": 1}\n{'A': 1}\n", f"2:1: {ROW}not JSON"),
+    "json, NaN": lines('{"A": 1}\n{"A": NaN}\n', f"2:1: {ROW}NaN is not a value of JSON", "<A: double>"),
+    "json, a key twice": lines('{"A": 1}\n{"A": 1, "A": 2}\n', f'2:1: {ROW}the key "A" is there twice'),
+    "json, half a character": lines('{"A": 1}\n{"A": 1, "B": "\\ud800"}\n', f"2:1: {ROW}half of a pair of surrogates"),
+    "json, not UTF-8": lines(b'{"A": 1}\n{"A": 2, "B": "\xff"}\n', f"2:1: {ROW}not text in UTF-8"),
+    "json, a text for a number": lines('{"A": 1}\n{"A": "1"}\n', f'2:1: {ROW}"1" is not a value of type int'),
+    "json, a fraction for an integer": lines('{"A": 1}\n{"A": 1.0}\n', f"2:1: {ROW}1 is not a value of type int"),
+    "json, out of range": lines('{"A": 1}\n{"A": 3000000000}\n', f"2:1: {ROW}3000000000 is not a value of type int"),
+    "json, null for a record": lines('{"A": 1}\nnull\n', f"2:1: {ROW}null is not a value of type <A: int>"),
+    "json, an array for a record": lines(
+        '[{"A": 1}]\n{"A": 1}\n', f'1:1: {ROW}[{{"A":1}}] is not a value of type <A: int>'
+    ),
+    "json, wrong inside": lines(
+        '{"T": [{"U": true}, {"U": 1}]}\n{"T": null}\n',
+        f"1:1: {ROW}1 is not a value of type bool",
+        "<T: {<U: bool>}>",
+    ),
+    "json, a value for a collection": lines(
+        '{"T": 1}\n{"T": []}\n', f"1:1: {ROW}1 is not a value of type [int]", "<T: [int]>"
+    ),
+    "text, not UTF-8": Bad("f.txt", b"a\n\xe4\n", 'text, "f.txt"', f"f.txt:2:1: {ROW}not text in UTF-8"),
+    "xml, the wrong end": xml("<r>\n<a>1</a><a></b></r>", f"2:1: {ROW}not well-formed XML: mismatched tag"),
+    "xml, cut off": xml("<r><a>1</a>\n<a>", f"2:1: {ROW}not well-formed XML: no element found"),
+    "xml, an entity": xml(
+        '<!DOCTYPE r [<!ENTITY e "x">]>\n<r><a>&e;</a></r>', f"1:1: {ROW}an entity is declared, which is not read"
+    ),
+    "xml, two elements": xml("<a/>\n<a/>", f"2:1: {ROW}not well-formed XML: junk after document element"),
+    "xml, an attribute twice": xml('<r><a k="1" k="2"/></r>', f"1:1: {ROW}not well-formed XML: duplicate attribute"),
+    "xml, not the encoding": xml(
+        b"<r>\n<a>\xff</a></r>", f"2:1: {ROW}not well-formed XML: not well-formed (invalid token)"
+    ),
+    "xml, a comment in a text": xml(
+        "<r>\n<a>x<!-- y -->z</a></r>", f"2:1: {ROW}a comment or an instruction inside a text, which is not read"
+    ),
+    "xml, nothing": xml("", f"1:1: {ROW}not well-formed XML: no element found"),
+    "parquet, something else": Bad(
+        "f.parquet", b"A,B\n", 'parquet, "f.parquet", type(<A: long>)', "f.parquet is not a Parquet file", 0
+    ),
+    "parquet, no such column": parquet(LONGS, "<A: long, B: long>", "has no column `B`; its columns: A, T"),
+    "parquet, another type": parquet(LONGS, "<A: string>", "has a column `A` of type long, where string was expected"),
+    "parquet, too wide a type": parquet(LONGS, "<A: int>", "has a column `A` of type long, where int was expected"),
+    "parquet, another type inside": parquet(
+        LONGS, "<T: [bool]>", "has a column `T` of type [long], where [bool] was expected"
+    ),
+    "orc, something else": Bad("f.orc", b"A,B\n", 'orc, "f.orc", type(<A: long>)', "f.orc is not an ORC file", 0),
+    "orc, no such column": orc_file(LONGS, "<B: long>", "has no column `B`; its columns: A, T"),
+}
+
+
+def run(home: Path, source: str, *options: str) -> Result:
+    (home / "q.mrql").write_text(f"source({source});\n")
+    return CliRunner().invoke(main, ["run", str(home / "q.mrql"), "--data", str(home), "--format", "json", *options])
+
+
+def check_fails(home: Path, bad: Bad, engine: str) -> None:
+    (home / bad.file).write_bytes(bad.data)
+    done = run(home, bad.source, "--engine", engine)
+    shown = done.stderr.replace(f"{home}/", "").splitlines()
+    assert (done.exit_code, done.stdout) == (1, ""), done.output
+    place = bad.message if ": error: " in bad.message else f"error: {bad.message}"
+    assert shown[0] == place
+
+
+def check_keeps(home: Path, bad: Bad, engine: str) -> None:
+    (home / bad.file).write_bytes(bad.data)
+    kept = home / "aside"
+    done = run(home, bad.source, "--engine", engine, "--malformed", "quarantine", "--quarantine", str(kept))
+    assert done.exit_code == 0, done.output
+    assert len(json.loads(done.stdout)["value"]) == bad.rows
+    rows = [json.loads(line) for line in (kept / "run" / "malformed.json").read_text().splitlines()]
+    many = f"{len(rows)} malformed row{'' if len(rows) == 1 else 's'} kept aside in {kept}/run\n"
+    assert (len(rows), done.stderr) == (bad.kept, many)
+    first = rows[0]
+    assert first["file"] == str(home / bad.file)
+    assert bad.message.endswith(first["reason"])
+    if first["line"] is not None:
+        assert bad.message.startswith(f"{bad.file}:{first['line']}:")
+        whole = bad.data.decode(errors="replace").splitlines() or [""]
+        assert first["text"].split("\n")[0] == whole[first["line"] - 1]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_the_first_malformed_row_is_an_error(tmp_path: Path, name: str) -> None:
+    """It has one message with file, line and reason, and nothing is put out."""
+    check_fails(tmp_path, BAD[name], "reference")
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_malformed_rows_are_kept_aside(tmp_path: Path, name: str) -> None:
+    """The other rows are answered from, those are counted and kept with their text."""
+    check_keeps(tmp_path, BAD[name], "reference")
+
+
+@pytest.mark.spark
+def test_spark_finds_the_same(tmp_path: Path, spark: SparkSession) -> None:
+    """The same rows are malformed on Spark, with the same messages, kind by kind."""
+    for number, (name, bad) in enumerate(BAD.items()):
+        for check in (check_fails, check_keeps):
+            home = tmp_path / f"{number}{check.__name__}"
+            home.mkdir()
+            try:
+                check(home, bad, "spark")
+            except AssertionError as error:
+                raise AssertionError(f"{name}: {error}") from error
+
+
+# --- the source itself --------------------------------------------------------------------------
+
+SOURCES: list[tuple[str, str, str]] = [
+    ('csv, "none.csv", ",", type(int)', "no such file or directory: none.csv", ""),
+    ('csv, "none*.csv", ",", type(int)', "no such file or directory: none*.csv", ""),
+    ('csv, "f.csv"', "a csv source needs the type of its rows", "add type((long, string)), say"),
+    ('csv, "f.csv", ";;", type(int)', "a delimiter is one character", ""),
+    ('csv, "f.csv", ",", type([int])', "a column of a csv file holds an atomic value, not [int]", ""),
+    ('csv, "f.csv", ",", type(<A: XML>)', "a column of a csv file holds an atomic value, not XML", ""),
+    ('csv, "f.csv", ",", type(int), {"a"}', "a csv source has no tags", "they are for xml"),
+    ('json, "f.csv", header, type(<A: int>)', "a json source has no option `header`", "it is for csv"),
+    ('json, "f.csv", type((int, int))', "rows of json are records, not (int, int)", ""),
+    ('json, "f.csv", type(<A: XML>)', "a json file holds records and collections, no XML", ""),
+    ('json, "empty.json"', "no row in empty.json to take the type of the rows from", "add type(<A: long>), say"),
+    ('json, "nothing"', "no file in nothing to take the type of the rows from", "add type(<A: long>), say"),
+    ('parquet, "nothing"', "no file in nothing to take the type of the rows from", "add type(<A: long>), say"),
+    ('parquet, "f.csv"', "f.csv is not a Parquet file", ""),
+    ('parquet, "d.parquet"', "d.parquet has a column `D` of type time64[us], which the language does not have", ""),
+    ('parquet, "d.parquet", type(<D: any>)', "the columns of a parquet file have types of their own", ""),
+    ('xml, "f.csv"', "an xml source needs the tags of the elements that are its rows", 'source(xml, "path", {"tag"})'),
+    ('xml, "f.csv", {"a b"}', '"a b" is not the tag of an element', ""),
+    ('xml, "f.csv", {"a"}, type(<A: int>)', "the rows of a xml source are XML elements", "leave the type out"),
+    ('text, "f.csv", type(string)', "the rows of a text source are strings", "leave the type out"),
+    ('text, "f.zst"', "f.zst is compressed in a way that is not read", "gzip (.gz) and bzip2 (.bz2) are"),
+    ('text, "f.gz"', "f.gz is not a whole .gz file: Not a gzipped file (b'no')", ""),
+    (
+        'text, "cut.gz"',
+        "cut.gz is not a whole .gz file: Compressed file ended before the end-of-stream marker was reached",
+        "",
+    ),
+    ('text, "f.bz2"', "f.bz2 is not a whole .bz2 file: Invalid data stream", ""),
+    ('avro, "f.csv"', "unknown format `avro`", "formats that are read: line, csv, json, text, xml, parquet, orc"),
+]
+
+
+@pytest.mark.parametrize(("source", "message", "hint"), SOURCES)
+def test_a_wrong_source(tmp_path: Path, source: str, message: str, hint: str) -> None:
+    """One message, which names the file or what is wrong with the source."""
+    (tmp_path / "f.csv").write_text("1\n")
+    (tmp_path / "empty.json").write_text("\n \n")
+    (tmp_path / "nothing").mkdir()
+    (tmp_path / "f.zst").write_text("no")
+    (tmp_path / "f.gz").write_text("no gzip")
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(b"a\n" * 1000)[:-12])
+    (tmp_path / "f.bz2").write_text("no bzip2")
+    pq.write_table(pa.table({"D": pa.array([1], pa.time64("us"))}), tmp_path / "d.parquet")
+    done = run(tmp_path, source, "--engine", "reference")
+    shown = done.stderr.replace(f"{tmp_path}/", "")
+    assert (done.exit_code, done.stdout) == (1, ""), done.output
+    assert f"error: {message}\n" in shown
+    assert f"hint: {hint}\n" in shown if hint else "hint" not in shown
+
+
+def test_a_quarantine_needs_its_directory(tmp_path: Path) -> None:
+    """The two options go together, and the directory is empty."""
+    (tmp_path / "f.csv").write_text("1\n")
+    source = 'csv, "f.csv", ",", type(int)'
+    alone = run(tmp_path, source, "--malformed", "quarantine")
+    assert (alone.exit_code, alone.stdout) == (2, "")
+    assert "--malformed quarantine needs --quarantine DIR" in alone.stderr
+    unused = run(tmp_path, source, "--quarantine", str(tmp_path / "q"))
+    assert (unused.exit_code, unused.stdout) == (2, "")
+    full = run(tmp_path, source, "--malformed", "quarantine", "--quarantine", str(tmp_path), "--engine", "reference")
+    assert (full.exit_code, full.stdout) == (1, "")
+    assert full.stderr.startswith(f"error: {tmp_path} is not empty")
+
+
+# --- streams ------------------------------------------------------------------------------------
+
+STREAM = """
+s = stream(csv, "s", ",", type((int, int)), tagged);
+t = source(csv, "t", ",", type((int, int)));
+select (x, z) from (x, y) in s, (y, z) in t;
+"""
+
+
+def check_stream(home: Path, engine: str) -> None:
+    (home / "q.mrql").write_text(STREAM)
+    for name, text in {
+        "s/0.csv": "+,1,2\n+,x,2\n",
+        "s/1.csv": "-,1,2\n*,1,2\n+,5\n+,3,2\n",
+        "s/2.csv": "+,4,2\n",
+    }.items():
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).write_text(text)
+    (home / "t").mkdir()
+    (home / "t" / "t.csv").write_text("2,7\n2\n")
+    aside = home / "aside"
+    arguments = ["--once", "--max-files", "1", "--data", str(home), "--output", str(home / "out"), "--engine", engine]
+    options = ["--malformed", "quarantine", "--quarantine", str(aside)]
+    done = CliRunner().invoke(main, ["stream", str(home / "q.mrql"), *arguments, *options])
+    assert (done.exit_code, done.stdout) == (0, ""), done.output
+    said = [line for line in done.stderr.splitlines() if "kept aside" in line]
+    assert said == [
+        f"1 malformed row kept aside in {aside}/tables",
+        f"1 malformed row kept aside in {aside}/batch-000000",
+        f"2 malformed rows kept aside in {aside}/batch-000001",
+    ]
+    kept = {
+        path.parent.name: [(row["line"], row["reason"]) for row in map(json.loads, path.read_text().splitlines())]
+        for path in sorted(aside.glob("*/malformed.json"))
+    }
+    assert kept == {
+        "tables": [(2, "1 field, where 2 were expected")],
+        "batch-000000": [(2, '"x" is not a value of type int (column _1)')],
+        "batch-000001": [(2, '"*" where + or - was expected'), (3, "1 field, where 2 were expected")],
+    }
+    answer = [
+        line for part in (home / "out" / "batch-000002").glob("part-*.json") for line in part.read_text().splitlines()
+    ]
+    assert sorted(map(json.loads, answer), key=str) == [{"_1": 3, "_2": 7}, {"_1": 4, "_2": 7}]
+
+
+def test_a_directory_for_each_batch(tmp_path: Path) -> None:
+    """What is kept lies in a directory of the batch's number; a static table's rows in one of their own."""
+    check_stream(tmp_path, "reference")
+
+
+@pytest.mark.spark
+def test_a_directory_for_each_batch_on_spark(tmp_path: Path, spark: SparkSession) -> None:
+    """The same on Spark."""
+    check_stream(tmp_path, "spark")
+
+
+def test_a_failed_batch_keeps_nothing(tmp_path: Path) -> None:
+    """Where a batch fails, its malformed rows are not kept: it has not happened."""
+    (tmp_path / "q.mrql").write_text('s = stream(csv, "s", ",", type(int));\nselect 1 / x from x in s;\n')
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "0.csv").write_text("0\nx\n")
+    options = ["--malformed", "quarantine", "--quarantine", str(tmp_path / "aside"), "--engine", "reference"]
+    done = CliRunner().invoke(main, ["stream", str(tmp_path / "q.mrql"), "--once", "--data", str(tmp_path), *options])
+    assert done.exit_code == 1
+    assert "division by zero" in done.stderr
+    assert list((tmp_path / "aside").iterdir()) == []
+
+
+def test_compressed_files(tmp_path: Path) -> None:
+    """A compressed file is read like the one that was compressed, and its lines are numbered like its lines."""
+    for name, data in {
+        "a.csv.gz": gzip.compress(b"1\nx\n"),
+        "b.csv.bz2": bz2.compress(b"2\n"),
+        "c.csv": b"3\n",
+    }.items():
+        (tmp_path / name).write_bytes(data)
+    spec = next(iter(compile_program(f'source(csv, "{tmp_path}", ",", type(int));').sources.values()))
+    found: list[Malformed] = []
+    assert sorted(read_source(spec, found.append)) == [1, 2, 3]
+    assert [(row.file.name, row.line, row.text) for row in found] == [("a.csv.gz", 2, "x")]
+    assert list(read_file(spec, tmp_path / "b.csv.bz2")) == [2]
