@@ -161,10 +161,14 @@ def _read_xml(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
     return Rows(whole, ["value"])
 
 
+PROLEPTIC = "orc.proleptic.gregorian.default"
+"""Files that do not say how they count the days before 1582 count as those of Arrow do, and not as Java once did."""
+
+
 def _read_columns(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
     from mrql.runtime.readers import conformed
 
-    df = spark.read.parquet(*paths) if spec.format is Format.PARQUET else spark.read.orc(paths)
+    df = spark.read.parquet(*paths) if spec.format is Format.PARQUET else spark.read.option(PROLEPTIC, True).orc(paths)
     columns = [quote(name) for name, _ in row_columns(spec.row)]
     return Rows(conformed(df, spec.row, spec.path), columns)
 

@@ -79,6 +79,14 @@ BAD: dict[str, Bad] = {
     "csv, no number": csv("1\n1,5\n", f"2:1: {ROW}2 fields, where 1 were expected", "<P: double>"),
     "csv, no double": csv("1e3\n1x\n", f'2:1: {ROW}"1x" is not a value of type double (column P)', "<P: double>"),
     "csv, no bool": csv("TRUE\nyes\n", f'2:1: {ROW}"yes" is not a value of type bool (column B)', "<B: bool>"),
+    "csv, no date": csv(
+        "2026-01-31\n2026-02-30\n", f'2:1: {ROW}"2026-02-30" is not a value of type date (column D)', "<D: date>"
+    ),
+    "csv, no timestamp": csv(
+        "2026-01-31 24:00\n\n2026-01-31\n",
+        f'1:1: {ROW}"2026-01-31 24:00" is not a value of type timestamp (column T)',
+        "<T: timestamp>",
+    ),
     "csv, an empty text for a number": csv('"",a\n,a\n', f'1:1: {ROW}"" is not a value of type int (column _1)'),
     "csv, not UTF-8": csv(b"1,a\n2,\xff\n", f"2:1: {ROW}not text in UTF-8 (column _2)"),
     "csv, a column that is left out is there": csv(
@@ -104,6 +112,17 @@ BAD: dict[str, Bad] = {
     "json, null for a record": lines('{"A": 1}\nnull\n', f"2:1: {ROW}null is not a value of type <A: int>"),
     "json, an array for a record": lines(
         '[{"A": 1}]\n{"A": 1}\n', f'1:1: {ROW}[{{"A":1}}] is not a value of type <A: int>'
+    ),
+    "json, no date": lines(
+        '{"D": ["2026-01-31", null]}\n{"D": ["31.1.2026"]}\n',
+        f'2:1: {ROW}"31.1.2026" is not a value of type date',
+        "<D: [date]>",
+    ),
+    "json, a number for a timestamp": lines(
+        '{"T": 5}\n{"T": "2026-01-31T10:20Z"}\n', f"1:1: {ROW}5 is not a value of type timestamp", "<T: timestamp>"
+    ),
+    "json, a text for a double": lines(
+        '{"A": "NaN"}\n{"A": "nan"}\n', f'2:1: {ROW}"nan" is not a value of type double', "<A: double>"
     ),
     "json, wrong inside": lines(
         '{"T": [{"U": true}, {"U": 1}]}\n{"T": null}\n',

@@ -24,9 +24,9 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     if request.param == "spark":
         request.getfixturevalue("spark")
 
-    def run(text: str, command: str = "run") -> Result:
+    def run(text: str, *more: str, command: str = "run") -> Result:
         (tmp_path / "q.mrql").write_text(text)
-        options = ["--data", str(tmp_path), "--engine", request.param, "--format", "json"]
+        options = ["--data", str(tmp_path), "--engine", request.param, "--format", "json", *more]
         return CliRunner().invoke(main, [command, str(tmp_path / "q.mrql"), *options])
 
     return run
@@ -115,6 +115,30 @@ def test_dumped_lines(run: Run, tmp_path: Path) -> None:
     assert list(map(json.loads, lines(tmp_path / "v"))) == [{"value": "a"}, {"value": None}]
 
 
+def test_dump_of_json_values_elements_and_times(run: Run, tmp_path: Path) -> None:
+    """JSON values are written as what they are, elements as objects, dates and timestamps as texts."""
+    (tmp_path / "d.csv").write_text("1,2026-01-31 10:20:30.5\n")
+    text = """
+    dump "d" from select <J: <A: [n, null]> as any, X: [xml| <a k="v">t</a> |], T: t, In: [<U: t, V: 1.5 as any>]>
+                  from (n, t) in source(csv, "d.csv", ",", type((int, timestamp)));
+    select (r.J.A[0], r.X, r.T, r.In) from r in source(json, "d", type(<J: any, X: any, T: timestamp, In: any>));
+    """
+    at, element = "2026-01-31 10:20:30.5", {"a": {"#text": "t", "@k": "v"}}
+    assert values(run(text)) == [[[1, element, at, [{"U": at, "V": 1.5}]]]]
+    written = {"J": {"A": [1, None]}, "X": element, "T": at, "In": [{"U": at, "V": 1.5}]}
+    assert list(map(json.loads, lines(tmp_path / "d"))) == [written]
+
+
+def test_malformed_rows_of_a_program_that_stores(tmp_path: Path, run: Run) -> None:
+    """They are kept aside once, however many expressions read them."""
+    (tmp_path / "s.csv").write_text("1\nx\n2\n")
+    text = 'store S := select x + 1 from x in source(csv, "s.csv", ",", type(int)); sum(S); count(S); dump "d" from S;'
+    assert values(run(text, "--malformed", "quarantine", "--quarantine", str(tmp_path / "aside"))) == [5, 2]
+    assert list(map(json.loads, lines(tmp_path / "d"))) == [{"value": 2}, {"value": 3}]
+    (row,) = map(json.loads, (tmp_path / "aside" / "run" / "malformed.json").read_text().splitlines())
+    assert (row["line"], row["text"]) == (2, "x")
+
+
 def test_store_is_read_back(run: Run, tmp_path: Path) -> None:
     """As CSV: missing values and empty strings are told apart."""
     text = 'store "out" + "/s" from select (i, t, 1.5e10 * i) from (i, t) in {(1, ""), (2, null), (3, " a,b\\" ")};'
@@ -155,6 +179,10 @@ def test_what_csv_cannot_hold(run: Run, tmp_path: Path, text: str, message: str)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (
+            'store "s" from {1 as any};',
+            "1:16: error: a row of a csv file holds atomic values, and this one is of type any",
+        ),
         ('store "s" from {(1, {2})};', "1:16: error: a row of a csv file holds atomic values, and this one is of type"),
         ("dump args from {1};", "1:6: error: the path of a file to write must be a string"),
         ('dump "s" from {1} + 2;', "1:15: error: `+` of {int} and int"),

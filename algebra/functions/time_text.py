@@ -13,8 +13,20 @@ def moment_sql(timestamp: str) -> str:
 
 def utc_fields(moment: str) -> str:
     """A moment as what the clock shows at it in UTC, whatever the zone of the session is."""
-    seconds = f"CAST(unix_micros({moment}) AS DECIMAL(20, 0)) / 1000000"
-    return f"(TIMESTAMP_NTZ'1970-01-01' + make_dt_interval(0, 0, 0, {seconds}))"
+    return _clock(f"unix_micros({moment})")
+
+
+def _clock(micros: str) -> str:
+    return f"(TIMESTAMP_NTZ'1970-01-01' + make_dt_interval(0, 0, 0, CAST({micros} AS DECIMAL(20, 0)) / 1000000))"
+
+
+BEFORE, AFTER = -62_135_596_800_000_001, 253_402_300_800_000_000
+"""The microseconds before the year 1 and after the year 9999, from 1970 on."""
+
+
+def _in_range(micros: str) -> str:
+    """A zone may lead out of the years that there are; missing then."""
+    return f"nullif(nullif(greatest(least({micros}, {AFTER}L), {BEFORE}L), {BEFORE}L), {AFTER}L)"
 
 
 def date_sql(text: str) -> str:
@@ -32,7 +44,8 @@ def timestamp_sql(text: str) -> str:
     with_seconds = f"regexp_replace({trimmed}, '^(.{{16}})(?!:)', '$1:00')"
     zoned = f"if({text} RLIKE '{_escaped(ZONE_TEXT)}\\\\s*\\\\z', {with_seconds}, concat({with_seconds}, 'Z'))"
     whole = f"try_cast(if({text} RLIKE ':', {zoned}, concat({trimmed}, ' 00:00:00Z')) AS TIMESTAMP)"
-    return f"if({text} RLIKE '^\\\\s*{_escaped(TIMESTAMP_TEXT)}\\\\s*\\\\z', {utc_fields(whole)}, NULL)"
+    found = _clock(_in_range(f"unix_micros({whole})"))
+    return f"if({text} RLIKE '^\\\\s*{_escaped(TIMESTAMP_TEXT)}\\\\s*\\\\z', {found}, NULL)"
 
 
 def parsed_date_sql(text: str, at: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -64,6 +65,39 @@ def test_csv(
     assert_same(spark, f'source(csv, "f.csv", ",", type(<A: {t}, B: any, C: long>), header)', base)
 
 
+TIMES = st.sampled_from(
+    [
+        *("2026-01-31", "2026-02-30", "0001-01-01", "9999-12-31", "2026-1-31", " 2024-02-29 ", "2026-01-31T10:20"),
+        *("2026-01-31 10:20:30.5", "2026-01-31T23:59:59.999999Z", "2026-01-31 10:20:30+02:00", "2026-01-31 24:00"),
+        *(
+            "0001-01-01 00:00+01:00",
+            "0001-01-01 01:00+01:00",
+            "9999-12-31 23:59-00:01",
+            "1970-01-01 00:00:60",
+            "20260131",
+            "1769817600",
+            "",
+            "now",
+        ),
+    ]
+)
+
+
+@seed(2026)
+@settings(few, max_examples=3)
+@given(st.lists(st.tuples(TIMES, TIMES), min_size=20, max_size=40))
+def test_times(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]) -> None:
+    """Dates and timestamps in CSV and in JSON, also inside of lists and records, and the texts that are none."""
+    base = tmp_path_factory.mktemp("times")
+    (base / "f.csv").write_text("".join(f'{a},"{b}"\n' for a, b in rows))
+    values = [{"d": a, "t": b, "in": [{"t": a}, {"t": None}, None]} for a, b in rows]
+    (base / "f.json").write_text("".join(json.dumps(value) + "\n" for value in values))
+    for row in ("(date, timestamp)", "(timestamp, any)", "<t: timestamp, d: date>"):
+        assert_same(spark, f'source(csv, "f.csv", ",", type({row}))', base)
+    for row in ("<d: date>", "<t: timestamp>", "<in: [<t: timestamp>]>", "<in: {<t: date>}, d: any>"):
+        assert_same(spark, f'source(json, "f.json", type({row}))', base)
+
+
 def test_a_row_is_malformed_whatever_a_query_uses_of_it(spark: SparkSession, tmp_path: Path) -> None:
     """Spark converts only the columns that it is asked for; an error in another one is one all the same."""
     (tmp_path / "f.csv").write_text("1,2\nx,3\n")
@@ -112,7 +146,12 @@ JSON = st.recursive(
     max_leaves=6,
 )
 OBJECT = st.fixed_dictionaries(
-    {}, optional={"A": st.integers(-3, 2**33) | JSON, "B": JSON, "C": st.lists(st.integers(0, 3) | SCALAR)}
+    {},
+    optional={
+        "A": st.integers(-3, 2**33) | st.sampled_from(["NaN", "Infinity", "-Infinity", "inf"]) | JSON,
+        "B": JSON,
+        "C": st.lists(st.integers(0, 3) | SCALAR),
+    },
 )
 NUMBERS = ['{"A": 1e0}', '{"B": [1e400, -0.0, 1.50, 1e22, 0.1e-6]}', '{"A": 01}', '{"A": +1}', '{"A": 2.50e-3}']
 WRONG = [
@@ -192,6 +231,7 @@ def test_columns(spark: SparkSession, tmp_path: Path) -> None:
         "a": pa.array([1, None, 3], pa.int32()),
         "l": pa.array([[{"u": 1.5, "v": ["x", None]}], [], None], nested),
         "s": pa.array(["x", "é", None]),
+        "d": pa.array([date(2026, 1, 31), None, date(1, 1, 1)], pa.date32()),
     }
     pq.write_table(pa.table(columns), tmp_path / "f.parquet")
     orc.write_table(pa.table(columns), tmp_path / "f.orc")
@@ -200,5 +240,6 @@ def test_columns(spark: SparkSession, tmp_path: Path) -> None:
     for name in ("parquet", "orc"):
         assert len(assert_same(spark, f'source({name}, "f.{name}")', tmp_path)) == 3
         assert_same(spark, f'source({name}, "f.{name}", type(<s: string, a: double>))', tmp_path)
+        assert_same(spark, f'source({name}, "f.{name}", type(<d: timestamp>))', tmp_path)
         assert_same(spark, f'source({name}, "f.{name}", type(<l: {{<u: float, v: {{string}}>}}>))', tmp_path)
     assert len(assert_same(spark, 'source(parquet, "*.parquet", type(<a: int>))', tmp_path)) == 3
