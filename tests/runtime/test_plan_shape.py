@@ -6,13 +6,14 @@ import functools
 import re
 import statistics
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.values import Bag
-from mrql.runtime import upkeep
+from mrql.runtime import prepared, upkeep
 from mrql.runtime.collect import collect_value
 from mrql.runtime.jvm import Columnar, executed_plan, persistent_rdds
 from mrql.runtime.prepared import Checkpoint, Plans, Template
@@ -202,6 +203,7 @@ def test_a_plan_is_made_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatc
         return plain(relation, *arguments)
 
     monkeypatch.setattr(Relation, "dataframe", spied)
+    monkeypatch.setattr(prepared, "_PLANS", WeakKeyDictionary())
     with query.view(spark) as view:
         counts = []
         for batch in range(16):
