@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra import types as ty
+from mrql.algebra.documents import element, of_value, text_node
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.reader import parse_type
-from mrql.algebra.values import Bag, Record, Value, close
+from mrql.algebra.values import Bag, Element, Record, Value, close
 from mrql.algebra.written import show_value
 from mrql.algebra.zset import ZSet
 from mrql.runtime import prepared, session, upkeep
@@ -120,17 +121,29 @@ def k(key: int, value: int | None, *us: int | None) -> Record:
     return Record({"K": key, "V": value, "I": Bag(Record({"U": u}) for u in us)})
 
 
+def j(key: int, a: Value, *items: int) -> Record:
+    return Record({"K": key, "V": of_value(Record({"A": a, "I": [Record({"N": n}) for n in items]}))})
+
+
+def book(year: str | None, *authors: str) -> Element:
+    return element("book", ["year"], [year], [element("author", [], [], [text_node(name)]) for name in authors])
+
+
 HISTORY: list[dict[str, tuple[list[Value], list[Value]]]] = [
     {
         "S": ([(0, 1), (0, 1), (1, 2), (2, None), (None, 3)], [(0, 1)]),
         "T": ([(1, 5), (2, 7), (1, 5)], []),
         "P": ([k(1, 5, 1, 2), k(5, 2, 2, 2), k(7, None)], []),
+        "J": ([j(1, 1, 1, 2), j(2, "1", 1), j(3, 1.0), j(3, None, 4)], []),
+        "X": ([book("2005", "Ann", "Bob"), book("2005", "Ann"), book(None, ""), book("2006", "Bob")], []),
     },
     {"S": ([(1, 4), (3, 1)], [(1, 2), (None, 3)]), "T": ([(4, 1), (0, 0)], [(1, 5)])},
     {
         "S": ([(1, 2)], [(0, 1), (1, 4), (2, None), (3, 1)]),
         "T": ([], [(1, 5), (2, 7)]),
         "P": ([k(1, -5, 1)], [k(5, 2, 2, 2)]),
+        "J": ([j(2, 1, 1)], [j(1, 1, 1, 2), j(2, "1", 1)]),
+        "X": ([book("2005", "Eve")], [book("2005", "Ann", "Bob"), book(None, "")]),
     },
 ]
 """Rows to insert and to delete: duplicates, missing values, sums that cancel, keys that vanish and return."""
