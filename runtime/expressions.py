@@ -51,7 +51,7 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.types import Type
 from mrql.algebra.values import Document
-from mrql.runtime import variants
+from mrql.runtime import elements, variants
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, bind, label, labels, part, quote, sql_type, to_sql
 
 Environment = Mapping[str, Layout]
@@ -160,8 +160,8 @@ class Expressions:
         assert found is not None, "a term was checked when its type was asked for"
         version, types, _ = found
         args = [to_sql(cast(self.value(a, env), a.type, t, "")) for a, t in zip(term.args, types, strict=True)]
-        if function.name in variants.FUNCTIONS:
-            return Atom(variants.FUNCTIONS[function.name](self.fresh, types[0], *args), term.type)
+        if function.name in elements.FUNCTIONS:
+            return Atom(elements.FUNCTIONS[function.name](self.fresh, types[0], *args), term.type)
         if version.sql is None:
             raise InternalError("expressions", f"{function.name} has no Catalyst form")
         return Atom(version.sql(*args, place(term.span)), term.type)

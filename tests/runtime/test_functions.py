@@ -15,7 +15,7 @@ from mrql.algebra.functions.elements import DOCUMENTS
 from mrql.algebra.functions.operators import OPERATORS
 from mrql.algebra.values import Bag, Record, Value, close
 from mrql.output import show_value
-from mrql.runtime import session, variants
+from mrql.runtime import elements, session
 from mrql.runtime.collect import from_spark
 from mrql.runtime.expressions import COMPARISONS, Expressions
 from mrql.runtime.failures import translated
@@ -88,7 +88,7 @@ def test_every_function_has_a_catalyst_form() -> None:
     """Those that look into tuples, bags and documents are compiled by themselves, all others have theirs in the table;
     `trace` has none."""
     without = {f.name for f in fn.FUNCTIONS.values() if any(version.sql is None for version in f.versions)}
-    assert without == {*COMPARISONS, "has_null", "member", "trace", *variants.FUNCTIONS}
+    assert without == {*COMPARISONS, "has_null", "member", "trace", *elements.FUNCTIONS}
 
 
 def _failing(function: Function) -> list[tuple[Call, tuple[Value, ...], str]]:
