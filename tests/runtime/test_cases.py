@@ -83,7 +83,7 @@ def test_errors(spark: SparkSession, case: Case) -> None:
 
 
 @seed(2026)
-@settings(few, max_examples=12)
+@settings(few, max_examples=8)
 @given(construct_queries(), st.data())
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Generated queries that have these constructs, over generated batches with deletions."""
