@@ -174,12 +174,13 @@ def part(value: Layout, name: str, t: Type) -> Layout:
 def taken_apart(value: Layout) -> Layout:
     """A value of a tuple or record type taken apart to its atomic parts, for the key of a join.
 
-    A struct that is missing as a whole becomes one of missing parts: as a join key, both match nothing.
+    A struct that is missing as a whole becomes one of missing parts: as a join key, both match nothing. `()` has no
+    parts, however it is held.
     """
     match value:
         case Struct(fields, t):
             return Struct(tuple((name, taken_apart(item)) for name, item in fields), t)
-        case Atom(_, ty.TupleType() | ty.RecordType() as t) if labels(t):
+        case Atom(_, ty.TupleType() | ty.RecordType() as t):
             return Struct(tuple((name, taken_apart(part(value, name, item))) for name, item in labels(t)), t)
         case _:
             return value

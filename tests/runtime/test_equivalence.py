@@ -20,6 +20,7 @@ from mrql.algebra.written import show_value
 from mrql.algebra.zset import ZSet
 from mrql.runtime import prepared, session, upkeep
 from mrql.runtime.collect import collect_changes, collect_value
+from mrql.runtime.layout import Atom, Struct, atoms, taken_apart
 from mrql.runtime.rows import to_dataframe
 from tests.histories import Batch, net
 from tests.incremental_cases import CONSTRUCTS, Construct
@@ -345,6 +346,12 @@ def test_run_time_errors(spark: SparkSession, text: str, message: str, place: st
         with pytest.raises(mrql.UserError) as reference:
             evaluate(query.term, {"V": bad})
         assert reference.value.message == message
+
+
+def test_a_key_without_parts_however_it_is_held() -> None:
+    """The two sides of a join on `()` have the same columns for it, none, also where one is an element of an array."""
+    held = [Atom("`c`", ty.UNIT), Struct((), ty.UNIT)]
+    assert [list(atoms(taken_apart(key))) for key in held] == [[], []]
 
 
 def test_static_table(spark: SparkSession) -> None:
