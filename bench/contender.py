@@ -45,6 +45,14 @@ class Job:
         few = (tuple(window)[len(window) // 2 - 2 :][:5] for window in (self.scale.early, self.scale.late))
         return tuple(batch for window in few for batch in window)
 
+    def watched(self, name: str) -> Path:
+        """A directory of its own with all the files, for a contender that watches one."""
+        directory = self.scratch / name
+        directory.mkdir()
+        for file in self.files:
+            os.link(file, directory / file.name)
+        return directory
+
 
 @dataclass
 class Result:

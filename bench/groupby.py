@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,14 +68,11 @@ def stream(job: Job) -> Result:
     """What `mrql stream --once --max-files 1` does, but for the sink: a directory is watched, a file is a batch."""
     with spark_session() as spark:
         for number in range(PASSES):
-            result = _stream_pass(spark, job, job.scratch / f"in{number}")
+            result = _stream_pass(spark, job.watched(f"in{number}"))
     return result
 
 
-def _stream_pass(spark: SparkSession, job: Job, directory: Path) -> Result:
-    directory.mkdir()
-    for file in job.files:
-        os.link(file, directory / file.name)
+def _stream_pass(spark: SparkSession, directory: Path) -> Result:
     program = compile_program(f'points = stream(csv, "{directory}", ",", type((long, long))); {QUERY}', "bench")
     (query,) = program.queries
     engine = SparkEngine(rewrite(query.term).plan, program.sources, spark, query.span.source)

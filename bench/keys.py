@@ -30,19 +30,24 @@ PASSES = 2
 def changes(keys: int, touched: int, whole: bool) -> tuple[list[float], Answer]:
     """From the rows of a batch to all changes of the answer, with so many keys in the state; milliseconds."""
     query = mrql.compile(QUERY, rows="bag((long, long))")
-    times = []
     limit = keys * 2 if whole else upkeep.WHOLE
     with spark_session(**{"spark.driver.memory": "6g"}) as spark, patch.object(upkeep, "WHOLE", limit):
         for _ in range(PASSES):
-            with query.view(spark, insert_only=True) as view:
-                view.apply(rows=spark.range(keys).selectExpr("id AS _1", "id % 100 AS _2"))
-                for number in range(BATCHES):
-                    rows = batch(spark, keys, touched, number)
-                    start = time.perf_counter()
-                    consume(view.apply(rows=rows))
-                    times.append((time.perf_counter() - start) * 1000)
-                totals = view.answer().selectExpr("count(1)", "CAST(sum(_2) AS DOUBLE)").head()
-                assert totals is not None
+            result = _pass(spark, query, keys, touched)
+    return result
+
+
+def _pass(spark: SparkSession, query: mrql.Query, keys: int, touched: int) -> tuple[list[float], Answer]:
+    times = []
+    with query.view(spark, insert_only=True) as view:
+        view.apply(rows=spark.range(keys).selectExpr("id AS _1", "id % 100 AS _2"))
+        for number in range(BATCHES):
+            rows = batch(spark, keys, touched, number)
+            start = time.perf_counter()
+            consume(view.apply(rows=rows))
+            times.append((time.perf_counter() - start) * 1000)
+        totals = view.answer().selectExpr("count(1)", "CAST(sum(_2) AS DOUBLE)").head()
+    assert totals is not None
     return times[-COUNTED:], {0: float(totals[0]), 1: totals[1]}
 
 

@@ -6,7 +6,6 @@ is not counted, only the query over it and the new file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -60,14 +59,11 @@ def streaming(job: Job, conf: Mapping[str, str]) -> Result:
     progress = {"spark.sql.streaming.numRecentProgressUpdates": str(len(job.files) + 1)}
     with spark_session(**conf, **progress) as spark:
         for number in range(PASSES):
-            result = _streaming_pass(spark, job, job.scratch / f"in{number}")
+            result = _streaming_pass(spark, job.watched(f"in{number}"))
     return result
 
 
-def _streaming_pass(spark: SparkSession, job: Job, source: Path) -> Result:
-    source.mkdir()
-    for file in job.files:
-        os.link(file, source / file.name)
+def _streaming_pass(spark: SparkSession, source: Path) -> Result:
     with fast_directory() as checkpoint:
         events = _stream(spark, source, checkpoint, "noop")
         milliseconds = {event["batchId"]: [float(event["durationMs"]["triggerExecution"])] for event in events}
