@@ -194,10 +194,24 @@ def taken_as(value: Document, t: Type, convert: Convert) -> Value:
 
     Raises: EvaluationError where the value is none of type `t`.
     """
-    return _taken(content(value), t, convert)
+
+    def atom(found: Json, basic: Type) -> Value:
+        if isinstance(found, str) or (_is_number(found) and ty.is_numeric(basic)):
+            with suppress(EvaluationError):
+                return convert(float(found) if _is_inexact(found, basic) else found, basic)
+        raise _unfit(found, basic)
+
+    try:
+        return _fitted(content(value), t, atom)
+    except _Unfit as error:
+        raise EvaluationError(str(error)) from None
 
 
-def _taken(value: Json, t: Type, convert: Convert) -> Value:
+def _fitted(value: Json, t: Type, atom: Callable[[Json, Type], Value]) -> Value:
+    """A JSON value as one of a type; `atom` takes what is of a basic type and not so already.
+
+    Raises: ValueError where it is none.
+    """
     match t:
         case _ if value is None:
             return None
@@ -205,20 +219,25 @@ def _taken(value: Json, t: Type, convert: Convert) -> Value:
             return document(value)
         case ty.Basic(ty.Kind.STRING):
             return value if isinstance(value, str) else write(value)
-        case ty.RecordType(fields) if isinstance(value, dict):
-            return Record({name: _taken(value.get(name), item, convert) for name, item in fields})
-        case ty.ListType(item) if isinstance(value, list):
-            return [_taken(part, item, convert) for part in value]
-        case ty.BagType(item) if isinstance(value, list):
-            return Bag(_taken(part, item, convert) for part in value)
         case ty.Basic(ty.Kind.BOOL) if isinstance(value, bool):
             return value
-        case ty.Basic() if isinstance(value, str) or (_is_number(value) and ty.is_numeric(t)):
-            try:
-                return convert(float(value) if _is_inexact(value, t) else value, t)
-            except EvaluationError:
-                pass
-    raise EvaluationError(f"{write(value)} is not a value of type {t}")
+        case ty.Basic():
+            return atom(value, t)
+        case ty.RecordType(fields) if isinstance(value, dict):
+            return Record({name: _fitted(value.get(name), item, atom) for name, item in fields})
+        case ty.ListType(item) if isinstance(value, list):
+            return [_fitted(part, item, atom) for part in value]
+        case ty.BagType(item) if isinstance(value, list):
+            return Bag(_fitted(part, item, atom) for part in value)
+    raise _unfit(value, t)
+
+
+class _Unfit(ValueError):
+    """A JSON value that is none of a type."""
+
+
+def _unfit(value: Json, t: Type) -> _Unfit:
+    return _Unfit(f"{write(value)} is not a value of type {t}")
 
 
 def _is_number(value: Json) -> bool:
@@ -240,15 +259,11 @@ def held(value: Json, t: Type) -> Value:
 
     Raises: ValueError where it is of another type.
     """
+    return _fitted(value, t, _held_atom)
+
+
+def _held_atom(value: Json, t: Type) -> Value:
     match t:
-        case _ if value is None:
-            return None
-        case ty.Basic(ty.Kind.ANY):
-            return document(value)
-        case ty.Basic(ty.Kind.STRING):
-            return value if isinstance(value, str) else write(value)
-        case ty.Basic(ty.Kind.BOOL) if isinstance(value, bool):
-            return value
         case ty.Basic(ty.Kind.INT) if isinstance(value, int) and not isinstance(value, bool):
             if -(2**31) <= value < 2**31:
                 return value
@@ -265,13 +280,7 @@ def held(value: Json, t: Type) -> Value:
 
             with suppress(EvaluationError):
                 return convert(value, t)
-        case ty.RecordType(fields) if isinstance(value, dict):
-            return Record({name: held(value.get(name), item) for name, item in fields})
-        case ty.ListType(item) if isinstance(value, list):
-            return [held(part, item) for part in value]
-        case ty.BagType(item) if isinstance(value, list):
-            return Bag(held(part, item) for part in value)
-    raise ValueError(f"{write(value)} is not a value of type {t}")
+    raise _unfit(value, t)
 
 
 # --- XML ----------------------------------------------------------------------------------------
