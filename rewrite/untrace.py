@@ -7,6 +7,8 @@ What a trace would print is a whole value, and a batch looks at what it changes.
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from mrql.algebra.functions import TRACE
 from mrql.algebra.terms import Prim, Term
 from mrql.algebra.traversal import bottom_up, subterms
@@ -23,9 +25,9 @@ def untrace(term: Term) -> Term:
     return bottom_up(term, _identity) if any(map(is_trace, subterms(term))) else term
 
 
-def is_trace(term: Term) -> bool:
+def is_trace(term: Term) -> TypeGuard[Prim]:
     return isinstance(term, Prim) and term.function == TRACE
 
 
 def _identity(term: Term) -> Term:
-    return term.args[0] if isinstance(term, Prim) and term.function == TRACE else term
+    return term.args[0] if is_trace(term) else term

@@ -57,6 +57,7 @@ from mrql.rewrite.grouped import function_parts, identity, paired
 from mrql.rewrite.lineage import joins_elements
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.split import Part, split
+from mrql.rewrite.untrace import is_trace
 from mrql.runtime.expressions import Environment, Expressions, aggregate_sql, canonical, cast
 from mrql.runtime.frames import Columns, Frame, expanded, flat, null_of, union, union_all
 from mrql.runtime.layout import (
@@ -76,7 +77,7 @@ from mrql.runtime.layout import (
 from mrql.runtime.loops import Kept
 from mrql.runtime.opened import loop_value, opened_term
 from mrql.runtime.relation import Relation
-from mrql.runtime.tracing import is_trace, trace
+from mrql.runtime.tracing import trace
 
 LARGE = 10_000
 """From so many elements on, a range is made in parts by all cores."""

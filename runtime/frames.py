@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.runtime.expressions import cast
+from mrql.runtime.expressions import Expressions, canonical, cast
 from mrql.runtime.layout import Atom, Layout, Struct, as_columns, atoms, part, quote, sql_type, to_sql, with_columns
 from mrql.runtime.relation import Relation
 
@@ -96,6 +96,12 @@ def union_all(parts: Sequence[Relation]) -> Relation:
     for other in parts[1:]:
         whole = whole.union(other)
     return whole
+
+
+def signed(frame: Frame, sign: int, expressions: Expressions) -> Frame:
+    """The frame with canonical values and its weights times a sign: one side of a difference."""
+    weight = f"({sign}L * {frame.weight or '1L'})"
+    return attrs.evolve(frame, value=canonical(expressions, frame.value), weight=weight)
 
 
 def netted(frame: Frame, columns: Columns) -> Frame:

@@ -93,7 +93,7 @@ def free(rdd: Any) -> None:
 
 def compute(rdd: Any, tasks: int) -> int:
     """Computes the rows of a local checkpoint, all of them, and returns their number; in so many tasks at most."""
-    return int(rdd.toJavaRDD().coalesce(tasks).count())
+    return int(in_partitions(rdd, tasks).count())
 
 
 def compute_all(spark: SparkSession, rdds: Sequence[Any]) -> list[int]:

@@ -114,13 +114,14 @@ def to_sql(value: Layout) -> str:
         case Struct(()):
             return "true"
         case Struct(fields):
-            parts = ", ".join(f"'{_escaped(name)}', {to_sql(part)}" for name, part in fields)
+            parts = ", ".join(f"'{escaped(name)}', {to_sql(part)}" for name, part in fields)
             return f"named_struct({parts})"
         case _:
             assert_never(value)
 
 
-def _escaped(name: str) -> str:
+def escaped(name: str) -> str:
+    """A name as it stands in a string of SQL."""
     return name.replace("\\", "\\\\").replace("'", "\\'")
 
 

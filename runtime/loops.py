@@ -29,12 +29,12 @@ from mrql.algebra.values import Value
 from mrql.rewrite.loops import carried, invariants
 from mrql.runtime import jvm
 from mrql.runtime.collect import from_spark
-from mrql.runtime.expressions import Expressions, canonical
-from mrql.runtime.frames import Columns, Frame, netted, numbered, union
+from mrql.runtime.expressions import Expressions
+from mrql.runtime.frames import Columns, Frame, netted, numbered, signed, union
 from mrql.runtime.layout import as_columns, quote, to_sql, with_columns
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation
-from mrql.runtime.session import STEP_SETTINGS, settings
+from mrql.runtime.session import settings, step_settings
 
 PARTITIONS = 4
 """What a loop carries lies in at most so many partitions for each core: a union has those of all its parts."""
@@ -163,8 +163,7 @@ class Engine:
     def __init__(self, compiler: Compiler) -> None:
         self.compiler = compiler
         self.spark = compiler.spark
-        partitions = str(max(2, self.spark.sparkContext.defaultParallelism))
-        self.settings = {**STEP_SETTINGS, "spark.sql.shuffle.partitions": partitions}
+        self.settings = step_settings(self.spark)
         self.plans = Plans(self.spark, self.settings)
 
     def columns(self) -> Columns:
@@ -216,11 +215,8 @@ class Engine:
     def differ(self, one: Frame, other: Frame, row: Type) -> bool:
         """Whether two bags have not the same elements, as often."""
         columns = self.columns()
-        signed = []
-        for side, sign in ((one, 1), (other, -1)):
-            value = canonical(Expressions(), side.value)
-            signed.append(attrs.evolve(side, value=value, weight=f"({sign}L * {side.weight or '1L'})"))
-        return self.plans.count(netted(union(signed, row, columns), columns).df) > 0
+        sides = [signed(side, sign, Expressions()) for side, sign in ((one, 1), (other, -1))]
+        return self.plans.count(netted(union(sides, row, columns), columns).df) > 0
 
 
 def computed_once(name: str, term: Term, compiler: Compiler, kept: Kept) -> Lit | Frame:

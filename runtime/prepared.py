@@ -30,7 +30,8 @@ REMEMBERED = 512
 PLAIN = 1
 """How often Spark plans a relation as it does any other before its plan is kept: to keep it takes longer, once."""
 
-_PLANS: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, Template | int]] = WeakKeyDictionary()
+_PLANS: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, Template | int | None]] = WeakKeyDictionary()
+"""By the settings and the signature: the plan, None for one that cannot be copied, or how often there was none yet."""
 
 
 @attrs.frozen
@@ -53,13 +54,13 @@ class Template:
     """A physical plan whose leaves are to be filled in."""
 
     plan: Any
-    """Spark's plan, without rows; None where it cannot be copied."""
-    slots: tuple[tuple[int, int], ...] = ()
+    """Spark's plan, without rows."""
+    slots: tuple[tuple[int, int], ...]
     """For each leaf of the plan that is to be filled in its number, and the number of the relation's leaf."""
-    read: Mapping[int, tuple[str, ...]] = attrs.Factory(dict)
+    read: Mapping[int, tuple[str, ...]]
     """The columns that the plan reads of a leaf that is a batch, by the leaf's number, where that is not all."""
-    shape: jvm.Shape | None = None
-    copied: Any = None
+    shape: jvm.Shape
+    copied: Any
     """How Spark copies a row to keep it."""
 
 
@@ -74,7 +75,7 @@ class Plans:
     def checkpoint(self, relation: Relation, *, small: bool) -> Checkpoint:
         """The rows of a relation, kept with their partitioning when they are first computed."""
         template = self._template(relation)
-        if template is None or template.shape is None:
+        if template is None:
             return Checkpoint(*jvm.local_checkpoint(relation.dataframe(self.spark), small=small))
         rdd = self._rows(template, relation)
         return Checkpoint(jvm.kept(self.spark, rdd, template.copied, small=small), template.shape)
@@ -82,14 +83,14 @@ class Plans:
     def dataframe(self, relation: Relation) -> DataFrame:
         """The rows of a relation, computed as a whole: what is asked of them is planned apart."""
         template = self._template(relation)
-        if template is None or template.shape is None:
+        if template is None:
             return relation.dataframe(self.spark)
         return template.shape.over(self.spark, self._rows(template, relation))
 
     def count(self, relation: Relation) -> int:
         """The number of rows."""
         template = self._template(relation)
-        if template is None or template.plan is None:
+        if template is None:
             return relation.dataframe(self.spark).count()
         return int(self._rows(template, relation).count())
 
@@ -97,7 +98,7 @@ class Plans:
         """The template of a relation, if there is to be one."""
         key = (self._settings, relation.signature)
         found = self._known.pop(key, 0)
-        if not isinstance(found, Template):
+        if isinstance(found, int):
             found = self._made(relation) if found >= PLAIN else found + 1
         self._known[key] = found
         if len(self._known) > REMEMBERED:
@@ -109,11 +110,14 @@ class Plans:
         rows: dict[int, Any] = {}
         for _, place in template.slots:
             if place not in rows:
-                rows[place] = _rows(relation.leaves[place], template.read.get(place))
+                rows[place] = _leaf_rows(relation.leaves[place], template.read.get(place))
         return jvm.execute(self.spark, template.plan, {leaf: rows[place] for leaf, place in template.slots})
 
-    def _made(self, relation: Relation) -> Template:
-        """Plans a relation over leaves of which Spark knows the columns and the partitioning, but no more."""
+    def _made(self, relation: Relation) -> Template | None:
+        """Plans a relation over leaves of which Spark knows the columns and the partitioning, but no more.
+
+        There is no template of a plan that cannot be copied.
+        """
         given: dict[int, DataFrame] = {}
         places: dict[int, int] = {}
         for place, leaf in enumerate(relation.leaves):
@@ -123,7 +127,7 @@ class Plans:
         df = relation.dataframe(self.spark, lambda leaf: given[id(leaf)])
         plan = jvm.Plan(df)
         if not plan.can_be_copied():
-            return Template(None)
+            return None
         slots = tuple((number, places[rdd]) for number, rdd in plan.rdds() if rdd in places)
         read: dict[int, tuple[str, ...]] = {}
         for place, leaf in enumerate(relation.leaves):
@@ -134,7 +138,7 @@ class Plans:
         return Template(plan.emptied(self.spark, [number for number, _ in slots]), slots, read, *plan.kept())
 
 
-def _rows(leaf: Relation, read: tuple[str, ...] | None) -> Any:
+def _leaf_rows(leaf: Relation, read: tuple[str, ...] | None) -> Any:
     """The rows of a leaf as an RDD. Of a batch, columns that are not read are not asked for."""
     if leaf.op is Op.KEPT:
         return leaf.rows.rdd

@@ -39,6 +39,13 @@ STEP_SETTINGS: Mapping[str, str] = {
 """What the plan of a step rests on; set for the time of a step in a session that has it otherwise."""
 
 
+def step_settings(spark: SparkSession, partitions: int | None = None) -> Mapping[str, str]:
+    """The settings of the steps of a view or a loop: with as many partitions as can be worked on at once, unless said
+    otherwise. A state's partitions are tasks of every batch."""
+    shuffled = partitions or max(2, spark.sparkContext.defaultParallelism)
+    return {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(shuffled)}
+
+
 _HELD: ContextVar[tuple[int, int] | None] = ContextVar("held", default=None)
 """The session and the settings of the innermost block."""
 

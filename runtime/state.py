@@ -225,6 +225,8 @@ class Table:
 
         What comes of it is kept by columns; so is a run that was as large from the start.
         """
+        if self.merging is not None:
+            return
         due = self._due() or (self._large_rows() if self.is_large else [])
         if not due or _rows(due) <= upkeep.ASIDE:
             return
@@ -239,8 +241,6 @@ class Table:
 
     def _large_rows(self) -> list[Run]:
         """A large run that is not kept by columns, but could be."""
-        if self.merging is not None:
-            return []
         return next(([run] for run in self.runs if (run.rows or 0) > upkeep.ASIDE and not run.by_columns()), [])
 
     def take_merged(self) -> None:

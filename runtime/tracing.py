@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeGuard
+from typing import Protocol
 
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.functions import TRACE
 from mrql.algebra.terms import Prim, Term
 from mrql.algebra.written import TRACED, print_trace
 from mrql.runtime.collect import from_spark
@@ -24,10 +23,6 @@ class Compiler(Protocol):
 
     def bag(self, term: Term) -> Frame: ...
     def one(self, term: Term) -> Frame: ...
-
-
-def is_trace(term: Term) -> TypeGuard[Prim]:
-    return isinstance(term, Prim) and term.function == TRACE
 
 
 def trace(compiler: Compiler, term: Prim) -> None:

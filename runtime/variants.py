@@ -15,7 +15,7 @@ from mrql.algebra.documents import NOT_FINITE
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions.conversion import NUMBER_TEXT
 from mrql.algebra.types import Type
-from mrql.runtime.layout import labels, sql_type
+from mrql.runtime.layout import escaped, labels, sql_type
 from mrql.runtime.times import is_time, time_of
 
 
@@ -93,7 +93,7 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
             return text(v)
         case ty.Basic(ty.Kind.STRING):
             return f"try_variant_get({v}, '$', 'string')"
-    failed = f"raise_error(concat('{at}', to_json({v}), ' is not a value of type {_escaped(str(t))}'))"
+    failed = f"raise_error(concat('{at}', to_json({v}), ' is not a value of type {escaped(str(t))}'))"
     otherwise = f"if({is_null(v)}, NULL, {failed})"
     match t:
         case ty.Basic(ty.Kind.BOOL):
@@ -113,7 +113,7 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
             x = fresh("e")
             return f"transform(coalesce({array(v)}, {otherwise}), {x} -> {_taken(x, item, at, fresh)})"
         case ty.RecordType(fields):
-            parts = (f"'{_escaped(name)}', {taken_as(member(v, name), item, at, fresh)}" for name, item in fields)
+            parts = (f"'{escaped(name)}', {taken_as(member(v, name), item, at, fresh)}" for name, item in fields)
             return f"CASE WHEN NOT {is_object(v)} THEN {otherwise} ELSE named_struct({', '.join(parts)}) END"
         case _:
             raise InternalError("variants", f"JSON has no values of type {t}")
@@ -148,7 +148,7 @@ def _variant(x: str, t: Type, fresh: Fresh) -> str:
         case ty.RecordType(()):
             return "parse_json('{}')"
         case ty.RecordType(fields):
-            parts = (f"'{_escaped(name)}', {_variant(f'{x}.`{name}`', item, fresh)}" for name, item in fields)
+            parts = (f"'{escaped(name)}', {_variant(f'{x}.`{name}`', item, fresh)}" for name, item in fields)
             return f"if({x} IS NULL, NULL, to_variant_object(named_struct({', '.join(parts)})))"
         case ty.BagType(item) | ty.ListType(item):
             e = fresh("e")
@@ -156,10 +156,6 @@ def _variant(x: str, t: Type, fresh: Fresh) -> str:
             return f"if({x} IS NULL, NULL, to_variant_object(transform({items}, {e} -> {_variant(e, item, fresh)})))"
         case _:
             raise InternalError("variants", f"JSON has no values of type {t}")
-
-
-def _escaped(name: str) -> str:
-    return name.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
@@ -173,7 +169,7 @@ def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
         case ty.TupleType() | ty.RecordType():
 
             def struct(v: str) -> str:
-                parts = (f"'{_escaped(name)}', {as_variants(f'{v}.`{name}`', item, fresh)}" for name, item in labels(t))
+                parts = (f"'{escaped(name)}', {as_variants(f'{v}.`{name}`', item, fresh)}" for name, item in labels(t))
                 return f"if({v} IS NULL, NULL, named_struct({', '.join(parts)}))"
 
             return let(fresh, sql, struct)
@@ -204,7 +200,7 @@ def held(variant: str, t: Type, fresh: Fresh) -> str:
         case ty.RecordType(fields):
 
             def struct(v: str) -> str:
-                parts = (f"'{_escaped(name)}', {held(member(v, name), item, fresh)}" for name, item in fields)
+                parts = (f"'{escaped(name)}', {held(member(v, name), item, fresh)}" for name, item in fields)
                 made = f"named_struct({', '.join(parts)})" if fields else "true"
                 return f"if({is_null(v)}, NULL, {made})"
 

@@ -17,13 +17,13 @@ from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.expressions import Expressions, canonical
 from mrql.runtime.failures import translated
-from mrql.runtime.frames import Columns, Frame, expanded, netted, union, union_all
+from mrql.runtime.frames import Columns, Frame, expanded, netted, signed, union, union_all
 from mrql.runtime.layout import Layout, Struct, labels, part, quote, to_sql
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation
-from mrql.runtime.session import STEP_SETTINGS, settings
+from mrql.runtime.session import settings, step_settings
 from mrql.runtime.snapshot import Snapshot, Touched
 from mrql.runtime.state import Run, Table
 from mrql.runtime.step import StageState
@@ -116,7 +116,7 @@ class SparkView:
         self.source = source
         self.tables = dict(tables or {})
         self.columns = Columns()
-        self.settings = {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(partitions or _partitions(spark))}
+        self.settings = step_settings(spark, partitions)
         self.plans = Plans(spark, self.settings)
         self.loops, self.stale_loops, self.table_loops = Kept(), Kept(), Kept()
         with settings(spark, self.settings), translated(source):
@@ -260,8 +260,8 @@ class SparkView:
             (output_rows(side, weighted=True), [quote(name) for name, _ in output_columns(side.value)])
             for side in self._sides(self.plan.answer, after, before, Columns())
         ]
-        netted = union_all([rows for rows, _ in sides]).aggregate(sides[0][1], ["sum(weight) AS weight"])
-        return netted.where("weight <> 0")
+        whole = union_all([rows for rows, _ in sides])
+        return whole.aggregate(sides[0][1], ["sum(weight) AS weight"]).where("weight <> 0")
 
     def _derived_change(self, derived: Derived, before: list[Snapshot], *, starting: bool) -> Frame:
         """How a derived stream has changed since `before`, as rows with a weight, no two of them equal."""
@@ -287,8 +287,7 @@ class SparkView:
         sides = []
         for compiler, sign in zip(compilers, (1, -1), strict=True):
             frame = compiler.bag(term) if ty.is_collection(term.type) else compiler.one(term)
-            weight = f"({sign}L * {frame.weight or '1L'})"
-            sides.append(attrs.evolve(frame, value=canonical(compiler.expressions, frame.value), weight=weight))
+            sides.append(signed(frame, sign, compiler.expressions))
         return sides
 
     def _touched_sides(
@@ -301,8 +300,3 @@ class SparkView:
         index = self.plan.stages.index(stage)
         touched = Touched(before[index], after[index], self.lookups.append)
         return [self._over({stage.name: side}, columns) for side in (touched.after(), touched.before())]
-
-
-def _partitions(spark: SparkSession) -> int:
-    """As many partitions as can be worked on at once: a state's partitions are tasks of every batch."""
-    return max(2, spark.sparkContext.defaultParallelism)
