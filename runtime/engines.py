@@ -99,7 +99,7 @@ class SparkEngine:
                 step = self.view.advance(frames)
                 # The states are computed by the same action that puts out the answer.
                 sink.write(number, step.answer() if emit is Emit.SNAPSHOT else step.changes())
-                self.view.settle()
+                self.view.settle(counting=True)
             except BaseException:
                 self.view.rollback()
                 raise

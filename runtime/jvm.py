@@ -102,6 +102,8 @@ def compute_all(spark: SparkSession, rdds: Sequence[Any]) -> list[int]:
     It is Spark's numbering of rows that counts them: it has to know where each partition starts, but the last, and so
     there is one more without rows.
     """
+    if not rdds:
+        return []
     context = spark.sparkContext._jsc
     together = context.parallelize([], 1).rdd()
     for rdd in reversed(rdds):

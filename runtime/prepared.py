@@ -89,10 +89,14 @@ class Plans:
 
     def count(self, relation: Relation) -> int:
         """The number of rows."""
+        return int(self.rdd(relation).count())
+
+    def rdd(self, relation: Relation) -> Any:
+        """Spark's handle of the rows of a relation, which is computed as a whole."""
         template = self._template(relation)
         if template is None:
-            return relation.dataframe(self.spark).count()
-        return int(self._rows(template, relation).count())
+            return jvm.rows_of(relation.dataframe(self.spark))
+        return self._rows(template, relation)
 
     def _template(self, relation: Relation) -> Template | None:
         """The template of a relation, if there is to be one."""

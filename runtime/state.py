@@ -267,11 +267,11 @@ class Table:
 
     # --- upkeep -------------------------------------------------------------------------------
 
-    def count_touched(self) -> int:
-        """How many keys the last change touched."""
+    def touched(self) -> Any:
+        """Spark's handle of the rows that the last change touched."""
         if self.appended is not None:
-            return self.appended.rows or 0
-        return self.plans.count(self.runs[0].relation.where(f"{TOUCHED} = 1"))
+            return self.appended.rdd
+        return self.plans.rdd(self.runs[0].relation.where(f"{TOUCHED} = 1"))
 
     def uncomputed(self) -> list[Run]:
         """The runs that no action has computed yet, those included that have been replaced already."""

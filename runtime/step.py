@@ -8,6 +8,7 @@ keeps a table of each.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import attrs
 from pyspark.sql import SparkSession
@@ -294,10 +295,10 @@ class StageState:
             bags={i: BagRows(Rows.of(t, self.batch), self.bag_shapes[i]) for i, t in self.bags.items() if t.runs},
         )
 
-    def count_touched(self) -> int:
-        """How many keys the last batch touched; in a bag, how many different elements."""
+    def touched(self) -> list[Any]:
+        """Spark's handles of the rows that the last batch touched: those of keys, or in a bag of different elements."""
         tables = [self.groups] if self.groups is not None else self.bags.values()
-        return sum(table.count_touched() for table in tables if table.batch == self.batch)
+        return [table.touched() for table in tables if table.batch == self.batch]
 
     # --- upkeep -------------------------------------------------------------------------------
 

@@ -129,6 +129,7 @@ class SparkView:
         self.marked: list[tuple[Table, list[Run]]] = []
         self.stale: list[Run] = []
         self.lookups: list[Run] = []
+        self.touched = 0
         self.aside = Aside(spark)
         with settings(spark, self.settings), translated(source):
             before = [state.snapshot() for state in self.states]
@@ -176,13 +177,18 @@ class SparkView:
             if state.step(changes):
                 moved.add(state.stage.name)
 
-    def settle(self) -> None:
-        """Computes the states that no action has computed yet, and frees what they have replaced."""
+    def settle(self, *, counting: bool = False) -> None:
+        """Computes the states that no action has computed yet, and frees what they have replaced.
+
+        When `counting`, the same job counts the keys that the batch touched.
+        """
         with settings(self.spark, self.settings):
             runs = [run for table in self.all_tables() for run in table.uncomputed()]
-            if runs:
-                for run, rows in zip(runs, jvm.compute_all(self.spark, [run.rdd for run in runs]), strict=True):
-                    run.rows = rows
+            touched = [rdd for state in self.states for rdd in state.touched()] if counting else []
+            rows = jvm.compute_all(self.spark, [*(run.rdd for run in runs), *touched])
+            for run, number in zip(runs, rows, strict=False):
+                run.rows = number
+            self.touched = sum(rows[len(runs) :])
             for table in self.all_tables():
                 table.merge_aside(self.aside)
         for run in self.stale:
@@ -193,10 +199,8 @@ class SparkView:
         self.columns.restart()
 
     def sizes(self) -> Sizes:
-        """How large the settled states are, and how many keys the last batch touched."""
-        rows = sum(run.rows or 0 for table in self.all_tables() for run in table.runs)
-        with settings(self.spark, self.settings):
-            return Sizes(rows, sum(state.count_touched() for state in self.states))
+        """How large the settled states are, and how many keys the last batch touched, if those were counted."""
+        return Sizes(sum(run.rows or 0 for table in self.all_tables() for run in table.runs), self.touched)
 
     def rollback(self) -> None:
         """Goes back to the states before the batch that was planned last."""
@@ -223,7 +227,7 @@ class SparkView:
     def answer(self) -> DataFrame:
         """The answer over all that was applied so far."""
         with settings(self.spark, self.settings), translated(self.source):
-            return self.answer_over([state.snapshot() for state in self.states]).dataframe(self.spark)
+            return self.plans.dataframe(self.answer_over([state.snapshot() for state in self.states]))
 
     def answer_over(self, snapshots: list[Snapshot]) -> Relation:
         """The answer over states as they were at some time."""
