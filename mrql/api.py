@@ -10,7 +10,7 @@ view.answer()
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import attrs
 
@@ -24,6 +24,7 @@ from mrql.program import Query as ProgramQuery
 from mrql.program import compile_program
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import Trace, rewrite, run_passes
+from mrql.rewrite.ways import Way
 from mrql.scope import Globals
 from mrql.typing import resolve
 
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 
     from mrql.runtime.frames import Frame
     from mrql.runtime.view import SparkView
+
+
+Loop: TypeAlias = Literal["auto", "recompute", "exact", "fixpoint"]
+"""The ways in which loops over streams are kept up to date (`mrql.rewrite.ways.Way`)."""
 
 
 @attrs.frozen
@@ -86,15 +91,18 @@ class Query:
     def type(self) -> Type:
         return self.query.type
 
-    def trace(self, *, insert_only: bool = False) -> Trace:
-        """How the query becomes its stages, those of a view that is made with the same `insert_only`."""
-        return _trace(self.term, self.streams, insert_only=insert_only)
+    def trace(self, *, insert_only: bool = False, loop: Loop = "auto") -> Trace:
+        """How the query becomes its stages, those of a view that is made with the same arguments.
 
-    def explain(self, *, insert_only: bool = False) -> str:
+        Raises: UserError when the way `loop` is not there for a loop.
+        """
+        return _trace(self.term, self.streams, insert_only, loop)
+
+    def explain(self, *, insert_only: bool = False, loop: Loop = "auto") -> str:
         """Every step from the query to its stages, as text."""
         from mrql.explain import explain_trace
 
-        return explain_trace(self.trace(insert_only=insert_only))
+        return explain_trace(self.trace(insert_only=insert_only, loop=loop))
 
     def batch(self, spark: SparkSession | None = None, **streams: DataFrame) -> DataFrame:
         """Evaluates the query once over all its streams.
@@ -116,21 +124,29 @@ class Query:
             return evaluate(session, run_passes(self.term)[-1].after, frames)
 
     def view(
-        self, spark: SparkSession | None = None, *, insert_only: bool = False, strict: bool = False, **tables: DataFrame
+        self,
+        spark: SparkSession | None = None,
+        *,
+        insert_only: bool = False,
+        strict: bool = False,
+        loop: Loop = "auto",
+        **tables: DataFrame,
     ) -> View:
         """A view of the query, empty at first. A stream that is given a DataFrame here is a static table.
 
         With `insert_only` nothing is ever deleted: then the rows themselves need not be kept to tell a wrong deletion,
         and of a minimum or maximum only the value. A `strict` view is refused where a batch would compute a part of the
-        query again from a whole state.
+        query again from a whole state. `loop` is the way in which loops over streams are kept up to date: `fixpoint`
+        where a step only adds, `exact` step by step, `recompute` from the start, `auto` the best that there is.
 
-        Raises: UserError when a table is no stream of the query or of another type, or a strict view is refused.
+        Raises: UserError when a table is no stream of the query or of another type, a strict view is refused, or the
+            way is not there for a loop.
         """
         from mrql.explain import require_incremental
         from mrql.runtime.view import SparkView
 
         term = _with_static(self.term, frozenset(tables))
-        plan = _trace(term, self.streams, insert_only=insert_only).plan
+        plan = _trace(term, self.streams, insert_only, loop).plan
         if strict:
             require_incremental(plan)
         frames = {name: self._frame(name, df) for name, df in tables.items()}
@@ -204,8 +220,8 @@ class View:
         self.close()
 
 
-def _trace(term: Term, streams: dict[str, Type], *, insert_only: bool) -> Trace:
-    return rewrite(term, shrinking=frozenset() if insert_only else frozenset(streams))
+def _trace(term: Term, streams: dict[str, Type], insert_only: bool, loop: Loop) -> Trace:
+    return rewrite(term, shrinking=frozenset() if insert_only else frozenset(streams), way=Way(loop))
 
 
 def _with_static(term: Term, tables: frozenset[str]) -> Term:

@@ -37,6 +37,7 @@ from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.untrace import is_trace
+from mrql.rewrite.ways import Way
 from mrql.running import ReferenceRunner, Runner, SparkRunner, sources_of
 from mrql.writing import TargetSink
 
@@ -154,6 +155,14 @@ def load(file: Path, base: Path, args: tuple[str, ...] = (), max_steps: int = ST
 # --- check and explain --------------------------------------------------------------------------
 
 
+LOOP = click.option(
+    "--loop",
+    "way",
+    type=click.Choice(Way, case_sensitive=False),
+    default=Way.AUTO,
+    show_default="auto",
+    help="How loops over streams are kept up to date.",
+)
 STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part that each batch computes again.")
 
 
@@ -161,13 +170,15 @@ STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part
 @FILE
 @ARGS
 @STRICT
+@LOOP
 @common_options
 @reports_errors
-def check(file: Path, args: tuple[str, ...], strict: bool, common: Common) -> None:
+def check(file: Path, args: tuple[str, ...], strict: bool, way: Way, common: Common) -> None:
     """Parse and type a query file, and say what its expressions are."""
     program = load(file, common.data, args, common.max_steps)
+    plans = [plan_of(program, query, way) for query in program.queries]
     if strict:
-        must_be_incremental(*(plan_of(program, query) for query in program.queries))
+        must_be_incremental(*plans)
     for query in program.queries:
         if common.as_json:
             click.echo(json.dumps({"line": query.span.line, "type": type_name(query.type)}))
@@ -183,14 +194,17 @@ def check(file: Path, args: tuple[str, ...], strict: bool, common: Common) -> No
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document.")
 @click.option("--graph", type=click.Path(dir_okay=False, path_type=Path), help="Draw the stages into an SVG file.")
 @STRICT
+@LOOP
 @common_options
 @reports_errors
-def explain(file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None, strict: bool, common: Common) -> None:
+def explain(
+    file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None, strict: bool, way: Way, common: Common
+) -> None:
     """Show every step from a query's text to the stages that keep it up to date."""
     from mrql.explain import explain_graph, explain_json, explain_trace
 
     program = load(file, common.data, args, common.max_steps)
-    traces = [(query, rewrite(query.term, shrinking=shrinking(program))) for query in program.queries]
+    traces = [(query, rewrite(query.term, shrinking=shrinking(program), way=way)) for query in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))
     if graph is not None:
@@ -254,6 +268,7 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
 )
 @click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
 @STRICT
+@LOOP
 @malformed_options
 @common_options
 @reports_errors
@@ -266,6 +281,7 @@ def stream(
     max_files: int | None,
     emit: str,
     strict: bool,
+    way: Way,
     quarantine: Path | None,
     common: Common,
 ) -> None:
@@ -275,7 +291,7 @@ def stream(
 
     program = load(file, common.data, args, common.max_steps)
     query = streaming_query(program, file)
-    plan = plan_of(program, query)
+    plan = plan_of(program, query, way)
     if strict:
         must_be_incremental(plan)
     options = Options(once, interval, max_files, Emit(emit))
@@ -320,9 +336,9 @@ def streaming_query(program: Program, file: Path) -> Query:
     return streaming[0]
 
 
-def plan_of(program: Program, query: Query) -> Plan:
+def plan_of(program: Program, query: Query, way: Way) -> Plan:
     """How a query is kept up to date, with the deletions that its program declares."""
-    return rewrite(query.term, shrinking=shrinking(program)).plan
+    return rewrite(query.term, shrinking=shrinking(program), way=way).plan
 
 
 def must_be_incremental(*plans: Plan) -> None:
@@ -366,10 +382,18 @@ def progress(report: Report) -> str:
 @click.option(
     "--rows", type=click.IntRange(min=1), default=30, show_default=True, help="At most so many rows of each source."
 )
+@LOOP
 @common_options
 @reports_errors
 def verify(
-    file: Path, args: tuple[str, ...], seed: int | None, histories: int, batches: int, rows: int, common: Common
+    file: Path,
+    args: tuple[str, ...],
+    seed: int | None,
+    histories: int,
+    batches: int,
+    rows: int,
+    way: Way,
+    common: Common,
 ) -> None:
     """Replay the data of a query file in random batches, with deletions, and compare with the batch answer.
 
@@ -383,7 +407,7 @@ def verify(
     program = load(file, common.data, args, common.max_steps)
     queries = streaming_queries(program, file)
     must_exist(spec for query in queries for spec in sources_of(program, query.term).values())
-    effort = Effort(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows)
+    effort = Effort(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows, way=way)
     if not common.as_json:
         click.echo(f"seed {effort.seed}")
     right = True

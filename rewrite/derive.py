@@ -15,7 +15,7 @@ follows the changes of the part below it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import reduce
 
 import attrs
@@ -34,6 +34,7 @@ from mrql.algebra.terms import (
     PTuple,
     PVar,
     Reduce,
+    Repeat,
     Single,
     Stream,
     Term,
@@ -44,7 +45,8 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.traversal import children, map_children, subterms
-from mrql.rewrite.answer import keyed_answer, value_term
+from mrql.rewrite.answer import keyed_answer, touched_stage, value_term
+from mrql.rewrite.fixpoint import Fixpoint
 from mrql.rewrite.grouped import function_parts, identity, paired
 from mrql.rewrite.infer import infer_merge, overlay, stream_names
 from mrql.rewrite.lineage import joins_elements, lineage
@@ -53,14 +55,26 @@ from mrql.rewrite.normalize import normalize
 from mrql.rewrite.prune import prune
 from mrql.rewrite.split import Part, split
 from mrql.rewrite.stages import Component, Derivation, Derived, Feed, Plan, Shape, Stage, by_key
+from mrql.rewrite.unroll import obstacle, unroll
 
 
-def derive(term: Term, query: Term | None = None, shrinking: frozenset[str] = frozenset()) -> Plan:
+def derive(
+    term: Term,
+    query: Term | None = None,
+    shrinking: frozenset[str] = frozenset(),
+    *,
+    fixpoints: Sequence[Fixpoint] = (),
+    exact: bool = False,
+) -> Plan:
     """The plan of a query in normal form; `query` is the query as it was written, for the record.
 
-    The streams in `shrinking` may lose elements again; the others only grow.
+    The streams in `shrinking` may lose elements again; the others only grow. The query and the `fixpoints` read those
+    before them. With `exact`, the steps of loops are kept up to date one by one, where that can be.
     """
-    deriver = _Deriver(Names(set(all_names(term)) | {"X", "D"}), set(shrinking))
+    names = Names({"X", "D"}.union(all_names(term), *(all_names(f.facts) for f in fixpoints)))
+    deriver = _Deriver(names, set(shrinking), exact)
+    for each in fixpoints:
+        deriver.define(each)
     answer = deriver.visit(term)
     read = term if query is None else query
     shrinking &= set(stream_names(read))
@@ -72,9 +86,10 @@ def _reads_streams(term: Term) -> bool:
 
 
 class _Deriver:
-    def __init__(self, names: Names, shrinking: set[str]) -> None:
+    def __init__(self, names: Names, shrinking: set[str], exact: bool) -> None:
         self.names = names
         self.shrinking = shrinking
+        self.exact = exact
         self.stages: list[Stage] = []
         self.derived: list[Derived] = []
 
@@ -93,6 +108,8 @@ class _Deriver:
             case CMap(Lambda(param, body), source):
                 new_source = self.visit(source)
                 return CMap(Lambda(param, self.visit(body)), new_source, span=term.span)
+            case Repeat() if self.exact and not free_vars(term) and obstacle(term) is None:
+                return self.visit(unroll(term, self.step))
             case Let(pattern, value, body):
                 new_value = self.visit(value)
                 return Let(pattern, new_value, self.visit(body), span=term.span)
@@ -115,6 +132,14 @@ class _Deriver:
                 return self.total(Reduce(monoid, self.linear(c), span=term.span))
             case _:
                 return None
+
+    def define(self, fixpoint: Fixpoint) -> None:
+        """A derived stream that is made from a stage that reads it."""
+        self.shrinking.add(fixpoint.name)
+        facts = self.visit(fixpoint.facts)
+        if touched_stage(facts, tuple(self.stages)) is None:
+            raise InternalError("derive", "the facts of a loop are not by key of one stage")
+        self.derived.append(Derived(fixpoint.name, facts, fixpoint.loop))
 
     # --- derived streams ----------------------------------------------------------------------
 
@@ -143,6 +168,10 @@ class _Deriver:
     def maps(self, body: Term, source: Term) -> bool:
         over_bag = isinstance(source.type, ty.BagType) and not isinstance(source, GroupBy | CoGroup)
         return over_bag and not _reads_streams(body)
+
+    def step(self, value: Term) -> Term:
+        """What a step of a loop reads in the place of the value that it begins with."""
+        return self.passed_on(value) if _reads_streams(value) else value
 
     def passed_on(self, term: Term) -> Stream:
         """A derived stream in the place of a term: its value over the states of its own stages."""

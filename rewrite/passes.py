@@ -25,6 +25,7 @@ from mrql.rewrite.share import share
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.unnest import unnest
 from mrql.rewrite.untrace import untrace
+from mrql.rewrite.ways import Way, choose
 
 
 @attrs.frozen
@@ -73,18 +74,24 @@ class Trace:
 
 
 @deep
-def rewrite(term: Term, *, checked: bool = False, shrinking: frozenset[str] = frozenset()) -> Trace:
-    """Runs all passes over a query and derives its stages. The streams in `shrinking` may lose elements again.
+def rewrite(
+    term: Term, *, checked: bool = False, shrinking: frozenset[str] = frozenset(), way: Way = Way.AUTO
+) -> Trace:
+    """Runs all passes over a query and derives its stages. The streams in `shrinking` may lose elements again, and
+    loops over streams are kept up to date in the given way.
 
     With `checked`, the term is checked after each pass: well-scoped, well-typed, and of the type that it had.
 
-    Raises: InternalError, naming the pass, when a pass breaks a term.
+    Raises: UserError when the way that is asked for is not there for a loop; InternalError, naming the pass, when a
+        pass breaks a term.
     """
-    term = untrace(term)
-    steps = run_passes(term, checked=checked)
+    query = untrace(term)
+    ways = choose(query, way)
+    steps = run_passes(ways.term, checked=checked)
     normal, loops_of_tables = constant(steps[-1].after)
-    plan = order(partial(share(derive(normal, term, shrinking))))
-    return Trace(steps, attrs.evolve(plan, loops=loops_of_tables))
+    defined = [attrs.evolve(f, facts=run_passes(f.facts, checked=checked)[-1].after) for f in ways.fixpoints]
+    plan = order(partial(share(derive(normal, query, shrinking, fixpoints=defined, exact=way is Way.EXACT))))
+    return Trace(steps, attrs.evolve(plan, loops=loops_of_tables, ways=ways.chosen))
 
 
 @deep

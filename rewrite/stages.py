@@ -24,10 +24,11 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.binders import free_vars
 from mrql.algebra.monoids import Aggregate, BagUnion, Keyed, Monoid, ProductMonoid
-from mrql.algebra.terms import Pattern, Stream, Term, Var
+from mrql.algebra.terms import Pattern, Repeat, Stream, Term, Var
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.rewrite.multilinear import Multilinear
+from mrql.rewrite.ways import Chosen
 
 
 class Shape(Enum):
@@ -129,6 +130,8 @@ class Derived:
 
     name: str
     term: Term
+    loop: Repeat | None = None
+    """The loop that a stream stands for whose own stage reads it (`rewrite/fixpoint.py`)."""
 
     @property
     def stream(self) -> Stream:
@@ -155,6 +158,8 @@ class Plan:
     """The streams that may lose rows again."""
     loops: tuple[tuple[str, Term], ...] = ()
     """Static tables that are loops over those of the query, by their names."""
+    ways: tuple[Chosen, ...] = ()
+    """How its loops over streams are kept up to date."""
 
     @property
     def streams(self) -> dict[str, Type]:
@@ -162,8 +167,12 @@ class Plan:
         return {t.name: t.type for t in subterms(self.query) if isinstance(t, Stream) and not t.static}
 
     def derived_for(self, stage: Stage) -> tuple[Derived, ...]:
-        """The derived streams that a stage reads."""
-        return tuple(d for d in self.derived if d.name in stage.streams)
+        """The derived streams that a stage reads, but for the one that is made from it."""
+        return tuple(d for d in self.derived if d.name in stage.streams and stage.name not in d.reads)
+
+    def recursion_of(self, stage: Stage) -> Derived | None:
+        """The stream that is made from a stage and that the stage reads."""
+        return next((d for d in self.derived if d.name in stage.streams and stage.name in d.reads), None)
 
     @property
     def tables(self) -> dict[str, Type]:

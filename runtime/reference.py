@@ -12,7 +12,7 @@ import attrs
 
 from mrql.algebra import monoids
 from mrql.algebra.errors import MissingRow
-from mrql.algebra.evaluate import bind, convert_zero, evaluate
+from mrql.algebra.evaluate import bind, convert_zero, endless, evaluate
 from mrql.algebra.functions import convert
 from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.terms import Term
@@ -41,6 +41,11 @@ class StageState:
     entries: dict[Canonical, Entry] = attrs.Factory(dict)
     inputs: dict[tuple[int, str], ZSet] = attrs.Factory(dict)
     touched_keys: set[Canonical] = attrs.Factory(set)
+
+    def copy(self) -> StageState:
+        """The same state, which stays as it is when this one changes."""
+        entries = {k: Entry(entry.key, [*entry.support], [*entry.values]) for k, entry in self.entries.items()}
+        return StageState(self.stage, entries, dict(self.inputs), set(self.touched_keys))
 
     @property
     def touched(self) -> int:
@@ -105,18 +110,50 @@ class ReferenceView:
     def apply(self, deltas: Mapping[str, ZSet]) -> None:
         """Brings the states up to date with a batch: for each stream, what was inserted (+) and deleted (−).
 
-        Raises: MissingRow, and leaves the states as they were, when a row is deleted that is not there.
+        Raises: MissingRow when a row is deleted that is not there, and UserError when the query has no value for the
+            data. The states are then as they were.
         """
-        self._record(deltas)
-        changes = dict(deltas)
+        saved = [state.copy() for state in self.states], dict(self.derived), self.present
+        try:
+            self._record(deltas)
+            self._go_through(dict(deltas))
+        except BaseException:
+            self.states, self.derived, self.present = saved
+            raise
+
+    def _go_through(self, changes: dict[str, ZSet]) -> None:
         for state in self.states:
             for derived in self.plan.derived_for(state.stage):
                 if derived.name not in changes:
                     changes[derived.name] = self._derived_change(derived)
             state.touched_keys.clear()
-            for i, feed in enumerate(state.stage.feeds):
-                self._step(state, i, feed, changes)
-            state.drop_unsupported()
+            self._step_all(state, changes)
+            recursive = self.plan.recursion_of(state.stage)
+            if recursive is not None:
+                changes[recursive.name] = self._settled(state, recursive)
+
+    def _settled(self, state: StageState, recursive: Derived) -> ZSet:
+        """Takes the changes of what is made from a state back to it, the earliest first, until there are none.
+
+        Raises: UserError when that takes more steps than it may.
+        """
+        before = self.derived.get(recursive.name, ZSet())
+        seen = before
+        while pending := ZSet.of(self._bag(recursive.term)) - seen:
+            now = min(time for (_, time), _ in pending)
+            assert recursive.loop is not None
+            if recursive.loop.limit is None and now > recursive.loop.most:
+                raise endless(recursive.loop)
+            found = ZSet.weighted((fact, weight) for fact, weight in pending if fact[1] == now)
+            self._step_all(state, {recursive.name: found})
+            seen += found
+        self.derived[recursive.name] = seen
+        return seen - before
+
+    def _step_all(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
+        for i, feed in enumerate(state.stage.feeds):
+            self._step(state, i, feed, changes)
+        state.drop_unsupported()
 
     def answer(self) -> Value:
         """The answer over all that was applied so far."""
@@ -137,10 +174,13 @@ class ReferenceView:
         env = {state.stage.name: state.value() for state in self.states}
         return evaluate(term, self.tables, env)
 
-    def _derived_change(self, derived: Derived) -> ZSet:
-        value = self._value(derived.term)
+    def _bag(self, term: Term) -> Bag:
+        value = self._value(term)
         assert isinstance(value, Bag)
-        after = ZSet.of(value)
+        return value
+
+    def _derived_change(self, derived: Derived) -> ZSet:
+        after = ZSet.of(self._bag(derived.term))
         change = after - self.derived.get(derived.name, ZSet())
         self.derived[derived.name] = after
         return change

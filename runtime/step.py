@@ -92,14 +92,9 @@ class StageState:
 
     # --- a batch ------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Merges what no stream changes: the feeds over static tables alone."""
-        self._merge(
-            [s for i, feed in enumerate(self.stage.feeds) if not feed.rows.inputs for s in self._shares(i, feed, {})]
-        )
-
-    def step(self, deltas: Mapping[str, Frame]) -> bool:
-        """Merges a batch into the state; nothing is computed until an action asks for it.
+    def step(self, deltas: Mapping[str, Frame], *, starting: bool = False) -> bool:
+        """Merges a batch into the state; nothing is computed until an action asks for it. A state that is `starting`
+        also gets what no stream changes, that is the feeds over static tables alone.
 
         Returns whether there was anything to merge.
         """
@@ -107,7 +102,7 @@ class StageState:
         shares = []
         for i, feed in enumerate(self.stage.feeds):
             changed = {read.label: deltas[read.stream] for read in feed.rows.inputs if read.stream in deltas}
-            if changed:
+            if changed or (starting and not feed.rows.inputs):
                 shares += self._shares(i, feed, changed)
         self._merge(shares)
         return bool(shares)

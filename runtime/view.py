@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import free_vars
+from mrql.algebra.evaluate import endless
 from mrql.algebra.span import Source
 from mrql.algebra.terms import OrderBy, Stream, Take, Term, element_type
 from mrql.rewrite.answer import linear_stage, touched_stage
@@ -133,8 +135,6 @@ class SparkView:
         self.aside = Aside(spark)
         with settings(spark, self.settings), translated(source):
             before = [state.snapshot() for state in self.states]
-            for state in self.states:
-                state.start()
             self._go_through({}, before, starting=True)
             self.settle()
 
@@ -168,14 +168,20 @@ class SparkView:
         A view that starts has states of static tables, and values of nothing, such as totals: what is derived from
         those is new.
         """
-        moved = {state.stage.name for state in self.states if starting and state.all_tables()}
+        moved: set[str] = set()
         for state in self.states:
             for derived in self.plan.derived_for(state.stage):
                 of_nothing = starting and touched_stage(derived.term, self.plan.stages) is None
-                if derived.name not in changes and (of_nothing or derived.reads & moved):
+                is_new = derived.name not in changes and derived.loop is None
+                if is_new and (of_nothing or derived.reads & moved):
                     changes[derived.name] = self._derived_change(derived, before, starting=starting)
-            if state.step(changes):
+            if state.step(changes, starting=starting):
                 moved.add(state.stage.name)
+            recursive = self.plan.recursion_of(state.stage)
+            if recursive is not None and state.stage.name in moved:
+                found = self._settled(state, recursive, before, starting=starting)
+                if found is not None:
+                    changes[recursive.name] = found
 
     def settle(self, *, counting: bool = False) -> None:
         """Computes the states that no action has computed yet, and frees what they have replaced.
@@ -183,12 +189,8 @@ class SparkView:
         When `counting`, the same job counts the keys that the batch touched.
         """
         with settings(self.spark, self.settings):
-            runs = [run for table in self.all_tables() for run in table.uncomputed()]
             touched = [rdd for state in self.states for rdd in state.touched()] if counting else []
-            rows = jvm.compute_all(self.spark, [*(run.rdd for run in runs), *touched])
-            for run, number in zip(runs, rows, strict=False):
-                run.rows = number
-            self.touched = sum(rows[len(runs) :])
+            self.touched = sum(self._compute(touched=touched))
             for table in self.all_tables():
                 table.merge_aside(self.aside)
         for run in self.stale:
@@ -273,6 +275,56 @@ class SparkView:
         sides = self._sides(derived.term, after, before, self.columns)
         whole = union(sides[:1] if starting else sides, element_type(derived.term), self.columns)
         return attrs.evolve(netted(whole, self.columns), changes=True)
+
+    def _settled(
+        self, state: StageState, recursive: Derived, before: list[Snapshot], *, starting: bool
+    ) -> Frame | None:
+        """Takes the changes of what is made from a state back to it, those with the earliest time first, until there
+        are none. Returns all of them; None where there are none.
+
+        Raises: UserError when that takes more steps than it may.
+        """
+        index, earlier, item = self.states.index(state), list(before), element_type(recursive.term)
+        found: list[Frame] = []
+        waiting: list[Frame] = []
+        while True:
+            change = self._derived_change(recursive, earlier, starting=starting and not found)
+            left = netted(union([*waiting, change], item, self.columns), self.columns) if waiting else change
+            pending, time, first = self._pending(left)
+            if first is None:
+                break
+            assert recursive.loop is not None
+            if recursive.loop.limit is None and first > recursive.loop.most:
+                raise endless(recursive.loop)
+            now, waiting = pending.where(f"{time} = {first}L"), [pending.where(f"{time} > {first}L")]
+            found.append(now)
+            earlier[index] = state.snapshot()
+            state.step({recursive.name: now})
+        if not found:
+            return None
+        return attrs.evolve(netted(union(found, item, self.columns), self.columns), changes=True)
+
+    def _pending(self, change: Frame) -> tuple[Frame, str, int | None]:
+        """Facts that have changed, computed together with the states, their column of times and the earliest one."""
+        run = Run.of(self.plans, change.df)
+        self.lookups.append(run)
+        self._compute(run)
+        pending = attrs.evolve(change, df=run.relation, changes=True)
+        time = to_sql(part(pending.value, "_2", ty.LONG))
+        if not run.rows:
+            return pending, time, None
+        first = self.plans.dataframe(run.relation.aggregate([], [f"min({time}) AS first"])).head()
+        assert first is not None
+        return pending, time, int(first[0])
+
+    def _compute(self, *more: Run, touched: Sequence[Any] = ()) -> list[int]:
+        """Computes some runs and those that no action has computed yet, in one job; returns how many rows of other
+        handles there are."""
+        runs = [*(run for table in self.all_tables() for run in table.uncomputed()), *more]
+        rows = jvm.compute_all(self.spark, [*(run.rdd for run in runs), *touched])
+        for run, number in zip(runs, rows, strict=False):
+            run.rows = number
+        return rows[len(runs) :]
 
     def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:
         """A term over some states and over others, the latter taken away.

@@ -15,6 +15,7 @@ from mrql.explain.costs import Work
 from mrql.explain.facts import DerivedFacts, Facts, PassFacts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Table, delta_rule, fed, occurrence_names, renamed, shown_units
 from mrql.rewrite.stages import Feed
+from mrql.rewrite.ways import Chosen
 
 Document = dict[str, Any]
 
@@ -28,6 +29,7 @@ def render_document(facts: Facts) -> Document:
         "passes": [_pass(step) for step in facts.passes],
         "stages": [_stage(stage, facts.keep) for stage in facts.stages],
         "loops": [{"name": n, "type": show_type(e.type), "term": show(e)} for n, e in facts.loops],
+        "ways": [_way(chosen) for chosen in facts.plan.ways],
         "derived": [_derived(passed) for passed in facts.derived],
         "answer": {"term": show(facts.answer), "cost": facts.cost.cost.value, "reason": facts.cost.reason},
     }
@@ -46,6 +48,11 @@ def _pass(step: PassFacts) -> Document:
     changed = step.after is not None
     term = show(step.after) if step.after is not None else None
     return {"name": step.name, "source": step.source, "changed": changed, "term": term}
+
+
+def _way(chosen: Chosen) -> Document:
+    span = chosen.loop.span
+    return {"place": None if span is None else str(span), "way": chosen.way.value, "reason": chosen.reason}
 
 
 def _derived(facts: DerivedFacts) -> Document:

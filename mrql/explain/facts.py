@@ -123,9 +123,15 @@ class Facts:
         """The states that the answer is over."""
         return tuple(stage.stage.name for stage in self.stages if stage.stage.name in free_vars(self.answer))
 
+    def recursion_of(self, stage: Stage) -> DerivedFacts | None:
+        """The stream that is made from a stage and that the stage reads."""
+        found = self.plan.recursion_of(stage)
+        return next((facts for facts in self.derived if facts.derived is found), None)
+
     def read_by(self, stage: Stage) -> tuple[DerivedFacts, ...]:
         """The derived streams that a stage reads."""
-        return tuple(passed for passed in self.derived if passed.derived.name in stage.streams)
+        read = self.plan.derived_for(stage)
+        return tuple(passed for passed in self.derived if passed.derived in read)
 
 
 def facts_of(trace: Trace) -> Facts:

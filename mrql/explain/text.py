@@ -12,7 +12,8 @@ from mrql.explain.costs import Cost, Work, listed
 from mrql.explain.differences import PRUNED, Difference
 from mrql.explain.facts import DerivedFacts, Facts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Role, Table, delta_rule, fed
-from mrql.rewrite.stages import Shape
+from mrql.rewrite.stages import Shape, Stage
+from mrql.rewrite.ways import Chosen, Way
 
 STEP = 2
 
@@ -115,6 +116,10 @@ def render_text(facts: Facts, width: int) -> str:
                 _derived(page, passed)
                 told.add(passed.derived.name)
         _stage(page, stage)
+        recursive = facts.recursion_of(stage.stage)
+        if recursive is not None:
+            _recursive(page, recursive, stage.stage)
+            told.add(recursive.derived.name)
     _answer(page, facts)
     _differences(page, facts)
     return page.text()
@@ -136,8 +141,23 @@ def _query(page: Page, facts: Facts) -> None:
         names = listed(sorted(facts.plan.shrinking))
         page.gap()
         page.line(f"rows of {names} may be deleted: they are kept, so that a deletion of what is not there is told")
+    for chosen in facts.plan.ways:
+        page.gap()
+        page.line(f"{_place(chosen)} is kept up to date {HOW[chosen.way]}: {chosen.reason}")
     page.gap()
     page.term("as translated, in the algebra of [MRQL] §5:", facts.query)
+
+
+HOW = {
+    Way.FIXPOINT: "as a fixpoint (--loop fixpoint)",
+    Way.EXACT: "step by step (--loop exact)",
+    Way.RECOMPUTE: "by running it again (--loop recompute)",
+}
+
+
+def _place(chosen: Chosen) -> str:
+    span = chosen.loop.span
+    return "the loop" if span is None else f"the loop at {span.line}:{span.column}"
 
 
 def _aligned(facts: Facts) -> str:
@@ -189,6 +209,17 @@ def _derived(page: Page, facts: DerivedFacts) -> None:
     page.gap()
     page.line(f"Δ{name}, its rows after a batch (+1) and before it (−1), costs {facts.cost.cost.value}:")
     page.prose(facts.cost.reason, level=2)
+
+
+def _recursive(page: Page, facts: DerivedFacts, stage: Stage) -> None:
+    name = facts.derived.name
+    page.heading(f"Stream {name}: what the loop finds, and at which step")
+    page.term(f"{name} =", facts.term)
+    page.gap()
+    page.line(
+        f"Δ{name} goes back to {stage.name}, the earliest steps first, until nothing changes ([DBSP] §6); it costs"
+    )
+    page.prose(f"{facts.cost.cost.value} of each step: {facts.cost.reason}", level=2)
 
 
 def _merge(page: Page, facts: StageFacts) -> None:

@@ -16,6 +16,7 @@ from mrql.algebra.terms import Term
 from mrql.algebra.values import Bag
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import rewrite
+from mrql.rewrite.ways import Way
 from mrql.verify.engines import Start, as_rows
 from mrql.verify.histories import Data, History, deal
 from mrql.verify.replay import Failure, NoValue, Oracle, Outcome, replay
@@ -36,6 +37,8 @@ class Effort:
     histories: int
     batches: int
     rows: int
+    way: Way = Way.AUTO
+    """How loops over streams are kept up to date."""
 
 
 @attrs.frozen
@@ -121,7 +124,7 @@ class _Verifier:
         self.effort = effort
         self.start = start
         self.progress = progress
-        self.plan = rewrite(term, shrinking=scenario.deleting).plan
+        self.plan = rewrite(term, shrinking=scenario.deleting, way=effort.way).plan
         self.result = Verified(scenario)
 
     def run(self) -> Verified:

@@ -1,0 +1,119 @@
+"""The ways in which the loops of a query over streams are kept up to date, and the choice of one for each.
+
+*Source*: [MRQL] §2 (Iteration), §8.2, has one way for all loops, which is approximate. These are exact.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import attrs
+
+from mrql.algebra.binders import Names, all_names, alpha_equal, free_vars
+from mrql.algebra.errors import UserError
+from mrql.algebra.terms import Repeat, Stream, Term
+from mrql.algebra.traversal import map_children, subterms
+from mrql.rewrite.fixpoint import Fixpoint, NotAdding, fixpoint
+from mrql.rewrite.infer import stream_names
+from mrql.rewrite.unroll import obstacle
+
+
+class Way(Enum):
+    """How a change of a stream reaches the value of a loop."""
+
+    AUTO = "auto"
+    """As a fixpoint where the loop is one, else by running it again."""
+    RECOMPUTE = "recompute"
+    """The loop runs again from its start; what is the same in all steps is maintained."""
+    EXACT = "exact"
+    """Each step is kept up to date by itself, where their number is known."""
+    FIXPOINT = "fixpoint"
+    """What is found stays found, with the step at which it is found first, where a step only adds."""
+
+
+@attrs.frozen
+class Chosen:
+    """A loop, the way in which it is kept up to date, and why."""
+
+    loop: Repeat
+    way: Way
+    reason: str
+
+
+@attrs.frozen
+class Ways:
+    """A query with the streams of its fixpoints in the place of the loops that are some."""
+
+    term: Term
+    fixpoints: tuple[Fixpoint, ...]
+    """Each reads those before it."""
+    chosen: tuple[Chosen, ...]
+
+
+def choose(term: Term, way: Way = Way.AUTO) -> Ways:
+    """The way for each loop over streams, but for those that a row, a group or another loop begins anew.
+
+    Raises: UserError when the way that is asked for is not there for a loop.
+
+    >>> from mrql.algebra.reader import parse
+    >>> step = "cMap(λ(k, _). {k}, groupBy(cMap(λx. {(x, ())}, y) ⊎ cMap(λx. {(x + 1L, ())}, y)))"
+    >>> loop = parse(f"repeat(λy. {step}, 3, E)", {"E": "{long}"})
+    >>> [(chosen.way.value, chosen.reason) for chosen in choose(loop).chosen]
+    [('fixpoint', 'its step only adds')]
+    >>> loop = parse("repeat(λy. y ⊎ y, 3, E)", {"E": "{long}"})
+    >>> [(chosen.way.value, chosen.reason) for chosen in choose(loop).chosen]
+    [('recompute', 'its step is no group by, nor a select distinct')]
+    """
+    return _Choice(term, way).ways()
+
+
+class _Choice:
+    def __init__(self, term: Term, way: Way) -> None:
+        self.term, self.way = term, way
+        self.names = Names({*all_names(term), *(part.name for part in subterms(term) if isinstance(part, Stream))})
+        self.found: list[tuple[Repeat, Fixpoint]] = []
+        self.chosen: list[Chosen] = []
+
+    def ways(self) -> Ways:
+        opened = self.visit(self.term)
+        return Ways(opened, tuple(fixpoint for _, fixpoint in self.found), tuple(self.chosen))
+
+    def visit(self, part: Term) -> Term:
+        part = map_children(part, self.visit)
+        if not isinstance(part, Repeat) or free_vars(part) or not stream_names(part):
+            return part
+        known = next((fixpoint for loop, fixpoint in self.found if alpha_equal(loop, part)), None)
+        return self.loop(part) if known is None else known.value
+
+    def loop(self, loop: Repeat) -> Term:
+        match self.way:
+            case Way.RECOMPUTE:
+                return self.kept(loop, Way.RECOMPUTE, "that was asked for")
+            case Way.EXACT:
+                reason = obstacle(loop)
+                if reason is not None:
+                    raise _refused(loop, "step by step", reason)
+                return self.kept(loop, Way.EXACT, "that was asked for")
+            case Way.AUTO | Way.FIXPOINT:
+                return self.adding(loop)
+
+    def adding(self, loop: Repeat) -> Term:
+        try:
+            found = fixpoint(loop, self.names)
+        except NotAdding as error:
+            if self.way is Way.FIXPOINT:
+                raise _refused(loop, "as a fixpoint", str(error)) from None
+            return self.kept(loop, Way.RECOMPUTE, str(error))
+        self.found.append((loop, found))
+        self.chosen.append(Chosen(loop, Way.FIXPOINT, "its step only adds"))
+        return found.value
+
+    def kept(self, loop: Repeat, way: Way, reason: str) -> Term:
+        if not any(alpha_equal(known.loop, loop) for known in self.chosen):
+            self.chosen.append(Chosen(loop, way, reason))
+        return loop
+
+
+def _refused(loop: Repeat, how: str, reason: str) -> UserError:
+    hint = "--loop auto takes the best way that there is for each loop"
+    return UserError(f"this loop cannot be kept up to date {how}: {reason}", loop.span, hint)

@@ -1,0 +1,74 @@
+"""Generated loops whose steps only add, over edges `E` and weighted edges `W`, and histories of those."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from mrql.algebra.zset import ZSet
+
+STREAMS = {"E": "bag((long, long))", "W": "bag((long, long, long))"}
+NODES = 5
+
+STARTS = ("E", "select distinct e from e in E", "select (a, b) from (a, b) in E where a < 3", "{(1, 2)}")
+FOUND = (
+    "select (a, d) from (a, b) in x, (c, d) in E where b = c",
+    "select (a, d) from (a, b) in E, (c, d) in x where b = c",
+    "select (a, d) from (a, b) in x, (c, d) in x where b = c",
+    "select (b, a) from (a, b) in x",
+    "select (a, d) from (a, b) in x, (c, d, w) in W where b = c and w > 0",
+    "select (a, e) from (a, b) in x, (c, d) in E, (f, e) in x where b = c and d = f",
+    "select (a, b) from (a, b) in E where a = b",
+)
+LABELS = ("select (a, a) from (a, b) in E", "{(1, 0), (2, 3)}", "select (a, min(b)) from (a, b) in E group by a")
+SPREAD = (
+    "select (b, v) from (a, v) in x, (c, b) in E where a = c",
+    "select (b, v + 1) from (a, v) in x, (c, b) in E where a = c",
+    "select (b, v + w) from (a, v) in x, (c, b, w) in W where a = c",
+    "select (a, v - b) from (a, v) in x, (c, b) in E where a = c and b < 3",
+)
+
+
+@st.composite
+def adding_loops(draw: st.DrawFn) -> str:
+    """A loop that is a fixpoint; it always has a limit where its values could get better without end."""
+    steps = draw(st.sampled_from((None, 1, 2, 3)))
+    if draw(st.booleans()):
+        parts = draw(st.lists(st.sampled_from(FOUND), min_size=1, max_size=2, unique=True))
+        rows = " union ".join(["x", *(f"({part})" for part in parts)])
+        loop = f"repeat x = ({draw(st.sampled_from(STARTS))}) step select distinct z from z in ({rows})"
+    else:
+        monoid = draw(st.sampled_from(("min", "max")))
+        parts = draw(st.lists(st.sampled_from(SPREAD), min_size=1, max_size=2, unique=True))
+        steps = 3 if steps is None and parts != [SPREAD[0]] else steps
+        rows = " union ".join(["x", *(f"({part})" for part in parts)])
+        loop = (
+            f"repeat x = ({draw(st.sampled_from(LABELS))}) "
+            f"step select (n, {monoid}(v)) from (n, v) in ({rows}) group by n"
+        )
+    loop = loop if steps is None else f"{loop} limit {steps}"
+    above = draw(st.sampled_from(("", "", "select (n, count(v)) from (n, v) in ({}) group by n", "count({})")))
+    return above.format(loop) if above else loop
+
+
+def edge(nodes: int) -> st.SearchStrategy[tuple[int, int]]:
+    return st.tuples(st.integers(1, nodes), st.integers(1, nodes))
+
+
+def weighted_edge(nodes: int) -> st.SearchStrategy[tuple[int, int, int]]:
+    return st.tuples(st.integers(1, nodes), st.integers(1, nodes), st.integers(-2, 3))
+
+
+@st.composite
+def edge_histories(draw: st.DrawFn, most: int = 5, nodes: int = NODES) -> list[dict[str, ZSet]]:
+    """Batches of insertions and of deletions of what is there."""
+    held = {name: ZSet() for name in STREAMS}
+    batches = []
+    for _ in range(draw(st.integers(1, most))):
+        batch = {}
+        for name, row in (("E", edge(nodes)), ("W", weighted_edge(nodes))):
+            present = [item for item, weight in held[name] for _ in range(weight)]
+            gone = draw(st.lists(st.sampled_from(present), max_size=3, unique=True)) if present else []
+            batch[name] = ZSet.of(draw(st.lists(row, max_size=4))) - ZSet.of(gone)
+            held[name] += batch[name]
+        batches.append(batch)
+    return batches

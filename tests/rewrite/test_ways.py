@@ -1,0 +1,205 @@
+"""The ways in which loops over streams are kept up to date: each gives the value that the loop has over all data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mrql
+from mrql.algebra.binders import Names
+from mrql.algebra.errors import UserError
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.terms import Repeat, Term
+from mrql.algebra.traversal import subterms
+from mrql.algebra.values import Bag, Value, same
+from mrql.algebra.zset import ZSet
+from mrql.rewrite.fixpoint import NotAdding, fixpoint
+from mrql.rewrite.passes import Trace, rewrite
+from mrql.rewrite.ways import Way
+from mrql.runtime.reference import ReferenceView
+from tests.loop_queries import STREAMS, adding_loops, edge_histories
+
+History = list[dict[str, ZSet]]
+
+CLOSURE = """
+repeat x = E step select distinct z from z in (x union (select (a, d) from (a, b) in x, (c, d) in E where b = c))
+"""
+HOPS = """
+repeat x = {(1, 0)}
+  step select (n, min(d)) from (n, d) in (x union (select (b, d + 1) from (a, d) in x, (c, b) in E where a = c))
+       group by n
+"""
+RANKS = """
+repeat r = select (a, 1.0) from (a, b) in E group by a
+  step select (n, 0.15 + 0.85 * sum(s))
+         from (n, s) in ((select (n, 0.0) from (n, v) in r) union
+                         (select (b, v / 4) from (a, v) in r, (c, b) in E where a = c))
+        group by n
+ limit 4
+"""
+
+
+def cases(examples: int) -> Any:
+    return settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def traced(text: str, way: Way) -> tuple[Term, Trace]:
+    term = mrql.compile(text, **STREAMS).term
+    return term, rewrite(term, checked=True, shrinking=frozenset(STREAMS), way=way)
+
+
+def assert_kept(text: str, history: History, way: Way) -> ReferenceView:
+    """After each batch the answer is the value over all data so far."""
+    term, trace = traced(text, way)
+    assert {chosen.way for chosen in trace.plan.ways} == {way}
+    view = ReferenceView(trace.plan)
+    held = {name: ZSet() for name in STREAMS}
+    for batch in ({}, *history):
+        view.apply(batch)
+        held = {name: rows + batch.get(name, ZSet()) for name, rows in held.items()}
+        expected = evaluate(term, {name: rows.bag() for name, rows in held.items()})
+        assert same(view.answer(), expected), f"\n   found {view.answer()!r}\nexpected {expected!r}"
+    return view
+
+
+def changes(*batches: tuple[list[Value], list[Value]]) -> History:
+    """Batches of inserted and deleted edges."""
+    return [{"E": ZSet.of(inserted) - ZSet.of(deleted)} for inserted, deleted in batches]
+
+
+# --- fixpoints ------------------------------------------------------------------------------------------------------
+
+
+@cases(300)
+@given(adding_loops(), edge_histories())
+def test_what_only_adds_is_kept_as_a_fixpoint(text: str, history: History) -> None:
+    """Under insertions and deletions, however the edges form cycles."""
+    assert_kept(text, history, Way.FIXPOINT)
+
+
+def test_closure() -> None:
+    """[DBSP] §6.1: transitive closure, with edges that come and go."""
+    assert_kept(
+        CLOSURE, changes(([(1, 2), (2, 3)], []), ([(3, 4)], []), ([], [(2, 3)]), ([(2, 4)], [(1, 2)])), Way.FIXPOINT
+    )
+
+
+def test_a_cycle_does_not_support_itself() -> None:
+    """What was found from an edge and then again from itself goes with the edge."""
+    cycle = [(2, 3), (3, 4), (4, 2)]
+    view = assert_kept(CLOSURE, changes(([(1, 2), *cycle], []), ([], [(1, 2)])), Way.FIXPOINT)
+    assert not any(a == 1 for a, _ in view.answer())  # type: ignore[union-attr]
+
+
+def test_distinct_with_times() -> None:
+    """[RZ] 2.9.11: what two steps give is told once, with the first of them; when that goes, with the other."""
+    text = "repeat x = E step select distinct z from z in (x union (select (b, a) from (a, b) in x)) limit 2"
+    view = assert_kept(text, changes(([(1, 2), (2, 1)], []), ([], [(1, 2)])), Way.FIXPOINT)
+    facts = next(iter(view.derived.values()))
+    assert sorted(fact for fact, _ in facts) == [((1, 2), 1), ((2, 1), 0)]
+
+
+def test_what_a_fixpoint_begins_with_may_be_no_stream() -> None:
+    """The start is there before any batch."""
+    assert_kept(HOPS, changes(([(1, 2), (2, 3)], []), ([(1, 3)], []), ([], [(1, 3), (1, 2)])), Way.FIXPOINT)
+
+
+def test_a_fixpoint_that_does_not_end() -> None:
+    """A circle of negative length: the message is that of a loop that runs from its start; the state stays."""
+    text = HOPS.replace("d + 1", "d - 1")
+    term = mrql.compile(text, max_steps=20, **STREAMS).term
+    view = ReferenceView(rewrite(term, shrinking=frozenset(STREAMS)).plan)
+    view.apply({"E": ZSet.of([(1, 2), (2, 3)])})
+    before = view.answer()
+    with pytest.raises(UserError, match="this loop does not end: after 20 steps it still changes"):
+        view.apply({"E": ZSet.of([(3, 1)])})
+    assert same(view.answer(), before)
+    view.apply({"E": ZSet.of([(3, 4)])})
+    assert same(view.answer(), evaluate(term, {"E": Bag([(1, 2), (2, 3), (3, 4)])}))
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        ("select z from z in (x union E)", "its step is no group by, nor a select distinct"),
+        ("select distinct z from z in E", "its step does not keep what it had"),
+        (
+            "select distinct z from z in (x union (select (a, b) from (a, b) in E where count(x) < 9))",
+            "reads the bag that it carries",
+        ),
+        ("select (a, sum(b)) from (a, b) in (x union E) group by a", "more of a group than its least"),
+        (
+            "select (a, min(b)) from (a, b) in (x union (select (b, 9 - a) from (b, a) in x)) group by a",
+            "a better value",
+        ),
+        (
+            "select (a, min(b)) from (a, b) in (x union (select (b, a) from (a, b) in x)) group by a",
+            "whether there is a row, or its key, depends on the value",
+        ),
+        (
+            "select (a, min(b)) from (a, b) in (x union (select (b, b) from (a, b) in x where b > 3)) group by a",
+            "whether there is a row, or its key, depends on the value",
+        ),
+        ("select (a + 1, min(b)) from (a, b) in (x union E) group by a", "its step does not keep what it had"),
+    ],
+)
+def test_what_is_not_known_to_only_add(step: str, reason: str) -> None:
+    """Such a loop runs again from its start, and the plan says why."""
+    text = f"repeat x = E step {step} limit 3"
+    term, trace = traced(text, Way.AUTO)
+    assert [chosen.way for chosen in trace.plan.ways] == [Way.RECOMPUTE]
+    assert reason in trace.plan.ways[0].reason
+    with pytest.raises(NotAdding, match="|".join([reason])):
+        fixpoint(next(part for part in subterms(term) if isinstance(part, Repeat)), Names())
+    with pytest.raises(UserError, match="this loop cannot be kept up to date as a fixpoint"):
+        traced(text, Way.FIXPOINT)
+
+
+# --- step by step ---------------------------------------------------------------------------------------------------
+
+
+@cases(60)
+@given(adding_loops().filter(lambda text: "limit" in text), edge_histories(most=3))
+def test_steps_that_only_add(text: str, history: History) -> None:
+    """What is a fixpoint can be kept step by step too."""
+    assert_kept(text, history, Way.EXACT)
+
+
+@cases(20)
+@given(edge_histories(most=4))
+def test_steps_of_ranks(history: History) -> None:
+    """Sums that go back and forth between the nodes."""
+    assert_kept(RANKS, history, Way.EXACT)
+
+
+@cases(20)
+@given(edge_histories(most=3), st.integers(0, 3))
+def test_steps_over_two_bags(history: History, steps: int) -> None:
+    """Each part of a pair is passed on by itself."""
+    text = f"""
+    repeat (x, y) = (E, select (b, a) from (a, b) in E)
+      step ((select (a, count(d)) from (a, b) in x, (c, d) in y where b = c group by a),
+            (select (a, b) from (a, b) in y, (c, d) in x where a = c))
+     limit {steps}
+    """
+    assert_kept(text, history, Way.EXACT)
+
+
+@pytest.mark.parametrize(
+    ("loop", "reason"),
+    [
+        ("repeat x = E step select distinct z from z in x", "it has no limit"),
+        ("repeat x = E step select (b, a) from (a, b) in x limit 200", "it takes more than 100 steps"),
+        ("repeat x = E step select (b, a) from (a, b) in x limit count(E)", "its limit depends on the data"),
+        ("repeat x = E step select ((b, a), b < 9) from (a, b) in x limit 3", "the data say when it ends"),
+        ("repeat n = 1 step n + count(E) limit 3", "it carries more than bags"),
+    ],
+)
+def test_what_cannot_be_told_step_by_step(loop: str, reason: str) -> None:
+    """The error has the reason and the place."""
+    with pytest.raises(UserError, match=f"this loop cannot be kept up to date step by step: {reason}") as caught:
+        traced(loop, Way.EXACT)
+    assert caught.value.span is not None
