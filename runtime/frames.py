@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 
 import attrs
@@ -59,6 +60,15 @@ class Columns:
 
     def take(self) -> Iterator[str]:
         return self.names
+
+    @contextmanager
+    def apart(self, prefix: str) -> Iterator[None]:
+        """Other names for the time of the block, the same each time."""
+        names, self.names = self.names, numbered(prefix)
+        try:
+            yield
+        finally:
+            self.names = names
 
 
 def flat(frame: Frame, columns: Columns, kept: Iterable[str] = ()) -> Frame:

@@ -67,6 +67,8 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.driver.memory": _driver_memory(),
+        # A batch has hundreds of pieces of generated code; those that are forgotten are compiled again in the next one.
+        "spark.sql.codegen.cache.maxEntries": "5000",
         **STEP_SETTINGS,
     }
     for key, value in {**defaults, **(conf or {})}.items():

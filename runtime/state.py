@@ -135,7 +135,11 @@ class Table:
     marked: bool = False
     shrinks: bool = False
     """Whether a change may have taken something back, so that there may be rows that are not alive."""
+    recurs: bool = False
+    """Whether a batch may change it several times, step by step."""
     runs: list[Run] = attrs.Factory(list)
+    young: list[Run] = attrs.Factory(list)
+    """The runs that the last batch has added."""
     retired: list[Run] = attrs.Factory(list)
     appended: Run | None = None
     """What the last change has added; None if it was merged with all the rest."""
@@ -193,10 +197,11 @@ class Table:
         """
         return changes.repartition(*self.partition_by) if self.partition_by else changes
 
-    def update(self, changes: Relation) -> None:
-        """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own."""
-        if self.is_large:
-            self.append(changes)
+    def update(self, changes: Relation, *, again: bool = False) -> None:
+        """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own, and
+        likewise to one that a batch changes again."""
+        if self.is_large or self.recurs:
+            self.append(changes, again=again)
         else:
             self.merge(changes)
 
@@ -206,11 +211,22 @@ class Table:
         self.retired += self.runs
         self.runs, self.appended = [run], None
 
-    def append(self, changes: Relation) -> Run:
-        """Adds a partitioned change as a run of its own, and returns the run."""
-        self._compact()
+    def append(self, changes: Relation, *, again: bool = False) -> Run:
+        """Adds a partitioned change as a run of its own, and returns the run.
+
+        What a batch adds `again`, in the steps of a loop, stays in a few runs that are merged with one another alone:
+        so the steps have few plans between them.
+        """
+        if not again:
+            self._compact()
+            self.young = []
+        elif len(self.young) == upkeep.YOUNG:
+            merged = Run.of(self.plans, self._compacted(self.young), self.young)
+            self._replace(self.young, merged)
+            self.young = [merged]
         run = Run.of(self.plans, self.merged([changes], whole=not self.runs))
         self.runs.append(run)
+        self.young.append(run)
         self.appended = run
         return run
 

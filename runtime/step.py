@@ -89,16 +89,22 @@ class StageState:
     inputs: dict[tuple[int, str], InputState] = attrs.Factory(dict)
     """What each feed, by its number, keeps of its inputs."""
     batch: int = 0
+    recurs: bool = False
+    """Whether it reads a stream that is made from it."""
+    again: bool = False
+    """Whether the step is not the first one of its batch."""
 
     # --- a batch ------------------------------------------------------------------------------
 
-    def step(self, deltas: Mapping[str, Frame], *, starting: bool = False) -> bool:
+    def step(self, deltas: Mapping[str, Frame], *, starting: bool = False, again: bool = False) -> bool:
         """Merges a batch into the state; nothing is computed until an action asks for it. A state that is `starting`
-        also gets what no stream changes, that is the feeds over static tables alone.
+        also gets what no stream changes, that is the feeds over static tables alone. A batch may come `again`, in
+        steps.
 
         Returns whether there was anything to merge.
         """
         self.batch += 1
+        self.again = again
         shares = []
         for i, feed in enumerate(self.stage.feeds):
             changed = {read.label: deltas[read.stream] for read in feed.rows.inputs if read.stream in deltas}
@@ -159,7 +165,7 @@ class StageState:
             columns[-read.sums :] = [f"{a.sql} * {weight} AS {b.sql}" for a, b in sums]
         rows = change.df.select(*columns, *([] if read.sums else [f"{weight} AS w"]))
         state.table.shrinks |= change.weight is not None
-        run = state.table.append(state.table.partitioned(rows))
+        run = state.table.append(state.table.partitioned(rows), again=self.again)
         before = [other.relation for other in state.table.runs if other is not run]
         old = state.frame(union_all(before) if before else None)
         return {"old": old, "new": state.frame(state.table.rows()), "delta": state.frame(run.relation, changes=True)}
@@ -203,7 +209,7 @@ class StageState:
         changes = union_all([self._group_changes(share) for share in shares])
         self.groups.batch = self.batch
         self.groups.shrinks |= any(share.shrinks for share in shares)
-        self.groups.update(self.groups.partitioned(changes))
+        self.groups.update(self.groups.partitioned(changes), again=self.again)
 
     def _group_table(self) -> Table:
         assert self.keys is not None
@@ -217,7 +223,7 @@ class StageState:
         alive = " OR ".join(f"{measure.name} <> 0" for measure in supports)
         # A total is there also when nothing is.
         measures = (*supports, *values, mark())
-        return Table(self.plans, keys, keys, measures, alive if keys else "true", marked=True)
+        return Table(self.plans, keys, keys, measures, alive if keys else "true", marked=True, recurs=self.recurs)
 
     def _group_changes(self, share: Share) -> Relation:
         """The change that one feed makes: by key, its support and its components, nulls for those of other feeds."""
@@ -258,7 +264,7 @@ class StageState:
             table = self.bags[index]
             table.batch = self.batch
             table.shrinks |= any(share.shrinks for share in shares)
-            table.append(table.partitioned(union_all(changes)))
+            table.append(table.partitioned(union_all(changes)), again=self.again)
 
     def _bag_changes(self, index: int, share: Share, feed: Feed, unit: Term) -> Relation:
         """The rows (key…, element…, weight) that a feed adds to a bag."""

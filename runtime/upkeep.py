@@ -27,6 +27,9 @@ GROWTH = 2
 ASIDE = 400_000
 """A merge of more rows than this is not waited for: it is done beside the batches that follow."""
 
+YOUNG = 4
+"""Of the runs that one batch adds in the steps of a loop so many are merged into one."""
+
 SMALL = 50_000
 """A run of fewer rows is kept as bytes; measured for rows of four numbers."""
 

@@ -13,13 +13,14 @@ from mrql.algebra.binders import free_vars
 from mrql.algebra.evaluate import endless
 from mrql.algebra.span import Source
 from mrql.algebra.terms import OrderBy, Stream, Take, Term, element_type
+from mrql.algebra.types import Type
 from mrql.rewrite.answer import linear_stage, touched_stage
 from mrql.rewrite.stages import Derived, Plan
-from mrql.runtime import jvm
+from mrql.runtime import jvm, upkeep
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.expressions import Expressions, canonical
 from mrql.runtime.failures import translated
-from mrql.runtime.frames import Columns, Frame, expanded, netted, signed, union, union_all
+from mrql.runtime.frames import Columns, Frame, expanded, flat, netted, signed, union, union_all
 from mrql.runtime.layout import Layout, Struct, labels, part, quote, to_sql
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.loops import Kept
@@ -124,13 +125,17 @@ class SparkView:
         with settings(spark, self.settings), translated(source):
             for name, loop in plan.loops:
                 self.tables[name] = Compiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
-        self.states = [StageState(stage, spark, self.tables, self.columns, self.plans) for stage in plan.stages]
+        self.states = [
+            StageState(stage, spark, self.tables, self.columns, self.plans, recurs=plan.recursion_of(stage) is not None)
+            for stage in plan.stages
+        ]
         self.ledgers = [
             Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
         ]
         self.marked: list[tuple[Table, list[Run]]] = []
         self.stale: list[Run] = []
         self.lookups: list[Run] = []
+        self.asides: list[Run] = []
         self.touched = 0
         self.aside = Aside(spark)
         with settings(spark, self.settings), translated(source):
@@ -144,8 +149,9 @@ class SparkView:
         Raises: UserError when a row is deleted that is not there.
         """
         # What the batch before this one has replaced and looked up may still be read by its changes, until now.
-        self.stale += [run for table in self.all_tables() for run in table.retired] + self.lookups
-        self.lookups = []
+        self.stale += [run for table in self.all_tables() for run in table.retired]
+        self.stale += self.lookups + self.asides
+        self.lookups, self.asides = [], []
         self.stale_loops.take(self.loops)
         for table in self.all_tables():
             table.retired = []
@@ -240,9 +246,9 @@ class SparkView:
         self.aside.close()
         for table in self.all_tables():
             table.close()
-        for run in [*self.stale, *self.lookups]:
+        for run in [*self.stale, *self.lookups, *self.asides]:
             run.free()
-        self.stale, self.lookups = [], []
+        self.stale, self.lookups, self.asides = [], [], []
         for kept in (self.loops, self.stale_loops, self.table_loops):
             kept.free()
 
@@ -286,40 +292,51 @@ class SparkView:
         """
         index, earlier, item = self.states.index(state), list(before), element_type(recursive.term)
         found: list[Frame] = []
-        waiting: list[Frame] = []
+        left: list[Frame] = []
         while True:
-            change = self._derived_change(recursive, earlier, starting=starting and not found)
-            left = netted(union([*waiting, change], item, self.columns), self.columns) if waiting else change
-            pending, time, first = self._pending(left)
-            if first is None:
-                break
-            assert recursive.loop is not None
-            if recursive.loop.limit is None and first > recursive.loop.most:
-                raise endless(recursive.loop)
-            now, waiting = pending.where(f"{time} = {first}L"), [pending.where(f"{time} > {first}L")]
-            found.append(now)
-            earlier[index] = state.snapshot()
-            state.step({recursive.name: now})
-        if not found:
+            # Each step has the names of the one before it, and so its plans.
+            with self.columns.apart("r__"):
+                left.append(self._derived_change(recursive, earlier, starting=starting and not found))
+                pending = self._aside(self._added(left, item))
+                now = self._first(pending, recursive)
+                if now is None:
+                    break
+                found = [*found, now] if len(found) < upkeep.YOUNG else [self._aside(self._added([*found, now], item))]
+                left = [pending, signed(now, -1, Expressions())]
+                earlier[index] = state.snapshot()
+                state.step({recursive.name: now}, again=True)
+        return attrs.evolve(self._added(found, item), changes=True) if found else None
+
+    def _first(self, pending: Frame, recursive: Derived) -> Frame | None:
+        """Of facts that have changed those of the earliest time; None where there are none.
+
+        Raises: UserError when that is later than it may be.
+        """
+        self._compute([run for run in self.asides if run.rows is None])
+        if not self.asides[-1].rows:
             return None
-        return attrs.evolve(netted(union(found, item, self.columns), self.columns), changes=True)
-
-    def _pending(self, change: Frame) -> tuple[Frame, str, int | None]:
-        """Facts that have changed, computed together with the states, their column of times and the earliest one."""
-        run = Run.of(self.plans, change.df)
-        self.lookups.append(run)
-        self._compute(run)
-        pending = attrs.evolve(change, df=run.relation, changes=True)
         time = to_sql(part(pending.value, "_2", ty.LONG))
-        if not run.rows:
-            return pending, time, None
-        first = self.plans.dataframe(run.relation.aggregate([], [f"min({time}) AS first"])).head()
+        first = self.plans.dataframe(pending.df.aggregate([], [f"min({time}) AS first"])).head()
         assert first is not None
-        return pending, time, int(first[0])
+        assert recursive.loop is not None
+        if recursive.loop.limit is None and first[0] > recursive.loop.most:
+            raise endless(recursive.loop)
+        return self._aside(pending.where(f"{time} = {first[0]}L"))
 
-    def _compute(self, *more: Run, touched: Sequence[Any] = ()) -> list[int]:
-        """Computes some runs and those that no action has computed yet, in one job; returns how many rows of other
-        handles there are."""
+    def _added(self, frames: Sequence[Frame], item: Type) -> Frame:
+        """The sum of some changes."""
+        return frames[0] if len(frames) == 1 else netted(union(frames, item, self.columns), self.columns)
+
+    def _aside(self, change: Frame) -> Frame:
+        """A change that is kept until the next batch, in columns that are always named alike."""
+        named = flat(change, Columns("f__"))
+        run = Run.of(self.plans, named.df)
+        self.asides.append(run)
+        return attrs.evolve(named, df=run.relation, changes=True)
+
+    def _compute(self, more: Sequence[Run] = (), touched: Sequence[Any] = ()) -> list[int]:
+        """Computes some runs and those of the states that no action has computed yet, in one job; returns how many rows
+        other handles have."""
         runs = [*(run for table in self.all_tables() for run in table.uncomputed()), *more]
         rows = jvm.compute_all(self.spark, [*(run.rdd for run in runs), *touched])
         for run, number in zip(runs, rows, strict=False):

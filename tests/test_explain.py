@@ -477,6 +477,7 @@ SCHEMA: dict[str, Any] = {
         }
     ],
     "loops": [{"name": TEXT, "type": TEXT, "term": TEXT}],
+    "ways": [{"place": MAYBE, "way": TEXT, "reason": TEXT}],
     "derived": [{"name": TEXT, "type": TEXT, "term": TEXT, "cost": TEXT, "reason": TEXT}],
     "answer": {"term": TEXT, "cost": TEXT, "reason": TEXT},
 }

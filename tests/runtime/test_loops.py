@@ -6,21 +6,28 @@ import gc
 
 import attrs
 import pytest
+from hypothesis import HealthCheck, given, settings
 from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.reader import parse_type
+from mrql.algebra.types import BagType
 from mrql.algebra.values import Bag, Value, same
 from mrql.algebra.zset import ZSet
+from mrql.rewrite.passes import rewrite
+from mrql.rewrite.ways import Way
 from mrql.runtime import jvm, session
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.collect import collect_value
-from mrql.runtime.frames import from_dataframe
+from mrql.runtime.frames import Frame, changes, from_dataframe
 from mrql.runtime.loops import Kept, passing
 from mrql.runtime.rows import to_dataframe
+from mrql.runtime.view import SparkView
 from mrql.runtime.view import evaluate as evaluate_on_spark
+from tests.loop_queries import STREAMS as EDGES_BY_NAME
+from tests.loop_queries import adding_loops, edge_histories
 from tests.runtime.test_equivalence import INTERPRETED
 
 pytestmark = pytest.mark.spark
@@ -105,7 +112,7 @@ def test_a_view_runs_its_loop_over_the_states(spark: SparkSession) -> None:
     ]
     with session.settings(spark, INTERPRETED):
         before = jvm.persistent_rdds(spark)
-        with query.view(spark) as view, loop.view(spark) as other:
+        with query.view(spark, loop="recompute") as view, loop.view(spark, loop="recompute") as other:
             present: list[Value] = []
             closure = ZSet()
             for inserted, deleted in batches:
@@ -139,3 +146,85 @@ def test_a_view_runs_a_loop_over_tables_once(spark: SparkSession) -> None:
             assert view._view.table_loops.checkpoints == kept
             assert len(kept) == 1
         assert jvm.persistent_rdds(spark) <= before
+
+
+# --- fixpoints --------------------------------------------------------------------------------------------------------
+
+
+def kept_up_to_date(spark: SparkSession, text: str, history: list[dict[str, ZSet]], way: Way) -> None:
+    """After each batch the answer is the value over all data so far, and so is the one before with the changes."""
+    query = mrql.compile(text, **EDGES_BY_NAME)
+    trace = rewrite(query.term, shrinking=frozenset(EDGES_BY_NAME), way=way)
+    view = SparkView(trace.plan, spark)
+    held = {name: ZSet() for name in EDGES_BY_NAME}
+    before = ZSet.of(rows_of(collect_value(view.answer(), query.type)))
+    for batch in history:
+        frames = {name: change_frame(spark, view, name, change) for name, change in batch.items() if len(change)}
+        changed = view.apply(frames).collect()
+        held = {name: rows + batch.get(name, ZSet()) for name, rows in held.items()}
+        expected = evaluate(query.term, {name: rows.bag() for name, rows in held.items()})
+        found = collect_value(view.answer(), query.type)
+        assert same(found, expected), f"\n   found {found!r}\nexpected {expected!r}"
+        after = ZSet.of(rows_of(found))
+        assert sum(abs(row["weight"]) for row in changed) == sum(abs(weight) for _, weight in after - before)
+        before = after
+    view.close()
+
+
+def rows_of(value: Value) -> Bag:
+    return value if isinstance(value, Bag) else Bag([value])
+
+
+def change_frame(spark: SparkSession, view: SparkView, name: str, change: ZSet) -> Frame:
+    t = parse_type(EDGES_BY_NAME[name].replace("bag(", "{").removesuffix(")") + "}")
+    assert isinstance(t, BagType)
+    sides = [from_dataframe(to_dataframe(spark, rows, t), t.item) for rows in (change.positive(), change.negative())]
+    return changes(sides[0], sides[1], view.columns)
+
+
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(adding_loops(), edge_histories(most=2, nodes=4))
+def test_fixpoints(spark: SparkSession, text: str, history: list[dict[str, ZSet]]) -> None:
+    """What only adds is kept as a fixpoint on Spark as in the reference semantics."""
+    with session.settings(spark, INTERPRETED):
+        kept_up_to_date(spark, text, history, Way.FIXPOINT)
+
+
+def test_a_fixpoint_under_deletions(spark: SparkSession) -> None:
+    """A circle does not support itself, and the start of a way takes all that was found from it with it."""
+    edges = [(1, 2), (2, 3), (3, 4), (4, 2)]
+    history = [{"E": ZSet.of(edges)}, {"E": ZSet.of([(4, 5)]) - ZSet.of([(1, 2)])}, {"E": -ZSet.of([(3, 4)])}]
+    with session.settings(spark, INTERPRETED):
+        kept_up_to_date(spark, CLOSURE, history, Way.FIXPOINT)
+
+
+def test_steps_one_by_one(spark: SparkSession) -> None:
+    """Each step of a loop with a limit follows the changes of the one before it."""
+    ranks = """
+    repeat r = select (a, 1.0) from (a, b) in E group by a
+      step select (n, 0.15 + 0.85 * sum(s))
+             from (n, s) in ((select (n, 0.0) from (n, v) in r) union
+                             (select (b, v / 4) from (a, v) in r, (c, b) in E where a = c))
+            group by n
+     limit 3
+    """
+    history = [{"E": ZSet.of([(1, 2), (2, 3), (3, 1)])}, {"E": ZSet.of([(2, 4)]) - ZSet.of([(3, 1)])}]
+    with session.settings(spark, INTERPRETED):
+        kept_up_to_date(spark, ranks, history, Way.EXACT)
+
+
+def test_a_fixpoint_that_does_not_end(spark: SparkSession) -> None:
+    """The error is that of a loop that runs from its start, and the view stays as it was."""
+    text = """
+    repeat x = {(1, 0)}
+      step select (n, min(d)) from (n, d) in (x union (select (b, d - 1) from (a, d) in x, (c, b) in E where a = c))
+           group by n
+    """
+    query = mrql.compile(text, max_steps=4, E="bag((int, int))")
+    with session.settings(spark, INTERPRETED), query.view(spark) as view:
+        view.apply(E=edges(spark, Bag([(1, 2)])))
+        with pytest.raises(UserError, match="this loop does not end: after 4 steps it still changes"):
+            view.apply(E=edges(spark, Bag([(2, 1)])))
+        view.apply(E=edges(spark, Bag([(2, 3)])))
+        expected = evaluate(query.term, {"E": Bag([(1, 2), (2, 3)])})
+        assert same(collect_value(view.answer(), query.type), expected)
