@@ -7,6 +7,7 @@ evaluator, Spark) can still say where in the file it happened. Spans never take 
 from __future__ import annotations
 
 import bisect
+import re
 
 import attrs
 
@@ -25,7 +26,7 @@ class Source:
 
     @line_starts.default
     def _find_line_starts(self) -> tuple[int, ...]:
-        return (0, *(i + 1 for i, c in enumerate(self.text) if c == "\n"))
+        return (0, *(found.end() for found in re.finditer("\n", self.text)))
 
     def line_of(self, offset: int) -> int:
         """The 1-based number of the line that holds `offset`."""

@@ -4,6 +4,7 @@
     mrql stream FILE [ARG…]     keep the streaming query of a file up to date
     mrql explain FILE [ARG…]    every step from the text to the stages
     mrql check FILE [ARG…]      parse and type only
+    mrql shell [ARG…]           answer statements as they are typed
     mrql verify FILE [ARG…]     replay the query's own data in random batches, and compare with the batch answer
 
 Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark or Java is missing or failed.
@@ -31,7 +32,7 @@ from mrql.algebra.malformed import Quarantine
 from mrql.algebra.terms import STEPS
 from mrql.algebra.traversal import subterms
 from mrql.options import malformed_options, opened, report_kept
-from mrql.output import ConsoleSink, DirectorySink, json_line, print_table, type_name
+from mrql.output import SHOWN_ROWS, ConsoleSink, DirectorySink, json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import rewrite
@@ -204,7 +205,7 @@ def explain(
     from mrql.explain import explain_graph, explain_json, explain_trace
 
     program = load(file, common.data, args, common.max_steps)
-    traces = [(query, rewrite(query.term, shrinking=shrinking(program), way=way)) for query in program.queries]
+    traces = [(query, rewrite(query.term, shrinking=program.shrinking, way=way)) for query in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))
     if graph is not None:
@@ -338,7 +339,7 @@ def streaming_query(program: Program, file: Path) -> Query:
 
 def plan_of(program: Program, query: Query, way: Way) -> Plan:
     """How a query is kept up to date, with the deletions that its program declares."""
-    return rewrite(query.term, shrinking=shrinking(program), way=way).plan
+    return rewrite(query.term, shrinking=program.shrinking, way=way).plan
 
 
 def must_be_incremental(*plans: Plan) -> None:
@@ -357,17 +358,40 @@ def _engine(program: Program, query: Query, plan: Plan, common: Common, quaranti
     return SparkEngine(plan, program.sources, common.session(), query.span.source, quarantine)
 
 
-def shrinking(program: Program) -> frozenset[str]:
-    """The streams of a program from which rows may be taken away."""
-    return frozenset(name for name, spec in program.sources.items() if spec.shrinks)
-
-
 def progress(report: Report) -> str:
     """The line that a batch leaves on standard error."""
     return (
         f"batch {report.number}: {report.rows:,} rows in {report.files} files, {report.touched:,} keys touched, "
         f"{report.state_rows:,} state rows, {report.milliseconds:,.0f} ms"
     )
+
+
+# --- shell --------------------------------------------------------------------------------------
+
+
+@main.command()
+@ARGS
+@click.option(
+    "--rows",
+    type=click.IntRange(min=0),
+    default=SHOWN_ROWS,
+    show_default=True,
+    help="At most so many rows of an answer on a terminal; 0 shows all.",
+)
+@common_options
+@reports_errors
+def shell(args: tuple[str, ...], rows: int, common: Common) -> None:
+    """Answer statements as they are typed, or as they arrive on standard input."""
+    from mrql.shell.command import start
+    from mrql.shell.session import Session
+
+    def runner(program: Program) -> Runner:
+        from mrql.shell.background import InterruptibleRunner
+
+        reference = common.engine == "reference"
+        return ReferenceRunner(program) if reference else InterruptibleRunner(program, common.session)
+
+    start(Session(common.data, args, common.max_steps, runner=runner), common.engine, common.as_json, rows or None)
 
 
 # --- verify -------------------------------------------------------------------------------------

@@ -18,13 +18,23 @@ from mrql.parsing.depth import MAX_DEPTH, check_depth
 from mrql.parsing.grammar import grammar
 from mrql.parsing.tree_builder import TreeBuilder
 
-__all__ = ["MAX_DEPTH", "parse_expression", "parse_program", "parse_type"]
+__all__ = ["MAX_DEPTH", "parse_expression", "parse_expression_at", "parse_program", "parse_program_at", "parse_type"]
 
 
 def parse_program(text: str, name: str = "<query>", *, included: bool = False) -> s.Program:
     """The tree of a whole text; `name` is what errors call the text, and the file that it is if it is `included`."""
-    program: s.Program = _parse("program", Source(name, text, included=included), 0, len(text))
+    return parse_program_at(Source(name, text, included=included), 0)
+
+
+def parse_program_at(source: Source, begin: int) -> s.Program:
+    """The tree of what a text holds from an offset on."""
+    program: s.Program = _parse("program", source, begin, len(source.text))
     return program
+
+
+def parse_expression_at(source: Source, begin: int) -> s.Expr:
+    """The tree of the expression that a text holds from an offset on."""
+    return _parse_expression(source, begin, len(source.text))
 
 
 def parse_expression(text: str, name: str = "<query>") -> s.Expr:

@@ -51,6 +51,11 @@ class Program:
     sources: Mapping[str, SourceSpec]
     stored: Mapping[str, Term] = attrs.Factory(dict)
 
+    @property
+    def shrinking(self) -> frozenset[str]:
+        """The streams from which rows may be taken away."""
+        return frozenset(name for name, spec in self.sources.items() if spec.shrinks)
+
 
 @deep
 def compile_program(
@@ -70,12 +75,14 @@ def compile_program(
     """
     try:
         tree = parse_program(text, name)
-        return _Compiler(streams or {}, base or Path(), args, max_steps).program(tree)
+        return Compiler(streams or {}, base or Path(), args, max_steps).program(tree)
     except RecursionError:
         raise UserError(f"{name} is nested too deeply") from None
 
 
-class _Compiler:
+class Compiler:
+    """Makes the statements of a program known, one after the other."""
+
     def __init__(self, streams: Mapping[str, Type], base: Path, args: Sequence[str], max_steps: int) -> None:
         self.base = base
         self.sources: dict[str, SourceSpec] = {}

@@ -6,6 +6,7 @@ others.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -48,20 +49,34 @@ class Runner(Protocol):
 
 
 class _Stores:
-    """What a program has stored, as far as it has been evaluated; `keep` evaluates one of them."""
+    """What a program has stored, as far as it has been evaluated; `keep` evaluates one of them under a new name.
+
+    A shell's program grows, and may store another value under the same name.
+    """
 
     def __init__(self, stored: Mapping[str, Term], keep: Callable[[str, Term], Term]) -> None:
-        self.waiting = {name: term for name, term in stored.items() if _is_worth_keeping(term)}
+        self.stored = stored
+        self.begun: list[Term] = []
         self.known: list[tuple[Term, Term]] = []
         self.keep = keep
+        self.numbers = itertools.count(1)
 
     def used(self, term: Term) -> Term:
         """The term with what is stored in the place of what it was made from."""
-        for name, stored in list(self.waiting.items()):
-            if any(part == stored for part in subterms(term)):
-                del self.waiting[name]
-                self.known.append((stored, self.keep(name, self.used(stored))))
+        for name, stored in self.stored.items():
+            named = any(part == stored for part in subterms(term))
+            if named and stored not in self.begun and _is_worth_keeping(stored):
+                self._evaluate(name, stored)
         return self._replaced(term)
+
+    def _evaluate(self, name: str, stored: Term) -> None:
+        self.begun.append(stored)
+        try:
+            kept = self.keep(f"{name}_{next(self.numbers)}", self.used(stored))
+        except BaseException:  # of the data, or an interrupt: the next expression that names it tries again
+            self.begun.remove(stored)
+            raise
+        self.known.append((stored, kept))
 
     def _replaced(self, term: Term) -> Term:
         for stored, kept in self.known:

@@ -75,6 +75,10 @@ HINTS = {
 }
 
 
+class Unfinished(UserError):
+    """The text ends where it must go on: more of it may make it right."""
+
+
 def explain(error: UnexpectedToken | UnexpectedCharacters, source: Source, begin: int, end: int) -> UserError:
     """The error for what the parser could not read between two offsets of a source."""
     if isinstance(error, UnexpectedToken):
@@ -87,7 +91,7 @@ def _explain_character(source: Source, at: int) -> UserError:
     span = Span(source, at, at + 1)
     char = source.text[at]
     if char in "\"'":
-        return UserError("unterminated string", span, f"it needs a closing {char}")
+        return Unfinished("unterminated string", span, f"it needs a closing {char}")
     hint = next((hint for sign, hint in HINTS.items() if source.text.startswith(sign, at)), None)
     return UserError(f"unexpected character `{char}`", span, hint)
 
@@ -97,12 +101,12 @@ def _explain_token(error: UnexpectedToken, source: Source, begin: int, end: int)
     state: Any = error.state
     token = error.token
     open_tokens = [value for value in state.value_stack if isinstance(value, Token)]
-    expected = _expectation(_accepted(state), open_tokens)
+    expected = _expectation(accepted_by(state), open_tokens)
     if token.type == "$END":
         stop = len(source.text[:end].rstrip())
-        whole = "query" if end == len(source.text) else "expression"
+        whole, kind = ("query", Unfinished) if end == len(source.text) else ("expression", UserError)
         hint = _unclosed(source, begin, open_tokens)
-        return UserError(f"unexpected end of the {whole}: expected {expected}", Span(source, stop, stop), hint)
+        return kind(f"unexpected end of the {whole}: expected {expected}", Span(source, stop, stop), hint)
     at = begin + (token.start_pos or 0)
     unterminated = _unterminated(source, at)
     if unterminated:
@@ -112,7 +116,7 @@ def _explain_token(error: UnexpectedToken, source: Source, begin: int, end: int)
     return UserError(f"expected {expected}, found {_shown(token)}", span, hint)
 
 
-def _accepted(state: Any) -> set[str]:
+def accepted_by(state: Any) -> set[str]:
     """The terminals that the parser could go on with.
 
     The keys of its table are too many: a terminal may be there only because of a reduction that leads to a dead end.
@@ -186,9 +190,9 @@ def _unterminated(source: Source, at: int) -> UserError | None:
     """The error for a comment or an XML literal without an end; its first characters pass for something else."""
     for start in (at, at - 1):
         if start >= 0 and source.text.startswith("/*", start):
-            return UserError("unterminated comment", Span(source, start, start + 2), "it needs a closing */")
+            return Unfinished("unterminated comment", Span(source, start, start + 2), "it needs a closing */")
     if source.text[at] == "|" and re.search(r"\[xml\Z", source.text[:at], re.IGNORECASE):
-        return UserError("unterminated XML literal", Span(source, at - 4, at + 1), "it needs a closing |]")
+        return Unfinished("unterminated XML literal", Span(source, at - 4, at + 1), "it needs a closing |]")
     return None
 
 
@@ -213,7 +217,7 @@ def _hint(source: Source, begin: int, at: int, token: Token, state: Any, open_to
     for sign in (source.text[at : at + 2], source.text[max(at - 1, 0) : at + 1], token.lower()):
         if sign in HINTS:
             return HINTS[sign]
-    accepted = _accepted(state)
+    accepted = accepted_by(state)
     known = {word for terminal in accepted for word in re.findall(r"`(\w+)", SPELLING.get(terminal, ""))}
     close = difflib.get_close_matches(token.lower(), known, n=1, cutoff=0.7) if token.isalpha() else []
     if close:

@@ -1,0 +1,226 @@
+"""What a word may go on to: keywords where the grammar has a use for them, names, functions, and fields after a `.`.
+
+The fields are those of the type of what stands before the dot. Names that a `from`, a `let`, a `group by` or parameters
+bind are known where their binding is written, before or behind the place, and what it is made of is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+
+from mrql import syntax
+from mrql.aggregates import AGGREGATIONS
+from mrql.algebra import types as ty
+from mrql.algebra.depth import deep
+from mrql.algebra.errors import UserError
+from mrql.algebra.terms import IllTyped, Term, Var, element_type
+from mrql.algebra.types import Type
+from mrql.calls import LIBRARY
+from mrql.derived import DERIVED
+from mrql.dynamic import as_collection
+from mrql.output import type_name
+from mrql.patterns import Match, match_pattern
+from mrql.scope import Globals, Scope
+from mrql.shell.definitions import Definitions
+from mrql.shell.interpreter import COMMANDS
+from mrql.shell.reading import COMMAND, TAKES_EXPRESSION
+from mrql.shell.unfinished import Place, place_at
+from mrql.sources import FORMATS
+from mrql.translate import translate
+from mrql.typing import BASIC, resolve
+
+KEYWORDS: dict[str, tuple[str, ...]] = {
+    "CONSTANT": ("true", "false", "null"),
+    "DIRECTION": ("asc", "desc"),
+    "DISTINCT": ("distinct",),
+    "IN": ("in",),
+    "OPERATOR": ("and", "or", "mod", "not in"),
+    "PREFIX": ("not", "exists"),
+    "QUANTIFIER": ("some", "all"),
+    "SET_OPERATOR": ("union", "intersect", "except"),
+    "SOURCE": ("source", "stream"),
+    "XPATH": ("xpath",),
+    "_AGGREGATION": ("aggregation",),
+    "_AS": ("as",),
+    "_BY": ("by",),
+    "_CASE": ("case",),
+    "_DATA": ("data",),
+    "_DELETIONS": ("deletions",),
+    "_DUMP": ("dump",),
+    "_ELSE": ("else",),
+    "_FROM": ("from",),
+    "_FUNCTION": ("function",),
+    "_GENERATOR_IN": ("in",),
+    "_GROUP": ("group by",),
+    "_HAVING": ("having",),
+    "_IF": ("if",),
+    "_IMPORT": ("import",),
+    "_INCLUDE": ("include",),
+    "_INCR": ("incr",),
+    "_LET": ("let",),
+    "_LET_IN": ("in",),
+    "_LIMIT": ("limit",),
+    "_MACRO": ("macro",),
+    "_ORDER": ("order by",),
+    "_PARSER": ("parser",),
+    "_REPEAT": ("repeat",),
+    "_SELECT": ("select",),
+    "_STEP": ("step",),
+    "_STORE": ("store",),
+    "_THEN": ("then",),
+    "_TYPE_ARGUMENT": ("type", "header", "multiline", "tagged"),
+    "_TYPE_DEF": ("type",),
+    "_WHERE": ("where",),
+}
+"""The words of the grammar's terminals."""
+
+
+@attrs.frozen
+class Candidate:
+    """What may stand at a place, and what that is: its type, or its kind in a word."""
+
+    text: str
+    about: str
+
+
+@attrs.frozen
+class Completed:
+    """The candidates for the word that begins at `start`."""
+
+    start: int
+    candidates: tuple[Candidate, ...]
+
+
+def completed(text: str, cursor: int, known: Definitions) -> Completed:
+    """What the word before the cursor may go on to, the nearest first."""
+    command = COMMAND.match(text)
+    if command is None:
+        return _in_text(text, cursor, 0, "program", known)
+    if cursor <= command.end(1):
+        return _matching(command.start(1), text[command.start(1) : cursor], _commands())
+    if command[1] in TAKES_EXPRESSION:
+        return _in_text(text, cursor, command.end(), "expr", known)
+    if command[1] == "help":
+        return _matching(command.end(), text[command.end() : cursor], _library())
+    return Completed(cursor, ())
+
+
+def _in_text(text: str, cursor: int, begin: int, start: str, known: Definitions) -> Completed:
+    place = place_at(text[begin:], cursor - begin, start)
+    if place is None:
+        return Completed(cursor, ())
+    with known.unchanged():
+        return _matching(begin + place.start, place.word, deep(_candidates)(place, known.globals))
+
+
+def _matching(start: int, word: str, candidates: Iterable[Candidate]) -> Completed:
+    """The candidates that begin with a word, each once."""
+    found: dict[str, Candidate] = {}
+    for candidate in candidates:
+        if candidate.text.startswith(word):
+            found.setdefault(candidate.text, candidate)
+    return Completed(start, tuple(found.values()))
+
+
+def _commands() -> Iterator[Candidate]:
+    yield from (Candidate(name, command.meaning) for name, command in COMMANDS.items())
+
+
+def _library() -> Iterator[Candidate]:
+    yield from (
+        Candidate(name, "function") for name in sorted({*AGGREGATIONS, *DERIVED, *LIBRARY, "distinct", "trace"})
+    )
+
+
+def _candidates(place: Place, known: Globals) -> list[Candidate]:
+    accepted = place.accepted
+    if place.signs[-1:] == ("_DOT",):
+        return list(_fields(place, known))
+    if place.signs == ("SOURCE", "_LPAR"):
+        return [Candidate(name, "format") for name in FORMATS]
+    found: list[Candidate] = []
+    if "_BANG" in accepted:
+        found += _types(known)
+    elif "_SELECT" in accepted:
+        found += _bound(place, known)
+        found += _defined(known)
+        found += _library() if place.word else ()
+    elif {"STAR", "NAME"} <= accepted:  # a pattern
+        found += (Candidate(name, "constructor") for name in known.constructors)
+    keywords = (word for terminal, words in KEYWORDS.items() if terminal in accepted for word in words)
+    return found + [Candidate(word, "keyword") for word in keywords]
+
+
+def _types(known: Globals) -> Iterator[Candidate]:
+    yield from (Candidate(name, type_name(t)) for name, t in known.types.items())
+    yield from (Candidate(name, "type") for name in (*BASIC, "bag", "list"))
+
+
+def _defined(known: Globals) -> Iterator[Candidate]:
+    yield from (Candidate(name, type_name(term.type)) for name, term in known.values.items())
+    kinds = {
+        "function": [*known.functions, *known.closures],
+        "macro": known.macros,
+        "aggregation": known.aggregations,
+        "constructor": known.constructors,
+    }
+    for kind, names in kinds.items():
+        yield from (Candidate(name, kind) for name in names)
+
+
+# --- what is bound at the place -----------------------------------------------------------------
+
+
+def _bound(place: Place, known: Globals) -> Iterator[Candidate]:
+    variables = _scope(place, known).variables
+    for name, value in reversed(list(variables.items())):
+        yield Candidate(name, type_name(value.type) if isinstance(value, Term) else "variable")
+
+
+def _fields(place: Place, known: Globals) -> Iterator[Candidate]:
+    expr = place.projected()
+    if expr is None:
+        return
+    try:
+        t = translate(expr, _scope(place, known)).type
+    except (UserError, IllTyped):
+        return
+    record = t.item if isinstance(t, ty.BagType) else t
+    if isinstance(record, ty.RecordType):
+        yield from (Candidate(name, type_name(item)) for name, item in record.fields)
+
+
+def _scope(place: Place, known: Globals) -> Scope:
+    scope = Scope(known)
+    for rule, node in place.binders():
+        try:
+            scope = _with(rule, node, scope)
+        except (UserError, IllTyped):  # what it is made of is not right, or not there yet
+            continue
+    return scope
+
+
+def _with(rule: str, node: Any, scope: Scope) -> Scope:
+    """The scope with what a binder binds."""
+    match rule, node:
+        case "generator", syntax.Generator(pattern, source):
+            return _matched(pattern, element_type(as_collection(translate(source, scope))), scope)
+        case "key", syntax.GroupKey(pattern, expr) if pattern is not None:
+            return _matched(pattern, translate(expr, scope).type, scope)
+        case "binding", (pattern, expr):
+            return _matched(pattern, translate(expr, scope).type, scope)
+        case "parameter", (str(name), written):
+            return scope.bind({name: Var(name, resolve(written, scope.globals))})
+        case "lambda_parameter", (pattern, written) if written is not None:
+            return _matched(pattern, resolve(written, scope.globals), scope)
+        case _:
+            return scope
+
+
+def _matched(pattern: syntax.Pattern, t: Type, scope: Scope) -> Scope:
+    match = Match()
+    match_pattern(pattern, t, scope.globals, match)
+    return scope.bind(match.bindings)

@@ -1,0 +1,144 @@
+"""What a session has defined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mrql import syntax
+from mrql.algebra.depth import deep
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Stream, Term
+from mrql.algebra.traversal import subterms
+from mrql.includes import Files
+from mrql.program import Compiler, Program, Query
+from mrql.scope import Scope
+from mrql.translate import translate
+
+T = TypeVar("T")
+
+
+class Definitions(Compiler):
+    """The names of a session. Each input is one unit: where something in it is in error, nothing of it is defined.
+
+    A name may be defined again. What is written from then on means the new one; a value that was made of the old one
+    stays what it was, while functions and macros look their names up where they are called.
+    """
+
+    def __init__(self, base: Path, args: Sequence[str], max_steps: int) -> None:
+        super().__init__({}, base, args, max_steps)
+        self.so_far = Program((), self.sources, self.stored)
+        """What is defined, by now and by later inputs; the expressions are not kept."""
+
+    def add(self, parse: Callable[[], syntax.Program]) -> tuple[Query, ...]:
+        """Defines what a program defines, and returns its expressions.
+
+        Raises: UserError at the first thing that is wrong.
+        """
+        with self._or_not_at_all():
+            self._forget_unused()
+            self.queries = []
+            self.files = Files()  # what is included again may have changed
+            return _guarded(lambda: self.program(parse())).queries
+
+    def query(self, parse: Callable[[], syntax.Expr]) -> Query:
+        """An expression by itself.
+
+        Raises: UserError where it is wrong.
+        """
+
+        def query() -> Query:
+            expr = parse()
+            return Query(translate(expr, Scope(self.globals)), expr.span)
+
+        return _guarded(query)
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Takes back at the end of the block what was defined in it."""
+        tables = self._tables()
+        before = [dict(table) for table in tables]
+        try:
+            yield
+        finally:
+            _restore(tables, before)
+
+    def statement(self, statement: syntax.Statement) -> None:
+        """One statement; the names that it defines are no longer what they were."""
+        if isinstance(statement, syntax.Definition) and isinstance(statement.expr, syntax.SourceExpr):
+            # A source has the name of its definition, unless an older one is still in use under that name.
+            self.globals.values.pop(statement.name, None)
+            self._forget_unused()
+        tables = self._named()
+        before = [dict(table) for table in tables]
+        super().statement(statement)
+        for table, old in zip(tables, before, strict=True):
+            for name in [name for name, found in table.items() if found is not old.get(name)]:
+                self._replaced(name, table)
+
+    def fresh(self, name: str, span: Span) -> None:
+        """A session may define a name again."""
+
+    def _replaced(self, name: str, own: dict[str, Any]) -> None:
+        """Takes a name out of all tables but its own."""
+        for table in self._named():
+            if table is not own:
+                table.pop(name, None)
+        if self.stored.get(name) is not self.globals.values.get(name):
+            self.stored.pop(name, None)
+
+    def _named(self) -> list[dict[str, Any]]:
+        """The tables of what names stand for; a name is in one of them."""
+        known = self.globals
+        return [
+            known.values,
+            known.closures,
+            known.types,
+            known.functions,
+            known.macros,
+            known.aggregations,
+            known.constructors,
+        ]
+
+    def _tables(self) -> list[dict[Any, Any]]:
+        return [*self._named(), self.globals.unions, self.sources, self.stored]
+
+    @contextmanager
+    def _or_not_at_all(self) -> Iterator[None]:
+        tables = self._tables()
+        before = [dict(table) for table in tables]
+        try:
+            yield
+        except BaseException:  # an interrupt, too, leaves nothing half defined
+            _restore(tables, before)
+            raise
+
+    def _forget_unused(self) -> None:
+        """Forgets the sources that no definition reads."""
+        used = _streams_of(self.globals.values)
+        for name in [name for name in self.sources if name not in used]:
+            del self.sources[name]
+
+
+def _restore(tables: Sequence[dict[Any, Any]], contents: Sequence[dict[Any, Any]]) -> None:
+    for table, content in zip(tables, contents, strict=True):
+        table.clear()
+        table.update(content)
+
+
+def _streams_of(values: Mapping[str, Term]) -> set[str]:
+    return {part.name for term in values.values() for part in subterms(term) if isinstance(part, Stream)}
+
+
+def _guarded(work: Callable[[], T]) -> T:
+    """What a piece of work gives, with room for deep texts.
+
+    Raises: UserError where even that does not suffice.
+    """
+    try:
+        return deep(work)()
+    except RecursionError:
+        raise UserError("this is nested too deeply") from None

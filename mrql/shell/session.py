@@ -1,0 +1,118 @@
+"""A session: what has been defined so far, and what an input means after it. It prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import attrs
+
+from mrql import syntax
+from mrql.algebra.errors import UserError
+from mrql.algebra.terms import STEPS
+from mrql.algebra.values import Value
+from mrql.explain import explain_trace
+from mrql.output import type_name
+from mrql.parser import parse_expression_at, parse_program, parse_program_at
+from mrql.program import Program, Query
+from mrql.rewrite.passes import rewrite
+from mrql.running import ReferenceRunner, Runner
+from mrql.scope import Globals
+from mrql.shell.definitions import Definitions
+from mrql.shell.reading import Transcript, without_semicolon
+from mrql.typing import resolve
+
+
+@attrs.define
+class Session:
+    """Statements are given to it one input after the other.
+
+    Expressions are evaluated by what `runner` makes of the session's program, in which later definitions appear.
+    """
+
+    base: Path = attrs.field(factory=Path)
+    args: Sequence[str] = ()
+    max_steps: int = STEPS
+    runner: Callable[[Program], Runner] = ReferenceRunner
+    definitions: Definitions = attrs.field(init=False)
+    transcript: Transcript = attrs.field(init=False, factory=lambda: Transcript("<shell>"))
+    _running: Runner | None = attrs.field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self.definitions = Definitions(self.base, self.args, self.max_steps)
+
+    def define(self, text: str) -> tuple[Query, ...]:
+        """Defines what an input defines, and returns its expressions, which are still to be answered.
+
+        Raises: UserError where something in it is wrong; then nothing of it is defined.
+        """
+        source, begin = self.transcript.add(text)
+        return self.definitions.add(lambda: parse_program_at(source, begin))
+
+    def load(self, path: Path) -> tuple[Query, ...]:
+        """Defines what a file defines, as one input, and returns its expressions.
+
+        Raises: UserError where it cannot be read, or something in it is wrong.
+        """
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise UserError(f"{path} is not a text file in UTF-8") from None
+        except OSError as error:
+            raise UserError(f"{path} cannot be read: {error.strerror}") from None
+        return self.definitions.add(lambda: parse_program(text, str(path), included=True))
+
+    def answer(self, query: Query) -> Value:
+        """The value of an expression.
+
+        Raises: MrqlError where the data or the engine give none.
+        """
+        return self._runner().answer(query)
+
+    def write(self, query: Query) -> None:
+        """Writes the value of an expression to its target.
+
+        Raises: MrqlError where the data or the engine give none, or it cannot be written.
+        """
+        self._runner().write(query)
+
+    def type_of(self, text: str, begin: int = 0) -> str:
+        """The type of the expression that an input holds from an offset on; of a function, what it takes and gives.
+
+        Raises: UserError where the expression is wrong.
+        """
+        function = self.definitions.globals.functions.get(without_semicolon(text[begin:]).strip())
+        if function is not None:
+            return _signature(function, self.definitions.globals)
+        with self.definitions.unchanged():
+            return type_name(self._expression(text, begin).type)
+
+    def explain(self, text: str, begin: int = 0, width: int = 100) -> str:
+        """Every step from the expression that an input holds from an offset on, to the stages that keep it up to date.
+
+        Raises: UserError where the expression is wrong.
+        """
+        with self.definitions.unchanged():
+            query = self._expression(text, begin)
+            shrinking = self.definitions.so_far.shrinking
+        return explain_trace(rewrite(query.term, shrinking=shrinking), width)
+
+    def close(self) -> None:
+        """Frees what is kept for the session."""
+        if self._running is not None:
+            self._running.close()
+
+    def _expression(self, text: str, begin: int) -> Query:
+        source, start = self.transcript.add(without_semicolon(text))
+        return self.definitions.query(lambda: parse_expression_at(source, start + begin))
+
+    def _runner(self) -> Runner:
+        if self._running is None:
+            self._running = self.runner(self.definitions.so_far)
+        return self._running
+
+
+def _signature(function: syntax.FunctionDef, known: Globals) -> str:
+    """`f(x: long): double`."""
+    params = (f"{name}: {type_name(resolve(t, known))}" for name, t in function.params)
+    return f"{function.name}({', '.join(params)}): {type_name(resolve(function.result, known))}"
