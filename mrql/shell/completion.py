@@ -195,12 +195,27 @@ def _fields(place: Place, known: Globals) -> Iterator[Candidate]:
 
 def _scope(place: Place, known: Globals) -> Scope:
     scope = Scope(known)
-    for rule, node in place.binders():
-        try:
-            scope = _with(rule, node, scope)
-        except (UserError, IllTyped):  # what it is made of is not right, or not there yet
-            continue
+    for level in place.levels():
+        outer = scope
+        grouped = False
+        for rule, node in level:
+            if rule == "key" and not grouped:
+                grouped, scope = True, _lifted(scope, outer)
+            try:
+                scope = _with(rule, node, scope)
+            except (UserError, IllTyped):  # what it is made of is not right, or not there yet
+                continue
     return scope
+
+
+def _lifted(scope: Scope, outer: Scope) -> Scope:
+    """After `group by`, the variables of a level are bags of what they were."""
+    own = {
+        name: Var(name, ty.BagType(value.type))
+        for name, value in scope.variables.items()
+        if isinstance(value, Term) and value is not outer.variables.get(name)
+    }
+    return scope.bind(own)
 
 
 def _with(rule: str, node: Any, scope: Scope) -> Scope:

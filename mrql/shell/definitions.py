@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mrql import syntax
+from mrql.algebra.binders import all_names
 from mrql.algebra.depth import deep
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
-from mrql.algebra.terms import Stream, Term
+from mrql.algebra.terms import Stream
 from mrql.algebra.traversal import subterms
 from mrql.includes import Files
 from mrql.program import Compiler, Program, Query
@@ -39,10 +40,14 @@ class Definitions(Compiler):
         Raises: UserError at the first thing that is wrong.
         """
         with self._or_not_at_all():
-            self._forget_unused()
             self.queries = []
             self.files = Files()  # what is included again may have changed
-            return _guarded(lambda: self.program(parse())).queries
+
+            def defined() -> tuple[Query, ...]:
+                self._forget_unused()
+                return self.program(parse()).queries
+
+            return _guarded(defined)
 
     def query(self, parse: Callable[[], syntax.Expr]) -> Query:
         """An expression by itself.
@@ -51,6 +56,7 @@ class Definitions(Compiler):
         """
 
         def query() -> Query:
+            self._forget_unused()
             expr = parse()
             return Query(translate(expr, Scope(self.globals)), expr.span)
 
@@ -117,20 +123,21 @@ class Definitions(Compiler):
             raise
 
     def _forget_unused(self) -> None:
-        """Forgets the sources that no definition reads."""
-        used = _streams_of(self.globals.values)
+        """Forgets the sources that nothing reads any more, and frees the names of variables that nothing has."""
+        known = self.globals
+        terms = [*known.values.values(), *(query.term for query in self.queries)]
+        terms += [found.fold.combine.body for found in known.aggregations.values()]
+        used = {part.name for term in terms for part in subterms(term) if isinstance(part, Stream)}
         for name in [name for name in self.sources if name not in used]:
             del self.sources[name]
+        known.names.taken.clear()
+        known.names.taken.update(*map(all_names, terms))
 
 
 def _restore(tables: Sequence[dict[Any, Any]], contents: Sequence[dict[Any, Any]]) -> None:
     for table, content in zip(tables, contents, strict=True):
         table.clear()
         table.update(content)
-
-
-def _streams_of(values: Mapping[str, Term]) -> set[str]:
-    return {part.name for term in values.values() for part in subterms(term) if isinstance(part, Stream)}
 
 
 def _guarded(work: Callable[[], T]) -> T:

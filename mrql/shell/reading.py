@@ -26,7 +26,7 @@ def is_finished(text: str) -> bool:
 
     >>> is_finished("select x"), is_finished("select x from x in S"), is_finished("select x from x in S;")
     (False, False, True)
-    >>> is_finished("select x from x in S\\n"), is_finished("select select"), is_finished(":help")
+    >>> is_finished("select x from x in S\\n"), is_finished("select from x"), is_finished(":help")
     (True, True, True)
     """
     command = COMMAND.match(text)

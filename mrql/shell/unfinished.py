@@ -7,8 +7,8 @@ place, what stands before it, and what binds names around it are then known, whe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any, NoReturn
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn, TypeAlias
 
 import attrs
 from lark import Token, Tree
@@ -28,7 +28,9 @@ BINDERS = {"generator", "binding", "key", "parameter", "lambda_parameter"}
 SCOPES = {"select", "quantified", "let", "function", "untyped_lambda", "typed_lambda"}
 """The rules that end what is bound inside them."""
 
-Part = Tree[Token] | Token
+Part: TypeAlias = Tree[Token] | Token
+Level: TypeAlias = list[tuple[str, Any]]
+"""The rules that bind names, and what each has made; the keys of a group-by are the last."""
 
 
 @attrs.frozen
@@ -57,21 +59,34 @@ class Place:
         term = self.before[-2] if self.signs[-1:] == ("_DOT",) and len(self.before) > 1 else None
         return self._built(term) if isinstance(term, Tree) else None
 
-    def binders(self) -> Iterator[tuple[str, Any]]:
-        """What binds names that are known at the place, outermost first: the rule, and what it has made."""
-        for part in self.around:
-            for binder in self._visible(part):
-                node = self._built(binder)
-                if node is not None:
-                    yield str(binder.data), node
+    def levels(self) -> Iterator[Level]:
+        """What binds names that are known at the place, the outermost level first."""
+        inner: Sequence[Part] | None = self.around
+        while inner is not None:
+            trees, inner = self._level(inner)
+            found = {rule: [tree for tree in trees if tree.data == rule] for rule in BINDERS}
+            # The keys of a group-by are known in front of the `from` and behind the keys, and not between them.
+            begin = min(map(_start, found["generator"]), default=0)
+            grouped = [key for key in found["key"] if not begin <= self.start < _end(key)]
+            kept = [tree for tree in trees if tree.data != "key"] + (grouped if grouped == found["key"] else [])
+            yield [(str(tree.data), node) for tree in kept if (node := self._built(tree)) is not None]
 
-    def _visible(self, part: Part) -> Iterator[Tree[Token]]:
-        if isinstance(part, Token) or (part.data in SCOPES and not self._holds(part)):
-            return
-        if part.data in BINDERS:
-            yield part
-        for child in part.children:
-            yield from self._visible(child)
+    def _level(self, level: Sequence[Part]) -> tuple[list[Tree[Token]], Sequence[Part] | None]:
+        """The binders of a level of scopes, and what is in the scope in it that holds the place."""
+        binders: list[Tree[Token]] = []
+        inner: Sequence[Part] | None = None
+        waiting = list(reversed(level))
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, Token):
+                continue
+            if part.data in SCOPES:
+                inner = part.children if self._holds(part) else inner
+                continue
+            if part.data in BINDERS:
+                binders.append(part)
+            waiting.extend(reversed(part.children))
+        return binders, inner
 
     def _holds(self, tree: Tree[Token]) -> bool:
         return any(isinstance(part, Token) and part == _MARK for part in tree.scan_values(lambda _: True))
@@ -110,6 +125,14 @@ def place_at(text: str, cursor: int, start: str = "program") -> Place | None:
     accepted, before = found
     builder = TreeBuilder(Source("<completed>", marked), 0, _no_part)
     return Place(at, word[0] if word else "", accepted, before, tuple(state.value_stack), builder)
+
+
+def _start(tree: Tree[Token]) -> int:
+    return min((token.start_pos or 0 for token in tree.scan_values(lambda _: True)), default=0)
+
+
+def _end(tree: Tree[Token]) -> int:
+    return max((token.end_pos or 0 for token in tree.scan_values(lambda _: True)), default=0)
 
 
 def _known(state: Any) -> tuple[frozenset[str], tuple[Part, ...]]:
