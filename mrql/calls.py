@@ -97,7 +97,8 @@ def _expand_macro(macro: syntax.MacroDef, expr: syntax.Call, scope: Scope) -> Te
 
 def _check_call(name: str, arity: int, expr: syntax.Call, scope: Scope) -> None:
     if len(expr.args) != arity:
-        raise UserError(f"`{name}` takes {arity} arguments, not {len(expr.args)}", expr.span)
+        takes = f"{arity} argument{'' if arity == 1 else 's'}"
+        raise UserError(f"`{name}` takes {takes}, not {len(expr.args)}", expr.span)
     if name in scope.expanding:
         raise not_yet(f"the recursive function `{name}`", expr.span)
 

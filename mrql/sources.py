@@ -19,7 +19,7 @@ from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.scope import Globals, Scope
 from mrql.translate import translate
-from mrql.typing import resolve
+from mrql.typing import no_duplicates, resolve
 
 FORMATS: dict[str, Format] = {"line": Format.CSV, **{format.value: format for format in Format}}
 
@@ -92,16 +92,19 @@ def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Argume
     elif arguments.tags is not None or arguments.xpath is not None:
         wrong = arguments.tags or arguments.xpath
         assert wrong is not None
-        what = "tags" if wrong is arguments.tags else "an xpath"
-        raise UserError(f"a {spec.format.value} source has no {what}", wrong.span, "they are for xml")
+        what = "tags" if wrong is arguments.tags else "xpath"
+        raise UserError(f"{_a(spec.format)} source has no {what}", wrong.span, "they are for xml")
     if spec.format in (Format.XML, Format.TEXT) and arguments.row is not None:
         rows = "XML elements" if spec.format is Format.XML else "strings"
-        raise UserError(
-            f"the rows of a {spec.format.value} source are {rows}", arguments.row.span, "leave the type out"
-        )
+        raise UserError(f"the rows of {_a(spec.format)} source are {rows}", arguments.row.span, "leave the type out")
     if spec.format is not Format.CSV and arguments.options:
         option = arguments.options[0]
-        raise UserError(f"a {spec.format.value} source has no option `{option.name}`", option.span, "it is for csv")
+        raise UserError(f"{_a(spec.format)} source has no option `{option.name}`", option.span, "it is for csv")
+
+
+def _a(format: Format) -> str:
+    """A format with its article."""
+    return f"{'an' if format in (Format.XML, Format.ORC) else 'a'} {format.value}"
 
 
 _TAG = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?")
@@ -185,9 +188,9 @@ def _with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments,
                 raise UserError(f"rows of {spec.format.value} are records, not {t}", row.span)
             if not ty.is_json(t):
                 what = "XML" if ty.XML in ty.walk(t) else "tuples"
-                raise UserError(f"a {spec.format.value} file holds records and collections, no {what}", row.span)
+                raise UserError(f"{_a(spec.format)} file holds records and collections, no {what}", row.span)
             if spec.format is not Format.JSON and ty.ANY in ty.walk(t):
-                raise UserError(f"the columns of a {spec.format.value} file have types of their own", row.span)
+                raise UserError(f"the columns of {_a(spec.format)} file have types of their own", row.span)
             return attrs.evolve(spec, row=t)
 
 
@@ -198,6 +201,7 @@ def _csv_row(written: syntax.TypeExpr, known: Globals) -> tuple[tuple[Column, ..
             columns = tuple(Column(f"_{i + 1}", _column(item, known)) for i, item in enumerate(items))
             return columns, ty.TupleType(tuple(c.type for c in columns if c.type is not None))
         case syntax.RecordType(fields):
+            no_duplicates([name for name, _ in fields], written.span)
             columns = tuple(Column(name, _column(item, known)) for name, item in fields)
             return columns, ty.RecordType(tuple((c.name, c.type) for c in columns if c.type is not None))
         case syntax.NamedType(name) if name in known.types:

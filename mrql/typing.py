@@ -29,7 +29,7 @@ def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
         case syntax.TupleType(items):
             return ty.TupleType(tuple(resolve(item, known) for item in items))
         case syntax.RecordType(fields):
-            _no_duplicates([name for name, _ in fields], t.span)
+            no_duplicates([name for name, _ in fields], t.span)
             return ty.RecordType(tuple((name, resolve(item, known)) for name, item in fields))
         case syntax.BagType(item):
             return ty.BagType(resolve(item, known))
@@ -37,7 +37,8 @@ def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
             return ty.ListType(resolve(item, known))
 
 
-def _no_duplicates(names: list[str], span: Span) -> None:
+def no_duplicates(names: list[str], span: Span) -> None:
+    """Raises: UserError for a field that is there twice."""
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"the field `{name}` is there twice", span)

@@ -239,7 +239,7 @@ SOURCES: list[tuple[str, str, str]] = [
     ('parquet, "d.parquet", type(<D: any>)', "the columns of a parquet file have types of their own", ""),
     ('xml, "f.csv"', "an xml source needs the tags of the elements that are its rows", 'source(xml, "path", {"tag"})'),
     ('xml, "f.csv", {"a b"}', '"a b" is not the tag of an element', ""),
-    ('xml, "f.csv", {"a"}, type(<A: int>)', "the rows of a xml source are XML elements", "leave the type out"),
+    ('xml, "f.csv", {"a"}, type(<A: int>)', "the rows of an xml source are XML elements", "leave the type out"),
     ('text, "f.csv", type(string)', "the rows of a text source are strings", "leave the type out"),
     ('text, "f.zst"', "f.zst is compressed in a way that is not read", "gzip (.gz) and bzip2 (.bz2) are"),
     ('text, "f.gz"', "f.gz is not a whole .gz file: Not a gzipped file (b'no')", ""),

@@ -10,11 +10,14 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
+from mrql.algebra.evaluate import evaluate
 from mrql.algebra.functions import Function
 from mrql.algebra.functions.elements import DOCUMENTS
 from mrql.algebra.functions.operators import OPERATORS
-from mrql.algebra.values import Bag, Record, Value, close
+from mrql.algebra.values import Bag, Record, Value, close, same
 from mrql.output import show_value
+from mrql.program import compile_program
+from mrql.running import SparkRunner
 from mrql.runtime import elements, session
 from mrql.runtime.collect import from_spark
 from mrql.runtime.expressions import COMPARISONS, Expressions
@@ -22,6 +25,7 @@ from mrql.runtime.failures import translated
 from mrql.runtime.layout import Atom, part, quote
 from mrql.runtime.rows import to_dataframe
 from tests.function_calls import Call, calls, split
+from tests.function_document import examples
 from tests.runtime.test_equivalence import INTERPRETED
 
 pytestmark = pytest.mark.spark
@@ -82,6 +86,20 @@ def disagreements(spark: SparkSession, kind: str, seed: int, rows: int = ROWS) -
 def test_values(spark: SparkSession, kind: str) -> None:
     """Each function has the same value in both engines."""
     assert disagreements(spark, kind, SEED) == []
+
+
+def test_examples(spark: SparkSession) -> None:
+    """Each example of `docs/functions.md` has the value on Spark that stands beside it."""
+    wanted = list(examples())
+    values = evaluate(compile_program(f"({', '.join(value for _, value in wanted)})").queries[0].term)
+    program = compile_program(f"({', '.join(call for call, _ in wanted)})")
+    found = SparkRunner(program, lambda: spark).answer(program.queries[0])
+    wrong = [
+        f"{call} is {show_value(value)}, not {text}"
+        for (call, text), value, expected in zip(wanted, found, values, strict=True)
+        if not same(value, expected)
+    ]
+    assert wrong == []
 
 
 def test_every_function_has_a_catalyst_form() -> None:

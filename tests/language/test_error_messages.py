@@ -1,0 +1,83 @@
+"""Every message that the language has for a wrong query stands, word for word, in a case of `tests/language/*.case`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cases import cases
+from tests.test_layout import part_of, relative, source_files
+
+MESSAGES = [case.error.split(" ", 1)[1] for case in cases() if case.error is not None]
+
+ELSEWHERE = {
+    "mrql/includes.py": "it takes files: tests/test_statements.py",
+    "mrql/calls.py: a collection": "it is caught where it is raised",
+    "mrql/program.py: … is nested too deeply": "the parser refuses such texts: tests/test_fuzz.py",
+    "mrql/translate.py: this has no type: …": "what the terms find where nothing before them has",
+    "mrql/translate.py: the left side must be of type …": "the type is a common one of both sides",
+    "mrql/translate.py: the right side must be of type …": "the type is a common one of both sides",
+    "mrql/translate.py:  must be of type …": "a missing value is of any type",
+    "mrql/aggregations.py: an element of `…` must be of type …": "it is looked at before",
+}
+"""What is no case, and why."""
+
+
+def raised(file: Path) -> Iterator[str]:
+    """The messages of the errors that a file raises, with `…` for what differs from one to the other.
+
+    What cannot be evaluated yet is left out: its error goes when it can.
+    """
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        match node.func:
+            case ast.Name("UserError"):
+                yield written(node.args[0])
+            case ast.Attribute(attr="unknown"):
+                yield f"unknown {written(node.args[0])} `…`"
+            case ast.Name("coerce") if len(node.args) == 4:
+                yield f"{written(node.args[3])} must be of type …"
+
+
+def written(message: ast.expr) -> str:
+    match message:
+        case ast.Constant(str() as text):
+            return text
+        case ast.JoinedStr(values):
+            return "".join(written(value) for value in values)
+        case _:
+            return "…"
+
+
+LANGUAGE = [file for file in source_files() if part_of(file) == "language" and "parsing" not in file.parts]
+RAISED = sorted({f"{relative(file)}: {message}" for file in LANGUAGE for message in raised(file)})
+
+
+def elsewhere(message: str) -> bool:
+    return message in ELSEWHERE or message.partition(":")[0] in ELSEWHERE
+
+
+def has_case(message: str) -> bool:
+    """Whether a case has an error of this form."""
+    pattern = re.escape(message.partition(": ")[2]).replace("…", ".+")
+    return any(re.fullmatch(pattern, found) for found in MESSAGES)
+
+
+@pytest.mark.parametrize("message", [message for message in RAISED if not elsewhere(message)])
+def test_message(message: str) -> None:
+    """There is a case with it."""
+    assert has_case(message)
+
+
+def test_messages_are_found() -> None:
+    """The tests above would be content with none; those that are no cases are still raised."""
+    assert len(RAISED) > 80
+    assert "mrql/sources.py: a csv source needs the type of its rows" in RAISED
+    named = {*RAISED, *(message.partition(":")[0] for message in RAISED)}
+    assert set(ELSEWHERE) <= named
+    assert [message for message in ELSEWHERE if message in RAISED and has_case(message)] == []
