@@ -137,7 +137,7 @@ def _library() -> Iterator[Candidate]:
 
 def _candidates(place: Place, known: Globals) -> list[Candidate]:
     accepted = place.accepted
-    if place.signs[-1:] == ("_DOT",):
+    if place.names_a_field:
         return list(_fields(place, known))
     if place.signs == ("SOURCE", "_LPAR"):
         return [Candidate(name, "format") for name in FORMATS]

@@ -54,9 +54,14 @@ class Place:
         """The two tokens before the place, the nearest last; nothing in the place of what is no token."""
         return tuple(part.type if isinstance(part, Token) else "" for part in self.before[-2:])
 
+    @property
+    def names_a_field(self) -> bool:
+        """Whether the place follows the dot of a projection; that of a function is followed by an expression."""
+        return self.signs[-1:] == ("_DOT",) and "_SELECT" not in self.accepted
+
     def projected(self) -> Any:
-        """The expression before the dot that the place follows, or None."""
-        term = self.before[-2] if self.signs[-1:] == ("_DOT",) and len(self.before) > 1 else None
+        """The expression before the dot of the projection that the place follows, or None."""
+        term = self.before[-2] if self.names_a_field and len(self.before) > 1 else None
         return self._built(term) if isinstance(term, Tree) else None
 
     def levels(self) -> Iterator[Level]:

@@ -9,10 +9,12 @@ import pytest
 from lark import Token
 
 from mrql import syntax
+from mrql.algebra.terms import Stream
 from mrql.parser import parse_program
 from mrql.parsing.grammar import grammar
 from mrql.shell.completion import KEYWORDS, completed
 from mrql.shell.session import Session
+from tests.cases import Case, cases
 
 QUERIES = Path(__file__).parent.parent.parent / "queries"
 
@@ -86,6 +88,8 @@ def test_fields(text: str, fields: list[str]) -> None:
         ("if p |", {"then"}, {"else"}),
         ("repeat x = 1 |", {"step"}, {"limit"}),
         ("let q = 1 |", {"in"}, {"from"}),
+        ("f = \\(p: Point).|", {"p", "points"}, {"X"}),
+        ("f = \\x.|", {"points", "select"}, {"X"}),
         ("source(|", {"csv", "json"}, {"points", "select"}),
         ('x = stream(csv, "a", ",", t|', {"type", "tagged"}, set()),
         ("type T = |", {"Point", "Shape", "long", "bag"}, {"points", "select"}),
@@ -152,6 +156,18 @@ def test_what_is_written_could_have_been_completed(file: Path, monkeypatch: pyte
                 checked += 1
         session.define(f"{text};")
     assert checked > 3
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_any_place_in_any_text(case: Case) -> None:
+    """There is an answer, also where a dot has just been typed, and the candidates begin with what is there."""
+    session = Session()
+    for name, t in case.streams.items():
+        session.definitions.globals.values[name] = Stream(name, t)
+    for cursor in range(case.line % 5, len(case.query) + 1, 20):
+        for text, at in ((case.query, cursor), (f"{case.query[:cursor]}.{case.query[cursor:]}", cursor + 1)):
+            found = completed(text, at, session.definitions)
+            assert all(candidate.text.startswith(text[found.start : at]) for candidate in found.candidates)
 
 
 def tokens(text: str) -> list[Token]:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from mrql.cli import main
+from tests.test_cli import without_java
 
 
 def shell(text: str | bytes, *args: str | Path, engine: str = "reference") -> tuple[int, str, str]:
@@ -83,6 +84,15 @@ def test_an_answer_comes_before_the_next_input() -> None:
             assert process.stdout.readline() == f"{n + 1}\n"
         process.stdin.close()
         assert process.wait() == 0
+
+
+def test_without_java(tmp_path: Path) -> None:
+    """What needs no Spark is done without Java; what needs it is one message, with the exit code of its own."""
+    command = [sys.executable, "-m", "mrql", "shell"]
+    env = {**os.environ, **without_java(tmp_path)}
+    done = subprocess.run(command, input="x = 1;\n:type x\nx;\n:type x\n", capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stdout) == (3, "int\n")
+    assert done.stderr.startswith("error: no Java was found")
 
 
 @pytest.mark.spark

@@ -11,6 +11,9 @@ from pathlib import Path
 import pexpect
 import pytest
 
+# From Python 3.12 on, to open a terminal in a process with threads is warned of; what is run in it is another program.
+pytestmark = pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
+
 UP, TAB, ENTER, CTRL_C, CTRL_D = "\x1b[A", "\t", "\r", "\x03", "\x04"
 
 TAKEN = "\x1b[?2004l"
@@ -41,6 +44,14 @@ class Terminal:
     def types(self, *keys: str) -> None:
         for key in keys:
             self.process.send(key)
+
+    def recalls(self, text: str) -> None:
+        """Goes one back in the history, where this is; it is loaded while one types."""
+        for _ in range(5):
+            self.types(UP)
+            if self.process.expect_exact([text, pexpect.TIMEOUT], timeout=5) == 0:
+                return
+        raise AssertionError(f"{text!r} is not in the history: {self.process.before!r}")
 
     def ends(self) -> int | None:
         """The exit code."""
@@ -118,7 +129,8 @@ def test_a_session(terminal: Open, tmp_path: Path) -> None:
 
     # The history: the last entry, and an entry of two lines that is taken as it was.
     person.sees("mrql>")
-    person.types(UP, ENTER)
+    person.recalls("count(points) + 3000;")
+    person.types(ENTER)
     person.prints("3002")
     person.sees("mrql>")
     person.types(CTRL_D)
@@ -137,8 +149,10 @@ def test_the_history_of_an_earlier_session(terminal: Open) -> None:
     first.types(":quit", ENTER)
     assert first.ends() == 0
     second = terminal("--engine", "reference")
-    second.types(UP, UP, ENTER)
-    second.sees("mrql>")
+    second.recalls(":quit")
+    second.recalls("select x * 11")
+    second.types(ENTER)
+    second.sees(TAKEN)
     second.sees(" 77 ")
     second.types(CTRL_D)
     assert second.ends() == 0
