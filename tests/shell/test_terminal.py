@@ -31,7 +31,7 @@ class Terminal:
         env["PYTHONPATH"] = os.pathsep.join(sys.path)
         command = ["-m", "mrql", "shell", *args]
         self.process = pexpect.spawn(
-            sys.executable, command, env=env, cwd=str(cwd), encoding="utf-8", dimensions=(40, 100), timeout=60
+            sys.executable, command, env=env, cwd=str(cwd), encoding="utf-8", dimensions=(40, 100), timeout=180
         )
 
     def sees(self, text: str) -> None:
