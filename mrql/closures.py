@@ -18,6 +18,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Let, Term
 from mrql.patterns import Match, match_pattern
+from mrql.recursion import group_of
 from mrql.scope import Closure, Scope, Thunk
 from mrql.typing import coerce, resolve
 
@@ -68,6 +69,10 @@ def named(name: str, scope: Scope) -> Closure | None:
         case None if name in scope.globals.functions:
             defined = scope.globals.functions[name]
             params = tuple((syntax.VarPattern(param, t.span), t) for param, t in defined.params)
+            if group_of(name, scope.globals):
+                args = tuple(syntax.Name(param, t.span) for param, t in defined.params)
+                again = syntax.Call(name, args, defined.span)
+                return Closure(params, defined.result, again, Scope(scope.globals))
             return Closure(params, defined.result, defined.body, Scope(scope.globals, expanding=(name,)))
         case _:
             return None

@@ -1,7 +1,7 @@
 """Patterns of the language, as patterns of the algebra plus what those cannot say.
 
-The algebra's patterns take tuples apart and cannot fail. A record pattern becomes projections, a constant or a
-repeated name becomes a condition.
+The algebra's patterns take tuples apart and cannot fail. A record pattern becomes projections; a constant, a
+repeated name, or the number of elements of a list becomes a condition.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from mrql.algebra import types as ty
 from mrql.algebra.binders import match_pattern as parts_of
 from mrql.algebra.binders import substitute
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import EQ
+from mrql.algebra.functions import AT, EQ, SIZE
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Get, Lit, Nth, PAny, Pattern, Prim, PTuple, PVar, Term, Var
 from mrql.algebra.types import Type
 from mrql.literals import literal
 from mrql.scope import TAG, Globals, Scope
-from mrql.typing import not_yet, resolve
+from mrql.typing import resolve
 from mrql.unions import compared, is_constant
 
 
@@ -75,8 +75,8 @@ def match_pattern(pattern: syntax.Pattern, t: Type, known: Globals, match: Match
             if wanted != t:
                 raise UserError(f"the pattern is of type {wanted}, but the value is of type {t}", pattern.span)
             return match_pattern(inner, t, known, match)
-        case syntax.ListPattern():
-            raise not_yet("a list pattern", pattern.span)
+        case syntax.ListPattern(items):
+            return _list(items, pattern.span, t, known, match)
         case syntax.ConstructorPattern(name, args):
             return _constructor(name, args, pattern.span, t, known, match)
         case _:
@@ -105,6 +105,19 @@ def _record(pattern: syntax.RecordPattern, t: Type, known: Globals, match: Match
         if found is None:
             raise UserError(f"there is no field `{name}` in {t}", pattern.span)
         _project(inner, Get(Var(whole.name, t), name), known, match)
+    return whole
+
+
+def _list(items: tuple[syntax.Pattern, ...], span: Span, t: Type, known: Globals, match: Match) -> Pattern:
+    """`[p, …]`: a condition on the number of elements, and the patterns against each of them."""
+    if not isinstance(t, ty.ListType):
+        hint = "a bag has no order: `order by` makes a list of it" if isinstance(t, ty.BagType) else None
+        raise UserError(f"this pattern takes a list apart, but the value is of type {t}", span, hint)
+    whole = PVar(known.names.fresh("l"), t)
+    value = Var(whole.name, t)
+    match.conditions.append(Prim(EQ, (Prim(SIZE, (value,)), Lit(len(items), ty.LONG)), span=span))
+    for i, item in enumerate(items):
+        _project(item, Prim(AT, (value, Lit(i, ty.LONG)), span=span), known, match)
     return whole
 
 

@@ -19,6 +19,8 @@ from mrql.algebra.terms import STEPS, CMap, Empty, Lambda, ListOf, Lit, PVar, St
 from mrql.algebra.types import Type
 from mrql.includes import Files
 from mrql.parser import parse_program
+from mrql.recursion import define as define_recursive
+from mrql.recursion import foresee, group_of
 from mrql.scope import Closure, Globals, Scope
 from mrql.sources import declare, xpath_of
 from mrql.targets import Target, target_of
@@ -97,6 +99,7 @@ class Compiler:
 
     def program(self, tree: syntax.Program) -> Program:
         self.files.begin(tree.span.source)
+        foresee(tree.statements, self.globals)
         for statement in tree.statements:
             self.statement(statement)
         return Program(tuple(self.queries), self.sources, self.stored)
@@ -123,7 +126,10 @@ class Compiler:
             case syntax.FunctionDef(name):
                 self.fresh(name, statement.span)
                 known.functions[name] = statement
-                self.check_function(statement)
+                if group := group_of(name, known):
+                    define_recursive(group, known)
+                else:
+                    self.check_function(statement)
             case syntax.MacroDef(name):
                 self.fresh(name, statement.span)
                 known.macros[name] = statement
@@ -144,8 +150,10 @@ class Compiler:
                 self.fresh(name, statement.span)
                 known.aggregations[name] = define(statement, Scope(known))
             case syntax.Include():
-                for included in self.files.statements(statement):
-                    self.statement(included)
+                with self.files.statements(statement) as included:
+                    foresee(included, known)
+                    for inner in included:
+                        self.statement(inner)
             case syntax.Import():
                 raise not_yet("`import`", statement.span)
             case syntax.ParserDef():

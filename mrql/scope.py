@@ -10,10 +10,11 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra.binders import Names
+from mrql.algebra.definitions import Recursive
 from mrql.algebra.errors import UserError
 from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
-from mrql.algebra.terms import STEPS, Term
+from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.types import RecordType, Type
 
 
@@ -81,6 +82,12 @@ class Globals:
     types: dict[str, Type] = attrs.Factory(dict)
     functions: dict[str, syntax.FunctionDef] = attrs.Factory(dict)
     macros: dict[str, syntax.MacroDef] = attrs.Factory(dict)
+    calls: dict[str, frozenset[str]] = attrs.Factory(dict)
+    """What each function and macro may call, also of those further down in a file."""
+    recursive: dict[str, Recursive] = attrs.Factory(dict)
+    """The functions that call themselves."""
+    sources: dict[str, tuple[Stream, ...]] = attrs.Factory(dict)
+    """What those of them read that read anything."""
     aggregations: dict[str, Aggregation] = attrs.Factory(dict)
     unions: dict[RecordType, tuple[str, ...]] = attrs.Factory(dict)
     """The records that are unions, with the names of their constructors."""
