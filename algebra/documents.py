@@ -180,6 +180,33 @@ def _plain(value: Value) -> Json:
             return value
 
 
+def as_python(value: Document) -> Json:
+    """A JSON value as Python's own module would read it, for whoever may change it."""
+    return json.loads(value.text)
+
+
+def of_python(value: Json) -> Document:
+    """A JSON value that a program has made.
+
+    Raises: TypeError where it is none.
+    """
+
+    def plain(part: Json) -> Json:
+        match part:
+            case None | bool() | int() | str():
+                return part
+            case float():
+                return _plain(part)
+            case list() | tuple():
+                return [plain(item) for item in part]
+            case Mapping() if all(isinstance(key, str) for key in part):
+                return {key: plain(item) for key, item in part.items()}
+            case _:
+                raise TypeError(f"{type(part).__name__} is none of JSON's types")
+
+    return Document(write(plain(value)))
+
+
 def member(value: Document, name: str) -> Value:
     """`e.A`: what an object has under a key; missing where there is no such key, and no object."""
     found = content(value)

@@ -18,6 +18,7 @@ from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, S
 from mrql.closures import call, named
 from mrql.derived import DERIVED, derived, flattened, is_bag_of_collections
 from mrql.dynamic import as_collection
+from mrql.imports import call as call_imported
 from mrql.recursion import call as call_recursive
 from mrql.recursion import group_of
 from mrql.scope import Scope, Thunk, names_in
@@ -44,6 +45,8 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         return construct(known.constructors[expr.function], args, expr.span)
     if expr.function in known.functions:
         return _expand_function(known.functions[expr.function], expr, scope)
+    if expr.function in known.imported:
+        return call_imported(known.imported[expr.function], [translate(arg, scope) for arg in expr.args], expr)
     if expr.function in known.macros:
         return _expand_macro(known.macros[expr.function], expr, scope)
     if expr.function == "distinct":
@@ -61,6 +64,7 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         return apply(TRACE, [translate(arg, scope) for arg in expr.args], expr.span)
     candidates = [
         *known.functions,
+        *known.imported,
         *known.closures,
         *known.macros,
         *known.aggregations,

@@ -17,6 +17,7 @@ from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, CMap, Empty, Lambda, ListOf, Lit, PVar, Stream, Term, Var
 from mrql.algebra.types import Type
+from mrql.imports import imports, lines_of, parsed
 from mrql.includes import Files
 from mrql.parser import parse_program
 from mrql.recursion import define as define_recursive
@@ -25,7 +26,7 @@ from mrql.scope import Closure, Globals, Scope
 from mrql.sources import declare, xpath_of
 from mrql.targets import Target, target_of
 from mrql.translate import translate
-from mrql.typing import BASIC, not_yet, resolve
+from mrql.typing import BASIC, resolve
 from mrql.xpath import follow
 
 
@@ -155,15 +156,26 @@ class Compiler:
                     for inner in included:
                         self.statement(inner)
             case syntax.Import():
-                raise not_yet("`import`", statement.span)
-            case syntax.ParserDef():
-                raise not_yet("`parser`", statement.span)
+                for found in imports(statement, known):
+                    self.fresh(found.name, statement.span)
+                    known.imported[found.name] = found
+            case syntax.ParserDef(name):
+                self.fresh(name, statement.span)
+                known.parsers[name] = statement
             case _:
                 assert_never(statement)
 
     def fresh(self, name: str, span: Span) -> None:
         known = self.globals
-        callable_names = (known.functions, known.closures, known.macros, known.aggregations, known.constructors)
+        callable_names = (
+            known.functions,
+            known.closures,
+            known.macros,
+            known.aggregations,
+            known.constructors,
+            known.imported,
+            known.parsers,
+        )
         for defined in (known.values, known.types, *callable_names):
             if name in defined:
                 raise UserError(f"`{name}` is defined already", span)
@@ -179,6 +191,10 @@ class Compiler:
 
     def declare(self, source: syntax.SourceExpr, name: str | None) -> Term:
         """A source becomes a stream term of its own name; the same source written twice is one source."""
+        if source.format in self.globals.parsers:
+            return parsed(
+                source, self.rows(attrs.evolve(source, format="text", args=lines_of(source)), name), self.globals
+            )
         rows = self.rows(source, name)
         path = xpath_of(source)
         if path is None:

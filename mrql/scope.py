@@ -12,6 +12,7 @@ from mrql import syntax
 from mrql.algebra.binders import Names
 from mrql.algebra.definitions import Recursive
 from mrql.algebra.errors import UserError
+from mrql.algebra.imported import Imported
 from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, Stream, Term
@@ -88,6 +89,8 @@ class Globals:
     """The functions that call themselves."""
     sources: dict[str, tuple[Stream, ...]] = attrs.Factory(dict)
     """What those of them read that read anything."""
+    imported: dict[str, Imported] = attrs.Factory(dict)
+    parsers: dict[str, syntax.ParserDef] = attrs.Factory(dict)
     aggregations: dict[str, Aggregation] = attrs.Factory(dict)
     unions: dict[RecordType, tuple[str, ...]] = attrs.Factory(dict)
     """The records that are unions, with the names of their constructors."""

@@ -80,7 +80,7 @@ def register(spark: SparkSession, texts: Iterable[str]) -> None:
     done = _REGISTERED.setdefault(spark, set())
     for name in {found for text in texts for found in _NAME.findall(text)} - done:
         function = _KNOWN[name]
-        spark.udf.register(name, F.arrow_udf(function.function(), sql_type(function.term.type)))
+        spark.udf.register(name, F.arrow_udf(function.function(), sql_type(function.term.type)))  # type: ignore[attr-defined]
         done.add(name)
 
 
