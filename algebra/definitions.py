@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
 import attrs
 
@@ -91,15 +90,6 @@ class PythonFunction(Function):
     def digest(self) -> str:
         """What tells it from another function of this name."""
         raise NotImplementedError
-
-    def __reduce__(self) -> Any:
-        # Its cache of versions is found again where it is sent to.
-        fields = {field.name: getattr(self, field.name) for field in attrs.fields(type(self)) if field.init}
-        return _made, (type(self), fields)
-
-
-def _made(kind: type[PythonFunction], fields: dict[str, Any]) -> PythonFunction:
-    return kind(**fields)
 
 
 @attrs.frozen

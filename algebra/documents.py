@@ -244,6 +244,14 @@ def _fitted(value: Json, t: Type, atom: Callable[[Json, Type], Value]) -> Value:
             return None
         case ty.Basic(ty.Kind.ANY):
             return document(value)
+        case ty.Basic(ty.Kind.XML):
+            return Element(write(value))
+        case ty.Basic(ty.Kind.DATA):
+            from mrql.algebra.recursive import Data  # which is read and written here
+
+            return Data.of_json(value)
+        case ty.TupleType(items) if isinstance(value, list) and len(value) == len(items):
+            return tuple(_fitted(part, item, atom) for part, item in zip(value, items, strict=True))
         case ty.Basic(ty.Kind.STRING):
             return value if isinstance(value, str) else write(value)
         case ty.Basic(ty.Kind.BOOL) if isinstance(value, bool):

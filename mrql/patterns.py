@@ -16,13 +16,14 @@ from mrql.algebra.binders import match_pattern as parts_of
 from mrql.algebra.binders import substitute
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AT, EQ, SIZE
+from mrql.algebra.recursive import TAG
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Get, Lit, Nth, PAny, Pattern, Prim, PTuple, PVar, Term, Var
 from mrql.algebra.types import Type
 from mrql.literals import literal
-from mrql.scope import TAG, Globals, Scope
+from mrql.scope import Globals, Scope
 from mrql.typing import resolve
-from mrql.unions import compared, is_constant
+from mrql.unions import compared, is_constant, record_of
 
 
 @attrs.define
@@ -128,13 +129,13 @@ def _constructor(
     found = known.constructors.get(name)
     if found is None:
         raise Scope(known).unknown("constructor", name, known.constructors, span)
-    if found.union != t:
+    if found.type != t:
         raise UserError(f"`{name}` makes no values of type {t}", span)
     if len(args) != len(found.args):
         takes = f"{len(found.args)} argument{'' if len(found.args) == 1 else 's'}"
         raise UserError(f"the constructor `{name}` takes {takes}, not {len(args)}", span)
     whole = PVar(known.names.fresh("u"), t)
-    value = Var(whole.name, t)
+    value = record_of(Var(whole.name, t), found)
     match.conditions.append(Prim(EQ, (Get(value, TAG), Lit(name, ty.STRING)), span=span))
     for i, arg in enumerate(args):
         payload = Get(value, name)

@@ -100,7 +100,7 @@ class Compiler:
 
     def program(self, tree: syntax.Program) -> Program:
         self.files.begin(tree.span.source)
-        foresee(tree.statements, self.globals)
+        self.foresee(tree.statements)
         for statement in tree.statements:
             self.statement(statement)
         return Program(tuple(self.queries), self.sources, self.stored)
@@ -152,7 +152,7 @@ class Compiler:
                 known.aggregations[name] = define(statement, Scope(known))
             case syntax.Include():
                 with self.files.statements(statement) as included:
-                    foresee(included, known)
+                    self.foresee(included)
                     for inner in included:
                         self.statement(inner)
             case syntax.Import():
@@ -164,6 +164,11 @@ class Compiler:
                 known.parsers[name] = statement
             case _:
                 assert_never(statement)
+
+    def foresee(self, statements: Sequence[syntax.Statement]) -> None:
+        """Notes what may be named before it is defined."""
+        foresee(statements, self.globals)
+        unions.foresee(statements, self.globals)
 
     def fresh(self, name: str, span: Span) -> None:
         known = self.globals

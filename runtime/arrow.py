@@ -15,6 +15,7 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
+from mrql.algebra.recursive import Data
 from mrql.algebra.span import Span
 from mrql.algebra.terms import PVar, Term
 from mrql.algebra.types import Type
@@ -42,6 +43,8 @@ def arrow_type(t: Type) -> Any:
     match t:
         case ty.TIMESTAMP:
             return pa.timestamp("us")
+        case ty.Basic(ty.Kind.DATA):
+            return pa.string()
         case ty.Basic() | ty.Nothing():
             return getattr(pa, _BASIC[t])()
         case ty.BagType(item) | ty.ListType(item):
@@ -87,6 +90,8 @@ def from_plain(value: Any, t: Type) -> Value:
             return Document(value)
         case ty.Basic(ty.Kind.XML):
             return Element(value)
+        case ty.Basic(ty.Kind.DATA):
+            return Data(value)
         case _:
             return value
 

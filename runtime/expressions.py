@@ -21,6 +21,7 @@ from mrql.algebra.functions import argument_types
 from mrql.algebra.functions.function import fails, resolved
 from mrql.algebra.functions.time_text import parsed_date_sql, parsed_timestamp_sql
 from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend, Monoid, Op
+from mrql.algebra.recursive import Folding
 from mrql.algebra.span import Span
 from mrql.algebra.terms import (
     Cast,
@@ -53,7 +54,7 @@ from mrql.algebra.terms import (
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.algebra.values import Document, Value
-from mrql.runtime import elements, variants
+from mrql.runtime import data, elements, variants
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, bind, label, labels, part, quote, sql_type, to_sql
 from mrql.runtime.python import constant, over_columns
 
@@ -94,6 +95,8 @@ class Expressions:
                 return Struct(tuple((name, self.value(item, env)) for name, item in fields), term.type)
             case Nth(inner, index):
                 return part(self.value(inner, env), label(index), term.type)
+            case Get(Prim(Folding(makes=False) as function, (inner,), span=span), name):
+                return Atom(data.part_of(function, name, self.sql(inner, env), place(span), self.fresh), term.type)
             case Get(inner, name):
                 return part(self.value(inner, env), name, term.type)
             case Prim():
@@ -182,6 +185,12 @@ class Expressions:
             return Atom(missing, ty.BOOL, False)
         if not function.null_safe and any(arg.type == ty.NOTHING for arg in term.args):
             return Atom(f"CAST(NULL AS {sql_type(term.type)})", term.type)
+        match term:
+            case Prim(Folding(makes=True), (Rec(((_, Lit(str() as name)), *_) as fields),)):
+                payload = self.sql(dict(fields)[name], env) if name in dict(fields) else None
+                return Atom(data.made_by(name, payload, term.args[0].type, self.fresh), term.type, False)
+            case Prim(Folding() as folding, (arg,)):
+                return Atom(data.folded(folding, self.sql(arg, env), place(term.span), self.fresh), term.type)
         if function == fn.MEMBER:
             return Atom(variants.text(self.variant(term, env)), ty.ANY)
         found = resolved(function, tuple(arg.type for arg in term.args))

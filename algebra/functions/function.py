@@ -66,12 +66,19 @@ class Function:
         # Terms are sent to Spark's Python workers, which have the same table of functions.
         from mrql.algebra.functions import FUNCTIONS
 
-        return (_named, (self.name,)) if FUNCTIONS.get(self.name) is self else object.__reduce_ex__(self, 4)
+        if FUNCTIONS.get(self.name) is self:
+            return _named, (self.name,)
+        # Its cache of versions is found again where it is sent to.
+        return _made, (type(self), {f.name: getattr(self, f.name) for f in attrs.fields(type(self)) if f.init})
 
     def type_rule(self, args: Sequence[Type]) -> Type | None:
         """The type of the result, or None where the function does not apply."""
         found = resolved(self, tuple(args))
         return None if found is None else found[2]
+
+
+def _made(kind: type[Function], fields: dict[str, Any]) -> Function:
+    return kind(**fields)
 
 
 def _named(name: str) -> Function:
