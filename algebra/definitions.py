@@ -14,9 +14,10 @@ from functools import cached_property
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.binders import free_vars
 from mrql.algebra.functions.function import Function, Version
 from mrql.algebra.monoids import Fold
-from mrql.algebra.terms import Prim, PVar, Reduce, Term
+from mrql.algebra.terms import Prim, PVar, Reduce, Stream, Term
 from mrql.algebra.traversal import children, height, subterms
 from mrql.algebra.types import Type
 from mrql.algebra.values import Value
@@ -164,5 +165,20 @@ def own_python_functions(term: Term) -> Iterator[PythonFunction]:
 
 
 def calls_python(term: Term) -> bool:
-    """Whether a term has a call of such a function in it."""
-    return any(own_python_functions(term)) or any(map(calls_python, children(term)))
+    """Whether a term has a call of such a function in it that differs from row to row."""
+    if any(own_python_functions(term)) and not is_constant(term):
+        return True
+    return any(map(calls_python, children(term)))
+
+
+def is_constant(term: Term) -> bool:
+    """Whether a term is the same for all rows, and for all data."""
+    return not free_vars(term) and not any(isinstance(part, Stream) for part in subterms(term))
+
+
+def rows_through_python(term: Term) -> tuple[PythonFunction, ...]:
+    """The functions that rows of the sources pass through on Spark, each once; constants are evaluated without rows."""
+    if is_constant(term):
+        return ()
+    below = (function for child in children(term) for function in rows_through_python(child))
+    return tuple(dict.fromkeys((*own_python_functions(term), *below)))

@@ -164,7 +164,7 @@ def _annotated(function: Callable[..., Any], written: syntax.ImportedFunction) -
             raise UserError(f"{what} has no annotation that says its type", written.span, hint)
         t = _type(hints[name])
         if t is None:
-            shown = getattr(hints[name], "__name__", hints[name])
+            shown = inspect.formatannotation(hints[name])
             raise UserError(f"{what} is annotated with `{shown}`, which is no type of the language", written.span, hint)
         found.append(t)
     return Exact(tuple(found[:-1]), found[-1])

@@ -21,7 +21,7 @@ from mrql.imports import imports, lines_of, parsed
 from mrql.includes import Files
 from mrql.parser import parse_program
 from mrql.recursion import define as define_recursive
-from mrql.recursion import foresee, group_of
+from mrql.recursion import foresee, group_of, written_within
 from mrql.scope import Closure, Globals, Scope
 from mrql.sources import declare, xpath_of
 from mrql.targets import Target, target_of
@@ -115,6 +115,10 @@ class Compiler:
                 known.values[name] = self.declare(source, name)
             case syntax.Definition(name, syntax.Lambda(params, result, body)):
                 self.fresh(name, statement.span)
+                if written_within(name, known):
+                    hint = f"function {name}(x: long): long {{ … }}"
+                    message = f"`{name}` calls itself, and says neither what it takes nor what it gives"
+                    raise UserError(message, statement.span, hint)
                 known.closures[name] = Closure(params, result, body, Scope(known))
             case syntax.Definition(name, expr):
                 self.fresh(name, statement.span)

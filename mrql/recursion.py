@@ -36,8 +36,9 @@ def foresee(statements: Iterable[syntax.Statement], known: Globals) -> None:
                 known.calls.setdefault(name, _calls(body) - {param for param, _ in params})
             case syntax.MacroDef(name, names, body):
                 known.calls.setdefault(name, _calls(body) - {*names})
-            case syntax.Definition(name, syntax.Lambda() as function):
-                known.calls.setdefault(name, _calls(function.body))
+            case syntax.Definition(name, syntax.Lambda(params, _, body)):
+                bound = frozenset().union(*(_variables(pattern) for pattern, _ in params))
+                known.calls.setdefault(name, _calls(body) - bound)
 
 
 def group_of(name: str, known: Globals) -> frozenset[str]:
@@ -46,6 +47,12 @@ def group_of(name: str, known: Globals) -> frozenset[str]:
     if name not in below:
         return frozenset()
     return frozenset(other for other in below if name in _reached(other, known.calls))
+
+
+def written_within(name: str, known: Globals) -> bool:
+    """Whether what is written out in the place of its name has itself as a part."""
+    inlined = {other: calls for other, calls in known.calls.items() if other not in known.functions}
+    return name in _reached(name, inlined)
 
 
 def _calls(node: syntax.Node) -> frozenset[str]:
@@ -58,6 +65,11 @@ def _calls(node: syntax.Node) -> frozenset[str]:
         case _:
             own = frozenset()
     return own.union(*map(_calls, syntax.children(node)))
+
+
+def _variables(pattern: syntax.Node) -> frozenset[str]:
+    own = frozenset({pattern.name}) if isinstance(pattern, syntax.VarPattern) else frozenset[str]()
+    return own.union(*map(_variables, syntax.children(pattern)))
 
 
 def _reached(name: str, calls: Mapping[str, frozenset[str]]) -> frozenset[str]:

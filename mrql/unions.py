@@ -24,6 +24,7 @@ from mrql.algebra.recursive import TAG, Data, made, opened
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Empty, Get, If, Let, Lit, Nth, Prim, PVar, Rec, Term, Tup, Var
 from mrql.algebra.types import Type
+from mrql.exhaustive import ANYTHING, OTHERS, left_out
 from mrql.scope import Constructor, Globals, Scope
 from mrql.typing import coerce, common, resolve
 
@@ -200,8 +201,7 @@ def case(expr: syntax.CaseExpr, scope: Scope) -> Term:
         match = Match()
         matched.append((match_pattern(pattern, v.type, scope.globals, match), match))
         bodies.append(translate(body, scope.bind(match.bindings)))
-    covered = {_covers(pattern, v.type, scope.globals) for pattern, _ in expr.branches}
-    _check_complete(expr, v.type, covered, scope.globals)
+    _check_complete(expr, v.type, scope.globals)
     t, results = common(bodies, [body.span for _, body in expr.branches], "the branches of a `case`")
     term: Term = Lit(None, t)
     for (algebraic, match), result in zip(reversed(matched), reversed(results), strict=True):
@@ -215,48 +215,14 @@ def case(expr: syntax.CaseExpr, scope: Scope) -> Term:
     return Let(v, value, term, span=expr.span)
 
 
-_EVERYTHING = "*"
-
-
-def _covers(pattern: syntax.Pattern, t: Type, known: Globals) -> str | None:
-    """What a pattern fits in any case: everything, all values of a constructor, a truth value; None for less."""
-    match pattern:
-        case syntax.WildcardPattern():
-            return _EVERYTHING
-        case syntax.VarPattern(name):
-            return name if is_constant(name, t, known) else _EVERYTHING
-        case syntax.TypedPattern(inner):
-            return _covers(inner, t, known)
-        case syntax.ConstPattern(syntax.BoolLit(value)):
-            return str(value)
-        case syntax.TuplePattern(items) if isinstance(t, ty.TupleType):
-            fits = all(_fits_all(item, own, known) for item, own in zip(items, t.items, strict=True))
-            return _EVERYTHING if fits else None
-        case syntax.RecordPattern(fields) if isinstance(t, ty.RecordType):
-            fits = all(_fits_all(item, dict(t.fields)[name], known) for name, item in fields)
-            return _EVERYTHING if fits else None
-        case syntax.ConstructorPattern(name, args):
-            own = known.constructors[name].args
-            return name if all(_fits_all(item, part, known) for item, part in zip(args, own, strict=True)) else None
-        case _:
-            return None
-
-
-def _fits_all(pattern: syntax.Pattern, t: Type, known: Globals) -> bool:
-    """Whether a pattern fits all values of a type, also as the only constructor's."""
-    return _covers(pattern, t, known) in (_EVERYTHING, *(known.unions[t] if len(known.unions.get(t, ())) == 1 else ()))
-
-
 def is_constant(name: str, t: Type, known: Globals) -> bool:
     """Whether a name in a pattern is a constructor without parts, and not a new variable."""
     found = known.constructors.get(name)
     return found is not None and not found.args and found.type == t
 
 
-def _check_complete(expr: syntax.CaseExpr, t: Type, covered: set[str | None], known: Globals) -> None:
-    needed: tuple[str, ...] = ("True", "False") if t == ty.BOOL else ()
-    needed = known.unions.get(t, needed)
-    missing = [name for name in needed if name not in covered] if needed else [_EVERYTHING]
-    if _EVERYTHING not in covered and missing:
-        named = f"`{missing[0].lower() if t == ty.BOOL else missing[0]}`" if needed else "other values"
+def _check_complete(expr: syntax.CaseExpr, t: Type, known: Globals) -> None:
+    missing = left_out([pattern for pattern, _ in expr.branches], t, known)
+    if missing is not None:
+        named = "other values" if missing in (OTHERS, ANYTHING) else f"`{missing}`"
         raise UserError(f"this `case` has no branch for {named}", expr.span, "a last branch `_: …` takes what is left")

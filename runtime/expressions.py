@@ -15,7 +15,7 @@ from urllib.parse import quote as urlquote
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.atoms import show_atom
-from mrql.algebra.definitions import calls_python
+from mrql.algebra.definitions import calls_python, own_python_functions
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.functions import argument_types
 from mrql.algebra.functions.function import fails, resolved
@@ -81,7 +81,7 @@ class Expressions:
         """The layout of a term's value over the columns that `env` speaks of."""
         from mrql.runtime.rowloops import repeat_sql  # which compiles the steps
 
-        if not isinstance(term, Tup | Rec) and self.in_python(term):
+        if not isinstance(term, Tup | Rec) and (self.in_python(term) or any(own_python_functions(term))):
             return self.python(term, env)
         match term:
             case Var(name, _):
@@ -221,7 +221,7 @@ class Expressions:
 
     def array(self, term: Term, env: Environment) -> str:
         """A collection as an array, never missing."""
-        if self.in_python(term):
+        if self.in_python(term) or any(own_python_functions(term)):
             return f"coalesce({to_sql(self.python(term, env))}, CAST(array() AS {sql_type(term.type)}))"
         match term:
             case Empty(t):

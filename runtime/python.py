@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
@@ -34,6 +35,7 @@ _KNOWN: dict[str, OverArrow] = {}
 _REGISTERED: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
 
 
+@lru_cache(maxsize=256)
 def constant(term: Term) -> tuple[object] | None:
     """The value of a term that reads nothing; None where it reads something, or has no value for a row either."""
     if free_vars(term):

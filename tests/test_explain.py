@@ -444,6 +444,7 @@ COLUMN = {"name": TEXT, "role": TEXT, "type": TEXT, "merge": MAYBE}
 SCHEMA: dict[str, Any] = {
     "query": {"text": MAYBE, "place": MAYBE, "term": TEXT},
     "sources": [{"name": TEXT, "type": TEXT, "static": FLAG, "shrinks": FLAG}],
+    "python": [{"function": TEXT, "reason": TEXT}],
     "passes": [{"name": TEXT, "source": TEXT, "changed": FLAG, "term": MAYBE}],
     "stages": [
         {
