@@ -450,7 +450,6 @@ COLUMN = {"name": TEXT, "role": TEXT, "type": TEXT, "merge": MAYBE}
 SCHEMA: dict[str, Any] = {
     "query": {"text": MAYBE, "place": MAYBE, "term": TEXT},
     "sources": [{"name": TEXT, "type": TEXT, "static": FLAG, "shrinks": FLAG}],
-    "python": [{"function": TEXT, "reason": TEXT}],
     "passes": [{"name": TEXT, "source": TEXT, "changed": FLAG, "term": MAYBE}],
     "stages": [
         {
@@ -486,6 +485,7 @@ SCHEMA: dict[str, Any] = {
     "loops": [{"name": TEXT, "type": TEXT, "term": TEXT}],
     "ways": [{"place": MAYBE, "way": TEXT, "reason": TEXT}],
     "derived": [{"name": TEXT, "type": TEXT, "term": TEXT, "cost": TEXT, "reason": TEXT}],
+    "python": [{"function": TEXT, "reason": TEXT}],
     "answer": {"term": TEXT, "cost": TEXT, "reason": TEXT},
 }
 """The keys of a document and the types of its values; a list stands for lists of its one element."""
