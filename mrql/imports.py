@@ -71,8 +71,8 @@ def _imported(function: syntax.ImportedFunction, statement: syntax.Import, known
         signature = Exact(tuple(resolve(t, known) for t in function.params), resolve(function.result, known))
         _check_arity(found, function, len(signature.params))
     for t in ty.walk(signature.result):
-        if t == ty.XML:
-            raise UserError(f"`{function.name}` cannot give values of type XML", function.span)
+        if t == ty.XML or ty.is_data(t):
+            raise UserError(f"`{function.name}` cannot give values of type {t}", function.span)
     return imported(function.name, callee, signature, _optional(found, len(signature.params)))
 
 
