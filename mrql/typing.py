@@ -44,11 +44,6 @@ def no_duplicates(names: list[str], span: Span) -> None:
             raise UserError(f"the field `{name}` is there twice", span)
 
 
-def not_yet(construct: str, span: Span, hint: str | None = None) -> UserError:
-    """The one error for what is parsed and has no meaning here so far."""
-    return UserError(f"{construct} cannot be evaluated yet", span, hint)
-
-
 def coerce(term: Term, wanted: Type, span: Span, what: str) -> Term:
     """The term widened to a type; `what` says in an error where the type comes from.
 
