@@ -33,12 +33,12 @@ def foresee(statements: Iterable[syntax.Statement], known: Globals) -> None:
     for statement in statements:
         match statement:
             case syntax.FunctionDef(name, params, _, body):
-                known.calls.setdefault(name, _calls(body) - {param for param, _ in params})
+                known.calls[name] = _calls(body) - {param for param, _ in params}
             case syntax.MacroDef(name, names, body):
-                known.calls.setdefault(name, _calls(body) - {*names})
+                known.calls[name] = _calls(body) - {*names}
             case syntax.Definition(name, syntax.Lambda(params, _, body)):
                 bound = frozenset().union(*(_variables(pattern) for pattern, _ in params))
-                known.calls.setdefault(name, _calls(body) - bound)
+                known.calls[name] = _calls(body) - bound
 
 
 def group_of(name: str, known: Globals) -> frozenset[str]:

@@ -59,9 +59,11 @@ def foresee(statements: Iterable[syntax.Statement], known: Globals) -> None:
                 parts[name] = _named_types(statement)
             case syntax.TypeDef(name, written):
                 parts[name] = _named_types(written)
+    for name in parts:
+        known.data.pop(name, None)
     for statement in statements:
         if isinstance(statement, syntax.DataDef) and statement.name in _parts(statement.name, parts):
-            known.data.setdefault(statement.name, ty.Basic(ty.Kind.DATA, statement.name))
+            known.data[statement.name] = ty.Basic(ty.Kind.DATA, statement.name)
 
 
 def _parts(name: str, parts: Mapping[str, set[str]]) -> set[str]:
