@@ -68,6 +68,7 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.traversal import children
 from mrql.algebra.types import Type
+from mrql.algebra.values import Document
 
 Scope = Mapping[str, Type]
 _SHOWN = 300
@@ -130,7 +131,7 @@ def casts_to(value: Type, target: Type) -> bool:
         case (ty.Basic(ty.Kind.ANY), other) | (other, ty.Basic(ty.Kind.ANY)):
             return ty.is_json(other)
         case ty.Basic(), ty.Basic():
-            return value == target or ty.XML not in (value, target)
+            return value == target or not any(t == ty.XML or ty.is_data(t) for t in (value, target))
         case ty.TupleType(xs), ty.TupleType(ys):
             return len(xs) == len(ys) and all(map(casts_to, xs, ys))
         case ty.RecordType(xs), ty.RecordType(ys):
@@ -212,6 +213,8 @@ def is_value_of(value: object, t: Type) -> bool:
             return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
         case ty.DOUBLE:
             return isinstance(value, float)
+        case _ if ty.is_document(t):
+            return isinstance(value, Document)
         case ty.FLOAT:
             return isinstance(value, float) and (math.isnan(value) or fn.to_single(value) == value)
         case _:

@@ -1,12 +1,16 @@
-"""Room for deep terms.
+"""Room for deep terms, and for functions that call themselves.
 
 A text is nested at most 200 levels deep (`parsing.depth`), but a level of the text becomes several of a term, and each
-of those several calls. They are calls of Python functions, which take no room on the machine's stack.
+of those several calls. They are calls of Python functions, which take little room on the machine's stack.
+
+A function of a query that calls itself may do so `LEVELS` times in a row, whatever Python's own limits are: after some
+levels the evaluation goes on in another thread, which has a stack of its own.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -16,6 +20,10 @@ R = TypeVar("R")
 
 CALLS = 20_000
 """How deep calls may be nested in each other while a term is worked on."""
+LEVELS = 5_000
+"""How many calls of a query's own functions may be nested in each other."""
+STACK = 64 * 2**20
+"""The size of the stack of a thread, of which only what is used is real."""
 
 
 def deep(function: Callable[P, R]) -> Callable[P, R]:
@@ -33,3 +41,30 @@ def deep(function: Callable[P, R]) -> Callable[P, R]:
             sys.setrecursionlimit(before)
 
     return with_room
+
+
+_STARTING = threading.Lock()
+
+
+def on_a_stack_of_its_own(function: Callable[[], R]) -> R:
+    """The result of a function, or its error, in a thread of its own."""
+    results: list[R] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(function())
+        except BaseException as error:
+            errors.append(error)
+
+    with _STARTING:
+        before = threading.stack_size(STACK)
+        try:
+            thread = threading.Thread(target=run, daemon=True)
+            thread.start()
+        finally:
+            threading.stack_size(before)
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]

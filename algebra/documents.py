@@ -180,6 +180,33 @@ def _plain(value: Value) -> Json:
             return value
 
 
+def as_python(value: Document) -> Json:
+    """A JSON value as Python's own module would read it, for whoever may change it."""
+    return json.loads(value.text)
+
+
+def of_python(value: Json) -> Document:
+    """A JSON value that a program has made.
+
+    Raises: TypeError where it is none.
+    """
+
+    def plain(part: Json) -> Json:
+        match part:
+            case None | bool() | int() | str():
+                return part
+            case float():
+                return _plain(part)
+            case list() | tuple():
+                return [plain(item) for item in part]
+            case Mapping() if all(isinstance(key, str) for key in part):
+                return {key: plain(item) for key, item in part.items()}
+            case _:
+                raise TypeError(f"{type(part).__name__} is none of JSON's types")
+
+    return Document(write(plain(value)))
+
+
 def member(value: Document, name: str) -> Value:
     """`e.A`: what an object has under a key; missing where there is no such key, and no object."""
     found = content(value)
@@ -217,6 +244,14 @@ def _fitted(value: Json, t: Type, atom: Callable[[Json, Type], Value]) -> Value:
             return None
         case ty.Basic(ty.Kind.ANY):
             return document(value)
+        case ty.Basic(ty.Kind.XML):
+            return Element(write(value))
+        case ty.Basic(ty.Kind.DATA):
+            from mrql.algebra.recursive import Data  # which is read and written here
+
+            return Data.of_json(value)
+        case ty.TupleType(items) if isinstance(value, list) and len(value) == len(items):
+            return tuple(_fitted(part, item, atom) for part, item in zip(value, items, strict=True))
         case ty.Basic(ty.Kind.STRING):
             return value if isinstance(value, str) else write(value)
         case ty.Basic(ty.Kind.BOOL) if isinstance(value, bool):

@@ -13,7 +13,8 @@ from math import isfinite
 from typing import assert_never
 
 from mrql.algebra import monoids
-from mrql.algebra.depth import deep
+from mrql.algebra.definitions import Definition, Recursive
+from mrql.algebra.depth import CALLS, LEVELS, deep, on_a_stack_of_its_own
 from mrql.algebra.errors import EvaluationError, UserError
 from mrql.algebra.functions import AND, COALESCE, OR, TRACE, apply, convert, convert_from
 from mrql.algebra.terms import (
@@ -83,6 +84,10 @@ class _Evaluator:
 
     def __init__(self, streams: Mapping[str, Bag]) -> None:
         self.streams = streams
+        self.level = 0
+        """How many calls of the query's functions are nested in each other."""
+        self.room = CALLS // 10
+        """How many more calls of Python there may be on this stack."""
 
     def value(self, term: Term, env: Environment) -> Value:
         match term:
@@ -116,6 +121,8 @@ class _Evaluator:
     def prim(self, term: Prim, env: Environment) -> Value:
         if term.function in (AND, OR):
             return self.guarded(term, env)
+        if isinstance(term.function, Recursive):
+            return self.called(term, term.function.definition, env)
         if term.function == COALESCE:
             values = (self.value(arg, env) for arg in term.args)
             return convert(next((value for value in values if value is not None), None), term.type)
@@ -124,6 +131,25 @@ class _Evaluator:
             print_trace(args[0], term.span)
         types = [arg.type for arg in term.args]
         return _with_place(term, lambda: apply(term.function, args, types, term.type))
+
+    def called(self, term: Prim, definition: Definition, env: Environment) -> Value:
+        """The value of a function that calls itself."""
+        if self.level == LEVELS:
+            message = f"`{definition.name}` calls itself without end: {LEVELS:,} calls are nested in each other"
+            raise UserError(message, term.span, "a comparison with a missing value is false")
+        inner: dict[str, Value] = {}
+        for param, arg in zip(definition.params, term.args, strict=True):
+            value = self.value(arg, env)
+            inner[param.name] = value if arg.type == param.type else convert(value, param.type)
+        level, room = self.level, self.room
+        self.level, self.room = level + 1, room - definition.calls
+        try:
+            if self.room > 0:
+                return self.value(definition.term, inner)
+            self.room = CALLS // 2
+            return on_a_stack_of_its_own(lambda: self.value(definition.term, inner))
+        finally:
+            self.level, self.room = level, room
 
     def guarded(self, term: Prim, env: Environment) -> Value:
         """The left side of `and` and `or` guards the right one: `x <> 0 and 1/x > 2`."""

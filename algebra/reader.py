@@ -66,7 +66,7 @@ Scope: TypeAlias = Mapping[str, Type]
 Streams: TypeAlias = Mapping[str, Type | Stream | str]
 T = TypeVar("T")
 
-_BASIC_TYPES: dict[str, Type] = {"nothing": ty.NOTHING, **{kind.value: ty.Basic(kind) for kind in ty.Kind}}
+_BASIC_TYPES: dict[str, Type] = {"nothing": ty.NOTHING, **ty.BASIC}
 _MONOIDS: dict[str, Monoid] = {op.value: monoids.Aggregate(op) for op in monoids.Op}
 _MONOIDS |= {"⊎": monoids.BAG, "++": monoids.LIST, "□": monoids.INVARIANT}
 _PAIRED: dict[str, Callable[[Term, Term], Term]] = {"union": Union, "co_group": CoGroup, "take": Take}

@@ -140,3 +140,8 @@ def subterms(term: Term) -> Iterator[Term]:
 def size(term: Term) -> int:
     """The number of nodes."""
     return 1 + sum(map(size, children(term)))
+
+
+def height(term: Term) -> int:
+    """How many nodes stand one below the other at most, without the first."""
+    return max((1 + height(child) for child in children(term)), default=0)

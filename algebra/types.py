@@ -26,6 +26,8 @@ class Kind(Enum):
     TIMESTAMP = "timestamp"
     ANY = "any"
     XML = "XML"
+    DATA = "data"
+    """A recursive type of the query, which has a name of its own."""
 
 
 @attrs.frozen
@@ -34,13 +36,14 @@ class Basic:
 
     A `date` is a day of the years 1 to 9999, a `timestamp` one of its microseconds, in UTC. A value of type `any` is a
     JSON value, one of type `XML` an element; both are atoms as far as the operators of the algebra are concerned, and
-    functions take them apart (`documents`).
+    functions take them apart (`documents`). So is one of a recursive `data` type, which is known by its name.
     """
 
     kind: Kind
+    name: str | None = None
 
     def __str__(self) -> str:
-        return self.kind.value
+        return self.name or self.kind.value
 
 
 @attrs.frozen
@@ -107,6 +110,9 @@ XML = Basic(Kind.XML)
 NOTHING = Nothing()
 UNIT = TupleType(())
 
+BASIC: dict[str, Basic] = {kind.value: Basic(kind) for kind in Kind if kind is not Kind.DATA}
+"""The basic types of the language by their names."""
+
 NUMERIC: tuple[Basic, ...] = (INT, LONG, FLOAT, DOUBLE)
 
 
@@ -119,13 +125,23 @@ def is_integral(t: Type) -> bool:
 
 
 def is_json(t: Type) -> bool:
-    """Whether JSON can hold the values of a type: it has no tuples, and no elements."""
-    return not any(isinstance(part, TupleType) or part == XML for part in walk(t))
+    """Whether JSON can hold the values of a type: it has no tuples, no elements, and none of a recursive type."""
+    return not any(isinstance(part, TupleType) or part == XML or is_data(part) for part in walk(t))
+
+
+def is_data(t: Type) -> bool:
+    """Whether a type is recursive."""
+    return isinstance(t, Basic) and t.kind is Kind.DATA
+
+
+def is_document(t: Type) -> bool:
+    """Whether the values of a type are documents."""
+    return t in (ANY, XML) or is_data(t)
 
 
 def is_ordered(t: Type) -> bool:
-    """Whether the values of a type have an order: bags have none, and neither have JSON and XML values."""
-    return not any(isinstance(part, BagType) or part in (ANY, XML) for part in walk(t))
+    """Whether the values of a type have an order: bags have none, and neither have documents."""
+    return not any(isinstance(part, BagType) or is_document(part) for part in walk(t))
 
 
 def is_collection(t: Type) -> bool:

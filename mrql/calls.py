@@ -5,6 +5,8 @@ After `group by`, an aggregation also takes an expression over the elements of t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mrql import syntax
 from mrql.aggregates import AGGREGATIONS, aggregate
 from mrql.aggregations import aggregated
@@ -16,9 +18,12 @@ from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, S
 from mrql.closures import call, named
 from mrql.derived import DERIVED, derived, flattened, is_bag_of_collections
 from mrql.dynamic import as_collection
+from mrql.imports import call as call_imported
+from mrql.recursion import call as call_recursive
+from mrql.recursion import group_of
 from mrql.scope import Scope, Thunk, names_in
 from mrql.translate import apply, translate
-from mrql.typing import coerce, not_yet, resolve
+from mrql.typing import coerce, resolve
 from mrql.unions import construct
 
 LIBRARY: dict[str, Function] = {
@@ -40,6 +45,8 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         return construct(known.constructors[expr.function], args, expr.span)
     if expr.function in known.functions:
         return _expand_function(known.functions[expr.function], expr, scope)
+    if expr.function in known.imported:
+        return call_imported(known.imported[expr.function], [translate(arg, scope) for arg in expr.args], expr)
     if expr.function in known.macros:
         return _expand_macro(known.macros[expr.function], expr, scope)
     if expr.function == "distinct":
@@ -57,6 +64,7 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         return apply(TRACE, [translate(arg, scope) for arg in expr.args], expr.span)
     candidates = [
         *known.functions,
+        *known.imported,
         *known.closures,
         *known.macros,
         *known.aggregations,
@@ -69,18 +77,18 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
 
 
 def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Term:
-    """A function is its body, with the parameters bound to the arguments."""
-    _check_call(function.name, len(function.params), expr, scope)
+    """A function is its body, with the parameters bound to the arguments; one that calls itself stays a function."""
+    _check_arity(function.name, len(function.params), expr)
+    if group_of(function.name, scope.globals):
+        args = [argument for _, argument in _arguments(function, expr, scope)]
+        return call_recursive(function.name, args, expr.span, scope.globals)
     result = resolve(function.result, scope.globals)
     bindings: dict[str, Term | Thunk] = {}
     lets: list[tuple[PVar, Term]] = []
-    for (name, written), arg in zip(function.params, expr.args, strict=True):
-        t = resolve(written, scope.globals)
-        variable = PVar(scope.globals.names.fresh(name), t)
-        lets.append(
-            (variable, coerce(translate(arg, scope), t, arg.span, f"the argument `{name}` of `{function.name}`"))
-        )
-        bindings[name] = Var(variable.name, t)
+    for name, argument in _arguments(function, expr, scope):
+        variable = PVar(scope.globals.names.fresh(name), argument.type)
+        lets.append((variable, argument))
+        bindings[name] = Var(variable.name, variable.type)
     body = translate(function.body, scope.outermost(function.name, bindings))
     term = coerce(body, result, function.body.span, f"the result of `{function.name}`")
     for variable, value in reversed(lets):
@@ -88,19 +96,27 @@ def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Sco
     return term
 
 
+def _arguments(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Iterator[tuple[str, Term]]:
+    """The arguments of a call by their names, in the types of the parameters."""
+    for (name, written), arg in zip(function.params, expr.args, strict=True):
+        t = resolve(written, scope.globals)
+        yield name, coerce(translate(arg, scope), t, arg.span, f"the argument `{name}` of `{function.name}`")
+
+
 def _expand_macro(macro: syntax.MacroDef, expr: syntax.Call, scope: Scope) -> Term:
     """A macro is its body, with the parameters standing for the arguments' expressions in their own scope."""
-    _check_call(macro.name, len(macro.params), expr, scope)
+    _check_arity(macro.name, len(macro.params), expr)
+    if macro.name in scope.expanding:
+        hint = "a function can call itself: its parameters have types"
+        raise UserError(f"the macro `{macro.name}` stands in itself, and would never end", expr.span, hint)
     thunks = {name: Thunk(arg, scope) for name, arg in zip(macro.params, expr.args, strict=True)}
     return translate(macro.body, scope.outermost(macro.name, thunks))
 
 
-def _check_call(name: str, arity: int, expr: syntax.Call, scope: Scope) -> None:
+def _check_arity(name: str, arity: int, expr: syntax.Call) -> None:
     if len(expr.args) != arity:
         takes = f"{arity} argument{'' if arity == 1 else 's'}"
         raise UserError(f"`{name}` takes {takes}, not {len(expr.args)}", expr.span)
-    if name in scope.expanding:
-        raise not_yet(f"the recursive function `{name}`", expr.span)
 
 
 def _aggregation(expr: syntax.Call, scope: Scope) -> Term:

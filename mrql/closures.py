@@ -15,11 +15,14 @@ from collections.abc import Callable, Sequence
 
 from mrql import syntax
 from mrql.algebra.errors import UserError
-from mrql.algebra.span import Span
+from mrql.algebra.span import Source, Span
 from mrql.algebra.terms import Let, Term
 from mrql.patterns import Match, match_pattern
+from mrql.recursion import group_of
 from mrql.scope import Closure, Scope, Thunk
 from mrql.typing import coerce, resolve
+
+NOWHERE = Span(Source("", ""), 0, 0)
 
 Use = Callable[[Closure, Scope], Term]
 """What is made of a function's body in the scope of a call."""
@@ -68,7 +71,17 @@ def named(name: str, scope: Scope) -> Closure | None:
         case None if name in scope.globals.functions:
             defined = scope.globals.functions[name]
             params = tuple((syntax.VarPattern(param, t.span), t) for param, t in defined.params)
+            if group_of(name, scope.globals):
+                args = tuple(syntax.Name(param, t.span) for param, t in defined.params)
+                again = syntax.Call(name, args, defined.span)
+                return Closure(params, defined.result, again, Scope(scope.globals))
             return Closure(params, defined.result, defined.body, Scope(scope.globals, expanding=(name,)))
+        case None if name in scope.globals.imported:
+            wanted = scope.globals.imported[name].signature.params
+            names = tuple(f"argument {i + 1}" for i in range(len(wanted)))  # no name of a query has a blank
+            patterns = tuple((syntax.VarPattern(param, NOWHERE), None) for param in names)
+            args = tuple(syntax.Name(param, NOWHERE) for param in names)
+            return Closure(patterns, None, syntax.Call(name, args, NOWHERE), Scope(scope.globals))
         case _:
             return None
 

@@ -7,6 +7,7 @@ named on the way to itself is an error.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mrql import syntax
@@ -26,8 +27,9 @@ class Files:
         """Starts with the text of the program itself, which need not be a file."""
         self.open = [Path(source.name).resolve()]
 
-    def statements(self, statement: syntax.Include) -> Iterator[syntax.Statement]:
-        """The statements of an included file, none if they were there already.
+    @contextmanager
+    def statements(self, statement: syntax.Include) -> Iterator[tuple[syntax.Statement, ...]]:
+        """The statements of an included file, none if they were there already; it is open as long as they are used.
 
         Raises: UserError where the file is missing, is no text, or includes itself.
         """
@@ -37,10 +39,11 @@ class Files:
             way = " → ".join(found.name for found in (*self.open[self.open.index(file) :], file))
             raise UserError(f"{path} includes itself: {way}", statement.span)
         if file in self.done:
+            yield ()
             return
         tree = parse_program(_text(path, statement), str(path), included=True)
         self.open.append(file)
-        yield from tree.statements
+        yield tree.statements
         self.open.pop()
         self.done.add(file)
 

@@ -1,7 +1,7 @@
 """Patterns of the language, as patterns of the algebra plus what those cannot say.
 
-The algebra's patterns take tuples apart and cannot fail. A record pattern becomes projections, a constant or a
-repeated name becomes a condition.
+The algebra's patterns take tuples apart and cannot fail. A record pattern becomes projections; a constant, a
+repeated name, or the number of elements of a list becomes a condition.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from mrql.algebra import types as ty
 from mrql.algebra.binders import match_pattern as parts_of
 from mrql.algebra.binders import substitute
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import EQ
+from mrql.algebra.functions import AT, EQ, SIZE
+from mrql.algebra.recursive import TAG
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Get, Lit, Nth, PAny, Pattern, Prim, PTuple, PVar, Term, Var
 from mrql.algebra.types import Type
 from mrql.literals import literal
-from mrql.scope import TAG, Globals, Scope
-from mrql.typing import not_yet, resolve
-from mrql.unions import compared, is_constant
+from mrql.scope import Globals, Scope
+from mrql.typing import resolve
+from mrql.unions import compared, is_constant, record_of
 
 
 @attrs.define
@@ -75,8 +76,8 @@ def match_pattern(pattern: syntax.Pattern, t: Type, known: Globals, match: Match
             if wanted != t:
                 raise UserError(f"the pattern is of type {wanted}, but the value is of type {t}", pattern.span)
             return match_pattern(inner, t, known, match)
-        case syntax.ListPattern():
-            raise not_yet("a list pattern", pattern.span)
+        case syntax.ListPattern(items):
+            return _list(items, pattern.span, t, known, match)
         case syntax.ConstructorPattern(name, args):
             return _constructor(name, args, pattern.span, t, known, match)
         case _:
@@ -108,6 +109,19 @@ def _record(pattern: syntax.RecordPattern, t: Type, known: Globals, match: Match
     return whole
 
 
+def _list(items: tuple[syntax.Pattern, ...], span: Span, t: Type, known: Globals, match: Match) -> Pattern:
+    """`[p, …]`: a condition on the number of elements, and the patterns against each of them."""
+    if not isinstance(t, ty.ListType):
+        hint = "a bag has no order: `order by` makes a list of it" if isinstance(t, ty.BagType) else None
+        raise UserError(f"this pattern takes a list apart, but the value is of type {t}", span, hint)
+    whole = PVar(known.names.fresh("l"), t)
+    value = Var(whole.name, t)
+    match.conditions.append(Prim(EQ, (Prim(SIZE, (value,)), Lit(len(items), ty.LONG)), span=span))
+    for i, item in enumerate(items):
+        _project(item, Prim(AT, (value, Lit(i, ty.LONG)), span=span), known, match)
+    return whole
+
+
 def _constructor(
     name: str, args: tuple[syntax.Pattern, ...], span: Span, t: Type, known: Globals, match: Match
 ) -> Pattern:
@@ -115,13 +129,13 @@ def _constructor(
     found = known.constructors.get(name)
     if found is None:
         raise Scope(known).unknown("constructor", name, known.constructors, span)
-    if found.union != t:
+    if found.type != t:
         raise UserError(f"`{name}` makes no values of type {t}", span)
     if len(args) != len(found.args):
         takes = f"{len(found.args)} argument{'' if len(found.args) == 1 else 's'}"
         raise UserError(f"the constructor `{name}` takes {takes}, not {len(args)}", span)
     whole = PVar(known.names.fresh("u"), t)
-    value = Var(whole.name, t)
+    value = record_of(Var(whole.name, t), found)
     match.conditions.append(Prim(EQ, (Get(value, TAG), Lit(name, ty.STRING)), span=span))
     for i, arg in enumerate(args):
         payload = Get(value, name)

@@ -17,13 +17,16 @@ from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, CMap, Empty, Lambda, ListOf, Lit, PVar, Stream, Term, Var
 from mrql.algebra.types import Type
+from mrql.imports import imports, lines_of, parsed
 from mrql.includes import Files
 from mrql.parser import parse_program
+from mrql.recursion import define as define_recursive
+from mrql.recursion import foresee, group_of, written_within
 from mrql.scope import Closure, Globals, Scope
 from mrql.sources import declare, xpath_of
 from mrql.targets import Target, target_of
 from mrql.translate import translate
-from mrql.typing import BASIC, not_yet, resolve
+from mrql.typing import BASIC, resolve
 from mrql.xpath import follow
 
 
@@ -97,6 +100,7 @@ class Compiler:
 
     def program(self, tree: syntax.Program) -> Program:
         self.files.begin(tree.span.source)
+        self.foresee(tree.statements)
         for statement in tree.statements:
             self.statement(statement)
         return Program(tuple(self.queries), self.sources, self.stored)
@@ -111,6 +115,10 @@ class Compiler:
                 known.values[name] = self.declare(source, name)
             case syntax.Definition(name, syntax.Lambda(params, result, body)):
                 self.fresh(name, statement.span)
+                if written_within(name, known):
+                    hint = f"function {name}(x: long): long {{ … }}"
+                    message = f"`{name}` calls itself, and says neither what it takes nor what it gives"
+                    raise UserError(message, statement.span, hint)
                 known.closures[name] = Closure(params, result, body, Scope(known))
             case syntax.Definition(name, expr):
                 self.fresh(name, statement.span)
@@ -123,7 +131,10 @@ class Compiler:
             case syntax.FunctionDef(name):
                 self.fresh(name, statement.span)
                 known.functions[name] = statement
-                self.check_function(statement)
+                if group := group_of(name, known):
+                    define_recursive(group, known)
+                else:
+                    self.check_function(statement)
             case syntax.MacroDef(name):
                 self.fresh(name, statement.span)
                 known.macros[name] = statement
@@ -144,18 +155,36 @@ class Compiler:
                 self.fresh(name, statement.span)
                 known.aggregations[name] = define(statement, Scope(known))
             case syntax.Include():
-                for included in self.files.statements(statement):
-                    self.statement(included)
+                with self.files.statements(statement) as included:
+                    self.foresee(included)
+                    for inner in included:
+                        self.statement(inner)
             case syntax.Import():
-                raise not_yet("`import`", statement.span)
-            case syntax.ParserDef():
-                raise not_yet("`parser`", statement.span)
+                for found in imports(statement, known):
+                    self.fresh(found.name, statement.span)
+                    known.imported[found.name] = found
+            case syntax.ParserDef(name):
+                self.fresh(name, statement.span)
+                known.parsers[name] = statement
             case _:
                 assert_never(statement)
 
+    def foresee(self, statements: Sequence[syntax.Statement]) -> None:
+        """Notes what may be named before it is defined."""
+        foresee(statements, self.globals)
+        unions.foresee(statements, self.globals)
+
     def fresh(self, name: str, span: Span) -> None:
         known = self.globals
-        callable_names = (known.functions, known.closures, known.macros, known.aggregations, known.constructors)
+        callable_names = (
+            known.functions,
+            known.closures,
+            known.macros,
+            known.aggregations,
+            known.constructors,
+            known.imported,
+            known.parsers,
+        )
         for defined in (known.values, known.types, *callable_names):
             if name in defined:
                 raise UserError(f"`{name}` is defined already", span)
@@ -171,6 +200,10 @@ class Compiler:
 
     def declare(self, source: syntax.SourceExpr, name: str | None) -> Term:
         """A source becomes a stream term of its own name; the same source written twice is one source."""
+        if source.format in self.globals.parsers:
+            return parsed(
+                source, self.rows(attrs.evolve(source, format="text", args=lines_of(source)), name), self.globals
+            )
         rows = self.rows(source, name)
         path = xpath_of(source)
         if path is None:

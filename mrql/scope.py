@@ -10,11 +10,13 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra.binders import Names
+from mrql.algebra.definitions import Recursive
 from mrql.algebra.errors import UserError
+from mrql.algebra.imported import Imported
 from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
-from mrql.algebra.terms import STEPS, Term
-from mrql.algebra.types import RecordType, Type
+from mrql.algebra.terms import STEPS, Stream, Term
+from mrql.algebra.types import Basic, RecordType, Type
 
 
 @attrs.frozen
@@ -46,17 +48,19 @@ class Aggregation:
     unit: Closure | None
 
 
-TAG = "is"
-"""The field of a union's record that names the constructor."""
-
-
 @attrs.frozen
 class Constructor:
-    """A constructor of a union: the record that it makes, and what it takes."""
+    """A constructor of a union: the record that it makes, what it takes, and the type if that is recursive."""
 
     name: str
     union: RecordType
     args: tuple[Type, ...]
+    data: Basic | None = None
+
+    @property
+    def type(self) -> Type:
+        """The type of the values that it makes."""
+        return self.union if self.data is None else self.data
 
 
 @attrs.frozen
@@ -81,9 +85,19 @@ class Globals:
     types: dict[str, Type] = attrs.Factory(dict)
     functions: dict[str, syntax.FunctionDef] = attrs.Factory(dict)
     macros: dict[str, syntax.MacroDef] = attrs.Factory(dict)
+    calls: dict[str, frozenset[str]] = attrs.Factory(dict)
+    """What each function and macro may call, also of those further down in a file."""
+    recursive: dict[str, Recursive] = attrs.Factory(dict)
+    """The functions that call themselves."""
+    sources: dict[str, tuple[Stream, ...]] = attrs.Factory(dict)
+    """What those of them read that read anything."""
+    imported: dict[str, Imported] = attrs.Factory(dict)
+    parsers: dict[str, syntax.ParserDef] = attrs.Factory(dict)
     aggregations: dict[str, Aggregation] = attrs.Factory(dict)
-    unions: dict[RecordType, tuple[str, ...]] = attrs.Factory(dict)
-    """The records that are unions, with the names of their constructors."""
+    unions: dict[Type, tuple[str, ...]] = attrs.Factory(dict)
+    """The records and the recursive types that are unions, with the names of their constructors."""
+    data: dict[str, Basic] = attrs.Factory(dict)
+    """The recursive types, also those that are defined further down."""
     constructors: dict[str, Constructor] = attrs.Factory(dict)
     names: Names = attrs.Factory(Names)
     max_steps: int = STEPS

@@ -9,7 +9,7 @@ After `group by`, each from-variable stands for the bag of its values in the gro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
@@ -69,8 +69,8 @@ def _head(expr: syntax.Select, scope: Scope) -> Term:
 
 def _order_key(order: syntax.OrderBy, scope: Scope) -> Term:
     parts = []
-    for key in order.keys:
-        term = translate(_uninverted(key)[0], scope)
+    for key, _ in _order_keys(order):
+        term = translate(key, scope)
         if not ty.is_ordered(term.type):
             hint = CAST_HINT if term.type == ty.ANY else None
             raise UserError(f"values of type {term.type} have no order", key.span, hint)
@@ -78,18 +78,28 @@ def _order_key(order: syntax.OrderBy, scope: Scope) -> Term:
     return Tup(tuple(parts))
 
 
-def _uninverted(key: syntax.OrderKey) -> tuple[syntax.Expr, bool]:
-    """The expression of an order key and whether it descends; `inv(e)` is the dialect's way to say `e desc`."""
-    if isinstance(key.expr, syntax.Call) and key.expr.function == "inv" and len(key.expr.args) == 1:
-        return key.expr.args[0], not key.descending
-    return key.expr, key.descending
+def _order_keys(order: syntax.OrderBy) -> list[tuple[syntax.Expr, bool]]:
+    """The expressions of the order, and whether each descends."""
+    return [part for key in order.keys for part in _uninverted(key.expr, key.descending)]
+
+
+def _uninverted(key: syntax.Expr, descending: bool) -> Iterator[tuple[syntax.Expr, bool]]:
+    """`inv(e)` is the dialect's way to say `e desc`; a tuple with one in it is an order by each of its parts."""
+    match key:
+        case syntax.Call("inv", (inner,)):
+            yield from _uninverted(inner, not descending)
+        case syntax.TupleExpr(items) if any(isinstance(item, syntax.Call) and item.function == "inv" for item in items):
+            for item in items:
+                yield from _uninverted(item, descending)
+        case _:
+            yield key, descending
 
 
 def _finish(expr: syntax.Select, heads: Term, scope: Scope) -> Term:
     rows = distinct(heads, scope) if expr.distinct else heads
     if expr.order is None:
         return rows
-    ordered: Term = OrderBy(rows, tuple(_uninverted(key)[1] for key in expr.order.keys), span=expr.span)
+    ordered: Term = OrderBy(rows, tuple(down for _, down in _order_keys(expr.order)), span=expr.span)
     if expr.order.limit is None:
         return ordered
     limit = translate(expr.order.limit, scope)

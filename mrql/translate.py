@@ -7,6 +7,7 @@ type of each part by building it, and the first part that cannot be built is the
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 import attrs
 
@@ -47,7 +48,7 @@ from mrql.quantifiers import member as is_member
 from mrql.quantifiers import quantified
 from mrql.scope import Closure, Scope, Thunk
 from mrql.sets import except_or_intersect
-from mrql.typing import castable, coerce, common, not_yet, resolve
+from mrql.typing import castable, coerce, common, resolve
 from mrql.unions import case, compared, construct
 
 BINARY: dict[syntax.BinaryOp, Function] = {
@@ -71,7 +72,7 @@ COMPARISONS = {"=", "<>", "<", "<=", ">", ">="}
 def translate(expr: syntax.Expr, scope: Scope) -> Term:
     """The term of an expression, with the expression's place.
 
-    Raises: UserError at the first part that has no type or no meaning yet.
+    Raises: UserError at the first part that has no type.
     """
     key = scope.key(expr)
     if key is not None:
@@ -145,14 +146,7 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
         case syntax.Incr(inner):
             return translate(inner, scope)
         case _:
-            raise _unsupported(expr)
-
-
-def _unsupported(expr: syntax.Expr) -> UserError:
-    match expr:
-        case _:
-            construct = f"`{type(expr).__name__}`"
-    return not_yet(construct, expr.span)
+            assert_never(expr)
 
 
 def _no_value(expr: syntax.Expr) -> UserError:

@@ -12,7 +12,7 @@ from mrql.algebra.terms import Cast, Empty, Lit, Term
 from mrql.algebra.types import Type
 from mrql.scope import Globals, Scope
 
-BASIC: dict[str, Type] = {kind.value: ty.Basic(kind) for kind in ty.Kind}
+BASIC: dict[str, Type] = {**ty.BASIC}
 
 
 def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
@@ -22,7 +22,7 @@ def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
     """
     match t:
         case syntax.NamedType(name):
-            found = BASIC.get(name) or known.types.get(name)
+            found = BASIC.get(name) or known.types.get(name) or known.data.get(name)
             if found is not None:
                 return found
             raise Scope(known).unknown("type", name, [*BASIC, *known.types], t.span)
@@ -42,11 +42,6 @@ def no_duplicates(names: list[str], span: Span) -> None:
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"the field `{name}` is there twice", span)
-
-
-def not_yet(construct: str, span: Span, hint: str | None = None) -> UserError:
-    """The one error for what is parsed and has no meaning here so far."""
-    return UserError(f"{construct} cannot be evaluated yet", span, hint)
 
 
 def coerce(term: Term, wanted: Type, span: Span, what: str) -> Term:
@@ -86,7 +81,9 @@ def castable(source: Type, target: Type) -> bool:
         return True
     if source == ty.ANY or target == ty.ANY:
         return ty.is_json(target if source == ty.ANY else source)
-    if not (isinstance(source, ty.Basic) and isinstance(target, ty.Basic)) or ty.XML in (source, target):
+    if not (isinstance(source, ty.Basic) and isinstance(target, ty.Basic)):
+        return False
+    if any(t == ty.XML or ty.is_data(t) for t in (source, target)):
         return False
     if ty.STRING in (source, target) or (source, target) == (ty.TIMESTAMP, ty.DATE):
         return True

@@ -13,40 +13,68 @@ place of what another constructor would have made; that is a join key like any o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AND, EQ
+from mrql.algebra.recursive import TAG, Data, made, opened
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Empty, Get, If, Let, Lit, Nth, Prim, PVar, Rec, Term, Tup, Var
 from mrql.algebra.types import Type
-from mrql.scope import TAG, Constructor, Globals, Scope
-from mrql.typing import coerce, common, not_yet, resolve
+from mrql.exhaustive import ANYTHING, OTHERS, left_out
+from mrql.scope import Constructor, Globals, Scope
+from mrql.typing import coerce, common, resolve
 
 
 def define(statement: syntax.DataDef, known: Globals) -> None:
     """Makes a union and its constructors known.
 
-    Raises: UserError for two constructors of one name, and for a union that is a part of itself.
+    Raises: UserError for two constructors of one name.
     """
     names = [constructor.name for constructor in statement.constructors]
     made = []
     for constructor in statement.constructors:
         if names.count(constructor.name) > 1 or constructor.name == TAG:
             raise UserError(f"`{constructor.name}` cannot be the name of this constructor", constructor.span)
-        for arg in constructor.args:
-            if statement.name in _named_types(arg):
-                raise not_yet(f"the recursive type `{statement.name}`", arg.span)
         made.append((constructor.name, tuple(resolve(arg, known) for arg in constructor.args)))
     fields = tuple((name, _payload_type(args)) for name, args in made if args)
     union = ty.RecordType(((TAG, ty.STRING), *fields))
-    known.types[statement.name] = union
-    known.unions[union] = tuple(names)
+    data = known.data.get(statement.name)
+    known.types[statement.name] = union if data is None else data
+    known.unions[known.types[statement.name]] = tuple(names)
     for name, args in made:
-        known.constructors[name] = Constructor(name, union, args)
+        known.constructors[name] = Constructor(name, union, args, data)
+
+
+def foresee(statements: Iterable[syntax.Statement], known: Globals) -> None:
+    """Notes the recursive types of a file before its statements are gone through: a type may be a part of one that is
+    defined before it."""
+    parts: dict[str, set[str]] = {}
+    for statement in statements:
+        match statement:
+            case syntax.DataDef(name):
+                parts[name] = _named_types(statement)
+            case syntax.TypeDef(name, written):
+                parts[name] = _named_types(written)
+    for name in parts:
+        known.data.pop(name, None)
+    for statement in statements:
+        if isinstance(statement, syntax.DataDef) and statement.name in _parts(statement.name, parts):
+            known.data[statement.name] = ty.Basic(ty.Kind.DATA, statement.name)
+
+
+def _parts(name: str, parts: Mapping[str, set[str]]) -> set[str]:
+    """The types that are parts of a type, or of one of its parts."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for part in parts.get(waiting.pop(), set()) - found:
+            found.add(part)
+            waiting.append(part)
+    return found
 
 
 def _named_types(written: syntax.Node) -> set[str]:
@@ -75,7 +103,15 @@ def construct(constructor: Constructor, args: Sequence[Term], span: Span) -> Ter
     for field, t in constructor.union.fields[1:]:
         own = coerce(payload, t, span, f"what `{name}` is made of") if field == name else Lit(None, t)
         fields.append((field, own))
-    return Rec(((TAG, Lit(name, ty.STRING)), *fields), span=span)
+    record = Rec(((TAG, Lit(name, ty.STRING)), *fields), span=span)
+    return record if constructor.data is None else Prim(made(constructor.data, constructor.union), (record,), span=span)
+
+
+def record_of(value: Term, constructor: Constructor) -> Term:
+    """The record that says what made a value, and of what."""
+    if constructor.data is None:
+        return value
+    return Prim(opened(constructor.data, constructor.union), (value,), span=value.span)
 
 
 # --- comparison ---------------------------------------------------------------------------------
@@ -133,6 +169,8 @@ def _constant(t: Type) -> Term:
             return Lit(datetime(1970, 1, 1), t)
         case ty.Basic(ty.Kind.FLOAT | ty.Kind.DOUBLE):
             return Lit(0.0, t)
+        case ty.Basic(ty.Kind.ANY | ty.Kind.XML | ty.Kind.DATA):
+            return Lit(Data("{}"), t)
         case ty.Basic():
             return Lit(0, t)
         case ty.TupleType(items):
@@ -165,8 +203,7 @@ def case(expr: syntax.CaseExpr, scope: Scope) -> Term:
         match = Match()
         matched.append((match_pattern(pattern, v.type, scope.globals, match), match))
         bodies.append(translate(body, scope.bind(match.bindings)))
-    covered = {_covers(pattern, v.type, scope.globals) for pattern, _ in expr.branches}
-    _check_complete(expr, v.type, covered, scope.globals)
+    _check_complete(expr, v.type, scope.globals)
     t, results = common(bodies, [body.span for _, body in expr.branches], "the branches of a `case`")
     term: Term = Lit(None, t)
     for (algebraic, match), result in zip(reversed(matched), reversed(results), strict=True):
@@ -180,45 +217,14 @@ def case(expr: syntax.CaseExpr, scope: Scope) -> Term:
     return Let(v, value, term, span=expr.span)
 
 
-_EVERYTHING = "*"
-
-
-def _covers(pattern: syntax.Pattern, t: Type, known: Globals) -> str | None:
-    """What a pattern fits in any case: everything, all values of a constructor, a truth value; None for less."""
-    match pattern:
-        case syntax.WildcardPattern():
-            return _EVERYTHING
-        case syntax.VarPattern(name):
-            return name if is_constant(name, t, known) else _EVERYTHING
-        case syntax.TypedPattern(inner):
-            return _covers(inner, t, known)
-        case syntax.ConstPattern(syntax.BoolLit(value)):
-            return str(value)
-        case syntax.TuplePattern(items) if isinstance(t, ty.TupleType):
-            parts = [_covers(item, own, known) for item, own in zip(items, t.items, strict=True)]
-            return _EVERYTHING if all(part == _EVERYTHING for part in parts) else None
-        case syntax.RecordPattern(fields) if isinstance(t, ty.RecordType):
-            parts = [_covers(item, dict(t.fields)[name], known) for name, item in fields]
-            return _EVERYTHING if all(part == _EVERYTHING for part in parts) else None
-        case syntax.ConstructorPattern(name, args):
-            own = known.constructors[name].args
-            parts = [_covers(item, part, known) for item, part in zip(args, own, strict=True)]
-            return name if all(part == _EVERYTHING for part in parts) else None
-        case _:
-            return None
-
-
 def is_constant(name: str, t: Type, known: Globals) -> bool:
     """Whether a name in a pattern is a constructor without parts, and not a new variable."""
     found = known.constructors.get(name)
-    return found is not None and not found.args and found.union == t
+    return found is not None and not found.args and found.type == t
 
 
-def _check_complete(expr: syntax.CaseExpr, t: Type, covered: set[str | None], known: Globals) -> None:
-    needed: tuple[str, ...] = ("True", "False") if t == ty.BOOL else ()
-    if isinstance(t, ty.RecordType):
-        needed = known.unions.get(t, ())
-    missing = [name for name in needed if name not in covered] if needed else [_EVERYTHING]
-    if _EVERYTHING not in covered and missing:
-        named = f"`{missing[0].lower() if t == ty.BOOL else missing[0]}`" if needed else "other values"
+def _check_complete(expr: syntax.CaseExpr, t: Type, known: Globals) -> None:
+    missing = left_out([pattern for pattern, _ in expr.branches], t, known)
+    if missing is not None:
+        named = "other values" if missing in (OTHERS, ANYTHING) else f"`{missing}`"
         raise UserError(f"this `case` has no branch for {named}", expr.span, "a last branch `_: …` takes what is left")

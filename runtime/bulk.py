@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, scopes, substitute
+from mrql.algebra.definitions import PythonFunction
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.functions import HAS_NULL, NOT, RANGE, TRACE
@@ -141,6 +142,8 @@ class Compiler:
                 return self.listed(term)
             case Reduce(monoid, source) if not isinstance(monoid, Aggregate | Fold):
                 return self.bag(source)
+            case Prim(PythonFunction()) if self.reads(term):
+                return self.listed(term)
             case Prim(function, (inner,)) if function == TRACE:
                 trace(self, term)
                 return self.bag(inner)
@@ -279,7 +282,7 @@ class Compiler:
                 return self.one(inner)
             case _ if (opened := opened_term(self, term)) is not term:
                 return self.one(opened)
-            case Nth() | Get():
+            case Nth() | Get() | Prim(PythonFunction()):
                 return self.assembled(term)
             case _ if ty.is_collection(term.type):
                 return self.collected(term)
@@ -307,7 +310,7 @@ class Compiler:
                 return map_children(part_term, visit) if any(map(is_trace, subterms(part_term))) else part_term
             if isinstance(part_term, Repeat) and free_vars(part_term) <= self.sources.keys():
                 return visit(loop_value(self, part_term))
-            if puts_a_list_together(part_term) or isinstance(part_term, Nth | Get):
+            if puts_together(part_term) or isinstance(part_term, Nth | Get):
                 return map_children(part_term, visit)
             if ty.is_collection(part_term.type) or isinstance(part_term, Reduce | Var):
                 single = flat(self.one(part_term), self.columns)
@@ -365,7 +368,7 @@ class Compiler:
                 raise InternalError("bulk", f"a list over sources by {type(term).__name__}")
 
     def listed(self, term: Term) -> Frame:
-        """The elements of a list in their order."""
+        """The elements of a list in their order, or those of a bag that is one value."""
         whole = self.one(term)
         frame, element = self.exploded(whole, to_sql(whole.value), element_type(term))
         return attrs.evolve(frame, value=element)
@@ -519,10 +522,10 @@ def join(left: Frame, right: Frame, condition: str, *, in_place: bool = True) ->
     return a.join(b, condition)
 
 
-def puts_a_list_together(term: Term) -> bool:
-    """Whether a list is made of parts, each of which may be a value of the sources."""
+def puts_together(term: Term) -> bool:
+    """Whether a collection is made of parts, each of which may be a value of the sources."""
     match term:
-        case ListOf():
+        case ListOf() | Prim(PythonFunction()):
             return True
         case Union() | If() | Cast() | Prim():
             return isinstance(term.type, ty.ListType)

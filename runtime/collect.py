@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 
 from mrql.algebra import types as ty
+from mrql.algebra.recursive import Data
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Document, Element, Record, Value
 from mrql.runtime.layout import labels
@@ -53,6 +54,8 @@ def from_spark(value: Any, t: Type) -> Value:
             return Document(value)
         case ty.Basic(ty.Kind.XML):
             return Element(value)
+        case ty.Basic(ty.Kind.DATA):
+            return Data(value)
         case _:
             return value
 

@@ -15,11 +15,13 @@ from urllib.parse import quote as urlquote
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.atoms import show_atom
+from mrql.algebra.definitions import calls_python, own_python_functions
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.functions import argument_types
 from mrql.algebra.functions.function import fails, resolved
 from mrql.algebra.functions.time_text import parsed_date_sql, parsed_timestamp_sql
 from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend, Monoid, Op
+from mrql.algebra.recursive import Folding
 from mrql.algebra.span import Span
 from mrql.algebra.terms import (
     Cast,
@@ -49,10 +51,12 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
+from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
-from mrql.algebra.values import Document
-from mrql.runtime import elements, variants
+from mrql.algebra.values import Document, Value
+from mrql.runtime import data, elements, variants
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, bind, label, labels, part, quote, sql_type, to_sql
+from mrql.runtime.python import constant, over_columns
 
 Environment = Mapping[str, Layout]
 
@@ -65,6 +69,8 @@ class Expressions:
 
     def __init__(self) -> None:
         self.counter = count()
+        self.plain: dict[int, Term] = {}
+        """The terms that are known to have no call of a function in Python, by their identity."""
 
     def fresh(self, base: str = "x") -> str:
         return f"{base}{next(self.counter)}"
@@ -75,6 +81,8 @@ class Expressions:
         """The layout of a term's value over the columns that `env` speaks of."""
         from mrql.runtime.rowloops import repeat_sql  # which compiles the steps
 
+        if not isinstance(term, Tup | Rec) and (self.in_python(term) or any(own_python_functions(term))):
+            return self.python(term, env)
         match term:
             case Var(name, _):
                 return env[name]
@@ -87,6 +95,8 @@ class Expressions:
                 return Struct(tuple((name, self.value(item, env)) for name, item in fields), term.type)
             case Nth(inner, index):
                 return part(self.value(inner, env), label(index), term.type)
+            case Get(Prim(Folding(makes=False) as function, (inner,), span=span), name):
+                return Atom(data.part_of(function, name, self.sql(inner, env), place(span), self.fresh), term.type)
             case Get(inner, name):
                 return part(self.value(inner, env), name, term.type)
             case Prim():
@@ -107,6 +117,25 @@ class Expressions:
                 return Atom(repeat_sql(self, term, env), term.type)
             case _:
                 return Atom(self.array(term, env), term.type, False)
+
+    def in_python(self, term: Term) -> bool:
+        """Whether a term has a call in it that Catalyst has no form of."""
+        if id(term) in self.plain:
+            return False
+        if calls_python(term):
+            return True
+        for part_of in subterms(term):
+            self.plain[id(part_of)] = part_of
+        return False
+
+    def python(self, term: Term, env: Environment) -> Layout:
+        """The value of such a term: as a whole, over the columns that it reads, or here if it reads none."""
+        known = constant(term)
+        if known is not None:
+            return Atom(value_sql(known[0], term.type), term.type, not ty.is_collection(term.type))
+        name, columns = over_columns(term)
+        given = ", ".join(self.sql(column, env) for column in columns) or "true"
+        return Atom(f"{name}({given})", term.type)
 
     def sql(self, term: Term, env: Environment) -> str:
         return to_sql(self.value(term, env))
@@ -129,6 +158,8 @@ class Expressions:
 
     def condition(self, term: Term, env: Environment) -> str:
         """A term as a condition, where missing counts as false, so that comparisons need no care for nulls."""
+        if self.in_python(term):
+            return self.sql(term, env)
         match term:
             case Prim(function, (a, b)) if function == fn.AND:
                 return f"({self.condition(a, env)} AND {self.condition(b, env)})"
@@ -154,6 +185,12 @@ class Expressions:
             return Atom(missing, ty.BOOL, False)
         if not function.null_safe and any(arg.type == ty.NOTHING for arg in term.args):
             return Atom(f"CAST(NULL AS {sql_type(term.type)})", term.type)
+        match term:
+            case Prim(Folding(makes=True), (Rec(((_, Lit(str() as name)), *_) as fields),)):
+                payload = self.sql(dict(fields)[name], env) if name in dict(fields) else None
+                return Atom(data.made_by(name, payload, term.args[0].type, self.fresh), term.type, False)
+            case Prim(Folding() as folding, (arg,)):
+                return Atom(data.folded(folding, self.sql(arg, env), place(term.span), self.fresh), term.type)
         if function == fn.MEMBER:
             return Atom(variants.text(self.variant(term, env)), ty.ANY)
         found = resolved(function, tuple(arg.type for arg in term.args))
@@ -184,6 +221,8 @@ class Expressions:
 
     def array(self, term: Term, env: Environment) -> str:
         """A collection as an array, never missing."""
+        if self.in_python(term) or any(own_python_functions(term)):
+            return f"coalesce({to_sql(self.python(term, env))}, CAST(array() AS {sql_type(term.type)}))"
         match term:
             case Empty(t):
                 return f"CAST(array() AS {sql_type(t)})"
@@ -259,6 +298,9 @@ class Expressions:
 
     def fold(self, fold: Fold, array: str) -> str:
         """`reduce(⊕, e)` with a `⊕` of the query, over an array; missing elements are its zero."""
+        elements = Var(self.fresh(), ty.BagType(fold.type))
+        if self.in_python(reduced := Reduce(fold, elements)):
+            return to_sql(self.python(reduced, {elements.name: Atom(array, elements.type)}))
         x, acc = self.fresh(), self.fresh("a")
         zero = f"CAST({self.sql(fold.zero, {})} AS {sql_type(fold.type)})"
         share = Atom(f"coalesce({x}, {zero})", fold.type)
@@ -354,6 +396,20 @@ def literal_sql(value: object, t: Type) -> str:
     if isinstance(value, int):
         return f"{value}{'L' if t == ty.LONG else ''}" if 0 <= value < 2**31 else f"CAST('{value}' AS {sql_type(t)})"
     return f"CAST('{show_atom(value)}' AS {sql_type(t)})"
+
+
+def value_sql(value: Value, t: Type) -> str:
+    """A constant of any type."""
+    if value is None or isinstance(t, ty.Basic | ty.Nothing):
+        return literal_sql(value, t)
+    match t:
+        case ty.BagType(item) | ty.ListType(item):
+            return f"CAST(array({', '.join(value_sql(x, item) for x in value)}) AS {sql_type(t)})"
+        case ty.TupleType(items):
+            parts = zip(labels(t), value, items, strict=True)
+            return to_sql(Struct(tuple((name, Atom(value_sql(x, item), item)) for (name, _), x, item in parts), t))
+        case ty.RecordType(fields):
+            return to_sql(Struct(tuple((name, Atom(value_sql(value[name], item), item)) for name, item in fields), t))
 
 
 def string_sql(text: str) -> str:

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 
 from mrql.algebra.errors import EngineError, MrqlError, UserError
 from mrql.algebra.span import Source, Span
+from mrql.runtime.arrow import received
 
 PLACE = re.compile(r"/\*@(\d+):(\d+)(?:@([^*]*))?\*/")
 MESSAGES: dict[str, str] = {
@@ -50,6 +51,9 @@ def _translate(text: str, source: Source | None, find_malformed: Callable[[], No
         except UserError as found:
             return found
         return UserError(f"the data could not be read: {_first_line(text)}")
+    told = received(text, lambda file: source if file is None else _included(file))
+    if told is not None:
+        return told
     message = _message(text)
     if message is None:
         return EngineError(f"Spark failed: {_first_line(text)}")

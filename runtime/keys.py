@@ -79,7 +79,7 @@ def default_sql(t: Type) -> str:
     match t:
         case ty.Basic(ty.Kind.BOOL) | ty.Nothing() | ty.TupleType(()) | ty.RecordType(()):
             return "false"
-        case ty.Basic(ty.Kind.STRING | ty.Kind.ANY | ty.Kind.XML):
+        case ty.Basic(ty.Kind.STRING | ty.Kind.ANY | ty.Kind.XML | ty.Kind.DATA):
             return "''"
         case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP):
             return f"{sql_type(t)}'1970-01-01'"

@@ -87,6 +87,7 @@ def sql_type(t: Type, timestamp: str = "TIMESTAMP_NTZ", date: str = "DATE") -> s
                 # A VARIANT cannot be compared, grouped or stored by key; its canonical text can (see `variants`).
                 ty.Kind.ANY: "STRING",
                 ty.Kind.XML: "STRING",
+                ty.Kind.DATA: "STRING",
             }[kind]
         case ty.Nothing():
             return "BOOLEAN"

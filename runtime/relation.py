@@ -16,7 +16,7 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mrql.runtime import jvm
+from mrql.runtime import jvm, python
 
 
 class Op(Enum):
@@ -188,6 +188,7 @@ class Relation:
 
     def dataframe(self, spark: SparkSession, given: Callable[[Relation], DataFrame] | None = None) -> DataFrame:
         """The relation as a DataFrame; `given` says what stands for a leaf whose rows change."""
+        python.register(spark, (text for node in self._nodes for text in python.flattened(node.arguments)))
         made: dict[int, DataFrame] = {}
         for node in self._nodes:
             made[id(node)] = node._made(spark, [made[id(part)] for part in node.parts], given)

@@ -60,6 +60,8 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
         return active
     require_java()
     _quiet()
+    # Python's workers are of the Python that this runs in, unless another one is asked for.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     cores = os.cpu_count() or 2
     builder = SparkSession.builder.appName("mrql").master(master or f"local[{cores}]")
     defaults = {

@@ -51,6 +51,11 @@ def member(variant: str, name: str) -> str:
     return f"try_variant_get({variant}, {path(name)}, 'variant')"
 
 
+def element(variant: str, index: int) -> str:
+    """An element of an array as a VARIANT."""
+    return f"try_variant_get({variant}, {path(index)}, 'variant')"
+
+
 def text(variant: str) -> str:
     """The text of a part of a value that is canonical."""
     return f"nullif(to_json({variant}), 'null')"
@@ -126,13 +131,16 @@ def is_number_sql(text: str) -> str:
 
 def of_value(sql: str, t: Type, fresh: Fresh) -> str:
     """A value as the text of a JSON value."""
-    return let(fresh, sql, lambda x: f"if({x} IS NULL, NULL, to_json({_variant(x, t, fresh)}))")
+    return let(fresh, sql, lambda x: f"if({x} IS NULL, NULL, to_json({variant_of(x, t, fresh)}))")
 
 
-def _variant(x: str, t: Type, fresh: Fresh) -> str:
+def variant_of(x: str, t: Type, fresh: Fresh) -> str:
     match t:
-        case ty.Basic(ty.Kind.ANY):
+        case ty.Basic(ty.Kind.ANY | ty.Kind.XML | ty.Kind.DATA):
             return f"parse_json({x})"
+        case ty.TupleType():
+            items = ", ".join(variant_of(f"{x}.{name}", item, fresh) for name, item in labels(t))
+            return f"if({x} IS NULL, NULL, to_variant_object(CAST(array({items}) AS ARRAY<VARIANT>)))"
         case ty.Basic(ty.Kind.DOUBLE | ty.Kind.FLOAT):
             # Written like the number that stands in a text, so that 0.5 is equal to 0.5.
             double = f"CAST({x} AS DOUBLE)"
@@ -148,19 +156,19 @@ def _variant(x: str, t: Type, fresh: Fresh) -> str:
         case ty.RecordType(()):
             return "parse_json('{}')"
         case ty.RecordType(fields):
-            parts = (f"'{escaped(name)}', {_variant(f'{x}.`{name}`', item, fresh)}" for name, item in fields)
+            parts = (f"'{escaped(name)}', {variant_of(f'{x}.`{name}`', item, fresh)}" for name, item in fields)
             return f"if({x} IS NULL, NULL, to_variant_object(named_struct({', '.join(parts)})))"
         case ty.BagType(item) | ty.ListType(item):
             e = fresh("e")
             items = f"sort_array({x})" if isinstance(t, ty.BagType) else x
-            return f"if({x} IS NULL, NULL, to_variant_object(transform({items}, {e} -> {_variant(e, item, fresh)})))"
+            return f"if({x} IS NULL, NULL, to_variant_object(transform({items}, {e} -> {variant_of(e, item, fresh)})))"
         case _:
             raise InternalError("variants", f"JSON has no values of type {t}")
 
 
 def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
     """A value with the JSON values and elements in it as VARIANTs, which Spark writes as what they are."""
-    if not any(part in (ty.ANY, ty.XML) for part in ty.walk(t)):
+    if not any(map(ty.is_document, ty.walk(t))):
         return sql
     match t:
         case ty.BagType(item) | ty.ListType(item):
@@ -190,6 +198,17 @@ def held(variant: str, t: Type, fresh: Fresh) -> str:
     match t:
         case ty.Basic(ty.Kind.ANY):
             return canonical_text(variant, fresh)
+        case ty.Basic(ty.Kind.XML | ty.Kind.DATA):
+            return text(variant)
+        case ty.TupleType():
+
+            def parts_of(v: str) -> str:
+                elements = [held(element(v, i), item, fresh) for i, (_, item) in enumerate(labels(t))]
+                named = (f"'{name}', {part}" for (name, _), part in zip(labels(t), elements, strict=True))
+                made = f"named_struct({', '.join(named)})" if elements else "true"
+                return f"if({is_null(v)}, NULL, {made})"
+
+            return let(fresh, variant, parts_of)
         case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP):
             return _time(variant, t, fresh)
         case ty.Basic():

@@ -14,6 +14,7 @@ from tests.queries import BASIC, NARROWER, Atom, Many, Place, Scope, Shape, _Wri
 
 XOR = "aggregation odd(\\(a, b). a <> b, false): bool"
 MAYBE = "data Maybe = Just: long | None; macro maybe(n) { if n > 0 then Just(n) else None }"
+GCD = "function gcd(a: long, b: long): long { if b > 0 then gcd(b, a mod b) else a }"
 KINDS = ("int", "long", "double", "string", "bool")
 
 
@@ -26,7 +27,7 @@ def construct_queries(draw: st.DrawFn) -> str:
 class _ConstructWriter(_Writer):
     def program(self) -> str:
         text = self.body()
-        used = [define for define, word in ((XOR, "odd("), (MAYBE, "maybe(")) if word in text]
+        used = [define for define, word in ((XOR, "odd("), (MAYBE, "maybe("), (GCD, "gcd(")) if word in text]
         return "; ".join([*used, text])
 
     def body(self) -> str:
@@ -94,9 +95,16 @@ class _ConstructWriter(_Writer):
     # --- conditions -------------------------------------------------------------------------------------------------
 
     def condition(self, scope: Scope, depth: int, size: int = 2) -> str:
+        if size and self.chance(5) and scope.atoms("int", "long"):
+            return self.called(scope)
         if size and self.chance(35):
             return self.member(scope, depth) if self.chance(50) else f"({self.quantifier(scope, depth)})"
         return super().condition(scope, depth, size)
+
+    def called(self, scope: Scope) -> str:
+        """A condition on a function that calls itself."""
+        numbers = [place.text for place in scope.atoms("int", "long")]
+        return f"(gcd({self.pick(numbers)}, {self.pick((*numbers, '6'))}) < {self.pick((*numbers, '3'))})"
 
     def member(self, scope: Scope, depth: int) -> str:
         """`x in e` and `x not in e`."""

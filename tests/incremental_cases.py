@@ -37,6 +37,16 @@ class Construct:
     query: str
 
 
+GCD = "function gcd(a: long, b: long): long { if b > 0 then gcd(b, a mod b) else a }"
+TREE = "data Tree = Leaf: long | Node: (Tree, Tree)"
+PYTHON = {
+    "group-by with a function that calls itself": ["gcd"],
+    "a function of a group that calls itself": ["total"],
+    "a function that calls itself and reads a stream": ["reach"],
+    "an imported function": ["parts"],
+}
+"""The constructs of which rows pass through Python on Spark, and the functions that are why."""
+
 CONSTRUCTS = tuple(
     Construct(*row)
     for row in (
@@ -191,6 +201,40 @@ CONSTRUCTS = tuple(
         ("join on a JSON value", "select (a, j.K) from (a, b) in S, j in J where j.V.A = b"),
         ("children and attributes", 'select text(a) from x in X, a in x.author where x.@year = "2005"'),
         ("group-by on a text", "select (n, count(x)) from x in X, a in x.author group by n: text(a)"),
+        (
+            "patterns of lists",
+            "select (x, case (select z from z in y order by z) { [a]: a | [a, b]: a + b | _: 0 }) "
+            "from (x, y) in S group by x",
+        ),
+        (
+            "group-by with a function that calls itself",
+            f"{GCD}; select (g, count(x)) from (x, y) in S where gcd(x, y) > 0 group by g: gcd(x, y)",
+        ),
+        (
+            "a function of a group that calls itself",
+            "function total(xs: [long]): long { case xs { []: 0 | _: xs[0] + total(xs[1:100]) } }; "
+            "select (x, total(select z from z in y order by z)) from (x, y) in S group by x",
+        ),
+        (
+            "a function that calls itself and reads a stream",
+            "function reach(k: long, n: long): {long} { if n > 0 then {k} union "
+            "(select z from (c, d) in T, z in reach(d, n - 1) where c = k) else {} }; "
+            "select (x, reach(y, 3)) from (x, y) in S",
+        ),
+        (
+            "group-by on recursive data",
+            f"{TREE}; select (t, count(x)) from (x, y) in S group by t: Node(Leaf(x mod 2), Leaf(y mod 2))",
+        ),
+        (
+            "join on recursive data",
+            f"{TREE}; macro t(n) {{ Node(Leaf(n), Leaf(1)) }}; "
+            "select (a, d) from (a, b) in S, (c, d) in T where t(b) = t(c)",
+        ),
+        (
+            "an imported function",
+            'import "builtins:divmod" as parts(long, long): (long, long); '
+            "select (q, count(r)) from (x, y) in S, (q, r) in {parts(y, 3)} group by q",
+        ),
         ("an XML literal", "select [xml| <sum of={{x}}>{{sum(y)}}</sum> |] from (x, y) in S group by x"),
     )
 )

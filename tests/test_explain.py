@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -30,9 +31,14 @@ from mrql.rewrite.answer import linear_stage, touched_stage
 from mrql.rewrite.passes import Trace, rewrite
 from mrql.rewrite.stages import Shape
 from tests.golden_cases import TYPES, program_traces, traces
+from tests.incremental_cases import CONSTRUCTS, PYTHON, Construct
+from tests.incremental_cases import STREAMS as STREAM_TYPES
 from tests.queries import STREAMS, queries
 
 BLANK = "\n\n"
+QUERIES = Path(__file__).parent.parent / "queries"
+RECURSIVE = {"recursion": {"factorial", "gcd", "leaves", "insert"}}
+"""The query files with functions that call themselves."""
 
 
 def trace_of(query: str) -> Trace:
@@ -479,6 +485,7 @@ SCHEMA: dict[str, Any] = {
     "loops": [{"name": TEXT, "type": TEXT, "term": TEXT}],
     "ways": [{"place": MAYBE, "way": TEXT, "reason": TEXT}],
     "derived": [{"name": TEXT, "type": TEXT, "term": TEXT, "cost": TEXT, "reason": TEXT}],
+    "python": [{"function": TEXT, "reason": TEXT}],
     "answer": {"term": TEXT, "cost": TEXT, "reason": TEXT},
 }
 """The keys of a document and the types of its values; a list stands for lists of its one element."""
@@ -640,3 +647,33 @@ def test_the_picture_of_the_paper_s_query() -> None:
 def test_names_are_escaped_in_the_picture() -> None:
     """Types are written with the signs that XML is written with."""
     assert "{&lt;A: long, B: long&gt;}" in explain_graph(traces()["paper"])
+
+
+@pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
+def test_rows_that_pass_through_python(construct: Construct) -> None:
+    """None do, but for functions that call themselves and imported ones; explain names those."""
+    trace = rewrite(mrql.compile(construct.query, **STREAM_TYPES).term)
+    found = [function.called for function in facts_of(trace).python]
+    assert found == PYTHON.get(construct.name, [])
+    line = "  Rows that pass through Python: none"
+    assert (line in explain_trace(trace).split("\n")) == (not found)
+    assert all(f"    `{name}`  it " in explain_trace(trace) for name in found)
+
+
+@pytest.mark.parametrize("file", sorted(QUERIES.rglob("*.mrql")), ids=lambda file: file.stem)
+def test_no_rows_of_query_files_pass_through_python(file: Path) -> None:
+    """Those of `queries/` compile to Catalyst as a whole, but for the functions that call themselves."""
+    program = compile_program(file.read_text(encoding="utf-8"), str(file))
+    found = {function.called for query in program.queries for function in facts_of(rewrite(query.term)).python}
+    assert found == RECURSIVE.get(file.stem, set())
+
+
+def test_constants_pass_no_rows_through_python() -> None:
+    """A function of constants is evaluated once, before there are rows."""
+    gcd = "function gcd(a: long, b: long): long { if b > 0 then gcd(b, a mod b) else a }; "
+    assert (
+        facts_of(
+            trace_of(gcd + "select (s.C, gcd(12, 18)) from s in S2 where s.C > sum(select gcd(x, 2) from x in 1..4)")
+        ).python
+        == ()
+    )

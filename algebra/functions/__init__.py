@@ -26,7 +26,7 @@ from mrql.algebra.functions.elements import (
     TEXT_NODE,
 )
 from mrql.algebra.functions.function import Function, Version, resolved
-from mrql.algebra.functions.lists import AT, LISTS, RANGE, SLICE
+from mrql.algebra.functions.lists import AT, LISTS, RANGE, SIZE, SLICE
 from mrql.algebra.functions.nulls import COALESCE, IS_NULL, NULLS
 from mrql.algebra.functions.numbers import NUMBERS
 from mrql.algebra.functions.operators import (
@@ -88,6 +88,7 @@ __all__ = [
     "PLUS",
     "QUOTIENT",
     "RANGE",
+    "SIZE",
     "SLICE",
     "TAG",
     "TEXT",
@@ -116,7 +117,7 @@ LIBRARY: Mapping[str, tuple[Function, ...]] = {
     "XML elements": ELEMENTS,
 }
 FUNCTIONS: dict[str, Function] = {
-    f.name: f for group in (OPERATORS, (AT, SLICE), DOCUMENTS, *LIBRARY.values()) for f in group
+    f.name: f for group in (OPERATORS, (AT, SIZE, SLICE), DOCUMENTS, *LIBRARY.values()) for f in group
 }
 """All functions by their names; the other names that some have are the language's."""
 TWO_VALUED: tuple[Function, ...] = (EQ, NE, LT, LE, GT, GE, IS_NULL, HAS_NULL)

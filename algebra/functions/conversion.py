@@ -61,6 +61,8 @@ def convert(value: Value, t: Type) -> Value:
         return None
     if t in (ty.ANY, ty.XML):
         return value if isinstance(value, Document) else documents.of_value(value)
+    if ty.is_data(t):
+        return value
     if isinstance(value, Document):
         return documents.taken_as(value, t, convert)
     match t:

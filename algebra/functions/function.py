@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
-from mrql.algebra.functions.signatures import Signature, signature
+from mrql.algebra.functions.signatures import signature
 from mrql.algebra.types import Type
 from mrql.algebra.values import Value
 
@@ -16,11 +16,18 @@ Sql = Callable[..., str]
 """From the arguments in SQL, and a comment with the place for what can fail, to SQL."""
 
 
+class Types(Protocol):
+    """What a function takes and gives."""
+
+    def fitted(self, args: Sequence[Type]) -> tuple[tuple[Type, ...], Type] | None:
+        """What the arguments are widened to, and the type of the result; None where they do not fit."""
+
+
 @attrs.frozen
 class Version:
     """A function for one kind of arguments: what it takes and gives, its value, and its Catalyst form as SQL text."""
 
-    signature: Signature
+    signature: Types
     apply: Implementation
     sql: Sql | None
     """None where the compiler of expressions has a form of its own, since it looks into tuples and bags."""
@@ -55,10 +62,29 @@ class Function:
     )
     """The versions that were found before."""
 
+    def __reduce__(self) -> Any:
+        # Terms are sent to Spark's Python workers, which have the same table of functions.
+        from mrql.algebra.functions import FUNCTIONS
+
+        if FUNCTIONS.get(self.name) is self:
+            return _named, (self.name,)
+        # Its cache of versions is found again where it is sent to.
+        return _made, (type(self), {f.name: getattr(self, f.name) for f in attrs.fields(type(self)) if f.init})
+
     def type_rule(self, args: Sequence[Type]) -> Type | None:
         """The type of the result, or None where the function does not apply."""
         found = resolved(self, tuple(args))
         return None if found is None else found[2]
+
+
+def _made(kind: type[Function], fields: dict[str, Any]) -> Function:
+    return kind(**fields)
+
+
+def _named(name: str) -> Function:
+    from mrql.algebra.functions import FUNCTIONS
+
+    return FUNCTIONS[name]
 
 
 def resolved(function: Function, args: tuple[Type, ...]) -> tuple[Version, tuple[Type, ...], Type] | None:

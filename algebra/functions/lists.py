@@ -88,6 +88,9 @@ SLICE = Function(
     "a list and two integers",
     "the elements between two places, both included",
 )
+SIZE = Function(
+    "size", (version("[t] -> long", len, "CAST(size({0}) AS BIGINT)"),), "a list", "the number of its elements"
+)
 LISTS: tuple[Function, ...] = (
     RANGE,
     Function(

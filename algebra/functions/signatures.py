@@ -43,7 +43,7 @@ class Built:
 Pattern: TypeAlias = ty.Basic | Variable | Built
 
 CLOSING = {"[": "]", "{": "}", "(": ")"}
-BASIC: Mapping[str, ty.Basic] = {kind.value: ty.Basic(kind) for kind in ty.Kind}
+BASIC: Mapping[str, ty.Basic] = ty.BASIC
 ADMITS: Mapping[str, Callable[[Type], bool]] = {
     "t": lambda t: True,
     "u": lambda t: True,

@@ -31,6 +31,7 @@ def render_document(facts: Facts) -> Document:
         "loops": [{"name": n, "type": show_type(e.type), "term": show(e)} for n, e in facts.loops],
         "ways": [_way(chosen) for chosen in facts.plan.ways],
         "derived": [_derived(passed) for passed in facts.derived],
+        "python": [{"function": function.called, "reason": function.reason} for function in facts.python],
         "answer": {"term": show(facts.answer), "cost": facts.cost.cost.value, "reason": facts.cost.reason},
     }
 

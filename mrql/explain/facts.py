@@ -10,6 +10,7 @@ import re
 import attrs
 
 from mrql.algebra.binders import alpha_equal, free_vars
+from mrql.algebra.definitions import PythonFunction, rows_through_python
 from mrql.algebra.monoids import (
     BAG,
     INVARIANT,
@@ -117,6 +118,8 @@ class Facts:
     cost: Answer
     loops: tuple[tuple[str, Term], ...] = ()
     """The static tables that are loops over others."""
+    python: tuple[PythonFunction, ...] = ()
+    """The functions that rows pass through in Python, when the query runs on Spark."""
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -147,8 +150,9 @@ def facts_of(trace: Trace) -> Facts:
     stages = tuple(_stage_facts(stage, keep, staged=bool(plan.derived_for(stage))) for stage in plan.stages)
     loops = tuple((name, tidy(loop, keep)) for name, loop in plan.loops)
     derived = tuple(DerivedFacts(d, tidy(d.term, keep), answer_cost(d.term, plan)) for d in plan.derived)
+    python = rows_through_python(trace.steps[-1].after)
     answer, cost = tidy(plan.answer, keep), answer_cost(plan.answer, plan)
-    return Facts(span, keep, plan, tidy(plan.query, keep), passes, stages, derived, answer, cost, loops)
+    return Facts(span, keep, plan, tidy(plan.query, keep), passes, stages, derived, answer, cost, loops, python)
 
 
 def _stage_facts(stage: Stage, keep: frozenset[str], *, staged: bool) -> StageFacts:

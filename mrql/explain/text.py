@@ -293,6 +293,17 @@ def _answer(page: Page, facts: Facts) -> None:
     read = [stage for stage in facts.stages if stage.stage.name in facts.read]
     if facts.cost.cost is Cost.KEYS and any(stage.stage.shape is Shape.KEYED for stage in read):
         page.line("the answer as a snapshot is made from the whole state")
+    page.gap()
+    _python(page, facts)
+
+
+def _python(page: Page, facts: Facts) -> None:
+    """Which rows Spark hands to Python: those that a function is called for that Catalyst has no form of."""
+    if not facts.python:
+        page.line("Rows that pass through Python: none")
+        return
+    page.line("Rows that pass through Python, as Arrow batches: what is read by")
+    page.table(((f"`{function.called}`", function.reason) for function in facts.python), level=2)
 
 
 def _differences(page: Page, facts: Facts) -> None:

@@ -107,10 +107,14 @@ class Definitions(Compiler):
             known.macros,
             known.aggregations,
             known.constructors,
+            known.imported,
+            known.parsers,
         ]
 
     def _tables(self) -> list[dict[Any, Any]]:
-        return [*self._named(), self.globals.unions, self.sources, self.stored]
+        known = self.globals
+        foreseen: list[dict[Any, Any]] = [known.calls, known.recursive, known.sources, known.data]
+        return [*self._named(), *foreseen, known.unions, self.sources, self.stored]
 
     @contextmanager
     def _or_not_at_all(self) -> Iterator[None]:
@@ -127,6 +131,7 @@ class Definitions(Compiler):
         known = self.globals
         terms = [*known.values.values(), *(query.term for query in self.queries)]
         terms += [found.fold.combine.body for found in known.aggregations.values()]
+        terms += [source for read in known.sources.values() for source in read]
         used = {part.name for term in terms for part in subterms(term) if isinstance(part, Stream)}
         for name in [name for name in self.sources if name not in used]:
             del self.sources[name]

@@ -192,9 +192,14 @@ def test_table(name: str, args: tuple[Value, ...], expected: Value) -> None:
     assert type(found) is type(expected)
 
 
+def test_size() -> None:
+    """The number of elements, missing ones among them."""
+    assert [apply("size", (items,), (LIST,)) for items in ([], [7, None], None)] == [0, 2, None]
+
+
 def test_table_is_complete() -> None:
     """Each function stands in the table, or has a test of its own."""
-    tested = {name for name, _, _ in TABLE + DOCUMENTS} | {"substring", "range", "at", "slice", "only", "trace"}
+    tested = {name for name, _, _ in TABLE + DOCUMENTS} | {"substring", "range", "at", "size", "slice", "only", "trace"}
     assert tested | {f.name for f in FUNCTIONS.values() if f.examples} == set(FUNCTIONS)
 
 

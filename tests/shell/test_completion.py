@@ -136,7 +136,9 @@ def test_what_is_written_could_have_been_completed(file: Path, monkeypatch: pyte
     monkeypatch.chdir(file.parent)
     session = Session(args=("1", "2", "3"))
     checked = 0
-    for statement in parse_program(file.read_text(encoding="utf-8")).statements:
+    whole = file.read_text(encoding="utf-8")
+    elements = "source(xml" in whole  # whose children nobody has declared
+    for statement in parse_program(whole).statements:
         text = statement.span.text
         for token in tokens(text):
             start = token.start_pos
@@ -144,6 +146,7 @@ def test_what_is_written_could_have_been_completed(file: Path, monkeypatch: pyte
             field = text[:start].endswith(".") and not isinstance(
                 statement, syntax.MacroDef
             )  # whose names have no types
+            field = field and not elements
             if not token.isidentifier() or not (field or token.type in KEYWORDS):
                 continue
             word = str(token) if field else token.lower()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.values import Bag, Value, same
 from mrql.parser import parse_program
@@ -45,8 +47,11 @@ def contents(session: Session) -> list[dict[Any, Any]]:
 
 
 def statements(text: str) -> Iterator[str]:
-    """The statements of a program, one by one."""
-    yield from (f"{statement.span.text};" for statement in parse_program(text).statements)
+    """The statements of a program, one by one; functions and types that may name each other stand together."""
+    defining = (syntax.FunctionDef, syntax.DataDef, syntax.TypeDef)
+    for together, found in groupby(parse_program(text).statements, lambda statement: isinstance(statement, defining)):
+        texts = [f"{statement.span.text};" for statement in found]
+        yield from [" ".join(texts)] if together else texts
 
 
 @pytest.mark.parametrize("case", RIGHT, ids=lambda case: case.name)
