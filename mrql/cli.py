@@ -5,6 +5,7 @@
     mrql explain FILE [ARG…]    every step from the text to the stages
     mrql check FILE [ARG…]      parse and type only
     mrql verify FILE [ARG…]     replay the query's own data in random batches, and compare with the batch answer
+    mrql checkpoint …           show, verify or compact what a stream has kept in a directory
 
 Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark or Java is missing or failed.
 """
@@ -15,7 +16,6 @@ import contextlib
 import functools
 import json
 import secrets
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +31,7 @@ from mrql.algebra.malformed import Quarantine
 from mrql.algebra.terms import STEPS
 from mrql.algebra.traversal import subterms
 from mrql.options import malformed_options, opened, report_kept
-from mrql.output import ConsoleSink, DirectorySink, json_line, print_table, type_name
+from mrql.output import json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import rewrite
@@ -39,12 +39,10 @@ from mrql.rewrite.stages import Plan
 from mrql.rewrite.untrace import is_trace
 from mrql.rewrite.ways import Way
 from mrql.running import ReferenceRunner, Runner, SparkRunner, sources_of
-from mrql.writing import TargetSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from mrql.runtime.stream import Engine, Report
     from mrql.verify.engines import Start
 
 P = ParamSpec("P")
@@ -267,6 +265,11 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
     "--max-files", type=click.IntRange(min=1), help="At most so many files a batch, over all streams, oldest first."
 )
 @click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
+@click.option(
+    "--checkpoint",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the state here, and go on from it when started again.",
+)
 @STRICT
 @LOOP
 @malformed_options
@@ -280,6 +283,7 @@ def stream(
     interval: float,
     max_files: int | None,
     emit: str,
+    checkpoint: Path | None,
     strict: bool,
     way: Way,
     quarantine: Path | None,
@@ -287,37 +291,28 @@ def stream(
 ) -> None:
     """Keep the streaming query of a file up to date as files arrive."""
     from mrql.runtime.stream import Emit, Options
-    from mrql.runtime.stream import run as run_stream
+    from mrql.streaming import Running
 
     program = load(file, common.data, args, common.max_steps)
     query = streaming_query(program, file)
     plan = plan_of(program, query, way)
     if strict:
         must_be_incremental(plan)
-    options = Options(once, interval, max_files, Emit(emit))
     for traced in filter(is_trace, subterms(query.term)):
         click.echo(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
-    changes = options.emit is Emit.CHANGES
-    if query.target is not None:
-        sink: Any = TargetSink.instead_of(query.target, output, changes=changes)
-    elif output is None:
-        sink = ConsoleSink(query.type, query.span.line, as_json=common.as_json, changes=changes)
-    else:
-        sink = DirectorySink(output, query.type, changes=changes)
-    kept = opened(quarantine)
-    engine = _engine(program, query, plan, common, kept)
-    report_kept(kept, "tables")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    specs = {name: program.sources[name] for name in stream_names(query.term)}
-    try:
-        for report in run_stream(engine, specs, options, sink, kept):
-            click.echo(progress(report), err=True)
-            if report.kept_aside is not None:
-                click.echo(report.kept_aside, err=True)
-    except KeyboardInterrupt:
-        click.echo("stopped", err=True)
-    finally:
-        engine.close()
+    options = Options(once, interval, max_files, Emit(emit))
+    Running(
+        program,
+        query,
+        plan,
+        common.engine,
+        common.session,
+        options,
+        output=output,
+        as_json=common.as_json,
+        quarantine=quarantine,
+        checkpoint=checkpoint,
+    ).run()
 
 
 def streaming_queries(program: Program, file: Path) -> list[Query]:
@@ -349,25 +344,9 @@ def must_be_incremental(*plans: Plan) -> None:
         require_incremental(plan)
 
 
-def _engine(program: Program, query: Query, plan: Plan, common: Common, quarantine: Quarantine | None) -> Engine:
-    from mrql.runtime.engines import ReferenceEngine, SparkEngine
-
-    if common.engine == "reference":
-        return ReferenceEngine(plan, program.sources, quarantine)
-    return SparkEngine(plan, program.sources, common.session(), query.span.source, quarantine)
-
-
 def shrinking(program: Program) -> frozenset[str]:
     """The streams of a program from which rows may be taken away."""
     return frozenset(name for name, spec in program.sources.items() if spec.shrinks)
-
-
-def progress(report: Report) -> str:
-    """The line that a batch leaves on standard error."""
-    return (
-        f"batch {report.number}: {report.rows:,} rows in {report.files} files, {report.touched:,} keys touched, "
-        f"{report.state_rows:,} state rows, {report.milliseconds:,.0f} ms"
-    )
 
 
 # --- verify -------------------------------------------------------------------------------------

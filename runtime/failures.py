@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 
 from mrql.algebra.errors import EngineError, MrqlError, UserError
 from mrql.algebra.span import Source, Span
+from mrql.runtime.durable import DiskFull
 
 PLACE = re.compile(r"/\*@(\d+):(\d+)(?:@([^*]*))?\*/")
 MESSAGES: dict[str, str] = {
@@ -44,6 +45,8 @@ def translated(source: Source | None, find_malformed: Callable[[], None] = lambd
 
 
 def _translate(text: str, source: Source | None, find_malformed: Callable[[], None]) -> MrqlError:
+    if "No space left on device" in text:
+        return DiskFull("no space is left on the disk")
     if any(condition in text for condition in READING):
         try:
             find_malformed()
