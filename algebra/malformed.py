@@ -75,6 +75,10 @@ class Quarantine:
         hidden.rename(final)
         return said
 
+    def hidden(self) -> list[Path]:
+        """What was prepared, and did not become what it was prepared for."""
+        return [path for name in (".batch-*", ".tables-*") for path in self.directory.glob(name)]
+
     def prepare(
         self, name: str, suffix: str = "", write: Callable[[Path, bytes], object] = Path.write_bytes
     ) -> tuple[Path, Path, str] | None:

@@ -134,11 +134,8 @@ def _commits(running: Running, store: Store, sink: StreamSink) -> Commits:
 
 def _clean(sink: StreamSink, quarantine: Quarantine | None, files: Files) -> None:
     """Removes what a process that was cut off has written aside."""
-    for path in sink.hidden():
+    for path in [*sink.hidden(), *([] if quarantine is None else quarantine.hidden())]:
         files.remove(path)
-    for pattern in (".batch-*", ".tables-*") if quarantine is not None else ():
-        for path in quarantine.directory.glob(pattern):
-            files.remove(path)
 
 
 def _engine(running: Running, kept: Quarantine | None, going_on: GoingOn | None) -> ReferenceEngine | SparkEngine:
