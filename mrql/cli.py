@@ -19,18 +19,19 @@ import secrets
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
 from rich.console import Console
 
 import mrql
-from mrql.algebra.errors import MrqlError, UserError
+from mrql.algebra.errors import UserError
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.terms import STEPS
 from mrql.algebra.traversal import subterms
-from mrql.options import malformed_options, opened, report_kept
+from mrql.checkpoints import checkpoint as checkpoint_commands
+from mrql.options import malformed_options, opened, report_kept, reports_errors
 from mrql.output import json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
     from mrql.verify.engines import Start
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -111,31 +111,13 @@ def _setting(pair: str) -> tuple[str, str]:
     return key, value
 
 
-def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Errors of the package end a command with their message and exit code; others are faults, and show as such."""
-
-    @functools.wraps(command)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return command(*args, **kwargs)
-        except MrqlError as error:
-            _fail(error)
-        except BrokenPipeError:
-            sys.exit(0)
-
-    return wrapped
-
-
-def _fail(error: MrqlError) -> NoReturn:
-    click.echo(str(error), err=True)
-    sys.exit(error.exit_code)
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(mrql.__version__)
 def main() -> None:
     """Queries over nested data, written once and kept up to date on Spark."""
 
+
+main.add_command(checkpoint_commands)
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 ARGS = click.argument("args", nargs=-1)

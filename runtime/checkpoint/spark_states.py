@@ -6,12 +6,13 @@ partitioned, and the number of partitions may be another one now.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from mrql.algebra.errors import InternalError
@@ -28,7 +29,7 @@ from mrql.runtime.layout import quote
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation
-from mrql.runtime.session import settings
+from mrql.runtime.session import settings, step_settings
 from mrql.runtime.state import TOUCHED, Measure, Run, Table
 from mrql.runtime.step import InputState, StageState
 from mrql.runtime.view import SparkView
@@ -196,8 +197,12 @@ class Reader:
         table = self.definition(saved)
         return table.merged([table.partitioned(Relation.of(self._rows(saved)))]).dataframe(self.plans.spark)
 
+    def schema(self, saved: SavedTable) -> StructType:
+        """The columns of a table."""
+        return StructType.fromJson(dict(saved.form["schema"]))
+
     def _rows(self, saved: SavedTable) -> DataFrame:
-        schema = StructType.fromJson(dict(saved.form["schema"]))
+        schema = self.schema(saved)
         paths = [str(self.root / run.path / file.name) for run in saved.runs for file in run.files]
         if not paths:
             raise InternalError("checkpoint", "a table without a file")
@@ -220,3 +225,17 @@ def _load_stage(state: StageState, saved: SavedState, reader: Reader) -> None:
         shape = layout_from_json(kept["shape"])
         name = f"input-{place[0]}-{place[1]}"
         state.inputs[place[0], labels[place]] = InputState(tables[name], shape, kept["sums"])
+
+
+def spark_writer(
+    spark: SparkSession, root: Path, files: Files
+) -> Callable[[SavedTable], Callable[[Path], dict[str, int]]]:
+    """Writes all of a table, those of equal keys merged."""
+    held = step_settings(spark)
+    reader = Reader(Plans(spark, held), root)
+
+    def write(table: SavedTable, directory: Path) -> dict[str, int]:
+        with settings(spark, held), translated(None):
+            return write_rows(reader.merged(table), reader.schema(table), directory, files)
+
+    return lambda table: partial(write, table)
