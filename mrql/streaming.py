@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -69,11 +69,12 @@ class Running:
 def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
     """Runs a stream; what it opens is closed by whoever has called."""
     going_on = store is not None and store.manifest is not None
-    sink = _sink(running, store)
-    kept = None if running.quarantine is None else Quarantine.new(running.quarantine, going_on=going_on)
-    commits = None if store is None else _commits(running, store, sink)
-    if commits is not None:
-        _clean(sink, kept, commits.store.files)
+    with nullcontext() if store is None else store.told():
+        sink = _sink(running, store)
+        kept = None if running.quarantine is None else Quarantine.new(running.quarantine, going_on=going_on)
+        commits = None if store is None else _commits(running, store, sink)
+        if store is not None:
+            _clean(sink, kept, store.files)
     specs = {name: running.program.sources[name] for name in stream_names(running.query.term)}
     restored = None if commits is None else commits.restored()
     engine = _engine(running, kept, None if commits is None else GoingOn(commits.identities, restored))

@@ -51,7 +51,7 @@ class Files:
     # --- made of these ------------------------------------------------------------------------
 
     def sync_tree(self, directory: Path) -> None:
-        """Syncs all that is in a directory, and that it is there."""
+        """Syncs all that is in a directory, its own name and that of the directory it is in."""
         for path in sorted(directory.rglob("*")):
             self.sync(path)
         self.sync(directory)

@@ -108,6 +108,7 @@ class Commits:
         publications = tuple(one for one in self.pending if isinstance(one, Publication))
         for publication in publications:
             self.store.files.sync_tree(publication.hidden)
+            self.store.files.sync(publication.final.parent.parent)
         live = states.live()
         manifest = Manifest(
             commit=self.store.next_commit,

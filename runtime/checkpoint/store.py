@@ -72,6 +72,7 @@ class Store:
         with told(root, lambda: None):
             latest(root)
             files.make_directory(root)
+            files.sync(root.absolute().parent)
             lock = Lock.of(root)
             try:
                 store = Store(root, files, lock, latest(root))
