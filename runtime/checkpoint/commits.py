@@ -110,6 +110,7 @@ class Commits:
             self.store.files.sync_tree(publication.hidden)
             self.store.files.sync(publication.final.parent.parent)
         live = states.live()
+        before = {} if self.store.manifest is None else self.store.manifest.states
         manifest = Manifest(
             commit=self.store.next_commit,
             batch=number,
@@ -117,40 +118,16 @@ class Commits:
             versions=self.versions,
             query=self.identities.query,
             sources=sources(self.plan, self.specs, directories),
-            states={identity: self._saved(identity, state, number) for identity, state in live.items()},
+            states=write_states(self.store, live, before, number),
             output=None if self.output is None else str(self.output.absolute()),
             publications=publications,
         )
         self.store.commit(manifest)
-        for state in live.values():
-            for table in state.tables.values():
-                table.committed(small=policy.is_small(table.rows))
+        note_committed(live)
         for one in self.pending:
             if not isinstance(one, Publication):
                 one.publish(self.store.files)
         self.pending.clear()
-
-    def _saved(self, identity: str, state: LiveState, batch: int) -> SavedState:
-        last = self.store.manifest
-        before = last.states[identity].tables if last is not None and identity in last.states else {}
-        tables = {
-            name: self._written(f"{identity}-{name}", table, before.get(name), batch)
-            for name, table in state.tables.items()
-        }
-        return SavedState(state.name, state.form, tables)
-
-    def _written(self, name: str, table: LiveTable, before: SavedTable | None, batch: int) -> SavedTable:
-        """A table with a run for what has changed, or with one for all of it, as the policy says."""
-        runs = () if before is None else before.runs
-        if runs and not table.changed:
-            return SavedTable(table.form, runs)
-        whole = not table.has_change or policy.writes_whole([run.rows for run in runs], table.rows)
-
-        def write(directory: Path) -> dict[str, int]:
-            return table.write(directory, self.store.files, whole=whole)
-
-        run = self.store.write_run(name, batch, write)
-        return SavedTable(table.form, (run,) if whole else (*runs, run))
 
     def told(self) -> AbstractContextManager[None]:
         """Says of what goes wrong with files in a block which batch is committed."""
@@ -159,3 +136,40 @@ class Commits:
     def close(self) -> None:
         """Leaves the checkpoint to others."""
         self.store.close()
+
+
+def write_states(
+    store: Store, live: Mapping[str, LiveState], before: Mapping[str, SavedState], batch: int
+) -> dict[str, SavedState]:
+    """Writes what has changed of some states since they were `before`, and says what there is of them then."""
+
+    def saved(identity: str, state: LiveState) -> SavedState:
+        known = before[identity].tables if identity in before else {}
+        tables = {
+            name: _written(store, f"{identity}-{name}", table, known.get(name), batch)
+            for name, table in state.tables.items()
+        }
+        return SavedState(state.name, state.form, tables)
+
+    return {identity: saved(identity, state) for identity, state in live.items()}
+
+
+def _written(store: Store, name: str, table: LiveTable, before: SavedTable | None, batch: int) -> SavedTable:
+    """A table with a run for what has changed, or with one for all of it, as the policy says."""
+    runs = () if before is None else before.runs
+    if runs and not table.changed:
+        return SavedTable(table.form, runs)
+    whole = not table.has_change or policy.writes_whole([run.rows for run in runs], table.rows)
+
+    def write(directory: Path) -> dict[str, int]:
+        return table.write(directory, store.files, whole=whole)
+
+    run = store.write_run(name, batch, write)
+    return SavedTable(table.form, (run,) if whole else (*runs, run))
+
+
+def note_committed(live: Mapping[str, LiveState]) -> None:
+    """Tells the tables of states that they are committed as they are."""
+    for state in live.values():
+        for table in state.tables.values():
+            table.committed(small=policy.is_small(table.rows))

@@ -40,7 +40,7 @@ class Identities:
 def identities(plan: Plan, specs: Mapping[str, SourceSpec]) -> Identities:
     """What the states of a plan over some sources are known by."""
     known = _Known({name: source_identity(spec) for name, spec in specs.items()}, {})
-    ledgers = {name: _digest("ledger", known.sources[name]) for name in sorted(plan.shrinking)}
+    ledgers = {name: _digest("ledger", known.named(name)) for name in sorted(plan.shrinking)}
     for name, loop in plan.loops:
         known.sources[name] = _digest("loop", known.text(loop))
     for stage in plan.stages:

@@ -7,12 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from random import Random
 
 import attrs
 
-from mrql.runtime.checkpoint.inspect import committed, faults
+from mrql.runtime.checkpoint.inspect import faults
 from mrql.runtime.checkpoint.manifest import read_manifest
 from mrql.runtime.checkpoint.store import manifest_files
 from tests.checkpoint.streams import Stream
@@ -78,15 +77,14 @@ def survives(stream: Stream, random: Random, *, kills: int, delay: float) -> int
     assert list(found) == list(expected)
     wrong = [name for name in expected if found[name] != expected[name]]
     assert not wrong, f"{wrong[0]}: {found[wrong[0]]}, not {expected[wrong[0]]}"
-    assert list(faults(stream.checkpoint, committed(stream.checkpoint))) == []
-    assert leftovers(stream) == []
+    assert is_whole(stream)
     return killed.kills
 
 
-def leftovers(stream: Stream) -> list[Path]:
-    """What was written aside and is still there, or is named by no manifest that is kept."""
-    named = {
-        stream.checkpoint / run.path for file in manifest_files(stream.checkpoint) for run in read_manifest(file).runs()
-    }
-    runs = [run for run in stream.checkpoint.glob("runs/*/*") if run not in named]
-    return [*stream.out.glob(".*"), *stream.checkpoint.glob(".*"), *runs]
+def is_whole(stream: Stream) -> bool:
+    """Whether what each kept manifest names is there as it was written, and nothing else."""
+    manifests = [read_manifest(file) for file in manifest_files(stream.checkpoint)]
+    wrong = [fault for manifest in manifests for fault in faults(stream.checkpoint, manifest)]
+    named = {stream.checkpoint / run.path for manifest in manifests for run in manifest.runs()}
+    aside = [*stream.out.glob(".*"), *stream.checkpoint.glob(".*")]
+    return not wrong and not aside and {*stream.checkpoint.glob("runs/*/*")} == named

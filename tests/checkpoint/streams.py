@@ -224,6 +224,8 @@ class Failing(Counting):
     def rename(self, path: Path, to: Path) -> None:
         super().rename(path, to)
         self.renamed.append((path, to))
+        moved = ((other, other.is_relative_to(path)) for other in self.unsynced)
+        self.unsynced = [to / other.relative_to(path) if inside else other for other, inside in moved]
 
     def lose(self) -> None:
         """Loses what is not on the disk: names that were not synced are the old ones, files are cut off."""
