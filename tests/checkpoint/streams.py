@@ -10,11 +10,12 @@ from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import attrs
 from pyspark.sql import SparkSession
 
-from mrql.algebra.values import Bag
+from mrql.algebra.values import Bag, Value
 from mrql.cli import load, plan_of, streaming_query
 from mrql.running import ReferenceRunner
 from mrql.runtime.durable import Files
@@ -66,7 +67,7 @@ def answers(directory: Path) -> dict[str, Bag]:
     """The rows of each batch that is put out, by its name."""
     return {
         batch.name: Bag(
-            tuple(json.loads(line).values())
+            value(json.loads(line))
             for part in sorted(batch.glob("part-*.json"))
             for line in part.read_text().splitlines()
         )
@@ -80,6 +81,17 @@ def batch_answer(stream: Stream) -> Bag:
     answer = runner.answer(stream.running.query)
     assert isinstance(answer, Bag)
     return answer
+
+
+def value(plain: Any) -> Value:
+    """What was written: tuples are objects, and the collections of these queries are bags."""
+    match plain:
+        case dict():
+            return tuple(map(value, plain.values()))
+        case list():
+            return Bag(map(value, plain))
+        case _:
+            return plain
 
 
 @attrs.define(slots=False)

@@ -21,12 +21,16 @@ from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.checkpoint.spark_states import SparkStates
 from mrql.runtime.collect import collect_changes, collect_value
 from mrql.runtime.frames import Frame, changes, from_dataframe
+from mrql.runtime.jvm import executed_plan, persistent_rdds
+from mrql.runtime.relation import Relation
 from mrql.runtime.rows import to_dataframe
+from mrql.runtime.session import settings
 from mrql.runtime.view import SparkView
 from tests.checkpoint.saved import Saved
 from tests.incremental_cases import CONSTRUCTS, Construct
 from tests.incremental_cases import STREAMS as TYPES
 from tests.runtime.test_equivalence import HISTORY, INTERPRETED, as_rows
+from tests.runtime.test_plan_shape import exchanged_states
 
 pytestmark = pytest.mark.spark
 
@@ -105,21 +109,17 @@ class Restarted:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
 @pytest.mark.parametrize("start", range(0, len(CONSTRUCTS), TOGETHER))
-def test_every_construct(
-    spark: SparkSession, tmp_path: Path, start: int, large: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_construct(spark: SparkSession, tmp_path: Path, start: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The queries of `docs/incremental.md`: started again after each batch, with all states, and with every other.
 
-    States are kept as large ones are, in runs that changes are appended to, or merged whole; either is written as runs.
+    States are kept in turn as large ones are, in runs that changes are appended to, and as small ones, merged whole;
+    either is written as runs.
     """
     monkeypatch.setattr(policy, "SMALL", 0)
     monkeypatch.setattr(prepared, "PLAIN", 0)
-    if large:
+    if start // TOGETHER % 3:
         monkeypatch.setattr(upkeep, "WHOLE", 0)
-    elif start % (2 * TOGETHER):
-        pytest.skip("half of the constructs will do, in states that are merged whole")
     with session.settings(spark, INTERPRETED):
         view = Restarted(together(CONSTRUCTS[start : start + TOGETHER]), spark, tmp_path)
         for lost, batch in zip((None, start // TOGETHER % 2, None), HISTORY, strict=True):
@@ -129,3 +129,30 @@ def test_every_construct(
             view.restart(lost)
             assert close(view.answer(), view.expected())
         view.close()
+
+
+def test_what_is_restored_lies_where_it_lay(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch after a restart moves nothing of the state: no plan has an Exchange above it. Nothing is left behind."""
+    monkeypatch.setattr(policy, "SMALL", 0)
+    kept = persistent_rdds(spark)
+    view = Restarted("select (x, sum(y), count(y)) from (x, y) in S group by x", spark, tmp_path)
+    view.apply(HISTORY[0])
+    view.restart()
+    groups = view.view.states[0].groups
+    assert groups is not None
+    written = next(iter(view.saved.states.values())).tables["groups"]
+    rows = spark.read.parquet(str(tmp_path / written.runs[0].path))
+    change = groups.partitioned(Relation.of(rows))
+    state = groups.runs[0].relation
+    with settings(spark, view.view.settings):
+        found = groups.lookup([state], change)
+        assert found is not None
+        plans = [executed_plan(r.dataframe(spark)) for r in (groups.merged([state, change]), groups.merged([found]))]
+    assert [plan.count("Scan ExistingRDD") for plan in plans] == [1, 1]
+    assert [exchanged_states(plan) for plan in plans] == [0, 0]
+    view.apply(HISTORY[1])
+    assert close(view.answer(), view.expected())
+    view.close()
+    assert persistent_rdds(spark) == kept
