@@ -147,10 +147,10 @@ def _engine(running: Running, kept: Quarantine | None, going_on: GoingOn | None)
 
 
 def _say_restored(commits: Commits, built: tuple[str, ...]) -> None:
-    again = (
-        "" if not built else f"; the query has changed, and what was built again from the data is {', '.join(built)}"
-    )
-    click.echo(f"going on after batch {commits.next_batch - 1}{again}", err=True)
+    said = f"going on after batch {commits.next_batch - 1}"
+    if built:
+        said += f"; the query has changed, and what was built again from the data is {', '.join(built)}"
+    click.echo(said, err=True)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ What a batch does on an engine is behind `Engine`, so that the loop is the same 
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -88,19 +87,29 @@ class Options:
     emit: Emit = Emit.SNAPSHOT
 
 
+GLANCE = 0.05
+"""So many seconds at most pass before the wish to stop is heard."""
+
+
 @attrs.define
 class Stop:
-    """A wish to stop, heard between batches."""
+    """A wish to stop, heard between batches.
 
-    wished: threading.Event = attrs.Factory(threading.Event)
+    It is no `threading.Event`: what handles a signal must not take a lock that the code it interrupts may hold.
+    """
+
+    wished: bool = False
 
     def wish(self) -> None:
         """Stops the stream after the batch that is running."""
-        self.wished.set()
+        self.wished = True
 
     def comes(self, seconds: float) -> bool:
         """Waits, and returns early and true where there is the wish to stop."""
-        return self.wished.wait(seconds)
+        until = time.monotonic() + seconds
+        while not self.wished and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, GLANCE))
+        return self.wished
 
 
 @attrs.define
