@@ -15,8 +15,8 @@ from mrql.rewrite.stages import Plan
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.identity import Identities, identities
 from mrql.runtime.checkpoint.live import LiveState, LiveTable
-from mrql.runtime.checkpoint.manifest import Manifest, SavedState, SavedTable
-from mrql.runtime.checkpoint.restore import Restored, consumed, restored, sources
+from mrql.runtime.checkpoint.manifest import Manifest, SavedSource, SavedState, SavedTable
+from mrql.runtime.checkpoint.restore import Restored, consumed, consumed_streams, restored, static_tables
 from mrql.runtime.checkpoint.store import Store
 from mrql.runtime.directories import Directory
 from mrql.runtime.durable import Files, Publication
@@ -56,11 +56,14 @@ class Commits:
     sink: AsideSink
     output: Path | None
     identities: Identities = attrs.field(init=False)
+    tables: Mapping[str, SavedSource] = attrs.field(init=False)
+    """The static tables, as they were before they were read."""
     pending: list[Pending] = attrs.Factory(list)
     """The output of the batch that is not committed yet."""
 
     def __attrs_post_init__(self) -> None:
         self.identities = identities(self.plan, self.specs)
+        self.tables = static_tables(self.plan, self.specs)
 
     # --- going on -----------------------------------------------------------------------------
 
@@ -117,7 +120,7 @@ class Commits:
             engine=self.engine,
             versions=self.versions,
             query=self.identities.query,
-            sources=sources(self.plan, self.specs, directories),
+            sources={**consumed_streams(directories), **self.tables},
             states=write_states(self.store, live, before, number),
             output=None if self.output is None else str(self.output.absolute()),
             publications=publications,

@@ -69,13 +69,17 @@ def consumed(manifest: Manifest | None, spec: SourceSpec) -> list[Directory]:
     return directories
 
 
-def sources(plan: Plan, specs: Mapping[str, SourceSpec], directories: Sequence[Directory]) -> dict[str, SavedSource]:
-    """What was consumed of the streams so far, and of static tables what there is of them."""
+def consumed_streams(directories: Sequence[Directory]) -> dict[str, SavedSource]:
+    """What was consumed of the streams so far, by the directories that they are read from."""
     streams: dict[str, list[SavedDirectory]] = {}
     for directory in directories:
         streams.setdefault(directory.spec.name, []).append(_saved(directory))
-    tables = {name: SavedSource(True, (_saved(_static(specs[name])),)) for name in sorted(plan.tables)}
-    return {**{name: SavedSource(False, tuple(found)) for name, found in streams.items()}, **tables}
+    return {name: SavedSource(False, tuple(found)) for name, found in streams.items()}
+
+
+def static_tables(plan: Plan, specs: Mapping[str, SourceSpec]) -> dict[str, SavedSource]:
+    """The files of static tables as they are now: to be asked before they are read."""
+    return {name: SavedSource(True, (_saved(_static(specs[name])),)) for name in sorted(plan.tables)}
 
 
 def _saved(directory: Directory) -> SavedDirectory:

@@ -11,7 +11,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import attrs
@@ -87,8 +87,7 @@ class Store:
         if self.manifest is not None:
             for publication in self.manifest.publications:
                 publication.publish(self.files)
-            older = manifest_files(self.root)[1 : policy.KEPT]
-            self.kept = [self.manifest, *(read_manifest(file) for file in older)]
+            self.kept = [self.manifest, *_readable(manifest_files(self.root)[1 : policy.KEPT])]
         self.clean()
 
     # --- runs ---------------------------------------------------------------------------------
@@ -156,6 +155,13 @@ class Store:
     def close(self) -> None:
         """Leaves the checkpoint to others."""
         self.lock.close()
+
+
+def _readable(files: Iterable[Path]) -> Iterator[Manifest]:
+    """Earlier manifests; nothing rests on one that is damaged."""
+    for file in files:
+        with suppress(UserError):
+            yield read_manifest(file)
 
 
 def _described(file: Path, rows: int) -> RunFile:

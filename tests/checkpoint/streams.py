@@ -105,6 +105,7 @@ class Stream:
     max_files: int | None = 1
     spark: SparkSession | None = None
     output: str = "out"
+    quarantine: str | None = None
 
     @cached_property
     def running(self) -> Running:
@@ -120,7 +121,8 @@ class Stream:
             self.engine,
             self._session,
             options,
-            output=self.out,
+            output=None if query.target is not None else self.out,
+            quarantine=None if self.quarantine is None else self.home / self.quarantine,
             checkpoint=self.checkpoint,
         )
 
@@ -153,7 +155,7 @@ class Stream:
 
     def clear(self) -> None:
         """Removes its checkpoint and its output."""
-        for path in (self.checkpoint, self.out):
+        for path in (self.checkpoint, self.out, *self.home.glob("kept")):
             shutil.rmtree(path, ignore_errors=True)
 
 

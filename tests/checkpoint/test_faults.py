@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import EngineError
 from mrql.runtime.checkpoint import policy
-from mrql.runtime.checkpoint.store import latest
+from mrql.runtime.checkpoint.store import latest, told
 from tests.checkpoint.crashes import is_whole
-from tests.checkpoint.streams import JOIN, Counting, Crash, Failing, Moment, Stream, fill
+from tests.checkpoint.streams import GROUPS, JOIN, Counting, Crash, Failing, Moment, Stream, fill, write
 
 
 @pytest.fixture
@@ -102,6 +102,57 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert stream.answers() == expected
     assert "make room; nothing is committed yet, and the same command starts over" in told
     assert "make room; batch 1 is committed, and the same command goes on after it" in told
+
+
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize("moment", Moment)
+def test_malformed_rows_are_kept_with_their_batch(tmp_path: Path, moment: Moment) -> None:
+    """Rows that are kept aside are there once, with the batch that found them; those of tables with the first one."""
+    fill(tmp_path, 3, Random(6))
+    write(tmp_path / "edges" / "0001.csv", (tmp_path / "edges" / "0001.csv").read_text() + "1,x\n", 1)
+    write(tmp_path / "names" / "names.csv", "1,a\n?,b\n", 0)
+    stream = Stream(tmp_path, JOIN, quarantine="kept")
+    last = operations(stream)
+    expected, found = stream.answers(), kept_aside(tmp_path)
+    assert sorted(found) == ["batch-000001", "tables"]
+    for at in range(1, last + 1, 2):
+        stream.clear()
+        dies(stream, at, moment)
+        stream.run()
+        assert (stream.answers(), kept_aside(tmp_path)) == (expected, found), at
+
+
+def kept_aside(home: Path) -> dict[str, str]:
+    return {path.name: (path / "malformed.json").read_text() for path in (home / "kept").iterdir()}
+
+
+@pytest.mark.usefixtures("often")
+@pytest.mark.parametrize("moment", Moment)
+def test_a_target_is_replaced_by_a_commit(tmp_path: Path, moment: Moment) -> None:
+    """Where the query says where its answer goes, that has the answer of the last commit after each start."""
+    fill(tmp_path, 3, Random(7))
+    stream = Stream(tmp_path, GROUPS.replace("select", 'dump "out/answer" from select'))
+    last = operations(stream)
+    answer = tmp_path / "out" / "answer" / "part-00000.json"
+    expected = answer.read_text()
+    for at in range(1, last + 1):
+        stream.clear()
+        dies(stream, at, moment)
+        stream.run()
+        assert answer.read_text() == expected, at
+        assert [path.name for path in stream.out.iterdir()] == ["answer"]
+
+
+def test_a_full_disk_on_spark(tmp_path: Path) -> None:
+    """What Spark cannot write for want of room has the same message."""
+    from mrql.runtime.failures import _translate
+
+    error = _translate(
+        "org.apache.spark.SparkException: …\njava.io.IOException: No space left on device\n", None, print
+    )
+    with pytest.raises(EngineError) as raised, told(tmp_path, lambda: None):
+        raise error
+    assert raised.value.message == f"no space is left on the disk for a commit to {tmp_path}"
 
 
 @pytest.mark.spark

@@ -173,6 +173,15 @@ def test_a_damaged_manifest(home: Path) -> None:
     assert refused(stream).message == f"{manifest} is of format 9, and this version of mrql reads format 1"
 
 
+def test_an_earlier_manifest_that_is_damaged(home: Path) -> None:
+    """Nothing rests on it."""
+    stream = Stream(home)
+    stream.run()
+    sorted(stream.checkpoint.glob("manifest-*"))[0].write_text("{}")
+    stream.run()
+    assert len(list(stream.checkpoint.glob("manifest-*"))) == 1
+
+
 def test_output_that_is_not_of_the_checkpoint(home: Path) -> None:
     """Batches of others, and batches that came after the checkpoint, are not written over."""
     stream = Stream(home)
