@@ -357,6 +357,7 @@ class SparkView:
         for run, number in zip(runs, rows, strict=False):
             run.rows = number
         return rows[len(runs) :]
+
     def _whole(self, derived: Derived) -> Frame:
         """All rows of a derived stream, as a batch."""
         compiler = self._compiler(derived.term, [state.snapshot() for state in self.states], self.columns)

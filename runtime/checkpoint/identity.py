@@ -18,7 +18,7 @@ from mrql.algebra.sources import SourceSpec
 from mrql.algebra.terms import Let, PTuple, Stream, Term, Tup, Var
 from mrql.algebra.traversal import map_children, subterms
 from mrql.rewrite.multilinear import MARK
-from mrql.rewrite.stages import Feed, Plan, Stage
+from mrql.rewrite.stages import Derived, Feed, Plan, Stage
 from mrql.runtime.checkpoint.manifest import FORMAT
 
 LENGTH = 16
@@ -46,10 +46,13 @@ def identities(plan: Plan, specs: Mapping[str, SourceSpec]) -> Identities:
     for stage in plan.stages:
         for derived in plan.derived_for(stage):
             known.sources[derived.name] = _digest("derived", known.text(derived.term))
-        found = _digest("stage", *_stage_texts(stage, known))
+        found = _digest("stage", *_texts(stage, plan.recursion_of(stage), known))
         # Two states of one query that are the same are told apart by their order.
         twins = sum(other.startswith(found) for other in known.stages.values())
         known.stages[stage.name] = f"{found}-{twins + 1}" if twins else found
+        recursive = plan.recursion_of(stage)
+        if recursive is not None:
+            known.sources[recursive.name] = _digest("derived", known.text(recursive.term))
     return Identities(known.stages, ledgers, _digest("query", known.text(plan.answer), *known.stages.values()))
 
 
@@ -86,6 +89,16 @@ class _Known:
         """The name of a stream, or of one of its occurrences, by its hash."""
         stream, mark, number = label.partition(MARK)
         return self.sources.get(stream, stream) + mark + number
+
+
+def _texts(stage: Stage, recursive: Derived | None, known: _Known) -> list[str]:
+    """What a stage is; where it reads what is made from itself, that is known by what makes it."""
+    if recursive is None:
+        return _stage_texts(stage, known)
+    inside = _Known({**known.sources, recursive.name: "what is made of it"}, {**known.stages, stage.name: "itself"})
+    loop = recursive.loop
+    limits = [] if loop is None else [repr((None if loop.limit is None else known.text(loop.limit), loop.most))]
+    return [*_stage_texts(stage, inside), inside.text(recursive.term), *limits]
 
 
 def _stage_texts(stage: Stage, known: _Known) -> list[str]:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.values import Bag, Value
 from mrql.cli import load, plan_of, streaming_query
+from mrql.rewrite.ways import Way
 from mrql.running import ReferenceRunner
 from mrql.runtime.durable import Files
 from mrql.runtime.stream import Emit, Options
@@ -117,7 +118,7 @@ class Stream:
         return Running(
             program,
             query,
-            plan_of(program, query),
+            plan_of(program, query, Way.AUTO),
             self.engine,
             self._session,
             options,

@@ -8,6 +8,7 @@ import pytest
 
 from mrql.cli import plan_of
 from mrql.program import compile_program
+from mrql.rewrite.ways import Way
 from mrql.runtime.checkpoint.identity import Identities, identities
 
 SOURCES = """
@@ -20,7 +21,7 @@ QUERY = "select (x, sum(y)) from (x, y) in S group by x;"
 
 def known(query: str, sources: str = SOURCES, base: Path = Path("/data")) -> Identities:
     program = compile_program(sources + query, base=base)
-    return identities(plan_of(program, program.queries[0]), program.sources)
+    return identities(plan_of(program, program.queries[0], Way.AUTO), program.sources)
 
 
 def stages(query: str, sources: str = SOURCES) -> list[str]:
@@ -110,3 +111,15 @@ def test_states_that_are_the_same_are_told_apart() -> None:
 def test_a_hash_stays_the_same() -> None:
     """Another hash would have a stream that runs read all its data again; the form of checkpoints is a part of it."""
     assert known(QUERY).stages == {"X1": "c77ff56c2cc5a12e"}
+
+
+def test_a_fixpoint_is_known_by_its_loop() -> None:
+    """What it starts from, what a step adds and how many there are; not what it is called or what stands beside it."""
+    step = "select distinct z from z in (x union (select (a, d) from (a, b) in x, (c, d) in {} where b = c))"
+    text = f"repeat x = S step {step}"
+    reached = text.format("S")
+    assert stages(f"{reached};") == stages(reached.replace("x", "y").replace("z", "w") + ";")
+    assert {*stages(f"(({reached}), count(T));")} > {*stages(f"{reached};")}
+    others = [text.format("T"), reached.replace("x = S", "x = T"), f"{reached} limit 2", f"{reached} limit 3"]
+    known = [{*stages(f"{other};")} for other in [reached, *others]]
+    assert all(not a & b for n, a in enumerate(known) for b in known[:n])

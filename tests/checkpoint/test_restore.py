@@ -17,6 +17,7 @@ from mrql.rewrite.passes import rewrite
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.reference_states import ReferenceStates
 from mrql.runtime.reference import ReferenceView
+from tests import loop_queries
 from tests.checkpoint.saved import Saved
 from tests.histories import Batch
 from tests.incremental_cases import CONSTRUCTS, Construct
@@ -73,3 +74,13 @@ def test_generated_queries(tmp_path_factory: pytest.TempPathFactory, text: str, 
     query = mrql.compile(text, **STREAMS)
     batches = [batch.changes() for batch in arrived]
     assert_restored_in_the_reference(query, list(streams_of(text)), batches, tmp_path_factory.mktemp("saved"))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(loop_queries.adding_loops(), loop_queries.edge_histories())
+def test_loops(tmp_path_factory: pytest.TempPathFactory, text: str, batches: list[dict[str, ZSet]]) -> None:
+    """Fixpoints, which a stage that reads itself keeps up to date, started again after each batch."""
+    query = mrql.compile(text, **loop_queries.STREAMS)
+    streams = sorted(query.trace().plan.streams)
+    read = [{name: rows for name, rows in batch.items() if name in streams} for batch in batches]
+    assert_restored_in_the_reference(query, streams, read, tmp_path_factory.mktemp("saved"))
