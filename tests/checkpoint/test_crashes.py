@@ -21,7 +21,7 @@ def test_kills_of_the_reference_engine(tmp_path: Path, emit: Emit) -> None:
     """Sixty batches with deletions, killed twenty times and more; a state is larger than what is written whole."""
     fill(tmp_path, BATCHES, Random(1), first=1200)
     stream = Stream(tmp_path, emit=emit)
-    kills = survives(stream, Random(2), kills=40, delay=0.1)
+    kills = survives(stream, Random(2), kills=24, delay=0.1)
     assert kills >= 20
     assert len(stream.answers()) == BATCHES
     if emit is Emit.SNAPSHOT:
