@@ -232,10 +232,10 @@ def pattern_term(pattern: Pattern, names: Names) -> tuple[Pattern, Term]:
 
 def alpha_equal(a: Term, b: Term) -> bool:
     """Whether two terms differ in the names of bound variables at most."""
-    return _normal_names(a) == _normal_names(b)
+    return normal_names(a) == normal_names(b)
 
 
-def _normal_names(term: Term) -> Term:
+def normal_names(term: Term) -> Term:
     """The term with its bound variables named by the order in which they are bound."""
     return _rename(term, {}, [0])
 

@@ -53,12 +53,12 @@ class Quarantine:
     """The rows found since the last `keep`; each once, however often its file was read."""
 
     @staticmethod
-    def new(directory: Path) -> Quarantine:
-        """An empty one.
+    def new(directory: Path, *, going_on: bool = False) -> Quarantine:
+        """An empty one, or one that goes on where an earlier run has stopped.
 
         Raises: UserError where the directory holds rows already.
         """
-        if directory.exists() and any(directory.iterdir()):
+        if not going_on and directory.exists() and any(not p.name.startswith(".") for p in directory.iterdir()):
             raise UserError(f"{directory} is not empty", hint="name another --quarantine, or empty it")
         directory.mkdir(parents=True, exist_ok=True)
         return Quarantine(directory)
@@ -68,20 +68,37 @@ class Quarantine:
 
     def keep(self, name: str) -> str | None:
         """Writes what was found into a directory of this name, which appears as a whole; says so in one line."""
+        prepared = self.prepare(name)
+        if prepared is None:
+            return None
+        hidden, final, said = prepared
+        hidden.rename(final)
+        return said
+
+    def hidden(self) -> list[Path]:
+        """What was prepared, and did not become what it was prepared for."""
+        return [path for name in (".batch-*", ".tables-*") for path in self.directory.glob(name)]
+
+    def prepare(
+        self, name: str, suffix: str = "", write: Callable[[Path, bytes], object] = Path.write_bytes
+    ) -> tuple[Path, Path, str] | None:
+        """Writes what was found into a hidden directory.
+
+        Returns that, the one of the name, and what to say when the first has become the second; None where there is
+        nothing.
+        """
         if not self.waiting:
             return None
         rows = list(self.waiting.values())
-        hidden, final = self.directory / f".{name}", self.directory / name
+        hidden, final = self.directory / f".{name}{suffix}", self.directory / name
         hidden.mkdir(exist_ok=True)
-        write(rows, hidden / "malformed.json")
-        hidden.rename(final)
+        write(hidden / "malformed.json", as_lines(rows).encode())
         self.waiting.clear()
-        return f"{len(rows):,} malformed row{'' if len(rows) == 1 else 's'} kept aside in {final}"
+        said = f"{len(rows):,} malformed row{'' if len(rows) == 1 else 's'} kept aside in {final}"
+        return hidden, final, said
 
 
-def write(rows: Iterable[Malformed], file: Path) -> None:
-    """Writes rows as lines of JSON."""
-    with file.open("w", encoding="utf-8") as out:
-        for row in rows:
-            whole = {"file": str(row.file), "line": row.line, "reason": row.reason, "text": row.text}
-            out.write(json.dumps(whole, ensure_ascii=False) + "\n")
+def as_lines(rows: Iterable[Malformed]) -> str:
+    """Rows as lines of JSON."""
+    wholes = ({"file": str(row.file), "line": row.line, "reason": row.reason, "text": row.text} for row in rows)
+    return "".join(json.dumps(whole, ensure_ascii=False) + "\n" for whole in wholes)

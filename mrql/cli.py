@@ -6,6 +6,7 @@
     mrql check FILE [ARG…]      parse and type only
     mrql shell [ARG…]           answer statements as they are typed
     mrql verify FILE [ARG…]     replay the query's own data in random batches, and compare with the batch answer
+    mrql checkpoint …           show, verify or compact what a stream has kept in a directory
 
 Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark or Java is missing or failed.
 """
@@ -16,23 +17,23 @@ import contextlib
 import functools
 import json
 import secrets
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
 from rich.console import Console
 
 import mrql
-from mrql.algebra.errors import MrqlError, UserError
+from mrql.algebra.errors import UserError
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.terms import STEPS
 from mrql.algebra.traversal import subterms
-from mrql.options import malformed_options, opened, report_kept
-from mrql.output import SHOWN_ROWS, ConsoleSink, DirectorySink, json_line, print_table, type_name
+from mrql.checkpoints import checkpoint as checkpoint_commands
+from mrql.options import malformed_options, opened, report_kept, reports_errors
+from mrql.output import SHOWN_ROWS, json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import rewrite
@@ -40,15 +41,12 @@ from mrql.rewrite.stages import Plan
 from mrql.rewrite.untrace import is_trace
 from mrql.rewrite.ways import Way
 from mrql.running import ReferenceRunner, Runner, SparkRunner, sources_of
-from mrql.writing import TargetSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from mrql.runtime.stream import Engine, Report
     from mrql.verify.engines import Start
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -114,31 +112,13 @@ def _setting(pair: str) -> tuple[str, str]:
     return key, value
 
 
-def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Errors of the package end a command with their message and exit code; others are faults, and show as such."""
-
-    @functools.wraps(command)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return command(*args, **kwargs)
-        except MrqlError as error:
-            _fail(error)
-        except BrokenPipeError:
-            sys.exit(0)
-
-    return wrapped
-
-
-def _fail(error: MrqlError) -> NoReturn:
-    click.echo(str(error), err=True)
-    sys.exit(error.exit_code)
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(mrql.__version__)
 def main() -> None:
     """Queries over nested data, written once and kept up to date on Spark."""
 
+
+main.add_command(checkpoint_commands)
 
 FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 ARGS = click.argument("args", nargs=-1)
@@ -268,6 +248,11 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
     "--max-files", type=click.IntRange(min=1), help="At most so many files a batch, over all streams, oldest first."
 )
 @click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
+@click.option(
+    "--checkpoint",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the state here, and go on from it when started again.",
+)
 @STRICT
 @LOOP
 @malformed_options
@@ -281,6 +266,7 @@ def stream(
     interval: float,
     max_files: int | None,
     emit: str,
+    checkpoint: Path | None,
     strict: bool,
     way: Way,
     quarantine: Path | None,
@@ -288,37 +274,28 @@ def stream(
 ) -> None:
     """Keep the streaming query of a file up to date as files arrive."""
     from mrql.runtime.stream import Emit, Options
-    from mrql.runtime.stream import run as run_stream
+    from mrql.streaming import Running
 
     program = load(file, common.data, args, common.max_steps)
     query = streaming_query(program, file)
     plan = plan_of(program, query, way)
     if strict:
         must_be_incremental(plan)
-    options = Options(once, interval, max_files, Emit(emit))
     for traced in filter(is_trace, subterms(query.term)):
         click.echo(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
-    changes = options.emit is Emit.CHANGES
-    if query.target is not None:
-        sink: Any = TargetSink.instead_of(query.target, output, changes=changes)
-    elif output is None:
-        sink = ConsoleSink(query.type, query.span.line, as_json=common.as_json, changes=changes)
-    else:
-        sink = DirectorySink(output, query.type, changes=changes)
-    kept = opened(quarantine)
-    engine = _engine(program, query, plan, common, kept)
-    report_kept(kept, "tables")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    specs = {name: program.sources[name] for name in stream_names(query.term)}
-    try:
-        for report in run_stream(engine, specs, options, sink, kept):
-            click.echo(progress(report), err=True)
-            if report.kept_aside is not None:
-                click.echo(report.kept_aside, err=True)
-    except KeyboardInterrupt:
-        click.echo("stopped", err=True)
-    finally:
-        engine.close()
+    options = Options(once, interval, max_files, Emit(emit))
+    Running(
+        program,
+        query,
+        plan,
+        common.engine,
+        common.session,
+        options,
+        output=output,
+        as_json=common.as_json,
+        quarantine=quarantine,
+        checkpoint=checkpoint,
+    ).run()
 
 
 def streaming_queries(program: Program, file: Path) -> list[Query]:
@@ -348,22 +325,6 @@ def must_be_incremental(*plans: Plan) -> None:
 
     for plan in plans:
         require_incremental(plan)
-
-
-def _engine(program: Program, query: Query, plan: Plan, common: Common, quarantine: Quarantine | None) -> Engine:
-    from mrql.runtime.engines import ReferenceEngine, SparkEngine
-
-    if common.engine == "reference":
-        return ReferenceEngine(plan, program.sources, quarantine)
-    return SparkEngine(plan, program.sources, common.session(), query.span.source, quarantine)
-
-
-def progress(report: Report) -> str:
-    """The line that a batch leaves on standard error."""
-    return (
-        f"batch {report.number}: {report.rows:,} rows in {report.files} files, {report.touched:,} keys touched, "
-        f"{report.state_rows:,} state rows, {report.milliseconds:,.0f} ms"
-    )
 
 
 # --- shell --------------------------------------------------------------------------------------

@@ -1,16 +1,19 @@
-"""The options of the commands that read data: what becomes of malformed rows."""
+"""What commands have in common: how errors end them, and what becomes of malformed rows."""
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import click
 
+from mrql.algebra.errors import MrqlError
 from mrql.algebra.malformed import Quarantine
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -51,3 +54,23 @@ def report_kept(quarantine: Quarantine | None, name: str) -> None:
     kept = None if quarantine is None else quarantine.keep(name)
     if kept is not None:
         click.echo(kept, err=True)
+
+
+def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Errors of the package end a command with their message and exit code; others are faults, and show as such."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except MrqlError as error:
+            _fail(error)
+        except BrokenPipeError:
+            sys.exit(0)
+
+    return wrapped
+
+
+def _fail(error: MrqlError) -> NoReturn:
+    click.echo(str(error), err=True)
+    sys.exit(error.exit_code)

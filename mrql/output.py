@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import attrs
 from rich.console import Console
 from rich.table import Table
 
@@ -18,6 +20,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Document, Record, Value
 from mrql.algebra.written import show_value
+from mrql.runtime.durable import Files, Publication
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -137,21 +140,51 @@ def item_type(t: Type) -> Type:
 
 
 class DirectorySink:
-    """A directory for each batch, which appears as a whole: it is written under another name and then renamed."""
+    """A directory for each batch, which appears as a whole: it is written under another name and then renamed.
 
-    def __init__(self, directory: Path, t: Type, *, changes: bool) -> None:
+    One that goes on `after` a batch may hold the batches up to that; `suffix` tells what this process writes aside
+    from what others did.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        t: Type,
+        *,
+        changes: bool,
+        files: Files | None = None,
+        suffix: str = "",
+        after: int | None = None,
+    ) -> None:
         self.directory = directory
         self.type = t
         self.changes = changes
-        directory.mkdir(parents=True, exist_ok=True)
-        if any(directory.glob("batch-*")):
-            raise UserError(f"{directory} holds batches already", hint="name another --output, or remove them")
+        self.files = files or Files()
+        self.suffix = suffix
+        self.files.make_directory(directory)
+        self._must_go_on(after)
+
+    def _must_go_on(self, after: int | None) -> None:
+        there = sorted(self.directory.glob("batch-*"))
+        if there and after is None:
+            raise UserError(f"{self.directory} holds batches already", hint="name another --output, or remove them")
+        over = [path.name for path in there if path.name > f"batch-{after or 0:06d}"]
+        if over:
+            message = f"{self.directory / over[0]} is there already, and the checkpoint is at batch {after}"
+            raise UserError(message, hint="name another --output, or remove what came after the checkpoint")
 
     def write(self, number: int, rows: object) -> None:
-        final = self.directory / f"batch-{number:06d}"
-        hidden = self.directory / f".batch-{number:06d}"
+        self.prepare(number, rows).publish(self.files)
+
+    def prepare(self, number: int, rows: object) -> Publication:
+        """Writes the rows of a batch aside."""
+        hidden = self.directory / f".batch-{number:06d}{self.suffix}"
         self._write_rows(rows, hidden)
-        hidden.rename(final)
+        return Publication(hidden, self.directory / f"batch-{number:06d}")
+
+    def hidden(self) -> Iterator[Path]:
+        """What is written aside and was not published."""
+        yield from self.directory.glob(".batch-*")
 
     def _write_rows(self, rows: Any, path: Path) -> None:
         if hasattr(rows, "write"):  # a DataFrame
@@ -160,11 +193,10 @@ class DirectorySink:
             written = to_write(cast("DataFrame", rows), self.type)
             written.write.mode("overwrite").option("ignoreNullFields", "false").json(str(path))
             return
-        path.mkdir(exist_ok=True)
-        with (path / "part-00000.json").open("w", encoding="utf-8") as out:
-            for line in self._objects(rows):
-                out.write(json.dumps(line, ensure_ascii=False) + "\n")
-        (path / "_SUCCESS").touch()
+        lines = (json.dumps(line, ensure_ascii=False) + "\n" for line in self._objects(rows))
+        self.files.make_directory(path)
+        self.files.write(path / "part-00000.json", "".join(lines).encode())
+        self.files.write(path / "_SUCCESS", b"")
 
     def _objects(self, rows: Any) -> list[dict[str, Any]]:
         item = item_type(self.type)
@@ -184,11 +216,15 @@ class ConsoleSink:
         self.changes = changes
 
     def write(self, number: int, rows: object) -> None:
-        value = self._collected(rows)
-        if self.as_json:
-            print(json_line(self.line, self.type, value), flush=True)
-        else:
-            print_table(value, self.type, Console(file=sys.stdout))
+        self.prepare(number, rows).publish(Files())
+
+    def prepare(self, number: int, rows: object) -> Printed:
+        """Computes the rows of a batch."""
+        return Printed(self, self._collected(rows))
+
+    def hidden(self) -> Iterator[Path]:
+        """Nothing is written aside."""
+        return iter(())
 
     def _collected(self, rows: Any) -> Value:
         if not hasattr(rows, "collect"):
@@ -200,3 +236,19 @@ class ConsoleSink:
             assert isinstance(self.type.item, ty.TupleType)
             return collect_changes(rows, self.type.item.items[0])
         return collect_value(rows, self.type)
+
+
+@attrs.frozen
+class Printed:
+    """An answer that is not printed yet."""
+
+    sink: ConsoleSink
+    value: Value
+
+    def publish(self, files: Files) -> None:
+        """Prints it."""
+        sink = self.sink
+        if sink.as_json:
+            print(json_line(sink.line, sink.type, self.value), flush=True)
+        else:
+            print_table(self.value, sink.type, Console(file=sys.stdout))

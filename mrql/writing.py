@@ -20,6 +20,7 @@ from mrql.algebra.sources import LINE_BREAK, ONLY_MISSING, Format
 from mrql.algebra.types import Type
 from mrql.algebra.values import Value
 from mrql.output import row_object
+from mrql.runtime.durable import Files, Publication
 from mrql.targets import Target
 
 
@@ -33,7 +34,7 @@ def write(target: Target, rows: Any) -> None:
     shutil.rmtree(hidden, ignore_errors=True)
     target.path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        _write_rows(target, rows, hidden)
+        _write_rows(target, rows, hidden, Files())
         if target.path.exists():
             shutil.rmtree(target.path)
         hidden.rename(target.path)
@@ -50,17 +51,18 @@ def _must_be_free(target: Target) -> None:
         raise UserError(f"{target.path} is there already, and was not written by a query", target.span)
 
 
-def _write_rows(target: Target, rows: Any, directory: Path) -> None:
+def _write_rows(target: Target, rows: Any, directory: Path, files: Files) -> None:
     if hasattr(rows, "write"):  # a DataFrame
         from mrql.runtime.writers import write_frame
 
         write_frame(rows, target.format, target.row, directory, target.span)
         return
-    directory.mkdir(parents=True)
-    with (directory / f"part-00000.{target.format.value}").open("w", encoding="utf-8", newline="\n") as out:
-        for row in rows if ty.is_collection(target.type) else [rows]:
-            out.write((_json(row, target.row) if target.format is Format.JSON else _csv(row, target)) + "\n")
-    (directory / "_SUCCESS").touch()
+    lines = []
+    for row in rows if ty.is_collection(target.type) else [rows]:
+        lines.append((_json(row, target.row) if target.format is Format.JSON else _csv(row, target)) + "\n")
+    files.make_directory(directory)
+    files.write(directory / f"part-00000.{target.format.value}", "".join(lines).encode())
+    files.write(directory / "_SUCCESS", b"")
 
 
 def _json(row: Value, t: Type) -> str:
@@ -99,9 +101,13 @@ class TargetSink:
     """Writes the answer after each batch where the query says."""
 
     target: Target
+    files: Files
+    suffix: str
 
     @staticmethod
-    def instead_of(target: Target, output: Path | None, *, changes: bool) -> TargetSink:
+    def instead_of(
+        target: Target, output: Path | None, *, changes: bool, files: Files | None = None, suffix: str = ""
+    ) -> TargetSink:
         """The sink of a query that says itself where its answer goes.
 
         Raises: UserError where the command says it too, or asks for changes.
@@ -109,7 +115,23 @@ class TargetSink:
         if output is not None or changes:
             option = "--output" if output is not None else "--emit changes"
             raise UserError(f"the query writes its answer to {target.path}", target.span, f"leave out {option}")
-        return TargetSink(target)
+        return TargetSink(target, files or Files(), suffix)
 
     def write(self, number: int, rows: object) -> None:
         write(self.target, rows)
+
+    def prepare(self, number: int, rows: object) -> Publication:
+        """Writes the rows of a batch aside.
+
+        Raises: UserError where something else is in the way, or a value has no form in the file.
+        """
+        path = self.target.path
+        _must_be_free(self.target)
+        hidden = path.with_name(f".{path.name}.batch-{number:06d}{self.suffix}")
+        self.files.make_directory(path.parent)
+        _write_rows(self.target, rows, hidden, self.files)
+        return Publication(hidden, path, replaces=True)
+
+    def hidden(self) -> Iterator[Path]:
+        """What is written aside and was not published."""
+        yield from self.target.path.parent.glob(f".{self.target.path.name}.batch-*")

@@ -31,10 +31,14 @@ class Seen:
 
 @attrs.frozen
 class Arrived:
-    """A file of a batch, and the weight of its rows: −1 in a directory of deletions."""
+    """A file of a batch, and the weight of its rows: −1 in a directory of deletions.
+
+    `seen` is what it looked like when it was found, before any of it was read.
+    """
 
     file: Path
     weight: int = 1
+    seen: Seen | None = None
 
 
 @attrs.define
@@ -44,6 +48,7 @@ class Directory:
     spec: SourceSpec
     weight: int = 1
     seen: dict[Path, Seen] = attrs.Factory(dict)
+    """By their absolute paths."""
 
     def latest(self) -> list[Path]:
         """The files that have not been read yet.
@@ -52,20 +57,30 @@ class Directory:
         """
         present = list_files(self.spec)
         for file, before in self.seen.items():
-            if not file.exists():
-                raise UserError(f"{file} is gone, and its rows are part of the answer", self.spec.span)
-            if Seen.of(file) != before:
-                raise UserError(f"{file} has changed since it was read", self.spec.span, "write new rows to a new file")
-        return [file for file in present if file not in self.seen]
+            must_be(file, before, self.spec)
+        return [file for file in present if file.absolute() not in self.seen]
 
     def commit(self, arrived: Sequence[Arrived]) -> None:
         """Notes the files of a batch as read, those that are of this directory."""
         for part in arrived:
             if part.weight == self.weight:
-                self.seen[part.file] = Seen.of(part.file)
+                self.seen[part.file.absolute()] = part.seen or Seen.of(part.file)
 
 
-Batch = Mapping[str, list[Arrived]]
+def must_be(file: Path, before: Seen, spec: SourceSpec) -> None:
+    """A file that was read has to stay what it was.
+
+    Raises: UserError, naming the file, when it has changed or is gone.
+    """
+    try:
+        now = Seen.of(file)
+    except OSError:
+        raise UserError(f"{file} is gone, and its rows are part of the answer", spec.span) from None
+    if now != before:
+        raise UserError(f"{file} has changed since it was read", spec.span, "write new rows to a new file")
+
+
+Batch = Mapping[str, Sequence[Arrived]]
 """The files of a batch, by stream."""
 
 
@@ -76,10 +91,11 @@ def watch(specs: Iterable[SourceSpec]) -> list[Directory]:
 
 def next_batch(directories: Sequence[Directory], max_files: int | None) -> dict[str, list[Arrived]]:
     """The new files of all streams, at most `max_files` of them, the oldest first; of equal age, insertions first."""
-    new = [(file.stat().st_mtime_ns, -d.weight, file, d.spec.name) for d in directories for file in d.latest()]
+    found = [(d, file, Seen.of(file)) for d in directories for file in d.latest()]
+    new = [(seen.modified, -d.weight, file, d.spec.name, seen) for d, file, seen in found]
     batch: dict[str, list[Arrived]] = {}
-    for _, sign, file, stream in sorted(new)[:max_files]:
-        batch.setdefault(stream, []).append(Arrived(file, -sign))
+    for _, sign, file, stream, seen in sorted(new, key=lambda one: one[:4])[:max_files]:
+        batch.setdefault(stream, []).append(Arrived(file, -sign, seen))
     return batch
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
+
+import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.files import list_files, read_changes, read_source
@@ -14,6 +17,10 @@ from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Value
 from mrql.algebra.zset import ZSet
 from mrql.rewrite.stages import Plan
+from mrql.runtime.checkpoint.commits import States
+from mrql.runtime.checkpoint.identity import Identities
+from mrql.runtime.checkpoint.reference_states import ReferenceStates
+from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.directories import Arrived, Batch
 from mrql.runtime.reference import ReferenceView
 from mrql.runtime.stream import Emit, Sink, Sizes
@@ -21,15 +28,41 @@ from mrql.runtime.stream import Emit, Sink, Sizes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from mrql.runtime.checkpoint.spark_states import SparkStates
+    from mrql.runtime.frames import Frame
+
+
+@attrs.frozen
+class GoingOn:
+    """What an engine has to know of a checkpoint: what states are known by, and what there is of them already."""
+
+    identities: Identities
+    restored: Restored | None
+
 
 class ReferenceEngine:
     """Keeps a plan up to date in plain Python; needs no Java."""
 
-    def __init__(self, plan: Plan, sources: Mapping[str, SourceSpec], quarantine: Quarantine | None = None) -> None:
+    name = "reference"
+
+    def __init__(
+        self,
+        plan: Plan,
+        sources: Mapping[str, SourceSpec],
+        quarantine: Quarantine | None = None,
+        going_on: GoingOn | None = None,
+    ) -> None:
         self.sources = sources
         self.plan = plan
         self.reject = fail if quarantine is None else quarantine.reject
-        self.view = ReferenceView(plan, {name: read_source(sources[name], self.reject) for name in plan.tables})
+        tables = {name: read_source(sources[name], self.reject) for name in plan.tables}
+        restored = None if going_on is None else going_on.restored
+        self.view = ReferenceView(plan, tables, start=restored is None)
+        self.states = None if going_on is None else ReferenceStates(self.view, going_on.identities)
+        if restored is not None and self.states is not None:
+            self.states.load(restored)
+            rows = {stream: self._change(stream, arrived) for stream, arrived in restored.arrived.items()}
+            self.view.resume(restored.states, rows)
 
     def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
         before = self.view.answer() if emit is Emit.CHANGES else None
@@ -49,6 +82,10 @@ class ReferenceEngine:
     def sizes(self) -> Sizes:
         return Sizes(sum(state.size() for state in self.view.states), sum(state.touched for state in self.view.states))
 
+    def durable(self) -> States:
+        assert self.states is not None
+        return self.states
+
     def close(self) -> None:
         self.view = ReferenceView(self.plan)
 
@@ -62,6 +99,8 @@ def difference(after: Value, before: Value, t: Type) -> Value:
 class SparkEngine:
     """Keeps a plan up to date on Spark."""
 
+    name = "spark"
+
     def __init__(
         self,
         plan: Plan,
@@ -69,6 +108,7 @@ class SparkEngine:
         spark: SparkSession,
         source: Source | None,
         quarantine: Quarantine | None = None,
+        going_on: GoingOn | None = None,
     ) -> None:
         from mrql.runtime.readers import read
         from mrql.runtime.view import SparkView
@@ -80,23 +120,40 @@ class SparkEngine:
         self.tables = {name: read(spark, sources[name], None, quarantine) for name in plan.tables}
         for frame in self.tables.values():
             frame.df.table.persist()
-        self.view = SparkView(plan, spark, self.tables, source)
+        restored = None if going_on is None else going_on.restored
+        self.view = SparkView(plan, spark, self.tables, source, start=restored is None)
+        self.states: SparkStates | None = None
+        if going_on is not None:
+            from mrql.runtime.checkpoint.spark_states import SparkStates
 
-    def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
+            self.states = SparkStates(self.view, going_on.identities)
+        if restored is not None and self.states is not None:
+            self.states.load(restored)
+            with self._translated(restored.arrived):
+                self.view.resume(restored.states, self._frames(restored.arrived))
+
+    def _frames(self, batch: Batch) -> dict[str, Frame]:
+        from mrql.runtime.readers import read_batch
+
+        return {
+            name: read_batch(self.spark, self.sources[name], arrived, self.view.columns, self.quarantine)
+            for name, arrived in batch.items()
+        }
+
+    def _translated(self, batch: Batch) -> AbstractContextManager[None]:
         from mrql.runtime.failures import translated
-        from mrql.runtime.readers import find_malformed, read_batch
+        from mrql.runtime.readers import find_malformed
 
         def reread() -> None:
             find_malformed((self.sources[name], [part.file for part in arrived]) for name, arrived in batch.items())
             find_malformed((self.sources[name], list_files(self.sources[name])) for name in self.tables)
 
-        with translated(self.source, reread):
+        return translated(self.source, reread)
+
+    def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
+        with self._translated(batch):
             try:
-                frames = {
-                    name: read_batch(self.spark, self.sources[name], arrived, self.view.columns, self.quarantine)
-                    for name, arrived in batch.items()
-                }
-                step = self.view.advance(frames)
+                step = self.view.advance(self._frames(batch))
                 # The states are computed by the same action that puts out the answer.
                 sink.write(number, step.answer() if emit is Emit.SNAPSHOT else step.changes())
                 self.view.settle(counting=True)
@@ -106,6 +163,10 @@ class SparkEngine:
 
     def sizes(self) -> Sizes:
         return self.view.sizes()
+
+    def durable(self) -> States:
+        assert self.states is not None
+        return self.states
 
     def close(self) -> None:
         self.view.close()

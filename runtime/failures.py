@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from mrql.algebra.errors import EngineError, MrqlError, UserError
 from mrql.algebra.span import Source, Span
 from mrql.runtime.arrow import received
+from mrql.runtime.durable import DiskFull
 
 PLACE = re.compile(r"/\*@(\d+):(\d+)(?:@([^*]*))?\*/")
 MESSAGES: dict[str, str] = {
@@ -45,6 +46,8 @@ def translated(source: Source | None, find_malformed: Callable[[], None] = lambd
 
 
 def _translate(text: str, source: Source | None, find_malformed: Callable[[], None]) -> MrqlError:
+    if "No space left on device" in text:
+        return DiskFull("no space is left on the disk")
     if any(condition in text for condition in READING):
         try:
             find_malformed()

@@ -6,7 +6,7 @@ time. It needs no Java, and serves `--engine reference`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import attrs
 
@@ -90,7 +90,8 @@ class StageState:
 class ReferenceView:
     """A query kept up to date, in the reference semantics."""
 
-    def __init__(self, plan: Plan, tables: Mapping[str, Bag] | None = None) -> None:
+    def __init__(self, plan: Plan, tables: Mapping[str, Bag] | None = None, *, start: bool = True) -> None:
+        """A view of nothing yet. One that does not `start` has its states put in, and is then to `resume`."""
         self.plan = plan
         self.tables = dict(tables or {})
         for name, loop in plan.loops if self.tables.keys() >= plan.tables.keys() else ():
@@ -100,12 +101,31 @@ class ReferenceView:
         """The derived streams as they were after the last batch."""
         self.present: dict[str, ZSet] = {}
         """The rows of the streams that can lose rows again."""
-        for state in self.states:
-            for i, feed in enumerate(state.stage.feeds):
-                if not feed.rows.inputs:
-                    self._merge_rows(state, i, self._rows(feed, {}, 1))
         # A total is there from the start, and what is derived from it too.
-        self.apply({})
+        if start:
+            self.resume((), {})
+
+    def resume(self, kept: Collection[str], arrived: Mapping[str, ZSet]) -> None:
+        """Builds the states of the stages that are not `kept` from the rows that have arrived so far."""
+        self._record({name: rows for name, rows in arrived.items() if name not in self.present})
+        changes = dict(arrived)
+        for state in self.states:
+            for derived in self.plan.derived_for(state.stage):
+                if derived.name not in changes:
+                    changes[derived.name] = self._derived_change(derived)
+            recursive = self.plan.recursion_of(state.stage)
+            if state.stage.name not in kept:
+                self._build(state, changes)
+            if recursive is not None:
+                built = state.stage.name not in kept
+                changes[recursive.name] = self._settled(state, recursive) if built else self._derived_change(recursive)
+
+    def _build(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
+        for i, feed in enumerate(state.stage.feeds):
+            if not feed.rows.inputs:
+                self._merge_rows(state, i, self._rows(feed, {}, 1))
+            self._step(state, i, feed, changes)
+        state.drop_unsupported()
 
     def apply(self, deltas: Mapping[str, ZSet]) -> None:
         """Brings the states up to date with a batch: for each stream, what was inserted (+) and deleted (−).

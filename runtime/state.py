@@ -144,6 +144,12 @@ class Table:
     appended: Run | None = None
     """What the last change has added; None if it was merged with all the rest."""
     merging: Merging | None = None
+    logged: bool = False
+    """Whether a change that is merged with all the rest is kept by itself too, to be written down."""
+    log: Run | None = None
+    """The last change by itself, where there is one that was not written down yet."""
+    unsaved: int = 0
+    """How many changes were not written down yet."""
 
     # --- columns ------------------------------------------------------------------------------
 
@@ -207,6 +213,10 @@ class Table:
 
     def merge(self, changes: Relation) -> None:
         """Merges a partitioned change and all runs into one new run."""
+        self.unsaved += 1
+        self.retired += self._log_only()
+        self.log = Run.of(self.plans, changes) if self.logged else None
+        changes = changes if self.log is None else self.log.relation
         run = Run.of(self.plans, self.merged([*(run.relation for run in self.runs), changes]), self.runs)
         self.retired += self.runs
         self.runs, self.appended = [run], None
@@ -227,7 +237,8 @@ class Table:
         run = Run.of(self.plans, self.merged([changes], whole=not self.runs))
         self.runs.append(run)
         self.young.append(run)
-        self.appended = run
+        self.appended = self.log = run
+        self.unsaved += 1
         return run
 
     def _compact(self) -> None:
@@ -291,21 +302,31 @@ class Table:
 
     def uncomputed(self) -> list[Run]:
         """The runs that no action has computed yet, those included that have been replaced already."""
-        return [run for run in [*self.runs, *self.retired] if run.rows is None]
+        return [run for run in [*self.runs, *self.retired, *self._log_only()] if run.rows is None]
+
+    def saved(self, *, logged: bool) -> None:
+        """Notes that the changes so far are written down; and whether the next one will be asked for by itself."""
+        for run in self._log_only():
+            run.free()
+        self.log, self.unsaved, self.logged = None, 0, logged
+
+    def _log_only(self) -> list[Run]:
+        """The change that is kept beside the runs that it was merged into."""
+        return [] if self.log is None or self.log is self.appended else [self.log]
 
     def rollback(self, runs: Sequence[Run]) -> None:
         """Goes back to the given runs; those that came after them are given up, computed or not."""
-        for run in [*self.runs, *self.retired]:
+        for run in [*self.runs, *self.retired, *self._log_only()]:
             if run not in runs:
                 run.free()
-        self.runs, self.retired = list(runs), []
+        self.runs, self.retired, self.log = list(runs), [], None
 
     def close(self) -> None:
         if self.merging is not None:
             self.merging.free()
-        for run in [*self.runs, *self.retired]:
+        for run in [*self.runs, *self.retired, *self._log_only()]:
             run.free()
-        self.runs, self.retired, self.merging = [], [], None
+        self.runs, self.retired, self.merging, self.log = [], [], None, None
 
 
 def _rows(runs: Sequence[Run]) -> int:

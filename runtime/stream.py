@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -18,6 +18,9 @@ from mrql.algebra.files import count_rows
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import SourceSpec
 from mrql.runtime.directories import Batch, Directory, next_batch, placed, watch
+
+if TYPE_CHECKING:
+    from mrql.runtime.checkpoint.commits import Commits, States
 
 
 class Emit(Enum):
@@ -53,6 +56,9 @@ class Engine(Protocol):
     def sizes(self) -> Sizes:
         """The sizes after the last batch."""
 
+    def durable(self) -> States:
+        """The states, to be committed; of an engine that was made to go on from a checkpoint."""
+
     def close(self) -> None:
         """Frees the state."""
 
@@ -81,6 +87,103 @@ class Options:
     emit: Emit = Emit.SNAPSHOT
 
 
+GLANCE = 0.05
+"""So many seconds at most pass before the wish to stop is heard."""
+
+
+@attrs.define
+class Stop:
+    """A wish to stop, heard between batches.
+
+    It is no `threading.Event`: what handles a signal must not take a lock that the code it interrupts may hold.
+    """
+
+    wished: bool = False
+
+    def wish(self) -> None:
+        """Stops the stream after the batch that is running."""
+        self.wished = True
+
+    def comes(self, seconds: float) -> bool:
+        """Waits, and returns early and true where there is the wish to stop."""
+        until = time.monotonic() + seconds
+        while not self.wished and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, GLANCE))
+        return self.wished
+
+
+@attrs.define
+class Loop:
+    """A stream that runs: an engine, the sources of its streams, and where its answers and its states go.
+
+    The malformed rows of a batch are kept when its answer is out. With `commits`, answer, states and what was consumed
+    are committed together.
+    """
+
+    engine: Engine
+    specs: Mapping[str, SourceSpec]
+    options: Options
+    sink: Sink
+    quarantine: Quarantine | None = None
+    commits: Commits | None = None
+    stop: Stop = attrs.Factory(Stop)
+
+    def run(self) -> Iterator[Report]:
+        """Yields a report for each batch; with `once` it ends, else when there is the wish to stop.
+
+        Raises: UserError when a directory or a row is not what it should be.
+        """
+        commits = self.commits
+        directories = watch(self.specs.values()) if commits is None else commits.directories()
+        if self.options.once:
+            must_exist(self.specs.values())
+        number = 0 if commits is None else commits.next_batch
+        while not self.stop.comes(0):
+            started = time.perf_counter()
+            batch = next_batch(directories, self.options.max_files)
+            if batch or (self.options.once and number == 0) or (commits is not None and commits.answer_is_due):
+                yield self._step(directories, batch, number, started)
+                number += 1
+            elif self.options.once or self.stop.comes(self.options.interval):
+                return
+
+    def _step(self, directories: Sequence[Directory], batch: Batch, number: int, started: float) -> Report:
+        rows = sum(count_rows(self.specs[stream], part.file) for stream, files in batch.items() for part in files)
+        malformed, kept = self._apply(directories, batch, number)
+        sizes = self.engine.sizes()
+        elapsed = (time.perf_counter() - started) * 1000
+        return Report(number, sum(map(len, batch.values())), rows - malformed, sizes.touched, sizes.rows, elapsed, kept)
+
+    def _apply(self, directories: Sequence[Directory], batch: Batch, number: int) -> tuple[int, str | None]:
+        """Puts out the answer after a batch; returns how many rows were malformed, and what was done with them."""
+        if self.commits is None:
+            self._advance(batch, number, self.sink)
+            malformed, kept = self._malformed(number, None)
+            _consume(directories, batch)
+            return malformed, kept
+        with self.commits.told():
+            self._advance(batch, number, self.commits)
+            malformed, kept = self._malformed(number, self.commits)
+            _consume(directories, batch)
+            self.commits.commit(number, self.engine.durable(), directories)
+            return malformed, kept
+
+    def _advance(self, batch: Batch, number: int, sink: Sink) -> None:
+        with placed(self.specs):
+            self.engine.advance(batch, self.options.emit, number, sink)
+
+    def _malformed(self, number: int, commits: Commits | None) -> tuple[int, str | None]:
+        if self.quarantine is None:
+            return 0, None
+        count, name = len(self.quarantine.waiting), f"batch-{number:06d}"
+        return count, self.quarantine.keep(name) if commits is None else commits.keep(self.quarantine, name)
+
+
+def _consume(directories: Sequence[Directory], batch: Batch) -> None:
+    for directory in directories:
+        directory.commit(batch.get(directory.spec.name, []))
+
+
 def run(
     engine: Engine,
     specs: Mapping[str, SourceSpec],
@@ -88,49 +191,11 @@ def run(
     sink: Sink,
     quarantine: Quarantine | None = None,
 ) -> Iterator[Report]:
-    """Runs the loop and yields a report for each batch; with `once` it ends, else when the caller stops asking.
-
-    The malformed rows of a batch are kept when its answer is out.
+    """Runs a stream that starts over when it is started again.
 
     Raises: UserError when a directory or a row is not what it should be.
     """
-    directories = watch(specs.values())
-    if options.once:
-        must_exist(specs.values())
-    number = 0
-    while True:
-        started = time.perf_counter()
-        batch = next_batch(directories, options.max_files)
-        if batch or (options.once and number == 0):
-            yield _step(engine, specs, directories, batch, number, options, sink, quarantine, started)
-            number += 1
-        elif options.once:
-            return
-        else:
-            time.sleep(options.interval)
-
-
-def _step(
-    engine: Engine,
-    specs: Mapping[str, SourceSpec],
-    directories: Sequence[Directory],
-    batch: Batch,
-    number: int,
-    options: Options,
-    sink: Sink,
-    quarantine: Quarantine | None,
-    started: float,
-) -> Report:
-    rows = sum(count_rows(specs[stream], part.file) for stream, files in batch.items() for part in files)
-    with placed(specs):
-        engine.advance(batch, options.emit, number, sink)
-    malformed = 0 if quarantine is None else len(quarantine.waiting)
-    kept = None if quarantine is None else quarantine.keep(f"batch-{number:06d}")
-    for directory in directories:
-        directory.commit(batch.get(directory.spec.name, []))
-    sizes = engine.sizes()
-    elapsed = (time.perf_counter() - started) * 1000
-    return Report(number, sum(map(len, batch.values())), rows - malformed, sizes.touched, sizes.rows, elapsed, kept)
+    return Loop(engine, specs, options, sink, quarantine).run()
 
 
 def must_exist(specs: Iterable[SourceSpec]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -113,7 +113,10 @@ class SparkView:
         tables: Mapping[str, Frame] | None = None,
         source: Source | None = None,
         partitions: int | None = None,
+        *,
+        start: bool = True,
     ) -> None:
+        """A view of nothing yet. One that does not `start` has its states put in, and is then to `resume`."""
         self.plan = plan
         self.spark = spark
         self.source = source
@@ -138,10 +141,39 @@ class SparkView:
         self.asides: list[Run] = []
         self.touched = 0
         self.aside = Aside(spark)
-        with settings(spark, self.settings), translated(source):
+        if start:
+            self._start()
+
+    def _start(self) -> None:
+        with settings(self.spark, self.settings), translated(self.source):
             before = [state.snapshot() for state in self.states]
             self._go_through({}, before, starting=True)
             self.settle()
+
+    def resume(self, kept: Collection[str], arrived: Mapping[str, Frame]) -> None:
+        """Computes the states that were put in, those of the stages that are `kept`, and builds the others from the
+        rows that have arrived so far."""
+        changes = {name: attrs.evolve(frame, changes=True) for name, frame in arrived.items()}
+        with settings(self.spark, self.settings):
+            before = [state.snapshot() for state in self.states]
+            for ledger in self.ledgers:
+                if ledger.table is None and ledger.stream in changes:
+                    ledger.record(changes[ledger.stream])
+            for state in self.states:
+                if state.stage.name not in kept:
+                    self._build(state, changes, before)
+            self.settle()
+
+    def _build(self, state: StageState, changes: dict[str, Frame], before: list[Snapshot]) -> None:
+        """Makes a state from all rows of what it reads."""
+        for derived in self.plan.derived_for(state.stage):
+            if derived.name not in changes:
+                changes[derived.name] = self._whole(derived)
+        recursive = self.plan.recursion_of(state.stage)
+        if state.step(changes, starting=True) and recursive is not None:
+            found = self._settled(state, recursive, before, starting=True)
+            if found is not None:
+                changes[recursive.name] = found
 
     def advance(self, deltas: Mapping[str, Frame]) -> Step:
         """Plans a batch: its states are there to be read, and are computed with whatever is first asked of them.
@@ -342,6 +374,14 @@ class SparkView:
         for run, number in zip(runs, rows, strict=False):
             run.rows = number
         return rows[len(runs) :]
+
+    def _whole(self, derived: Derived) -> Frame:
+        """All rows of a derived stream, as a batch."""
+        compiler = self._compiler(derived.term, [state.snapshot() for state in self.states], self.columns)
+        term = derived.term
+        frame = compiler.bag(term) if ty.is_collection(term.type) else compiler.one(term)
+        whole = union([signed(frame, 1, compiler.expressions)], element_type(term), self.columns)
+        return attrs.evolve(netted(whole, self.columns), changes=True)
 
     def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:
         """A term over some states and over others, the latter taken away.

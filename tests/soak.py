@@ -11,6 +11,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
 
 import click
 from hypothesis import HealthCheck, given, seed, settings
@@ -18,7 +20,10 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mrql.runtime import session
+from mrql.runtime.stream import Emit
 from tests import fuzz
+from tests.checkpoint.crashes import survives
+from tests.checkpoint.streams import GROUPS, JOIN, Stream, fill
 from tests.conftest import local_spark
 from tests.queries import histories, queries, several_queries
 from tests.rewrite.test_theorems import assert_incremental
@@ -26,6 +31,7 @@ from tests.runtime.test_equivalence import INTERPRETED, TOGETHER, assert_equal_e
 from tests.runtime.test_functions import KINDS, disagreements
 
 IN_THE_REFERENCE, ON_SPARK, TEXTS, CALLS = "in the reference", "on Spark", "of odd texts", "of functions"
+KILLED = "of processes killed"
 
 
 def cases(examples: int) -> settings:
@@ -69,6 +75,7 @@ def play(number: int, spark: SparkSession, done: Counter[str]) -> None:
             done[TEXTS] += 1
 
         odd()
+    done[KILLED] += kills(number)
     for kind in KINDS:
         found = disagreements(spark, kind, number)
         if found:
@@ -78,6 +85,21 @@ def play(number: int, spark: SparkSession, done: Counter[str]) -> None:
     with session.settings(spark, INTERPRETED):
         alone()
         together()
+
+
+KILLS = 200
+"""So many times a round kills streams, one after the other."""
+
+
+def kills(number: int) -> int:
+    """Streams that are killed at random moments, until there were enough of it; each ends with what it would have."""
+    random, killed = Random(number), 0
+    while killed < KILLS:
+        with TemporaryDirectory() as home:
+            fill(Path(home), 60, random, first=random.choice((6, 1200)))
+            stream = Stream(Path(home), random.choice((GROUPS, JOIN)), emit=random.choice(list(Emit)))
+            killed += survives(stream, random, kills=KILLS - killed, delay=0.1)
+    return killed
 
 
 def seeds(first: int | None, minutes: float) -> Iterator[int]:

@@ -21,7 +21,20 @@ SEES: dict[str, set[str]] = {
 }
 """What each part may import besides itself."""
 
-FRONT = {"cli", "options", "output", "running", "writing", "api", "explain", "shell", "verify", "__init__", "__main__"}
+FRONT = {
+    "cli",
+    "checkpoints",
+    "options",
+    "output",
+    "running",
+    "streaming",
+    "writing",
+    "api",
+    "explain",
+    "shell",
+    "verify",
+}
+FRONT |= {"verify", "__init__", "__main__"}
 """The files and folders of mrql/ that tie the parts together: the commands with their output, and the API."""
 
 

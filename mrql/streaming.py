@@ -1,0 +1,180 @@
+"""A stream as the command runs it: its engine, its sink, its checkpoint, and how it is stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+import click
+
+import mrql
+from mrql.algebra.errors import UserError
+from mrql.algebra.malformed import Quarantine
+from mrql.options import report_kept
+from mrql.output import ConsoleSink, DirectorySink
+from mrql.program import Program, Query
+from mrql.rewrite.infer import stream_names
+from mrql.rewrite.stages import Plan
+from mrql.running import sources_of
+from mrql.runtime.checkpoint.commits import Commits
+from mrql.runtime.checkpoint.store import Store
+from mrql.runtime.durable import Files
+from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
+from mrql.runtime.stream import Emit, Loop, Options, Report, Stop
+from mrql.writing import TargetSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+StreamSink: TypeAlias = DirectorySink | ConsoleSink | TargetSink
+
+
+@attrs.frozen
+class Running:
+    """What a stream is started with."""
+
+    program: Program
+    query: Query
+    plan: Plan
+    engine: str
+    session: Callable[[], SparkSession]
+    options: Options
+    output: Path | None = None
+    as_json: bool = False
+    quarantine: Path | None = None
+    checkpoint: Path | None = None
+
+    @property
+    def changes(self) -> bool:
+        return self.options.emit is Emit.CHANGES
+
+    def run(self, files: Files | None = None) -> None:
+        """Runs it to its end, or until it is stopped.
+
+        Raises: UserError, EngineError.
+        """
+        with ExitStack() as opened:
+            store = None
+            if self.checkpoint is not None:
+                store = opened.enter_context(contextlib.closing(Store.open(self.checkpoint, files)))
+            _run(self, store, opened)
+
+
+def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
+    """Runs a stream; what it opens is closed by whoever has called."""
+    going_on = store is not None and store.manifest is not None
+    with nullcontext() if store is None else store.told():
+        sink = _sink(running, store)
+        kept = None if running.quarantine is None else Quarantine.new(running.quarantine, going_on=going_on)
+        commits = None if store is None else _commits(running, store, sink)
+        if store is not None:
+            _clean(sink, kept, store.files)
+    specs = {name: running.program.sources[name] for name in stream_names(running.query.term)}
+    restored = None if commits is None else commits.restored()
+    engine = _engine(running, kept, None if commits is None else GoingOn(commits.identities, restored))
+    opened.callback(engine.close)
+    if restored is not None and commits is not None:
+        _say_restored(commits, restored.built)
+        if kept is not None:  # those rows were kept when they were first read
+            kept.waiting.clear()
+    elif commits is None:
+        report_kept(kept, "tables")
+    elif kept is not None and (said := commits.keep(kept, "tables")) is not None:
+        click.echo(said, err=True)
+    loop = Loop(engine, specs, running.options, sink, kept, commits)
+    with _stopped_by_signals(loop.stop):
+        for report in loop.run():
+            click.echo(progress(report), err=True)
+            if report.kept_aside is not None:
+                click.echo(report.kept_aside, err=True)
+    if loop.stop.comes(0):
+        click.echo("stopped", err=True)
+
+
+# --- its parts ----------------------------------------------------------------------------------
+
+
+def _sink(running: Running, store: Store | None) -> StreamSink:
+    """Where the answers go.
+
+    Raises: UserError where there are batches already, and not those of the checkpoint.
+    """
+    query, changes, output = running.query, running.changes, running.output
+    files = Files() if store is None else store.files
+    suffix = "" if store is None else f"-{store.token}"
+    if query.target is not None:
+        return TargetSink.instead_of(query.target, output, changes=changes, files=files, suffix=suffix)
+    if output is None:
+        return ConsoleSink(query.type, query.span.line, as_json=running.as_json, changes=changes)
+    last = None if store is None else store.manifest
+    after = last.batch if last is not None and last.output == str(output.absolute()) else None
+    return DirectorySink(output, query.type, changes=changes, files=files, suffix=suffix, after=after)
+
+
+def _commits(running: Running, store: Store, sink: StreamSink) -> Commits:
+    """The commits of a stream into a checkpoint.
+
+    Raises: UserError where changes would be put out that do not follow on those before.
+    """
+    versions = {"mrql": mrql.__version__}
+    if running.engine == "spark":
+        versions["spark"] = version("pyspark")
+    specs = sources_of(running.program, running.query.term)
+    commits = Commits(store, running.plan, specs, running.engine, versions, sink, running.output)
+    if commits.answer_is_due and running.changes:
+        hint = "start with a new --checkpoint and a new --output, or put out snapshots"
+        raise UserError("the query has changed, and its changes do not follow on those that were put out", hint=hint)
+    return commits
+
+
+def _clean(sink: StreamSink, quarantine: Quarantine | None, files: Files) -> None:
+    """Removes what a process that was cut off has written aside."""
+    for path in [*sink.hidden(), *([] if quarantine is None else quarantine.hidden())]:
+        files.remove(path)
+
+
+def _engine(running: Running, kept: Quarantine | None, going_on: GoingOn | None) -> ReferenceEngine | SparkEngine:
+    sources = running.program.sources
+    if running.engine == "reference":
+        return ReferenceEngine(running.plan, sources, kept, going_on)
+    return SparkEngine(running.plan, sources, running.session(), running.query.span.source, kept, going_on)
+
+
+def _say_restored(commits: Commits, built: tuple[str, ...]) -> None:
+    said = f"going on after batch {commits.next_batch - 1}"
+    if built:
+        said += f"; the query has changed, and what was built again from the data is {', '.join(built)}"
+    click.echo(said, err=True)
+
+
+@contextmanager
+def _stopped_by_signals(stop: Stop) -> Iterator[None]:
+    """The first SIGTERM or SIGINT stops the stream after the batch that is running, the second one at once."""
+
+    def heard(*_: object) -> None:
+        if stop.comes(0):
+            raise KeyboardInterrupt
+        stop.wish()
+
+    before = {number: signal.signal(number, heard) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("the batch was cut off", err=True)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def progress(report: Report) -> str:
+    """The line that a batch leaves on standard error."""
+    return (
+        f"batch {report.number}: {report.rows:,} rows in {report.files} files, {report.touched:,} keys touched, "
+        f"{report.state_rows:,} state rows, {report.milliseconds:,.0f} ms"
+    )

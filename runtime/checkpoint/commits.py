@@ -1,0 +1,178 @@
+"""The commits of a stream: after each batch its states, its output and what it has consumed, together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+
+from mrql.algebra.malformed import Quarantine
+from mrql.algebra.sources import SourceSpec
+from mrql.rewrite.stages import Plan
+from mrql.runtime.checkpoint import policy
+from mrql.runtime.checkpoint.identity import Identities, identities
+from mrql.runtime.checkpoint.live import LiveState, LiveTable
+from mrql.runtime.checkpoint.manifest import Manifest, SavedSource, SavedState, SavedTable
+from mrql.runtime.checkpoint.restore import Restored, consumed, consumed_streams, restored, static_tables
+from mrql.runtime.checkpoint.store import Store
+from mrql.runtime.directories import Directory
+from mrql.runtime.durable import Files, Publication
+
+
+class Pending(Protocol):
+    """The output of a batch, before it is committed."""
+
+    def publish(self, files: Files) -> None:
+        """Puts it out."""
+
+
+class AsideSink(Protocol):
+    """A sink that can put the answer of a batch aside, until the batch is committed."""
+
+    def prepare(self, number: int, rows: object) -> Pending:
+        """Takes the rows of a batch; they are there as a whole when this returns."""
+
+
+class States(Protocol):
+    """The states of an engine."""
+
+    def live(self) -> dict[str, LiveState]:
+        """The states as they are, by what they are known by."""
+
+
+@attrs.define
+class Commits:
+    """The commits of one stream into one checkpoint."""
+
+    store: Store
+    plan: Plan
+    specs: Mapping[str, SourceSpec]
+    """The sources of the plan, streams and static tables."""
+    engine: str
+    versions: Mapping[str, str]
+    sink: AsideSink
+    output: Path | None
+    identities: Identities = attrs.field(init=False)
+    tables: Mapping[str, SavedSource] = attrs.field(init=False)
+    """The static tables, as they were before they were read."""
+    pending: list[Pending] = attrs.Factory(list)
+    """The output of the batch that is not committed yet."""
+
+    def __attrs_post_init__(self) -> None:
+        self.identities = identities(self.plan, self.specs)
+        self.tables = static_tables(self.plan, self.specs)
+
+    # --- going on -----------------------------------------------------------------------------
+
+    @property
+    def next_batch(self) -> int:
+        return 0 if self.store.manifest is None else self.store.manifest.batch + 1
+
+    @property
+    def answer_is_due(self) -> bool:
+        """Whether the query is another than that of the last commit, so that there is an answer without new rows."""
+        return self.store.manifest is not None and self.store.manifest.query != self.identities.query
+
+    def directories(self) -> list[Directory]:
+        """The directories of the streams, with what is consumed of them."""
+        specs = [self.specs[name] for name in self.plan.streams]
+        return [directory for spec in specs for directory in consumed(self.store.manifest, spec)]
+
+    def restored(self) -> Restored | None:
+        """What the checkpoint has for the query; None where it is a new one.
+
+        Raises: UserError where the checkpoint and the data do not belong together.
+        """
+        last = self.store.manifest
+        if last is None:
+            return None
+        return restored(last, self.store.root, self.plan, self.specs, self.identities, self.engine)
+
+    # --- a batch ------------------------------------------------------------------------------
+
+    def write(self, number: int, rows: object) -> None:
+        """Puts the answer of a batch aside."""
+        self.pending.append(self.sink.prepare(number, rows))
+
+    def keep(self, quarantine: Quarantine, name: str) -> str | None:
+        """Puts malformed rows aside, to be kept with the batch; says so in one line."""
+        prepared = quarantine.prepare(name, f"-{self.store.token}", self.store.files.write)
+        if prepared is None:
+            return None
+        hidden, final, said = prepared
+        self.pending.append(Publication(hidden, final))
+        return said
+
+    def commit(self, number: int, states: States, directories: Sequence[Directory]) -> None:
+        """Commits a batch whose answer was put aside, and puts it out."""
+        publications = tuple(one for one in self.pending if isinstance(one, Publication))
+        for publication in publications:
+            self.store.files.sync_tree(publication.hidden)
+            self.store.files.sync(publication.final.parent.parent)
+        live = states.live()
+        before = {} if self.store.manifest is None else self.store.manifest.states
+        manifest = Manifest(
+            commit=self.store.next_commit,
+            batch=number,
+            engine=self.engine,
+            versions=self.versions,
+            query=self.identities.query,
+            sources={**consumed_streams(directories), **self.tables},
+            states=write_states(self.store, live, before, number),
+            output=None if self.output is None else str(self.output.absolute()),
+            publications=publications,
+        )
+        self.store.commit(manifest)
+        note_committed(live)
+        for one in self.pending:
+            if not isinstance(one, Publication):
+                one.publish(self.store.files)
+        self.pending.clear()
+
+    def told(self) -> AbstractContextManager[None]:
+        """Says of what goes wrong with files in a block which batch is committed."""
+        return self.store.told()
+
+    def close(self) -> None:
+        """Leaves the checkpoint to others."""
+        self.store.close()
+
+
+def write_states(
+    store: Store, live: Mapping[str, LiveState], before: Mapping[str, SavedState], batch: int
+) -> dict[str, SavedState]:
+    """Writes what has changed of some states since they were `before`, and says what there is of them then."""
+
+    def saved(identity: str, state: LiveState) -> SavedState:
+        known = before[identity].tables if identity in before else {}
+        tables = {
+            name: _written(store, f"{identity}-{name}", table, known.get(name), batch)
+            for name, table in state.tables.items()
+        }
+        return SavedState(state.name, state.form, tables)
+
+    return {identity: saved(identity, state) for identity, state in live.items()}
+
+
+def _written(store: Store, name: str, table: LiveTable, before: SavedTable | None, batch: int) -> SavedTable:
+    """A table with a run for what has changed, or with one for all of it, as the policy says."""
+    runs = () if before is None else before.runs
+    if runs and not table.changed:
+        return SavedTable(table.form, runs)
+    whole = not table.has_change or policy.writes_whole([run.rows for run in runs], table.rows)
+
+    def write(directory: Path) -> dict[str, int]:
+        return table.write(directory, store.files, whole=whole)
+
+    run = store.write_run(name, batch, write)
+    return SavedTable(table.form, (run,) if whole else (*runs, run))
+
+
+def note_committed(live: Mapping[str, LiveState]) -> None:
+    """Tells the tables of states that they are committed as they are."""
+    for state in live.values():
+        for table in state.tables.values():
+            table.committed(small=policy.is_small(table.rows))

@@ -1,0 +1,120 @@
+"""What a state is known by: a hash of what it is, not of where it stands in a plan.
+
+Two stages have one hash when their terms differ in the names of bound variables at most, and what they read is the
+same: streams and tables by their declarations, stages below them by their hashes. So a state is found again after a
+change of the query that leaves it what it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import attrs
+
+from mrql.algebra.binders import normal_names, substitute
+from mrql.algebra.sources import SourceSpec
+from mrql.algebra.terms import Let, PTuple, Stream, Term, Tup, Var
+from mrql.algebra.traversal import map_children, subterms
+from mrql.rewrite.multilinear import MARK
+from mrql.rewrite.stages import Derived, Feed, Plan, Stage
+from mrql.runtime.checkpoint.manifest import FORMAT
+
+LENGTH = 16
+"""So many hexadecimal digits of a hash are its name."""
+
+
+@attrs.frozen
+class Identities:
+    """What the states of a plan are known by."""
+
+    stages: Mapping[str, str]
+    """By the name of a stage."""
+    ledgers: Mapping[str, str]
+    """By the name of a stream that can lose rows."""
+    query: str
+    """The query as a whole: its states and the answer over them."""
+
+
+def identities(plan: Plan, specs: Mapping[str, SourceSpec]) -> Identities:
+    """What the states of a plan over some sources are known by."""
+    known = _Known({name: source_identity(spec) for name, spec in specs.items()}, {})
+    ledgers = {name: _digest("ledger", known.named(name)) for name in sorted(plan.shrinking)}
+    for name, loop in plan.loops:
+        known.sources[name] = _digest("loop", known.text(loop))
+    for stage in plan.stages:
+        for derived in plan.derived_for(stage):
+            known.sources[derived.name] = _digest("derived", known.text(derived.term))
+        found = _digest("stage", *_texts(stage, plan.recursion_of(stage), known))
+        # Two states of one query that are the same are told apart by their order.
+        twins = sum(other.startswith(found) for other in known.stages.values())
+        known.stages[stage.name] = f"{found}-{twins + 1}" if twins else found
+        recursive = plan.recursion_of(stage)
+        if recursive is not None:
+            known.sources[recursive.name] = _digest("derived", known.text(recursive.term))
+    return Identities(known.stages, ledgers, _digest("query", known.text(plan.answer), *known.stages.values()))
+
+
+def source_identity(spec: SourceSpec) -> str:
+    """What a source is known by: all that is declared of it, with the place where its files are."""
+    placed = attrs.evolve(
+        spec,
+        path=str(Path(spec.path).absolute()),
+        deletions=None if spec.deletions is None else str(Path(spec.deletions).absolute()),
+    )
+    return _digest("source", repr(placed))
+
+
+@attrs.frozen
+class _Known:
+    """What is known of what a term names: its sources, streams and tables, and the stages whose states it reads."""
+
+    sources: dict[str, str]
+    stages: dict[str, str]
+
+    def text(self, term: Term) -> str:
+        """A term with what it reads by its hash, and bound variables by their order; its places are no part of it."""
+
+        def named(part: Term) -> Term:
+            if isinstance(part, Stream):
+                return attrs.evolve(part, name=self.named(part.name))
+            return map_children(part, named)
+
+        variables = {part.name: part.type for part in subterms(term) if isinstance(part, Var)}
+        states = {name: Var(self.stages[name], t) for name, t in variables.items() if name in self.stages}
+        return repr(normal_names(named(substitute(term, states))))
+
+    def named(self, label: str) -> str:
+        """The name of a stream, or of one of its occurrences, by its hash."""
+        stream, mark, number = label.partition(MARK)
+        return self.sources.get(stream, stream) + mark + number
+
+
+def _texts(stage: Stage, recursive: Derived | None, known: _Known) -> list[str]:
+    """What a stage is; where it reads what is made from itself, that is known by what makes it."""
+    if recursive is None:
+        return _stage_texts(stage, known)
+    inside = _Known({**known.sources, recursive.name: "what is made of it"}, {**known.stages, stage.name: "itself"})
+    loop = recursive.loop
+    limits = [] if loop is None else [repr((None if loop.limit is None else known.text(loop.limit), loop.most))]
+    return [*_stage_texts(stage, inside), inside.text(recursive.term), *limits]
+
+
+def _stage_texts(stage: Stage, known: _Known) -> list[str]:
+    components = [repr((component.monoid, component.type)) for component in stage.components]
+    feeds = [text for feed in stage.feeds for text in _feed_texts(feed, known)]
+    return [stage.shape.value, repr(stage.key_type), *components, *feeds]
+
+
+def _feed_texts(feed: Feed, known: _Known) -> list[str]:
+    inputs = [repr((known.named(i.label), i.sums, known.text(i.term))) for i in feed.rows.inputs]
+    pattern = PTuple((feed.key, feed.element))
+    shares = Tup((*(unit for _, unit in feed.units), *([] if feed.weight is None else [feed.weight])))
+    fed = repr(([i for i, _ in feed.units], feed.supports, feed.weight is None))
+    return [known.text(feed.rows.body), *inputs, known.text(Let(pattern, Var("row", pattern.type), shares)), fed]
+
+
+def _digest(*texts: str) -> str:
+    whole = "\0".join((f"format {FORMAT}", *texts))
+    return hashlib.sha256(whole.encode()).hexdigest()[:LENGTH]

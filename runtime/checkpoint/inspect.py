@@ -1,0 +1,118 @@
+"""A checkpoint looked at, checked and compacted, without the query that has written it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import attrs
+
+from mrql.algebra.errors import UserError
+from mrql.runtime.checkpoint.manifest import Manifest, RunFile, SavedState, SavedTable
+from mrql.runtime.checkpoint.reference_states import read_lines, write_lines
+from mrql.runtime.checkpoint.store import Store, checksum, latest
+from mrql.runtime.durable import Files
+
+Write = Callable[[Path], dict[str, int]]
+"""Fills the directory of a run, and says how many rows each file has."""
+
+
+def committed(root: Path) -> Manifest:
+    """What a checkpoint has committed last.
+
+    Raises: UserError where there is none, or it cannot be read.
+    """
+    manifest = latest(root)
+    if manifest is None:
+        raise UserError(f"{root} is not a checkpoint: nothing was committed to it")
+    return manifest
+
+
+# --- checking -----------------------------------------------------------------------------------
+
+
+def faults(root: Path, manifest: Manifest) -> Iterator[str]:
+    """What is wrong with the files that a manifest names; nothing where each is there as it was written."""
+    for run in manifest.runs():
+        for file in run.files:
+            fault = _fault(root / run.path / file.name, file, manifest.engine)
+            if fault is not None:
+                yield f"{run.path}/{file.name}: {fault}"
+
+
+def _fault(path: Path, file: RunFile, engine: str) -> str | None:
+    if not path.is_file():
+        return "is not there"
+    if path.stat().st_size != file.bytes:
+        return f"has {path.stat().st_size:,} bytes, not {file.bytes:,}"
+    if checksum(path) != file.sha256:
+        return "is not what was written: its checksum is another one"
+    try:
+        rows = _rows(path, engine)
+    except (ValueError, OSError) as error:
+        return f"cannot be read: {error}"
+    return None if rows == file.rows else f"has {rows:,} rows, not {file.rows:,}"
+
+
+def _rows(path: Path, engine: str) -> int:
+    """The number of rows of a file.
+
+    Raises: ValueError, OSError where it cannot be read.
+    """
+    if engine == "reference":
+        return path.read_bytes().count(b"\n")
+    import pyarrow.parquet as pq
+
+    return int(pq.read_metadata(path).num_rows)
+
+
+def unreadable(root: Path, manifest: Manifest) -> Iterator[str]:
+    """The tables that cannot be read as a whole."""
+    for state, name, table in manifest.tables():
+        try:
+            _read_all(root, table, manifest.engine)
+        except (ValueError, KeyError, OSError) as error:
+            yield f"{state.name}, table {name}: {error}"
+
+
+def _read_all(root: Path, table: SavedTable, engine: str) -> None:
+    if engine == "reference":
+        read_lines(table, root)
+        return
+    import pyarrow.parquet as pq
+
+    columns = [field["name"] for field in table.form["schema"]["fields"]]
+    for run in table.runs:
+        for file in run.files:
+            found = pq.read_table(root / run.path / file.name).column_names
+            if found != columns:
+                raise ValueError(f"{run.path}/{file.name} has the columns {', '.join(found)}, not {', '.join(columns)}")
+
+
+# --- compacting ---------------------------------------------------------------------------------
+
+
+def compact(store: Store, manifest: Manifest, writer: Callable[[SavedTable], Write]) -> Manifest:
+    """Commits a checkpoint in which each table is one run, and returns its manifest.
+
+    `writer` says how all of a table is written.
+    """
+
+    def merged(table: SavedTable, name: str) -> SavedTable:
+        if len(table.runs) <= 1:
+            return table
+        return attrs.evolve(table, runs=(store.write_run(name, manifest.batch, writer(table)),))
+
+    def state(identity: str, saved: SavedState) -> SavedState:
+        tables = {name: merged(table, f"{identity}-{name}") for name, table in saved.tables.items()}
+        return attrs.evolve(saved, tables=tables)
+
+    states = {identity: state(identity, saved) for identity, saved in manifest.states.items()}
+    whole = attrs.evolve(manifest, commit=store.next_commit, states=states)
+    store.commit(whole)
+    return whole
+
+
+def reference_writer(root: Path, files: Files) -> Callable[[SavedTable], Write]:
+    """Writes all of a table of the reference engine."""
+    return lambda table: lambda directory: write_lines(read_lines(table, root), directory, files)

@@ -1,0 +1,46 @@
+"""One process at a time on a checkpoint: a lock that the operating system gives up when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import attrs
+
+from mrql.algebra.errors import UserError
+
+NAME = "lock"
+
+
+@attrs.define
+class Lock:
+    """The lock of a directory, held until it is closed or the process ends, however it ends."""
+
+    descriptor: int
+
+    @staticmethod
+    def of(directory: Path) -> Lock:
+        """Takes the lock.
+
+        Raises: UserError where another process holds it, with that one's number.
+        """
+        descriptor = os.open(directory / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+            os.close(descriptor)
+            who = f"process {holder}" if holder else "another process"
+            raise UserError(
+                f"{directory} is in use by {who}", hint="stop it first, or name another --checkpoint"
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        return Lock(descriptor)
+
+    def close(self) -> None:
+        """Gives the lock up."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1

@@ -1,0 +1,187 @@
+"""Manifests: what a checkpoint consists of after a batch. The one that is renamed into place commits the batch.
+
+A manifest is JSON with a checksum of itself. Paths of runs are relative to the checkpoint, all others absolute.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+
+from mrql.algebra.errors import UserError
+from mrql.runtime.durable import Publication
+
+FORMAT = 1
+"""The version of all that lies in a checkpoint. It is a part of what a state is known by."""
+
+Json: TypeAlias = Any
+
+
+@attrs.frozen
+class RunFile:
+    """A file of a run."""
+
+    name: str
+    bytes: int
+    rows: int
+    sha256: str
+
+
+@attrs.frozen
+class SavedRun:
+    """Some rows of a table in a directory of their own, named by the batch that has written them."""
+
+    path: str
+    batch: int
+    files: tuple[RunFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.bytes for file in self.files)
+
+
+@attrs.frozen
+class SavedTable:
+    """A table as its runs, oldest first. What `form` says, the engine knows."""
+
+    form: Mapping[str, Json]
+    runs: tuple[SavedRun, ...]
+
+
+@attrs.frozen
+class SavedState:
+    """What is kept of a stage, or of a stream that can lose rows: tables by name."""
+
+    name: str
+    form: Mapping[str, Json]
+    tables: Mapping[str, SavedTable]
+
+
+@attrs.frozen
+class SavedFile:
+    """A file that was read, as it was then."""
+
+    path: str
+    size: int
+    modified: int
+
+
+@attrs.frozen
+class SavedDirectory:
+    """The files of a directory that were read, whose rows count with a weight."""
+
+    path: str
+    weight: int
+    files: tuple[SavedFile, ...]
+
+
+@attrs.frozen
+class SavedSource:
+    """What was read of a source; of a static one, all of it."""
+
+    static: bool
+    directories: tuple[SavedDirectory, ...]
+
+
+@attrs.frozen
+class Manifest:
+    """A commit: the batch that it is of, and what is there after it."""
+
+    commit: int
+    batch: int
+    engine: str
+    versions: Mapping[str, str]
+    query: str
+    sources: Mapping[str, SavedSource]
+    states: Mapping[str, SavedState]
+    output: str | None = None
+    publications: tuple[Publication, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The file that it lies in."""
+        return f"manifest-{self.commit:08d}.json"
+
+    def tables(self) -> Iterator[tuple[SavedState, str, SavedTable]]:
+        """All tables with their state and name."""
+        for state in self.states.values():
+            for name, table in state.tables.items():
+                yield state, name, table
+
+    def runs(self) -> Iterator[SavedRun]:
+        """All runs that it names."""
+        for _, _, table in self.tables():
+            yield from table.runs
+
+    def text(self) -> str:
+        """The manifest as it is written, with its checksum."""
+        body = {"format": FORMAT, **attrs.asdict(self, value_serializer=_plain)}
+        return json.dumps({"sha256": _checksum(body), **body}, ensure_ascii=False, indent=1) + "\n"
+
+
+def _plain(_owner: object, _field: object, value: Json) -> Json:
+    return str(value) if isinstance(value, Path) else value
+
+
+def _checksum(body: Mapping[str, Json]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def read_manifest(file: Path) -> Manifest:
+    """A manifest that was written.
+
+    Raises: UserError where it is damaged, or of a version that is not read here.
+    """
+    try:
+        body = json.loads(file.read_text(encoding="utf-8"))
+        checksum, version = body.pop("sha256"), body.pop("format")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise _damaged(file) from None
+    if version != FORMAT:
+        hint = "start with a new --checkpoint, or go on with the version of mrql that has written it"
+        raise UserError(f"{file} is of format {version}, and this version of mrql reads format {FORMAT}", hint=hint)
+    if _checksum({"format": version, **body}) != checksum:
+        raise _damaged(file)
+    return _manifest(body)
+
+
+def _damaged(file: Path) -> UserError:
+    hint = "put back a copy of it; or start with a new --checkpoint, which reads all data again"
+    return UserError(f"{file} is damaged", hint=hint)
+
+
+def _manifest(body: dict[str, Json]) -> Manifest:
+    body["sources"] = {name: _source(source) for name, source in body["sources"].items()}
+    body["states"] = {name: _state(state) for name, state in body["states"].items()}
+    body["publications"] = tuple(
+        Publication(Path(p["hidden"]), Path(p["final"]), p["replaces"]) for p in body["publications"]
+    )
+    return Manifest(**body)
+
+
+def _source(body: Json) -> SavedSource:
+    directories = (
+        SavedDirectory(d["path"], d["weight"], tuple(SavedFile(**file) for file in d["files"]))
+        for d in body["directories"]
+    )
+    return SavedSource(body["static"], tuple(directories))
+
+
+def _state(body: Json) -> SavedState:
+    return SavedState(body["name"], body["form"], {name: _table(table) for name, table in body["tables"].items()})
+
+
+def _table(body: Json) -> SavedTable:
+    runs = (
+        SavedRun(run["path"], run["batch"], tuple(RunFile(**file) for file in run["files"])) for run in body["runs"]
+    )
+    return SavedTable(body["form"], tuple(runs))

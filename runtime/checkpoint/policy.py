@@ -1,0 +1,35 @@
+"""What a commit writes of a table, and what is kept of earlier commits: the one place where that is decided.
+
+A change costs its own rows to write, and stays to be merged by a restore; a snapshot costs all rows, and replaces all
+runs before it. A table whose changes are together as large as its snapshot is written whole: so each row is written
+a constant number of times, and a restore reads at most twice the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+SMALL = 1_000
+"""A table of at most so many rows is written whole in each batch that changes it: to open a file costs more."""
+
+RUNS = 32
+"""A table has at most so many runs: each is some files that a restore opens."""
+
+KEPT = 2
+"""So many manifests are kept, with the runs that they name: the one that counts, and those before it."""
+
+
+def is_small(rows: int) -> bool:
+    """Whether a table of so many rows is written whole, so that its next change need not be kept by itself."""
+    return rows <= SMALL
+
+
+def writes_whole(saved: Sequence[int], rows: int) -> bool:
+    """Whether a changed table of so many rows is written whole; `saved` has the rows of its runs, oldest first.
+
+    >>> writes_whole([], 5000), writes_whole([5000], 900)
+    (True, True)
+    >>> writes_whole([5000, 40], 5040), writes_whole([50, 40, 10], 5000)
+    (False, True)
+    """
+    return not saved or is_small(rows) or len(saved) >= RUNS or sum(saved[1:]) >= saved[0]

@@ -1,0 +1,201 @@
+"""A checkpoint on disk: `manifest-NNNNNNNN.json`, the runs that manifests name under `runs/`, and a lock.
+
+The order of a commit is in docs/checkpoints.md. What a process writes has names of its own, so that one that was killed
+and whose Java process is still writing cannot reach what comes after it.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+
+import attrs
+
+from mrql.algebra.errors import EngineError, UserError
+from mrql.runtime.checkpoint import lock as locks
+from mrql.runtime.checkpoint import policy
+from mrql.runtime.checkpoint.lock import Lock
+from mrql.runtime.checkpoint.manifest import Manifest, RunFile, SavedRun, read_manifest
+from mrql.runtime.durable import DiskFull, Files
+
+RUNS = "runs"
+MANIFEST = re.compile(r"manifest-(\d{8,})\.json")
+
+
+def manifest_files(root: Path) -> list[Path]:
+    """The manifests of a checkpoint, the newest first."""
+    found = [(int(named[1]), file) for file in root.iterdir() if (named := MANIFEST.fullmatch(file.name))]
+    return [file for _, file in sorted(found, reverse=True)]
+
+
+def latest(root: Path) -> Manifest | None:
+    """What a checkpoint has committed last; None where nothing was.
+
+    Raises: UserError where the directory holds something else, or the manifest cannot be read.
+    """
+    if not root.is_dir():
+        return None
+    files = manifest_files(root)
+    if files:
+        return read_manifest(files[0])
+    strange = [p for p in root.iterdir() if p.name not in (locks.NAME, RUNS) and not p.name.startswith(".manifest-")]
+    if strange:
+        raise UserError(f"{root} is not a checkpoint: it holds {sorted(strange)[0].name}", hint="name a new directory")
+    return None
+
+
+@attrs.define
+class Store:
+    """A checkpoint that this process alone writes to."""
+
+    root: Path
+    files: Files
+    lock: Lock
+    manifest: Manifest | None
+    kept: list[Manifest] = attrs.Factory(list)
+    """The manifests that are kept, the newest first."""
+    token: str = attrs.Factory(lambda: secrets.token_hex(4))
+    """A part of the names of what this process writes."""
+
+    @staticmethod
+    def open(root: Path, files: Files | None = None) -> Store:
+        """Takes a checkpoint, a new one where there is none, and finishes the commit that was under way, if one was.
+
+        Raises: UserError where another process has it, or it cannot be read.
+        """
+        files = files or Files()
+        with told(root, lambda: None):
+            latest(root)
+            files.make_directory(root)
+            files.sync(root.absolute().parent)
+            lock = Lock.of(root)
+            try:
+                store = Store(root, files, lock, latest(root))
+                store._recover()
+            except BaseException:
+                lock.close()
+                raise
+        return store
+
+    def _recover(self) -> None:
+        """Publishes what is committed, and removes what is not."""
+        if self.manifest is not None:
+            for publication in self.manifest.publications:
+                publication.publish(self.files)
+            self.kept = [self.manifest, *_readable(manifest_files(self.root)[1 : policy.KEPT])]
+        self.clean()
+
+    # --- runs ---------------------------------------------------------------------------------
+
+    @property
+    def next_commit(self) -> int:
+        return 1 if self.manifest is None else self.manifest.commit + 1
+
+    def write_run(self, table: str, batch: int, write: Callable[[Path], dict[str, int]]) -> SavedRun:
+        """A run in a directory of its own, which `write` fills; that says how many rows each file has."""
+        name = f"{RUNS}/{table}/{batch:06d}-{self.next_commit:06d}-{self.token}"
+        directory = self.root / name
+        is_new = not directory.parent.exists()
+        self.files.make_directory(directory.parent)
+        rows = write(directory)
+        self.files.sync_tree(directory)
+        if is_new:
+            self.files.sync(directory.parent.parent)
+            self.files.sync(self.root)
+        return SavedRun(name, batch, tuple(_described(directory / file, n) for file, n in sorted(rows.items())))
+
+    # --- commits ------------------------------------------------------------------------------
+
+    def commit(self, manifest: Manifest) -> None:
+        """Commits: with the rename of the manifest everything that it names counts."""
+        path = self.root / manifest.name
+        self.files.put(path, manifest.text().encode(), path.with_name(f".{manifest.name}-{self.token}"))
+        self.manifest = manifest
+        dropped = self.kept[policy.KEPT - 1 :]
+        self.kept = [manifest, *self.kept[: policy.KEPT - 1]]
+        for publication in manifest.publications:
+            publication.publish(self.files)
+        self._drop(dropped)
+
+    def _drop(self, dropped: Iterable[Manifest]) -> None:
+        """Removes manifests, and the runs that only they have named."""
+        needed = self._needed()
+        for manifest in dropped:
+            self.files.remove(self.root / manifest.name)
+            for run in manifest.runs():
+                if run.path not in needed:
+                    self.files.remove(self.root / run.path)
+
+    def clean(self) -> None:
+        """Removes all that no kept manifest names: what was cut off, and what a commit had no time to remove."""
+        keep = {manifest.name for manifest in self.kept}
+        for file in self.root.iterdir():
+            if file.name.startswith(".manifest-") or (MANIFEST.fullmatch(file.name) and file.name not in keep):
+                self.files.remove(file)
+        needed = self._needed()
+        for directory in sorted((self.root / RUNS).glob("*")):
+            for run in sorted(directory.iterdir()):
+                if f"{RUNS}/{directory.name}/{run.name}" not in needed:
+                    self.files.remove(run)
+            if not any(directory.iterdir()):
+                self.files.remove(directory)
+
+    def _needed(self) -> set[str]:
+        return {run.path for manifest in self.kept for run in manifest.runs()}
+
+    def told(self) -> AbstractContextManager[None]:
+        """Turns what goes wrong with files in a block into one message, which says which batch is committed."""
+        return told(self.root, lambda: self.manifest)
+
+    def close(self) -> None:
+        """Leaves the checkpoint to others."""
+        self.lock.close()
+
+
+def _readable(files: Iterable[Path]) -> Iterator[Manifest]:
+    """Earlier manifests; nothing rests on one that is damaged."""
+    for file in files:
+        with suppress(UserError):
+            yield read_manifest(file)
+
+
+def _described(file: Path, rows: int) -> RunFile:
+    return RunFile(file.name, file.stat().st_size, rows, checksum(file))
+
+
+def checksum(file: Path) -> str:
+    """The SHA-256 of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def told(root: Path, committed: Callable[[], Manifest | None]) -> Iterator[None]:
+    """Turns what goes wrong with files into one message, which says where the checkpoint is now.
+
+    Raises: EngineError, as it is no fault of the query or its data.
+    """
+    try:
+        yield
+    except DiskFull as error:
+        raise _disk_full(root, committed()) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise _disk_full(root, committed()) from error
+        place = f"{error.filename}: " if error.filename else ""
+        raise EngineError(f"a commit to {root} failed: {place}{error.strerror}", _continues(committed())) from error
+
+
+def _disk_full(root: Path, manifest: Manifest | None) -> EngineError:
+    return DiskFull(f"no space is left on the disk for a commit to {root}", f"make room; {_continues(manifest)}")
+
+
+def _continues(manifest: Manifest | None) -> str:
+    if manifest is None:
+        return "nothing is committed yet, and the same command starts over"
+    return f"batch {manifest.batch} is committed, and the same command goes on after it"

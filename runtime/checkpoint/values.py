@@ -1,0 +1,81 @@
+"""Values as JSON text that reads back: the form that the reference engine keeps states in.
+
+Numbers with a fraction are written such that the same number is read; what JSON has no form for is an object with a
+tag.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime
+from typing import Any
+
+from mrql.algebra.values import Bag, Document, Element, Record, Value
+
+
+def to_text(value: Value) -> str:
+    """A value as one line.
+
+    >>> to_text((1, 0.5, Bag(["a"]), None))
+    '{"t":[1,{"f":"0.5"},{"b":["a"]},null]}'
+    """
+    return json.dumps(to_plain(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def to_plain(value: Value) -> Any:
+    """A value as JSON has it."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return {"f": repr(value)}
+        case tuple():
+            return {"t": [to_plain(item) for item in value]}
+        case Record():
+            return {"r": [[name, to_plain(item)] for name, item in value.fields.items()]}
+        case list():
+            return {"l": [to_plain(item) for item in value]}
+        case Bag():
+            return {"b": [to_plain(item) for item in value]}
+        case datetime():
+            return {"m": value.isoformat()}
+        case date():
+            return {"d": value.isoformat()}
+        case Element():
+            return {"x": value.text}
+        case Document():
+            return {"j": value.text}
+        case _:
+            raise TypeError(f"not a value of the language: {value!r}")
+
+
+def from_plain(plain: Any) -> Value:
+    """The value that was written.
+
+    >>> from_plain(to_plain(Record({"A": [1.5, float("inf")]})))
+    <A: [1.5, inf]>
+    """
+    if not isinstance(plain, dict):
+        return plain
+    ((tag, content),) = plain.items()
+    match tag:
+        case "f":
+            return float(content)
+        case "t":
+            return tuple(map(from_plain, content))
+        case "r":
+            return Record({name: from_plain(item) for name, item in content})
+        case "l":
+            return [from_plain(item) for item in content]
+        case "b":
+            return Bag(map(from_plain, content))
+        case "m":
+            return datetime.fromisoformat(content)
+        case "d":
+            return date.fromisoformat(content)
+        case "x":
+            return Element(content)
+        case "j":
+            return Document(content)
+        case _:
+            raise ValueError(f"no value has the tag {tag!r}")

@@ -1,0 +1,84 @@
+"""The file operations that a commit is made of, all of them here: what must survive a crash goes through `Files`.
+
+A test hands over others that fail before, after or in the middle of any operation.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import attrs
+
+from mrql.algebra.errors import EngineError
+
+
+class DiskFull(EngineError):
+    """There is no room to write something."""
+
+
+class Files:
+    """Files and directories on a local file system. Nothing is durable before it is synced."""
+
+    def make_directory(self, path: Path) -> None:
+        """Makes a directory and those above it, where they are not there."""
+        path.mkdir(parents=True, exist_ok=True)
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Writes a file, or overwrites it."""
+        path.write_bytes(data)
+
+    def sync(self, path: Path) -> None:
+        """Returns when what is in a file, or which names are in a directory, is on the disk."""
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def rename(self, path: Path, to: Path) -> None:
+        """Gives a file or a directory another name at once; a file takes the place of one that has it."""
+        path.rename(to)
+
+    def remove(self, path: Path) -> None:
+        """Removes a file, or a directory with all that is in it; nothing where it is not there."""
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    # --- made of these ------------------------------------------------------------------------
+
+    def sync_tree(self, directory: Path) -> None:
+        """Syncs all that is in a directory, its own name and that of the directory it is in."""
+        for path in sorted(directory.rglob("*")):
+            self.sync(path)
+        self.sync(directory)
+        self.sync(directory.parent)
+
+    def put(self, path: Path, data: bytes, aside: Path) -> None:
+        """Writes a file that is there as a whole or not at all, and is on the disk when this returns."""
+        self.write(aside, data)
+        self.sync(aside)
+        self.rename(aside, path)
+        self.sync(path.parent)
+
+
+@attrs.frozen
+class Publication:
+    """A directory that is written aside, and takes its place when the batch that it is of is committed."""
+
+    hidden: Path
+    final: Path
+    replaces: bool = False
+    """Whether it takes the place of what an earlier batch has written there."""
+
+    def publish(self, files: Files) -> None:
+        """Moves it to its place; nothing where that was done before."""
+        if not self.hidden.exists():
+            return
+        if self.replaces and self.final.exists():
+            files.remove(self.final)
+        files.rename(self.hidden, self.final)
+        files.sync(self.final.parent)

@@ -1,0 +1,259 @@
+"""Streams with a checkpoint, run in this process: their data, their answers, and files that fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import attrs
+from pyspark.sql import SparkSession
+
+from mrql.algebra.values import Bag, Value
+from mrql.cli import load, plan_of, streaming_query
+from mrql.rewrite.ways import Way
+from mrql.running import ReferenceRunner
+from mrql.runtime.durable import Files
+from mrql.runtime.stream import Emit, Options
+from mrql.streaming import Running
+
+GROUPS = """
+edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));
+select (x, sum(y), max(y)) from (x, y) in edges group by x;
+"""
+JOIN = """
+edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));
+names = source(csv, "names", ",", type((long, string)));
+select (n, count(k), sum(k))
+from (n, k) in (select (m, c) from (x, y) in edges, (a, c) in edges, (b, m) in names where y = a and b = x)
+group by n;
+"""
+
+
+def write(file: Path, text: str, age: int) -> None:
+    """A file with a time of its own, so that the order of files is the one in which they were written."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    os.utime(file, (1_000_000 + age, 1_000_000 + age))
+
+
+def rows(pairs: list[tuple[int, int]]) -> str:
+    return "".join(f"{x},{y}\n" for x, y in pairs)
+
+
+def fill(home: Path, batches: int, random: Random, *, start: int = 0, first: int = 6) -> None:
+    """So many files of rows and of deletions, one for each batch; every third one takes rows away."""
+    present: list[tuple[int, int]] = []
+    for number in range(start, start + batches):
+        if number % 3 == 2 and len(present) > 2:
+            gone = random.sample(present, random.randint(1, min(5, len(present) // 2)))
+            for row in gone:
+                present.remove(row)
+            write(home / "removed" / f"{number:04d}.csv", rows(gone), number)
+        else:
+            count = first if number == start else random.randint(1, 6)
+            new = [(random.randint(0, 9) if n < 20 else n, random.randint(0, 9)) for n in range(count)]
+            present += new
+            write(home / "edges" / f"{number:04d}.csv", rows(new), number)
+    write(home / "names" / "names.csv", "".join(f"{n},n{n % 3}\n" for n in range(10)), 0)
+
+
+def answers(directory: Path) -> dict[str, Bag]:
+    """The rows of each batch that is put out, by its name."""
+    return {
+        batch.name: Bag(
+            value(json.loads(line))
+            for part in sorted(batch.glob("part-*.json"))
+            for line in part.read_text().splitlines()
+        )
+        for batch in sorted(directory.glob("batch-*"))
+    }
+
+
+def batch_answer(stream: Stream) -> Bag:
+    """The answer to all the data, from scratch."""
+    runner = ReferenceRunner(stream.running.program)
+    answer = runner.answer(stream.running.query)
+    assert isinstance(answer, Bag)
+    return answer
+
+
+def value(plain: Any) -> Value:
+    """What was written: tuples are objects, and the collections of these queries are bags."""
+    match plain:
+        case dict():
+            return tuple(map(value, plain.values()))
+        case list():
+            return Bag(map(value, plain))
+        case _:
+            return plain
+
+
+@attrs.define(slots=False)
+class Stream:
+    """A stream over the data in a directory, with its checkpoint and its output there too."""
+
+    home: Path
+    text: str = GROUPS
+    engine: str = "reference"
+    emit: Emit = Emit.SNAPSHOT
+    max_files: int | None = 1
+    spark: SparkSession | None = None
+    output: str = "out"
+    quarantine: str | None = None
+
+    @cached_property
+    def running(self) -> Running:
+        file = self.home / "q.mrql"
+        file.write_text(self.text)
+        program = load(file, self.home)
+        query = streaming_query(program, file)
+        options = Options(once=True, max_files=self.max_files, emit=self.emit)
+        return Running(
+            program,
+            query,
+            plan_of(program, query, Way.AUTO),
+            self.engine,
+            self._session,
+            options,
+            output=None if query.target is not None else self.out,
+            quarantine=None if self.quarantine is None else self.home / self.quarantine,
+            checkpoint=self.checkpoint,
+        )
+
+    def _session(self) -> SparkSession:
+        assert self.spark is not None
+        return self.spark
+
+    @property
+    def out(self) -> Path:
+        return self.home / self.output
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.home / "checkpoint"
+
+    def run(self, files: Files | None = None) -> None:
+        """Runs it over what is there."""
+        self.running.run(Counting() if files is None else files)
+
+    def answers(self) -> dict[str, Bag]:
+        """What it has put out."""
+        return answers(self.out)
+
+    def uninterrupted(self) -> dict[str, Bag]:
+        """What it puts out when nothing happens to it, from the reference engine and without a checkpoint."""
+        alone = self.home / "alone"
+        shutil.rmtree(alone, ignore_errors=True)
+        attrs.evolve(self.running, engine="reference", output=alone, checkpoint=None).run()
+        return answers(alone)
+
+    def clear(self) -> None:
+        """Removes its checkpoint and its output."""
+        for path in (self.checkpoint, self.out, *self.home.glob("kept")):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+# --- files that fail ----------------------------------------------------------------------------
+
+
+class Crash(BaseException):
+    """The process dies here."""
+
+
+class Moment(Enum):
+    """When an operation on files is cut off."""
+
+    BEFORE = "before"
+    HALF = "half"
+    AFTER = "after"
+    POWER = "power"
+    """Before, and what was not synced is lost, as when the power fails."""
+
+
+@attrs.define
+class Counting(Files):
+    """Counts the operations, and waits for no disk."""
+
+    count: int = 0
+
+    def make_directory(self, path: Path) -> None:
+        self.do(lambda: Files.make_directory(self, path))
+
+    def write(self, path: Path, data: bytes) -> None:
+        self.do(lambda: Files.write(self, path, data), lambda: Files.write(self, path, data[: len(data) // 2]))
+
+    def sync(self, path: Path) -> None:
+        # No power fails in a test, and to wait for the disk is what takes time.
+        self.do(lambda: path.stat() and None)
+
+    def rename(self, path: Path, to: Path) -> None:
+        self.do(lambda: Files.rename(self, path, to))
+
+    def remove(self, path: Path) -> None:
+        self.do(lambda: Files.remove(self, path), lambda: remove_half(path))
+
+    def do(self, operation: Callable[[], None], half: Callable[[], None] = lambda: None) -> None:
+        self.count += 1
+        operation()
+
+
+@attrs.define
+class Failing(Counting):
+    """Dies at one of the operations."""
+
+    at: int = 1
+    moment: Moment = Moment.BEFORE
+    error: BaseException = attrs.Factory(Crash)
+    unsynced: list[Path] = attrs.Factory(list)
+    renamed: list[tuple[Path, Path]] = attrs.Factory(list)
+
+    def do(self, operation: Callable[[], None], half: Callable[[], None] = lambda: None) -> None:
+        self.count += 1
+        if self.count != self.at:
+            operation()
+            return
+        if self.moment is Moment.HALF:
+            half()
+        if self.moment is Moment.AFTER:
+            operation()
+        if self.moment is Moment.POWER:
+            self.lose()
+        raise self.error
+
+    def write(self, path: Path, data: bytes) -> None:
+        super().write(path, data)
+        self.unsynced.append(path)
+
+    def sync(self, path: Path) -> None:
+        super().sync(path)
+        self.unsynced = [other for other in self.unsynced if other != path]
+        self.renamed = [(a, b) for a, b in self.renamed if b.parent != path]
+
+    def rename(self, path: Path, to: Path) -> None:
+        super().rename(path, to)
+        self.renamed.append((path, to))
+        moved = ((other, other.is_relative_to(path)) for other in self.unsynced)
+        self.unsynced = [to / other.relative_to(path) if inside else other for other, inside in moved]
+
+    def lose(self) -> None:
+        """Loses what is not on the disk: names that were not synced are the old ones, files are cut off."""
+        for path, to in reversed(self.renamed):
+            if to.exists():
+                to.rename(path)
+        for path in self.unsynced:
+            if path.exists():
+                path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def remove_half(path: Path) -> None:
+    """Removes one file of a directory."""
+    found = sorted(inner for inner in path.rglob("*") if inner.is_file()) if path.is_dir() else []
+    if found:
+        found[0].unlink()

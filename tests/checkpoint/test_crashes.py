@@ -1,0 +1,36 @@
+"""Streams that are killed: every batch is there once, and each answer is what it would have been."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from mrql.algebra.values import close
+from mrql.runtime.stream import Emit
+from tests.checkpoint.crashes import survives
+from tests.checkpoint.streams import Stream, batch_answer, fill
+
+BATCHES = 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("emit", Emit)
+def test_kills_of_the_reference_engine(tmp_path: Path, emit: Emit) -> None:
+    """Sixty batches with deletions, killed twenty times and more; a state is larger than what is written whole."""
+    fill(tmp_path, BATCHES, Random(1), first=1200)
+    stream = Stream(tmp_path, emit=emit)
+    kills = survives(stream, Random(2), kills=24, delay=0.1)
+    assert kills >= 20
+    assert len(stream.answers()) == BATCHES
+    if emit is Emit.SNAPSHOT:
+        assert close(stream.answers()[f"batch-{BATCHES - 1:06d}"], batch_answer(stream))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_kills_of_spark(tmp_path: Path) -> None:
+    """The same on Spark, a few times."""
+    fill(tmp_path, 12, Random(3), first=1200)
+    assert survives(Stream(tmp_path, engine="spark"), Random(4), kills=4, delay=2) == 4

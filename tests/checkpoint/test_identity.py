@@ -1,0 +1,125 @@
+"""What a state is known by: the same where it means the same, another where it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mrql.cli import plan_of
+from mrql.program import compile_program
+from mrql.rewrite.ways import Way
+from mrql.runtime.checkpoint.identity import Identities, identities
+
+SOURCES = """
+S = stream(csv, "s", ",", type((long, long)));
+T = stream(csv, "t", ",", type((long, long)));
+R = source(csv, "r", ",", type((long, long)));
+"""
+QUERY = "select (x, sum(y)) from (x, y) in S group by x;"
+
+
+def known(query: str, sources: str = SOURCES, base: Path = Path("/data")) -> Identities:
+    program = compile_program(sources + query, base=base)
+    return identities(plan_of(program, program.queries[0], Way.AUTO), program.sources)
+
+
+def stages(query: str, sources: str = SOURCES) -> list[str]:
+    return list(known(query, sources).stages.values())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "select (a, sum(b)) from (a, b) in S group by a;",
+        "select   (x,sum(y))\nfrom (x, y) in S\ngroup by x;",
+        "select (k, sum(y)) from (x, y) in S group by k: x;",
+    ],
+)
+def test_names_and_spaces_do_not_matter(other: str) -> None:
+    """A state is the same whatever its variables are called and wherever the query stands."""
+    assert known(other) == known(QUERY)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "select (x, sum(y) + 1) from (x, y) in S group by x;",
+        "select (x, sum(y)) from (x, y) in S group by x order by x limit 3;",
+        "select (x, sum(y)) from (x, y) in S group by x having sum(y) > 3;",
+    ],
+)
+def test_what_is_made_of_a_state_does_not_change_it(other: str) -> None:
+    """Another answer over the same state is another query with the same state."""
+    assert stages(other) == stages(QUERY)
+    assert known(other).query != known(QUERY).query
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "select (x, sum(y + 1)) from (x, y) in S group by x;",
+        "select (x, sum(y)) from (x, y) in T group by x;",
+        "select (x, sum(y)) from (x, y) in S where x > 0 group by x;",
+        "select (x, avg(y)) from (x, y) in S group by x;",
+        "select (x, max(y)) from (x, y) in S group by x;",
+        "select (y, sum(x)) from (x, y) in S group by y;",
+    ],
+)
+def test_another_state_is_known_by_another_hash(other: str) -> None:
+    """What is summed, of which rows, by which key."""
+    assert not {*stages(other)} & {*stages(QUERY)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"s", ","', '"elsewhere", ","'),
+        ('"s", ","', '"s", ";"'),
+        ('stream(csv, "s", ",", type((long, long)))', 'stream(csv, "s", ",", type((long, int)))'),
+        ('stream(csv, "s", ",", type((long, long)))', 'stream(csv, "s", ",", type((long, long)), tagged)'),
+    ],
+)
+def test_a_source_is_a_part_of_a_state(old: str, new: str) -> None:
+    """Other files, or the same ones read otherwise, make another state."""
+    assert not {*stages(QUERY, SOURCES.replace(old, new))} & {*stages(QUERY)}
+
+
+def test_a_state_does_not_depend_on_its_place() -> None:
+    """The states of two queries are those of their pair, in either order, with what reads them."""
+    groups = "(select (n, count(k)) from (k, n) in (select (x, count(y)) from (x, y) in S group by x) group by n)"
+    total = "sum(select a * b from (a, b) in T)"
+    one, other = stages(f"({groups}, {total});"), stages(f"({total}, {groups});")
+    assert one != other
+    assert sorted(one) == sorted(other)
+    assert len({*one}) == 3
+
+
+def test_a_stage_above_is_known_by_those_below() -> None:
+    """Groups of other groups are other groups."""
+    text = "select (n, count(k)) from (k, n) in (select (x, {}(y)) from (x, y) in S group by x) group by n;"
+    counts, sums = stages(text.format("count")), stages(text.format("sum"))
+    assert not {*counts} & {*sums}
+
+
+def test_states_that_are_the_same_are_told_apart() -> None:
+    """Each state of a query has a name of its own."""
+    for text in (f"({QUERY[:-1]}, {QUERY[:-1]});", "(count(S), count(S), count(T));"):
+        assert len({*stages(text)}) == len(stages(text))
+
+
+def test_a_hash_stays_the_same() -> None:
+    """Another hash would have a stream that runs read all its data again; the form of checkpoints is a part of it."""
+    assert known(QUERY).stages == {"X1": "c77ff56c2cc5a12e"}
+
+
+def test_a_fixpoint_is_known_by_its_loop() -> None:
+    """What it starts from, what a step adds and how many there are; not what it is called or what stands beside it."""
+    step = "select distinct z from z in (x union (select (a, d) from (a, b) in x, (c, d) in {} where b = c))"
+    text = f"repeat x = S step {step}"
+    reached = text.format("S")
+    assert stages(f"{reached};") == stages(reached.replace("x", "y").replace("z", "w") + ";")
+    assert {*stages(f"(({reached}), count(T));")} > {*stages(f"{reached};")}
+    others = [text.format("T"), reached.replace("x = S", "x = T"), f"{reached} limit 2", f"{reached} limit 3"]
+    known = [{*stages(f"{other};")} for other in [reached, *others]]
+    assert all(not a & b for n, a in enumerate(known) for b in known[:n])

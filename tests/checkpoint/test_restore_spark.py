@@ -1,0 +1,158 @@
+"""States that are written to Parquet and read again are the same states, and lie where they lay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import attrs
+import pytest
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra import types as ty
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.values import Value, close
+from mrql.algebra.zset import ZSet
+from mrql.rewrite.passes import rewrite
+from mrql.runtime import prepared, session, upkeep
+from mrql.runtime.checkpoint import policy
+from mrql.runtime.checkpoint.restore import Restored
+from mrql.runtime.checkpoint.spark_states import SparkStates
+from mrql.runtime.collect import collect_changes, collect_value
+from mrql.runtime.frames import Frame, changes, from_dataframe
+from mrql.runtime.jvm import executed_plan, persistent_rdds
+from mrql.runtime.relation import Relation
+from mrql.runtime.rows import to_dataframe
+from mrql.runtime.session import settings
+from mrql.runtime.view import SparkView
+from tests.checkpoint.saved import Saved
+from tests.incremental_cases import CONSTRUCTS, Construct
+from tests.incremental_cases import STREAMS as TYPES
+from tests.runtime.test_equivalence import HISTORY, INTERPRETED, as_rows
+from tests.runtime.test_plan_shape import exchanged_states
+
+pytestmark = pytest.mark.spark
+
+TOGETHER = 8
+"""So many constructs make one query."""
+
+
+def together(constructs: Sequence[Construct]) -> str:
+    """Several queries as one, which has the tuple of their values."""
+    parts = [construct.query.split("; ") for construct in constructs]
+    definitions = [f"{definition};" for part in parts for definition in part[:-1]]
+    return " ".join([*definitions, f"({', '.join(f'({part[-1]})' for part in parts)})"])
+
+
+@attrs.define(slots=False)
+class Restarted:
+    """A view on Spark that is written down, and started again."""
+
+    text: str
+    spark: SparkSession
+    home: Path
+
+    def __attrs_post_init__(self) -> None:
+        self.query = mrql.compile(self.text, **TYPES)
+        self.streams = sorted(self.query.trace().plan.streams)
+        self.plan = rewrite(self.query.term, shrinking=frozenset(self.streams)).plan
+        self.saved = Saved.of(self.plan, self.home)
+        self.present = {name: ZSet() for name in self.streams}
+        self.view = SparkView(self.plan, self.spark)
+        self.states = SparkStates(self.view, self.saved.known)
+
+    def frame(self, rows: Sequence[Value], name: str) -> Frame:
+        t = TYPES[name]
+        assert isinstance(t, ty.BagType)
+        return from_dataframe(to_dataframe(self.spark, rows, t), t.item)
+
+    def apply(self, batch: Mapping[str, tuple[list[Value], list[Value]]]) -> ZSet:
+        """Applies a batch, writes the states down, and returns how the answer has changed."""
+        frames = {}
+        for name in sorted(batch.keys() & self.present.keys()):
+            come, gone = batch[name]
+            self.present[name] = self.present[name] + ZSet.of(come) - ZSet.of(gone)
+            frames[name] = changes(self.frame(come, name) if come else None, self.frame(gone, name), self.view.columns)
+        found = ZSet.weighted(collect_changes(self.view.apply(frames), self.item))
+        self.saved.write(self.states)
+        return found
+
+    @property
+    def item(self) -> ty.Type:
+        t = self.query.type
+        return t.item if isinstance(t, ty.BagType | ty.ListType) else t
+
+    def restart(self, lost: int | None = None) -> None:
+        """Starts again from what was written, without every other state where `lost` says from which on."""
+        self.view.close()
+        restored = self.saved.restored(self.plan, lost=lost)
+        self.view = SparkView(self.plan, self.spark, start=False)
+        self.states = SparkStates(self.view, self.saved.known)
+        self.states.load(restored)
+        self.view.resume(restored.states, self.arrived(restored))
+
+    def arrived(self, restored: Restored) -> dict[str, Frame]:
+        if not restored.built:
+            return {}
+        return {name: self.frame(list(rows.bag()), name) for name, rows in self.present.items() if len(rows)}
+
+    def expected(self) -> Value:
+        return evaluate(self.query.term, {name: rows.bag() for name, rows in self.present.items()})
+
+    def answer(self) -> Value:
+        return collect_value(self.view.answer(), self.query.type)
+
+    def close(self) -> None:
+        self.view.close()
+        self.saved.store.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(0, len(CONSTRUCTS), TOGETHER))
+def test_every_construct(spark: SparkSession, tmp_path: Path, start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queries of `docs/incremental.md`: started again after each batch, with all states, and with every other.
+
+    States are kept in turn as large ones are, in runs that changes are appended to, and as small ones, merged whole;
+    either is written as runs.
+    """
+    monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(prepared, "PLAIN", 0)
+    if start // TOGETHER % 3:
+        monkeypatch.setattr(upkeep, "WHOLE", 0)
+    with session.settings(spark, INTERPRETED):
+        view = Restarted(together(CONSTRUCTS[start : start + TOGETHER]), spark, tmp_path)
+        for lost, batch in zip((None, start // TOGETHER % 2, None), HISTORY, strict=True):
+            before = as_rows(view.expected(), view.query.type)
+            changed = view.apply(batch)
+            assert close((before + changed).bag(), as_rows(view.expected(), view.query.type).bag())
+            view.restart(lost)
+            assert close(view.answer(), view.expected())
+        view.close()
+
+
+def test_what_is_restored_lies_where_it_lay(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch after a restart moves nothing of the state: no plan has an Exchange above it. Nothing is left behind."""
+    monkeypatch.setattr(policy, "SMALL", 0)
+    kept = persistent_rdds(spark)
+    view = Restarted("select (x, sum(y), count(y)) from (x, y) in S group by x", spark, tmp_path)
+    view.apply(HISTORY[0])
+    view.restart()
+    groups = view.view.states[0].groups
+    assert groups is not None
+    written = next(iter(view.saved.states.values())).tables["groups"]
+    rows = spark.read.parquet(str(tmp_path / written.runs[0].path))
+    change = groups.partitioned(Relation.of(rows))
+    state = groups.runs[0].relation
+    with settings(spark, view.view.settings):
+        found = groups.lookup([state], change)
+        assert found is not None
+        plans = [executed_plan(r.dataframe(spark)) for r in (groups.merged([state, change]), groups.merged([found]))]
+    assert [plan.count("Scan ExistingRDD") for plan in plans] == [1, 1]
+    assert [exchanged_states(plan) for plan in plans] == [0, 0]
+    view.apply(HISTORY[1])
+    assert close(view.answer(), view.expected())
+    view.close()
+    assert persistent_rdds(spark) == kept
