@@ -14,6 +14,7 @@ from pathlib import Path
 import attrs
 
 from mrql.algebra.binders import normal_names, substitute
+from mrql.algebra.definitions import python_functions
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.terms import Let, PTuple, Stream, Term, Tup, Var
 from mrql.algebra.traversal import map_children, subterms
@@ -83,7 +84,9 @@ class _Known:
 
         variables = {part.name: part.type for part in subterms(term) if isinstance(part, Var)}
         states = {name: Var(self.stages[name], t) for name, t in variables.items() if name in self.stages}
-        return repr(normal_names(named(substitute(term, states))))
+        # The name of a function of the query says nothing of its body.
+        functions = sorted({f"{function.name} {function.digest}" for function in python_functions(term)})
+        return "\n".join([repr(normal_names(named(substitute(term, states)))), *functions])
 
     def named(self, label: str) -> str:
         """The name of a stream, or of one of its occurrences, by its hash."""

@@ -85,6 +85,17 @@ def test_a_source_is_a_part_of_a_state(old: str, new: str) -> None:
     assert not {*stages(QUERY, SOURCES.replace(old, new))} & {*stages(QUERY)}
 
 
+def test_a_function_is_known_by_its_body() -> None:
+    """A function that calls itself is not written out in a term; another one of its name makes another state."""
+    query = "select (x, sum(f(y))) from (x, y) in S group by x;"
+    one, same, other = (
+        stages(query, f"{SOURCES}function f(n: long): long {{ if n < 2 then 1 else n {operator} f({n}) }};")
+        for operator, n in (("*", "n - 1"), ("*", "n-1"), ("+", "n - 1"))
+    )
+    assert one == same
+    assert one != other
+
+
 def test_a_state_does_not_depend_on_its_place() -> None:
     """The states of two queries are those of their pair, in either order, with what reads them."""
     groups = "(select (n, count(k)) from (k, n) in (select (x, count(y)) from (x, y) in S group by x) group by n)"
