@@ -54,6 +54,7 @@ class SparkTable:
             "alive": table.alive,
             "marked": table.marked,
             "shrinks": table.shrinks,
+            "recurs": table.recurs,
             "schema": table.runs[0].df.schema.jsonValue(),
         }
 
@@ -190,7 +191,8 @@ class Reader:
         form = saved.form
         measures = tuple(Measure(name, merge) for name, merge in form["measures"])
         keys, by = tuple(form["keys"]), tuple(form["partition_by"])
-        return Table(self.plans, keys, by, measures, form["alive"], marked=form["marked"], shrinks=form["shrinks"])
+        flags = {name: form[name] for name in ("marked", "shrinks", "recurs")}
+        return Table(self.plans, keys, by, measures, form["alive"], **flags)
 
     def merged(self, saved: SavedTable) -> DataFrame:
         """All rows of a table, those of equal keys merged."""
