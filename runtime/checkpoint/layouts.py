@@ -24,6 +24,8 @@ def type_to_json(t: Type) -> Any:
             return {"bag": type_to_json(item)}
         case ty.ListType(item):
             return {"list": type_to_json(item)}
+        case ty.Basic(ty.Kind.DATA, name):
+            return {"data": name}
         case _:
             return str(t)
 
@@ -33,6 +35,8 @@ def type_from_json(plain: Any) -> Type:
     match plain:
         case str():
             return ty.NOTHING if plain == str(ty.NOTHING) else ty.Basic(ty.Kind(plain))
+        case {"data": name}:
+            return ty.Basic(ty.Kind.DATA, name)
         case {"tuple": items}:
             return ty.TupleType(tuple(map(type_from_json, items)))
         case {"record": fields}:

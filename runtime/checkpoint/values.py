@@ -10,6 +10,7 @@ import json
 from datetime import date, datetime
 from typing import Any
 
+from mrql.algebra.recursive import Data
 from mrql.algebra.values import Bag, Document, Element, Record, Value
 
 
@@ -41,6 +42,8 @@ def to_plain(value: Value) -> Any:
             return {"m": value.isoformat()}
         case date():
             return {"d": value.isoformat()}
+        case Data():
+            return {"c": value.text}
         case Element():
             return {"x": value.text}
         case Document():
@@ -73,6 +76,8 @@ def from_plain(plain: Any) -> Value:
             return datetime.fromisoformat(content)
         case "d":
             return date.fromisoformat(content)
+        case "c":
+            return Data(content)
         case "x":
             return Element(content)
         case "j":

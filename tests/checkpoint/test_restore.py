@@ -9,13 +9,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mrql
+from mrql.algebra import types as ty
 from mrql.algebra.evaluate import evaluate
+from mrql.algebra.recursive import Data
 from mrql.algebra.values import close
 from mrql.algebra.zset import ZSet
 from mrql.api import Query
 from mrql.rewrite.passes import rewrite
 from mrql.runtime.checkpoint import policy
+from mrql.runtime.checkpoint.layouts import type_from_json, type_to_json
 from mrql.runtime.checkpoint.reference_states import ReferenceStates
+from mrql.runtime.checkpoint.values import from_plain, to_plain
 from mrql.runtime.reference import ReferenceView
 from tests import loop_queries
 from tests.checkpoint.saved import Saved
@@ -84,3 +88,18 @@ def test_loops(tmp_path_factory: pytest.TempPathFactory, text: str, batches: lis
     streams = sorted(query.trace().plan.streams)
     read = [{name: rows for name, rows in batch.items() if name in streams} for batch in batches]
     assert_restored_in_the_reference(query, streams, read, tmp_path_factory.mktemp("saved"))
+
+
+def test_recursive_data(tmp_path: Path) -> None:
+    """A value of a recursive type is read as one, and its type by its name."""
+    tree = "data Tree = Node: (Tree, Tree) | Leaf: long;"
+    text = f"{tree} select (t, count(x)) from (x, y) in S group by t: Node(Leaf(x), Leaf(y))"
+    query = mrql.compile(text, **TYPES)
+    batches = [{"S": ZSet.of([(1, 2), (1, 2)])}, {"S": ZSet.of([(3, 4)]) - ZSet.of([(1, 2)])}]
+    assert_restored_in_the_reference(query, ["S"], batches, tmp_path)
+    value = Data('{"is": "Leaf", "Leaf": 1}')
+    read = from_plain(to_plain(value))
+    assert isinstance(read, Data)
+    assert read == value
+    t = ty.BagType(ty.Basic(ty.Kind.DATA, "Tree"))
+    assert type_from_json(type_to_json(t)) == t
