@@ -31,10 +31,14 @@ def local_spark() -> SparkSession:
     return local_session("local[2]", conf)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With several processes (`pytest -n 2 --dist loadgroup`), the tests on the shared session are for one of them."""
+    if not config.pluginmanager.hasplugin("xdist"):
+        return
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        fixtures = getattr(item, "fixturenames", ())
+        on_request = "request" in fixtures and item.get_closest_marker("spark") is not None
+        if "spark" in fixtures or on_request:
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 
