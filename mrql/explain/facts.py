@@ -34,7 +34,7 @@ from mrql.explain.lineage import Lineage, lineage_of
 from mrql.explain.tables import Table, component_names, occurrence_names, stage_tables
 from mrql.rewrite.infer import infer, stream_names
 from mrql.rewrite.multilinear import label_occurrences
-from mrql.rewrite.passes import Trace
+from mrql.rewrite.passes import Trace, run_passes
 from mrql.rewrite.stages import Derived, Plan, Shape, Stage
 
 
@@ -137,6 +137,12 @@ class Facts:
         return tuple(passed for passed in self.derived if passed.derived in read)
 
 
+def _whole(trace: Trace) -> Term:
+    """The query after all passes, with its loops: of a fixpoint the steps read its stream alone."""
+    recursive = any(derived.loop is not None for derived in trace.plan.derived)
+    return (run_passes(trace.plan.query) if recursive else trace.steps)[-1].after
+
+
 def facts_of(trace: Trace) -> Facts:
     """What there is to say about how a query became its plan."""
     plan = trace.plan
@@ -150,7 +156,7 @@ def facts_of(trace: Trace) -> Facts:
     stages = tuple(_stage_facts(stage, keep, staged=bool(plan.derived_for(stage))) for stage in plan.stages)
     loops = tuple((name, tidy(loop, keep)) for name, loop in plan.loops)
     derived = tuple(DerivedFacts(d, tidy(d.term, keep), answer_cost(d.term, plan)) for d in plan.derived)
-    python = rows_through_python(trace.steps[-1].after)
+    python = rows_through_python(_whole(trace))
     answer, cost = tidy(plan.answer, keep), answer_cost(plan.answer, plan)
     return Facts(span, keep, plan, tidy(plan.query, keep), passes, stages, derived, answer, cost, loops, python)
 
