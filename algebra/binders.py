@@ -40,6 +40,11 @@ def pattern_vars(pattern: Pattern) -> Iterator[PVar]:
             pass
 
 
+def var_of(variable: PVar) -> Var:
+    """What a variable of a pattern is where it is used."""
+    return Var(variable.name, variable.type)
+
+
 def bound_names(pattern: Pattern) -> frozenset[str]:
     return frozenset(v.name for v in pattern_vars(pattern))
 

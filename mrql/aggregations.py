@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from mrql import syntax
 from mrql.algebra import types as ty
+from mrql.algebra.binders import var_of
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import IS_NULL, NOT
 from mrql.algebra.monoids import Fold
@@ -29,7 +30,6 @@ from mrql.algebra.terms import (
     Single,
     Stream,
     Term,
-    Var,
     element_type,
 )
 from mrql.algebra.traversal import subterms
@@ -49,7 +49,7 @@ def define(statement: syntax.AggregationDef, scope: Scope) -> Aggregation:
     x, y = (PVar(scope.globals.names.fresh(variable), t) for variable in "xy")
     span = statement.combine.span
     combine = closure_of(statement.combine, scope, f"`{name}` combines two values with a function")
-    combined = coerce(apply(combine, [_var(x), _var(y)], span), t, span, f"what `{name}` combines to")
+    combined = coerce(apply(combine, [var_of(x), var_of(y)], span), t, span, f"what `{name}` combines to")
     for part, written in ((zero, statement.zero), (combined, statement.combine)):
         if any(isinstance(term, Stream) for term in subterms(part)):
             raise UserError(f"`{name}` cannot read data: it is the same for all of them", written.span)
@@ -66,16 +66,12 @@ def aggregated(aggregation: Aggregation, collection: Term, scope: Scope, span: S
     """
     fold, unit = aggregation.fold, aggregation.unit
     v = PVar(scope.globals.names.fresh("v"), element_type(collection))
-    element: Term = _var(v)
+    element: Term = var_of(v)
     if unit is not None:
         of_one = f"the unit of `{fold.name}`"
         element = coerce(apply(unit, [element], span), fold.type, span, of_one)
     elif not ty.fits(v.type, fold.type):
         raise UserError(f"`{fold.name}` takes a collection of {fold.type}, not of {v.type}", span)
     one = Single(coerce(element, fold.type, span, f"an element of `{fold.name}`"))
-    present = Prim(NOT, (Prim(IS_NULL, (_var(v),)),))
+    present = Prim(NOT, (Prim(IS_NULL, (var_of(v),)),))
     return Reduce(fold, CMap(Lambda(v, If(present, one, Empty(one.type))), collection), span=span)
-
-
-def _var(v: PVar) -> Var:
-    return Var(v.name, v.type)

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names
+from mrql.algebra.binders import Names, var_of
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import EQ, GT, NOT
 from mrql.algebra.monoids import SUM
 from mrql.algebra.span import Span
-from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Prim, PVar, Reduce, Single, Term, Var, element_type
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Prim, PVar, Reduce, Single, Term, element_type
 from mrql.scope import Globals, Scope
 from mrql.unions import compared
 
@@ -43,13 +43,13 @@ def is_none(violations: Term, span: Span) -> Term:
 def some_true(collection: Term, names: Names, span: Span) -> Term:
     """`some(e)`: whether any element is true."""
     v = _element(collection, names)
-    return is_some(CMap(Lambda(v, If(_var(v), ONE, NO_WITNESS)), collection), span)
+    return is_some(CMap(Lambda(v, If(var_of(v), ONE, NO_WITNESS)), collection), span)
 
 
 def all_true(collection: Term, names: Names, span: Span) -> Term:
     """`all(e)`: whether no element is false."""
     v = _element(collection, names)
-    return is_none(CMap(Lambda(v, If(Prim(NOT, (_var(v),)), ONE, NO_WITNESS)), collection), span)
+    return is_none(CMap(Lambda(v, If(Prim(NOT, (var_of(v),)), ONE, NO_WITNESS)), collection), span)
 
 
 def exists(collection: Term, names: Names, span: Span) -> Term:
@@ -72,7 +72,7 @@ def member(item: Term, collection: Term, known: Globals, span: Span) -> Term:
     v = _element(collection, known.names)
     if ty.join_types(item.type, v.type) is None:
         raise UserError(f"`in` looks for a value of type {item.type} among values of type {v.type}", span)
-    equal = Prim(EQ, (compared(_var(v), known), compared(item, known)), span=span)
+    equal = Prim(EQ, (compared(var_of(v), known), compared(item, known)), span=span)
     return is_some(CMap(Lambda(v, If(equal, ONE, NO_WITNESS)), collection), span)
 
 
@@ -96,7 +96,3 @@ def quantified(expr: syntax.Quantified, scope: Scope) -> Term:
 
 def _element(collection: Term, names: Names) -> PVar:
     return PVar(names.fresh("v"), element_type(collection))
-
-
-def _var(v: PVar) -> Var:
-    return Var(v.name, v.type)

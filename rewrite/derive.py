@@ -21,7 +21,7 @@ from functools import reduce
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, alpha_equal, bound_names, free_vars, substitute
+from mrql.algebra.binders import Names, all_names, alpha_equal, bound_names, free_vars, substitute, var_of
 from mrql.algebra.errors import InternalError
 from mrql.algebra.monoids import BAG, Aggregate, Monoid, is_group
 from mrql.algebra.terms import (
@@ -200,7 +200,7 @@ class _Deriver:
         annotated = lineage(term)
         h = prune(annotated)
         x = PVar(self.names.fresh("x"), element_type(h))
-        feed = self.feed(_under_unit(h, x), PTuple(()), x, [(0, Single(_var(x)))])
+        feed = self.feed(_under_unit(h, x), PTuple(()), x, [(0, Single(var_of(x)))])
         name = self.new_name()
         components = (Component(name, BAG, term.type),)
         derivation = Derivation(term, annotated, annotated, h, BAG, Var(name, term.type))
@@ -220,7 +220,7 @@ class _Deriver:
 
     def total_feed(self, h: Reduce, part: Term) -> Feed:
         x = PVar(self.names.fresh("x"), element_type(part))
-        return self.feed(_under_unit(part, x), PTuple(()), x, [(0, Reduce(h.monoid, Single(_var(x))))])
+        return self.feed(_under_unit(part, x), PTuple(()), x, [(0, Reduce(h.monoid, Single(var_of(x))))])
 
     def keyed(self, term: CMap) -> Term:
         known = self.known(term, Shape.KEYED)
@@ -292,7 +292,7 @@ class _Deriver:
         self, key: Pattern, group: PVar, parts: Iterable[tuple[int, Term]], rows: Term, *, supports: bool
     ) -> Feed:
         x = PVar(self.names.fresh("x"), pair_type(rows)[1])
-        units = [(i, substitute(e, {group.name: Single(_var(x))})) for i, e in parts]
+        units = [(i, substitute(e, {group.name: Single(var_of(x))})) for i, e in parts]
         return attrs.evolve(self.feed(rows, key, x, units), supports=supports)
 
     def joined_feed(
@@ -300,13 +300,13 @@ class _Deriver:
     ) -> Feed:
         """The rows of a join: each element of the left group with each of the right one."""
         xs, ys = groups
-        x = PVar(self.names.fresh("x"), element_type(_var(xs)))
-        y = PVar(self.names.fresh("y"), element_type(_var(ys)))
+        x = PVar(self.names.fresh("x"), element_type(var_of(xs)))
+        y = PVar(self.names.fresh("y"), element_type(var_of(ys)))
         k = PVar(self.names.fresh("k"), pair_type(CoGroup(left, right))[0])
-        pair: Term = Single(Tup((_var(k), Tup((_var(x), _var(y))))))
-        pair = CMap(Lambda(x, CMap(Lambda(y, pair), _var(ys))), _var(xs))
+        pair: Term = Single(Tup((var_of(k), Tup((var_of(x), var_of(y))))))
+        pair = CMap(Lambda(x, CMap(Lambda(y, pair), var_of(ys))), var_of(xs))
         rows = CMap(Lambda(PTuple((k, PTuple((xs, ys)))), pair), CoGroup(left, right))
-        units = [(i, substitute(e, {xs.name: Single(_var(x)), ys.name: Single(_var(y))})) for i, e in parts]
+        units = [(i, substitute(e, {xs.name: Single(var_of(x)), ys.name: Single(var_of(y))})) for i, e in parts]
         return attrs.evolve(self.feed(rows, key, PTuple((x, y)), units), supports=False)
 
     def feed(self, rows: Term, key: Pattern, element: Pattern, units: Iterable[tuple[int, Term]]) -> Feed:
@@ -367,8 +367,4 @@ def _agree(h: Term, merge: Monoid) -> None:
 
 def _under_unit(bag: Term, x: PVar) -> Term:
     """`{((), x) | x ∈ X}`."""
-    return normalize(CMap(Lambda(x, Single(Tup((Tup(()), _var(x))))), bag))
-
-
-def _var(v: PVar) -> Var:
-    return Var(v.name, v.type)
+    return normalize(CMap(Lambda(x, Single(Tup((Tup(()), var_of(x))))), bag))

@@ -36,6 +36,7 @@ from mrql.algebra.binders import (
     pattern_term,
     pattern_vars,
     substitute,
+    var_of,
 )
 from mrql.algebra.functions.operators import AND, GE, GT, HAS_NULL, LE, LT, MINUS, NOT, PLUS
 from mrql.algebra.monoids import AND as ALL
@@ -201,7 +202,7 @@ class _Step:
                     return False
                 k = PVar(self.names.fresh("k"), key.type)
                 m = None if value is None else Var(self.names.fresh("m"), value.type)
-                return _same(normalize(Let(pattern, self._made(_var(k), m), key)), _var(k))
+                return _same(normalize(Let(pattern, self._made(var_of(k), m), key)), var_of(k))
             case _:
                 return False
 
@@ -239,7 +240,7 @@ class _Step:
         pattern, whole = pattern_term(param, self.names)
         t = PVar(self.names.fresh("t"), ty.LONG)
         value = None if self.best is None else self._value_of(normalize(substitute(whole, parts)))
-        return Read(_var(t), value), PTuple((pattern, t)), normalize(substitute(body, parts))
+        return Read(var_of(t), value), PTuple((pattern, t)), normalize(substitute(body, parts))
 
     def _value_of(self, item: Term) -> Term:
         """The value that an element of x has beside its key."""
@@ -293,25 +294,25 @@ class _Step:
         kept, time = value_type.items
         fresh = self.names.fresh
         v, t = PVar(fresh("v"), kept), PVar(fresh("t"), time)
-        by_time = CMap(Lambda(PTuple((v, t)), Single(Tup((_var(t), _var(v))))), values)
+        by_time = CMap(Lambda(PTuple((v, t)), Single(Tup((var_of(t), var_of(v))))), values)
         at, vs, m = PVar(fresh("t"), time), PVar(fresh("vs"), ty.BagType(kept)), PVar(fresh("m"), kept)
         u, j = PVar(fresh("u"), kept), PVar(fresh("j"), time)
-        as_good = Prim(LE if self.monoid == MIN else GE, (_var(u), _var(m)))
+        as_good = Prim(LE if self.monoid == MIN else GE, (var_of(u), var_of(m)))
         # Of nulls alone the least is null; beside anything else they do not count.
-        says_as_much = If(Prim(HAS_NULL, (_var(m),)), TRUE, If(Prim(HAS_NULL, (_var(u),)), FALSE, as_good))
-        better = Prim(NOT, (Prim(AND, (Prim(LT, (_var(j), _var(at))), says_as_much)),))
+        says_as_much = If(Prim(HAS_NULL, (var_of(m),)), TRUE, If(Prim(HAS_NULL, (var_of(u),)), FALSE, as_good))
+        better = Prim(NOT, (Prim(AND, (Prim(LT, (var_of(j), var_of(at))), says_as_much)),))
         is_fact: Term = Reduce(ALL, CMap(Lambda(PTuple((u, j)), Single(better)), values))
         if self.limit is not None:
-            is_fact = Prim(AND, (Prim(LE, (_var(at), Lit(self.limit, ty.LONG))), is_fact))
-        fact: Term = Single(Tup((self._made(key, _var(m)), _var(at))))
-        body = Let(m, Reduce(self.monoid, _var(vs)), If(is_fact, fact, Empty(fact.type)))
+            is_fact = Prim(AND, (Prim(LE, (var_of(at), Lit(self.limit, ty.LONG))), is_fact))
+        fact: Term = Single(Tup((self._made(key, var_of(m)), var_of(at))))
+        body = Let(m, Reduce(self.monoid, var_of(vs)), If(is_fact, fact, Empty(fact.type)))
         return CMap(Lambda(PTuple((at, vs)), body), GroupBy(by_time))
 
     def _result(self) -> Term:
         """The value of the loop over its facts: the step, of which every fact is carried on."""
         t = PVar(self.names.fresh("t"), ty.LONG)
         e = PVar(self.names.fresh("e"), self._item)
-        elements = CMap(Lambda(PTuple((e, t)), Single(_var(e))), self.stream)
+        elements = CMap(Lambda(PTuple((e, t)), Single(var_of(e))), self.stream)
         if self.monoid is None:
             return elements
         rows = substitute(self.carried, {self.x.name: elements})
@@ -335,7 +336,7 @@ def _replaced(term: Term, part: Term, by: Term) -> Term:
 
 def _apart(v: PVar) -> Term:
     """A variable as a tuple or a record of its parts."""
-    whole = _var(v)
+    whole = var_of(v)
     match v.type:
         case ty.TupleType(items):
             return Tup(tuple(Nth(whole, i) for i, _ in enumerate(items)))
@@ -388,7 +389,3 @@ def _same(made: Term, whole: Term) -> bool:
 
 def _nth(term: Term, index: int) -> Term:
     return term.items[index] if isinstance(term, Tup) else Nth(term, index)
-
-
-def _var(v: PVar) -> Var:
-    return Var(v.name, v.type)

@@ -21,8 +21,8 @@ from __future__ import annotations
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, bound_names, free_vars, pattern_term, rename_apart
-from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Single, Term, Tup, Var
+from mrql.algebra.binders import Names, all_names, bound_names, free_vars, pattern_term, rename_apart, var_of
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Single, Term, Tup
 from mrql.algebra.traversal import map_children
 from mrql.rewrite.equate import co_grouped, conjuncts, guard, keyed, link, reads_sources
 from mrql.rewrite.normalize import normalize
@@ -151,8 +151,8 @@ def _joined(left: Generator, right: Generator, conditions: list[Term], names: Na
     b = keyed(keys.right, right.pattern, y, right.source, drop_null_keys=True)
     xs, ys = (PVar(names.fresh(base), _bag_of(e)) for base, e in (("xs", x), ("ys", y)))
     pairs: Term = Single(Tup((x, y)))
-    pairs = CMap(Lambda(right.pattern, pairs), _var(ys))
-    pairs = CMap(Lambda(left.pattern, pairs), _var(xs))
+    pairs = CMap(Lambda(right.pattern, pairs), var_of(ys))
+    pairs = CMap(Lambda(left.pattern, pairs), var_of(xs))
     key = PVar(names.fresh("j"), keys.left.type)
     source = co_grouped(a, b, xs, ys, key, pairs)
     return Generator(PTuple((left.pattern, right.pattern)), source), list(keys.rest)
@@ -168,7 +168,3 @@ def _flattened(outer: Generator, inner: Generator) -> Generator:
 
 def _bag_of(term: Term) -> ty.Type:
     return ty.BagType(term.type)
-
-
-def _var(v: PVar) -> Term:
-    return Var(v.name, v.type)

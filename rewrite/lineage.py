@@ -21,7 +21,7 @@ partner would be lost, and a side counted once for each lineage of the other one
 from __future__ import annotations
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, free_vars, pattern_term
+from mrql.algebra.binders import Names, all_names, free_vars, pattern_term, var_of
 from mrql.algebra.monoids import Keyed
 from mrql.algebra.terms import (
     CMap,
@@ -35,7 +35,6 @@ from mrql.algebra.terms import (
     Single,
     Term,
     Tup,
-    Var,
     element_type,
     pair_type,
 )
@@ -69,14 +68,14 @@ class _Annotator:
                 return self.smap1(key, group, body, self.body(source, group, body))  # (7d)
             case _:  # (7c): a stream, or a part that is not of the normal form
                 b = PVar(self.names.fresh("b"), element_type(term))
-                return CMap(Lambda(b, Single(Tup((UNIT, _var(b))))), term)
+                return CMap(Lambda(b, Single(Tup((UNIT, var_of(b))))), term)
 
     def _carried(self, term: Reduce, pairs: Term) -> Term:
         """The elements taken into the carrier: `reduce(⇑⊕, X)` merges what is in the carrier already."""
         key_type, value_type = pair_type(pairs)
         theta, v = PVar("θ", key_type), PVar(self.names.fresh("v"), value_type)
-        value = Reduce(term.monoid, Single(_var(v)))
-        return CMap(Lambda(PTuple((theta, v)), Single(Tup((_var(theta), value)))), pairs)
+        value = Reduce(term.monoid, Single(var_of(v)))
+        return CMap(Lambda(PTuple((theta, v)), Single(Tup((var_of(theta), value)))), pairs)
 
     def body(self, term: GroupBy | CoGroup, group: Pattern, function: Term) -> Term:
         """`T_e[[e]]`: pairs of a lineage `(k, θ)` and a group, or a pair of groups."""
@@ -89,7 +88,7 @@ class _Annotator:
                 key_type, groups_type = pair_type(term)
                 assert isinstance(groups_type, ty.TupleType)
                 k, xs, ys = PVar("k", key_type), PVar("xs", groups_type.items[0]), PVar("ys", groups_type.items[1])
-                fresh = Tup((Tup((_var(k), Tup((UNIT, UNIT)))), Tup((_var(xs), _var(ys)))))
+                fresh = Tup((Tup((var_of(k), Tup((UNIT, UNIT)))), Tup((var_of(xs), var_of(ys)))))
                 return CMap(Lambda(PTuple((k, PTuple((xs, ys)))), Single(fresh)), term)
 
     def input(self, term: Term) -> Term:
@@ -106,7 +105,7 @@ class _Annotator:
         """`{((k, θ), b) | ((k, θ), a) ∈ X, b ∈ f(k, a)}`."""
         lineage_pattern, lineage_term = self._lineage(key, source)
         b = PVar(self.names.fresh("b"), element_type(body))
-        pairs = CMap(Lambda(b, Single(Tup((lineage_term, _var(b))))), body)
+        pairs = CMap(Lambda(b, Single(Tup((lineage_term, var_of(b))))), body)
         return CMap(Lambda(PTuple((lineage_pattern, group)), pairs), source)
 
     def smap2(self, key: Pattern, group: Pattern, body: Term, source: Term) -> Term:
@@ -115,14 +114,14 @@ class _Annotator:
         item = element_type(body)
         assert isinstance(item, ty.TupleType)
         k, b = PVar(self.names.fresh("k"), item.items[0]), PVar(self.names.fresh("b"), item.items[1])
-        pairs = CMap(Lambda(PTuple((k, b)), Single(Tup((_var(k), Tup((lineage_term, _var(b))))))), body)
+        pairs = CMap(Lambda(PTuple((k, b)), Single(Tup((var_of(k), Tup((lineage_term, var_of(b))))))), body)
         return CMap(Lambda(PTuple((lineage_pattern, group)), pairs), source)
 
     def smap3(self, source: Term) -> Term:
         """`{(k', ((), b)) | a ∈ X, (k', b) ∈ f(a)}`."""
         key_type, value_type = pair_type(source)
         k, v = PVar("k", key_type), PVar("v", value_type)
-        return CMap(Lambda(PTuple((k, v)), Single(Tup((_var(k), Tup((UNIT, _var(v))))))), source)
+        return CMap(Lambda(PTuple((k, v)), Single(Tup((var_of(k), Tup((UNIT, var_of(v))))))), source)
 
     def swap(self, source: Term) -> Term:
         """`{((k, θ), v) | (k, (θ, v)) ∈ X}`."""
@@ -130,7 +129,7 @@ class _Annotator:
         assert isinstance(annotated, ty.TupleType)
         k, theta, v = PVar("k", key_type), PVar("θ", annotated.items[0]), PVar("v", annotated.items[1])
         return CMap(
-            Lambda(PTuple((k, PTuple((theta, v)))), Single(Tup((Tup((_var(k), _var(theta))), _var(v))))), source
+            Lambda(PTuple((k, PTuple((theta, v)))), Single(Tup((Tup((var_of(k), var_of(theta))), var_of(v))))), source
         )
 
     def mix(self, source: CoGroup) -> Term:
@@ -141,14 +140,14 @@ class _Annotator:
         groups = item.items[1]
         assert isinstance(groups, ty.TupleType)
         s1, s2 = PVar("s1", groups.items[0]), PVar("s2", groups.items[1])
-        sides = [GroupBy(_var(s)) for s in (s1, s2)]
+        sides = [GroupBy(var_of(s)) for s in (s1, s2)]
         thetas, bags = [], []
         for side, theta, bag in zip(sides, ("θx", "θy"), ("xs", "ys"), strict=True):
             theta_type, bag_type = pair_type(side)
             thetas.append(PVar(theta, theta_type))
             bags.append(PVar(bag, bag_type))
-        key = Tup((_var(k), Tup((_var(thetas[0]), _var(thetas[1])))))
-        result: Term = Single(Tup((key, Tup((_var(bags[0]), _var(bags[1]))))))
+        key = Tup((var_of(k), Tup((var_of(thetas[0]), var_of(thetas[1])))))
+        result: Term = Single(Tup((key, Tup((var_of(bags[0]), var_of(bags[1]))))))
         for i in (1, 0):
             result = CMap(Lambda(PTuple((thetas[i], bags[i])), result), sides[i])
         return CMap(Lambda(PTuple((k, PTuple((s1, s2)))), result), source)
@@ -159,7 +158,7 @@ class _Annotator:
         assert isinstance(lineage_type, ty.TupleType)
         theta = PVar(self.names.fresh("θ"), lineage_type.items[1])
         pattern, term = pattern_term(key, self.names)
-        return PTuple((pattern, theta)), Tup((term, _var(theta)))
+        return PTuple((pattern, theta)), Tup((term, var_of(theta)))
 
 
 def joins_elements(function: Term, groups: Pattern) -> bool:
@@ -169,7 +168,3 @@ def joins_elements(function: Term, groups: Pattern) -> bool:
             return {xs, ys} <= free_vars(function) and is_linear(function, xs) and is_linear(function, ys)
         case _:
             return False
-
-
-def _var(v: PVar) -> Var:
-    return Var(v.name, v.type)
