@@ -169,11 +169,7 @@ class SparkView:
         for derived in self.plan.derived_for(state.stage):
             if derived.name not in changes:
                 changes[derived.name] = self._whole(derived)
-        recursive = self.plan.recursion_of(state.stage)
-        if state.step(changes, starting=True) and recursive is not None:
-            found = self._settled(state, recursive, before, starting=True)
-            if found is not None:
-                changes[recursive.name] = found
+        self._step(state, changes, before, starting=True)
 
     def advance(self, deltas: Mapping[str, Frame]) -> Step:
         """Plans a batch: its states are there to be read, and are computed with whatever is first asked of them.
@@ -213,13 +209,19 @@ class SparkView:
                 is_new = derived.name not in changes and derived.loop is None
                 if is_new and (of_nothing or derived.reads & moved):
                     changes[derived.name] = self._derived_change(derived, before, starting=starting)
-            if state.step(changes, starting=starting):
+            if self._step(state, changes, before, starting=starting):
                 moved.add(state.stage.name)
-            recursive = self.plan.recursion_of(state.stage)
-            if recursive is not None and state.stage.name in moved:
-                found = self._settled(state, recursive, before, starting=starting)
-                if found is not None:
-                    changes[recursive.name] = found
+
+    def _step(self, state: StageState, changes: dict[str, Frame], before: list[Snapshot], *, starting: bool) -> bool:
+        """Merges a batch into a state, round and round where the state reads what is made from it; says whether there
+        was anything to merge."""
+        if not state.step(changes, starting=starting):
+            return False
+        recursive = self.plan.recursion_of(state.stage)
+        found = None if recursive is None else self._settled(state, recursive, before, starting=starting)
+        if recursive is not None and found is not None:
+            changes[recursive.name] = found
+        return True
 
     def settle(self, *, counting: bool = False) -> None:
         """Computes the states that no action has computed yet, and frees what they have replaced.
@@ -311,8 +313,7 @@ class SparkView:
         """How a derived stream has changed since `before`, as rows with a weight, no two of them equal."""
         after = [state.snapshot() for state in self.states]
         sides = self._sides(derived.term, after, before, self.columns)
-        whole = union(sides[:1] if starting else sides, element_type(derived.term), self.columns)
-        return attrs.evolve(netted(whole, self.columns), changes=True)
+        return self._added(sides[:1] if starting else sides, element_type(derived.term))
 
     def _settled(
         self, state: StageState, recursive: Derived, before: list[Snapshot], *, starting: bool
@@ -328,8 +329,8 @@ class SparkView:
         while True:
             # Each step has the names of the one before it, and so its plans.
             with self.columns.apart("r__"):
-                left.append(self._derived_change(recursive, earlier, starting=starting and not found))
-                pending = self._aside(self._added(left, item))
+                change = self._derived_change(recursive, earlier, starting=starting and not found)
+                pending = self._aside(self._added([*left, change], item) if left else change)
                 now = self._first(pending, recursive)
                 if now is None:
                     break
@@ -337,7 +338,7 @@ class SparkView:
                 left = [pending, signed(now, -1, Expressions())]
                 earlier[index] = state.snapshot()
                 state.step({recursive.name: now}, again=True)
-        return attrs.evolve(self._added(found, item), changes=True) if found else None
+        return self._added(found, item) if len(found) > 1 else next(iter(found), None)
 
     def _first(self, pending: Frame, recursive: Derived) -> Frame | None:
         """Of facts that have changed those of the earliest time; None where there are none.
@@ -356,8 +357,8 @@ class SparkView:
         return self._aside(pending.where(f"{time} = {first[0]}L"))
 
     def _added(self, frames: Sequence[Frame], item: Type) -> Frame:
-        """The sum of some changes."""
-        return frames[0] if len(frames) == 1 else netted(union(frames, item, self.columns), self.columns)
+        """The sum of some changes, as one change in which no two rows are equal."""
+        return attrs.evolve(netted(union(frames, item, self.columns), self.columns), changes=True)
 
     def _aside(self, change: Frame) -> Frame:
         """A change that is kept until the next batch, in columns that are always named alike."""
@@ -378,10 +379,7 @@ class SparkView:
     def _whole(self, derived: Derived) -> Frame:
         """All rows of a derived stream, as a batch."""
         compiler = self._compiler(derived.term, [state.snapshot() for state in self.states], self.columns)
-        term = derived.term
-        frame = compiler.bag(term) if ty.is_collection(term.type) else compiler.one(term)
-        whole = union([signed(frame, 1, compiler.expressions)], element_type(term), self.columns)
-        return attrs.evolve(netted(whole, self.columns), changes=True)
+        return self._added([_side(compiler, derived.term, 1)], element_type(derived.term))
 
     def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:
         """A term over some states and over others, the latter taken away.
@@ -397,11 +395,7 @@ class SparkView:
         compilers = self._touched_sides(term, after, before, columns) or [
             self._compiler(term, s, columns) for s in (after, before)
         ]
-        sides = []
-        for compiler, sign in zip(compilers, (1, -1), strict=True):
-            frame = compiler.bag(term) if ty.is_collection(term.type) else compiler.one(term)
-            sides.append(signed(frame, sign, compiler.expressions))
-        return sides
+        return [_side(compiler, term, sign) for compiler, sign in zip(compilers, (1, -1), strict=True)]
 
     def _touched_sides(
         self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns
@@ -413,3 +407,9 @@ class SparkView:
         index = self.plan.stages.index(stage)
         touched = Touched(before[index], after[index], self.lookups.append)
         return [self._over({stage.name: side}, columns) for side in (touched.after(), touched.before())]
+
+
+def _side(compiler: Compiler, term: Term, sign: int) -> Frame:
+    """The value of a term as one side of a difference."""
+    frame = compiler.bag(term) if ty.is_collection(term.type) else compiler.one(term)
+    return signed(frame, sign, compiler.expressions)
