@@ -15,11 +15,11 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
-from mrql.algebra.recursive import Data
 from mrql.algebra.span import Span
 from mrql.algebra.terms import PVar, Term
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Document, Element, Record, Value
+from mrql.algebra.values import Document, Value
+from mrql.runtime.collect import from_spark
 from mrql.runtime.layout import labels
 
 _BASIC = {
@@ -73,29 +73,6 @@ def to_plain(value: Value, t: Type) -> object:
             return value.text if isinstance(value, Document) else value
 
 
-def from_plain(value: Any, t: Type) -> Value:
-    """A value of a type from what Arrow holds it as."""
-    if value is None:
-        return None
-    match t:
-        case ty.TupleType(items):
-            return tuple(from_plain(value[name], item) for (name, _), item in zip(labels(t), items, strict=True))
-        case ty.RecordType(fields):
-            return Record({name: from_plain(value[name], item) for name, item in fields})
-        case ty.BagType(item):
-            return Bag(from_plain(v, item) for v in value)
-        case ty.ListType(item):
-            return [from_plain(v, item) for v in value]
-        case ty.Basic(ty.Kind.ANY):
-            return Document(value)
-        case ty.Basic(ty.Kind.XML):
-            return Element(value)
-        case ty.Basic(ty.Kind.DATA):
-            return Data(value)
-        case _:
-            return value
-
-
 @attrs.frozen
 class OverArrow:
     """A term as a function of the columns that hold its free variables."""
@@ -117,7 +94,7 @@ class OverArrow:
         return evaluated
 
     def _value(self, row: tuple[Any, ...]) -> Value:
-        env = {p.name: from_plain(value, p.type) for p, value in zip(self.params, row, strict=False)}
+        env = {p.name: from_spark(value, p.type) for p, value in zip(self.params, row, strict=False)}
         try:
             return evaluate(self.term, {}, env)
         except UserError as error:

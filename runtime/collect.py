@@ -34,9 +34,14 @@ def _row(row: Row, t: Type) -> Value:
 
 
 def from_spark(value: Any, t: Type) -> Value:
-    """A value as Spark's rows hold it, as a value of the language."""
+    """A value as Spark's rows hold it, or as Arrow does, as a value of the language.
+
+    The parts of a struct are a tuple in a row, and in Arrow a dictionary in the order of the fields.
+    """
     if value is None:
         return None
+    if isinstance(value, dict):
+        value = tuple(value.values())
     match t:
         case ty.TupleType(()):
             return ()
