@@ -157,9 +157,10 @@ STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part
 def check(file: Path, args: tuple[str, ...], strict: bool, way: Way, common: Common) -> None:
     """Parse and type a query file, and say what its expressions are."""
     program = load(file, common.data, args, common.max_steps)
-    plans = [plan_of(program, query, way) for query in program.queries]
-    if strict:
-        must_be_incremental(*plans)
+    # Otherwise it does not matter here how a query is kept up to date.
+    if strict or way is not Way.AUTO:
+        plans = [plan_of(program, query, way) for query in program.queries]
+        must_be_incremental(*(plans if strict else ()))
     for query in program.queries:
         if common.as_json:
             click.echo(json.dumps({"line": query.span.line, "type": type_name(query.type)}))
