@@ -28,7 +28,7 @@ from mrql.runtime.view import SparkView
 from mrql.runtime.view import evaluate as evaluate_on_spark
 from tests.loop_queries import STREAMS as EDGES_BY_NAME
 from tests.loop_queries import adding_loops, edge_histories
-from tests.runtime.test_equivalence import INTERPRETED
+from tests.runtime.test_equivalence import INTERPRETED, as_rows
 
 pytestmark = pytest.mark.spark
 
@@ -157,7 +157,7 @@ def kept_up_to_date(spark: SparkSession, text: str, history: list[dict[str, ZSet
     trace = rewrite(query.term, shrinking=frozenset(EDGES_BY_NAME), way=way)
     view = SparkView(trace.plan, spark)
     held = {name: ZSet() for name in EDGES_BY_NAME}
-    before = ZSet.of(rows_of(collect_value(view.answer(), query.type)))
+    before = as_rows(collect_value(view.answer(), query.type), query.type)
     for batch in history:
         frames = {name: change_frame(spark, view, name, change) for name, change in batch.items() if len(change)}
         changed = view.apply(frames).collect()
@@ -165,14 +165,10 @@ def kept_up_to_date(spark: SparkSession, text: str, history: list[dict[str, ZSet
         expected = evaluate(query.term, {name: rows.bag() for name, rows in held.items()})
         found = collect_value(view.answer(), query.type)
         assert same(found, expected), f"\n   found {found!r}\nexpected {expected!r}"
-        after = ZSet.of(rows_of(found))
+        after = as_rows(found, query.type)
         assert sum(abs(row["weight"]) for row in changed) == sum(abs(weight) for _, weight in after - before)
         before = after
     view.close()
-
-
-def rows_of(value: Value) -> Bag:
-    return value if isinstance(value, Bag) else Bag([value])
 
 
 def change_frame(spark: SparkSession, view: SparkView, name: str, change: ZSet) -> Frame:
