@@ -1,0 +1,90 @@
+"""The examples of `docs/language.md`: each query has the answer that is written below it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.values import Value, same
+from mrql.algebra.written import show_value
+from mrql.program import compile_program
+from mrql.running import ReferenceRunner
+
+DOCUMENT = (Path(__file__).parent.parent / "docs" / "language.md").read_text(encoding="utf-8")
+FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCES: list[tuple[str, str, str]] = FENCE.findall(DOCUMENT)
+((_, _, TABLES),) = (fence for fence in FENCES if fence[:2] == ("mrql", "tables"))
+((_, _, STREAMS),) = (fence for fence in FENCES if fence[:2] == ("mrql", "streams"))
+
+
+@attrs.frozen
+class Example:
+    """A text with queries, and their answers, one a line; or the error that it leads to."""
+
+    text: str
+    below: str
+
+
+def examples() -> Iterator[tuple[str, Example]]:
+    """Each query of the document with the block below it, and what that is."""
+    shown = [fence for fence in FENCES if not fence[1]]
+    for (kind, _, text), (under, _, below) in zip(shown, [*shown[1:], ("end", "", "")], strict=True):
+        assert (kind == "mrql") == (under in ("answer", "error")), text
+        if kind == "mrql":
+            yield under, Example(text, below)
+
+
+EXAMPLES = [example for kind, example in examples() if kind == "answer"]
+ERRORS = [example for kind, example in examples() if kind == "error"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of the document."""
+    directory = tmp_path_factory.mktemp("data")
+    for _, name, body in FENCES:
+        if "." in name:
+            (directory / name).write_text(body, encoding="utf-8")
+    return directory
+
+
+def values(text: str, home: Path) -> list[Value]:
+    """The values of the expressions of a text over the tables of the document."""
+    program = compile_program(TABLES + text, "huts.mrql", base=home)
+    runner = ReferenceRunner(program)
+    return [runner.answer(query) for query in program.queries]
+
+
+def test_there_are_examples() -> None:
+    """The tests below would be content with none."""
+    assert len(EXAMPLES) > 30
+    assert len(ERRORS) >= 2
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.text[:60])
+def test_example(example: Example, home: Path) -> None:
+    """The answers are those that are written, as values of the language."""
+    found = values(example.text, home)
+    expected = values(";".join(example.below.splitlines()), home)
+    assert len(found) == len(expected)
+    for value, written in zip(found, expected, strict=True):
+        assert same(value, written), show_value(value)
+
+
+@pytest.mark.parametrize("example", ERRORS, ids=lambda example: example.text[:60])
+def test_error(example: Example, home: Path) -> None:
+    """The message is the one that is written."""
+    with pytest.raises(UserError) as error:
+        values(example.text, home)
+    assert str(error.value) == example.below.rstrip()
+
+
+def test_streams(home: Path) -> None:
+    """What is written of streams is understood: their names, formats and where rows go from."""
+    program = compile_program(STREAMS, base=home)
+    assert {name for name, spec in program.sources.items() if spec.stream} == {"stays", "walks", "notes"}
