@@ -340,9 +340,10 @@ def must_be_incremental(*plans: Plan) -> None:
     show_default=True,
     help="At most so many rows of an answer on a terminal; 0 shows all.",
 )
+@malformed_options
 @common_options
 @reports_errors
-def shell(args: tuple[str, ...], rows: int, common: Common) -> None:
+def shell(args: tuple[str, ...], rows: int, quarantine: Path | None, common: Common) -> None:
     """Answer statements as they are typed, or as they arrive on standard input."""
     from mrql.shell.command import start
     from mrql.shell.session import Session
@@ -351,9 +352,11 @@ def shell(args: tuple[str, ...], rows: int, common: Common) -> None:
         from mrql.shell.background import InterruptibleRunner
 
         reference = common.engine == "reference"
-        return ReferenceRunner(program) if reference else InterruptibleRunner(program, common.session)
+        return ReferenceRunner(program, kept) if reference else InterruptibleRunner(program, common.session, kept)
 
-    start(Session(common.data, args, common.max_steps, runner=runner), common.engine, common.as_json, rows or None)
+    kept = opened(quarantine)
+    session = Session(common.data, args, common.max_steps, runner=runner, quarantine=kept)
+    start(session, common.engine, common.as_json, rows or None)
 
 
 # --- verify -------------------------------------------------------------------------------------

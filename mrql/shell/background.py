@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
+from mrql.algebra.malformed import Quarantine
 from mrql.algebra.values import Value
 from mrql.program import Program, Query
 from mrql.running import SparkRunner
@@ -25,10 +26,12 @@ T = TypeVar("T")
 class InterruptibleRunner:
     """Evaluates on Spark in a thread of its own; a KeyboardInterrupt ends the jobs that run, and then comes through."""
 
-    def __init__(self, program: Program, start: Callable[[], SparkSession]) -> None:
+    def __init__(
+        self, program: Program, start: Callable[[], SparkSession], quarantine: Quarantine | None = None
+    ) -> None:
         self._spark: SparkSession | None = None
         self._thread = ThreadPoolExecutor(1, "queries")
-        self._runner = SparkRunner(program, lambda: self._started(start))
+        self._runner = SparkRunner(program, lambda: self._started(start), quarantine)
 
     def answer(self, query: Query) -> Value:
         return self._in_thread(lambda: self._runner.answer(query))

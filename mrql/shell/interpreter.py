@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import attrs
+import click
 from rich.console import Console
 
 from mrql.algebra.errors import UserError
@@ -79,6 +80,9 @@ class Interpreter:
                 self._print(json_line(query.span.line, query.type, self.session.answer(query)))
             else:
                 print_table(self.session.answer(query), query.type, self.console, self.rows)
+            kept = self.session.kept_aside()
+            if kept is not None:
+                click.echo(kept, err=True)
 
     def _print(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
 
 from mrql import syntax
 from mrql.algebra.errors import UserError
+from mrql.algebra.malformed import Quarantine
 from mrql.algebra.terms import STEPS
 from mrql.algebra.values import Value
 from mrql.explain import explain_trace
@@ -34,9 +36,11 @@ class Session:
     args: Sequence[str] = ()
     max_steps: int = STEPS
     runner: Callable[[Program], Runner] = ReferenceRunner
+    quarantine: Quarantine | None = None
     definitions: Definitions = attrs.field(init=False)
     transcript: Transcript = attrs.field(init=False, factory=lambda: Transcript("<shell>"))
     _running: Runner | None = attrs.field(init=False, default=None)
+    _answers: Iterator[int] = attrs.field(init=False, factory=lambda: itertools.count(1))
 
     def __attrs_post_init__(self) -> None:
         self.definitions = Definitions(self.base, self.args, self.max_steps)
@@ -75,6 +79,10 @@ class Session:
         Raises: MrqlError where the data or the engine give none, or it cannot be written.
         """
         self._runner().write(query)
+
+    def kept_aside(self) -> str | None:
+        """Keeps the malformed rows that the last expression met in a directory of their own, and says so."""
+        return None if self.quarantine is None else self.quarantine.keep(f"answer-{next(self._answers):06}")
 
     def type_of(self, text: str, begin: int = 0) -> str:
         """The type of the expression that an input holds from an offset on; of a function, what it takes and gives.

@@ -103,3 +103,18 @@ def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     code, out, err = shell(text, "--data", tmp_path, "--format", "json", engine="spark")
     assert (code, err) == (0, "")
     assert sorted(json.loads(out)["value"]) == [[1, 5], [2, 5]]
+
+
+def test_malformed_rows_are_kept_aside(tmp_path: Path) -> None:
+    """For each expression that met some, in a directory of its own; without the option the first one is an error."""
+    (tmp_path / "n.csv").write_text("1\nx\n2\n", encoding="utf-8")
+    text = 'n = source(csv, "n.csv", ",", type(int));\n1;\nsum(n);\n'
+    kept = tmp_path / "kept"
+    code, out, err = shell(text, "--data", tmp_path, "--malformed", "quarantine", "--quarantine", kept)
+    assert (code, out) == (0, "1\n3\n")
+    assert err == f"1 malformed row kept aside in {kept}/answer-000002\n"
+    row = json.loads((kept / "answer-000002" / "malformed.json").read_text(encoding="utf-8"))
+    assert (row["file"], row["line"], row["text"]) == (str(tmp_path / "n.csv"), 2, "x")
+    code, out, err = shell(text, "--data", tmp_path)
+    assert (code, out) == (1, "1\n")
+    assert "n.csv:2:1: error: malformed row" in err
