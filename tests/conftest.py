@@ -31,6 +31,7 @@ def local_spark() -> SparkSession:
     return local_session("local[2]", conf)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in a hook of the same name
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With several processes (`pytest -n 2 --dist loadgroup`), the tests on the shared session are for one of them."""
     if not config.pluginmanager.hasplugin("xdist"):
