@@ -109,9 +109,9 @@ class Query:
 
         Raises: UserError when a stream is missing, or a DataFrame is of another type.
         """
+        from mrql.runtime.answers import evaluate
         from mrql.runtime.failures import translated
         from mrql.runtime.session import STEP_SETTINGS, settings
-        from mrql.runtime.view import evaluate
 
         session = _session(spark)
         frames = {name: self._frame(name, df) for name, df in streams.items()}

@@ -164,8 +164,8 @@ class SparkRunner:
         self.kept.free()
 
     def _answered(self, query: Query, use: Callable[[Any], Value]) -> Value:
+        from mrql.runtime.answers import evaluate as evaluate_on_spark
         from mrql.runtime.loops import passing
-        from mrql.runtime.view import evaluate as evaluate_on_spark
 
         self.span = query.span
         term = self.stores.used(query.term)

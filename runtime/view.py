@@ -1,4 +1,4 @@
-"""A query on Spark: evaluated once, or kept up to date."""
+"""A query on Spark that is kept up to date."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from mrql.algebra import types as ty
 from mrql.algebra.binders import free_vars
 from mrql.algebra.evaluate import endless
 from mrql.algebra.span import Source
-from mrql.algebra.terms import OrderBy, Stream, Take, Term, element_type
+from mrql.algebra.terms import Stream, Term, element_type
 from mrql.algebra.types import Type
 from mrql.rewrite.answer import linear_stage, touched_stage
 from mrql.rewrite.stages import Derived, Plan
 from mrql.runtime import jvm, upkeep
+from mrql.runtime.answers import answer_rows, output_columns, output_rows
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.expressions import Expressions, canonical
 from mrql.runtime.failures import translated
-from mrql.runtime.frames import Columns, Frame, expanded, flat, netted, signed, union, union_all
-from mrql.runtime.layout import Layout, Struct, labels, part, quote, to_sql
+from mrql.runtime.frames import Columns, Frame, flat, netted, signed, union, union_all
+from mrql.runtime.layout import part, quote, to_sql
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
@@ -32,53 +33,6 @@ from mrql.runtime.state import Run, Table
 from mrql.runtime.step import StageState
 from mrql.runtime.stream import Sizes
 from mrql.runtime.upkeep import Aside
-
-
-def evaluate(spark: SparkSession, term: Term, sources: Mapping[str, Frame], kept: Kept | None = None) -> DataFrame:
-    """The answer of a term over its sources, as a DataFrame. The values of loops lie in `kept`, for as long as it is
-    not freed."""
-    return answer_rows(Compiler(spark, sources, kept=kept), term).dataframe(spark)
-
-
-def answer_rows(compiler: Compiler, term: Term) -> Relation:
-    """The rows of an answer: those of a bag, those of a list in its order, or one row with the value."""
-    if not ty.is_collection(term.type):
-        return output_rows(compiler.one(term))
-    match term:
-        case OrderBy() | Take(_, OrderBy()):
-            return _ordered(compiler, term)
-        case _ if isinstance(term.type, ty.ListType):
-            return output_rows(compiler.listed(term))
-        case _:
-            return output_rows(expanded(compiler.bag(term), compiler.columns))
-
-
-def _ordered(compiler: Compiler, term: Term) -> Relation:
-    if isinstance(term, Take):
-        assert isinstance(term.source, OrderBy)
-        return output_rows(compiler.top(term.count, term.source))
-    assert isinstance(term, OrderBy)
-    frame = expanded(compiler.bag(term.source), compiler.columns)
-    ordered = frame.df.order(*compiler.order(frame, term))
-    pair = frame.value.type
-    assert isinstance(pair, ty.TupleType)
-    return output_rows(attrs.evolve(frame, df=ordered, value=part(frame.value, "_2", pair.items[1])))
-
-
-def output_rows(frame: Frame, *, weighted: bool = False) -> Relation:
-    """A frame with the columns that a user expects: the fields of a record, `_1`, `_2`, … of a tuple, else `value`."""
-    columns = [f"{to_sql(value)} AS {quote(name)}" for name, value in output_columns(frame.value)]
-    if weighted:
-        columns.append(f"{frame.weight or '1L'} AS weight")
-    return frame.df.select(*columns)
-
-
-def output_columns(value: Layout) -> list[tuple[str, Layout]]:
-    if isinstance(value, Struct) and value.fields:
-        return list(value.fields)
-    if isinstance(value.type, ty.TupleType | ty.RecordType) and labels(value.type):
-        return [(name, part(value, name, t)) for name, t in labels(value.type)]
-    return [("value", value)]
 
 
 class Step:

@@ -36,10 +36,10 @@ def by_reference(program: Program) -> list[Value]:
 
 def by_spark(program: Program, spark: SparkSession) -> list[Value]:
     from mrql.runtime import session
+    from mrql.runtime.answers import evaluate as evaluate_on_spark
     from mrql.runtime.collect import collect_value
     from mrql.runtime.loops import passing
     from mrql.runtime.readers import read_net
-    from mrql.runtime.view import evaluate as evaluate_on_spark
     from tests.runtime.test_equivalence import INTERPRETED
 
     values = []

@@ -19,13 +19,13 @@ from mrql.algebra.zset import ZSet
 from mrql.rewrite.passes import rewrite
 from mrql.rewrite.ways import Way
 from mrql.runtime import jvm, session
+from mrql.runtime.answers import evaluate as evaluate_on_spark
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.collect import collect_value
 from mrql.runtime.frames import Frame, changes, from_dataframe
 from mrql.runtime.loops import Kept, passing
 from mrql.runtime.rows import to_dataframe
 from mrql.runtime.view import SparkView
-from mrql.runtime.view import evaluate as evaluate_on_spark
 from tests.loop_queries import STREAMS as EDGES_BY_NAME
 from tests.loop_queries import adding_loops, edge_histories
 from tests.runtime.test_equivalence import INTERPRETED, as_rows
