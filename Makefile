@@ -5,8 +5,8 @@ VENV ?= .venv
 MINUTES ?= 10
 
 BIN = $(VENV)/bin
-# The tests that share a Spark session run in one process, all others in another.
-TWO = -n 2 --dist loadgroup
+# Two processes, with a Spark session each: one alone, for all tests that need one, takes longer than all the others together.
+TWO = -n 2 --dist worksteal
 INSTALLED = $(VENV)/.installed
 
 .PHONY: all demo test check soak bench clean java

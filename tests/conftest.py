@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session, started by the first test that needs it, and how cases are generated.
+"""What the tests of a process share: a Spark session, started by the first that needs one, and how cases are generated.
 
 The same cases are generated in every run, so that a failure is nobody's luck. New ones are looked for with
 `pytest --hypothesis-profile=explore`.
@@ -22,25 +22,14 @@ def local_spark() -> SparkSession:
     from mrql.runtime.session import local_session
 
     # Tests are many small jobs in a young JVM: its second compiler takes more time from them than it gives back.
-    young = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    # Without it, there is little room for what the first one makes of the code that Spark generates.
+    young = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m"
     conf = {
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "4g",
         "spark.driver.extraJavaOptions": young,
     }
     return local_session("local[2]", conf)
-
-
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in a hook of the same name
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With several processes (`pytest -n 2 --dist loadgroup`), the tests on the shared session are for one of them."""
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        on_request = "request" in fixtures and item.get_closest_marker("spark") is not None
-        if "spark" in fixtures or on_request:
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
