@@ -212,21 +212,21 @@ class _Step:
         match row:
             case CMap(Lambda(param, body), Var(name, _)) if name == self.x.name and read is not None:
                 fact, pattern, body = self._fact(param, body)
-                return CMap(Lambda(pattern, self._timed(body, (*read, fact))), self.stream, span=row.span)
+                return _distributed(CMap(Lambda(pattern, self._timed(body, (*read, fact))), self.stream, span=row.span))
             case CMap(function, Union(left, right)):
                 return Union(self._timed(CMap(function, left), read), self._timed(CMap(function, right), read))
             case CMap(Lambda(param, body), source):
                 self._independent(source, read)
-                return CMap(Lambda(param, self._timed(body, read)), source, span=row.span)
+                return _distributed(CMap(Lambda(param, self._timed(body, read)), source, span=row.span))
             case If(condition, then, Empty()):
                 self._independent(condition, read)
                 inner = self._timed(then, read)
-                return If(condition, inner, Empty(inner.type), span=row.span)
+                return _distributed(If(condition, inner, Empty(inner.type), span=row.span))
             case Let(pattern, Tup() | Rec() as value, body):
                 return self._timed(normalize(substitute(body, match_pattern(pattern, value))), read)
             case Let(pattern, value, body):
                 self._independent(value, read)
-                return Let(pattern, value, self._timed(body, read), span=row.span)
+                return _distributed(Let(pattern, value, self._timed(body, read), span=row.span))
             case Union(left, right):
                 return Union(self._timed(left, read), self._timed(right, read))
             case Single(Tup((key, element))):
@@ -344,6 +344,21 @@ def _apart(v: PVar) -> Term:
             return Rec(tuple((name, Get(whole, name)) for name, _ in fields))
         case _:
             return whole
+
+
+def _distributed(row: Term) -> Term:
+    """A union below a cMap, a condition or a let, above it: each part of a join is to be a join of its own."""
+    sides: tuple[Term, Term]
+    match row:
+        case CMap(Lambda(param, Union(left, right)), source):
+            sides = CMap(Lambda(param, left), source, span=row.span), CMap(Lambda(param, right), source, span=row.span)
+        case If(condition, Union(left, right), none):
+            sides = If(condition, left, none, span=row.span), If(condition, right, none, span=row.span)
+        case Let(pattern, value, Union(left, right)):
+            sides = Let(pattern, value, left, span=row.span), Let(pattern, value, right, span=row.span)
+        case _:
+            return row
+    return Union(_distributed(sides[0]), _distributed(sides[1]))
 
 
 def _has(term: Term, value: Term) -> bool:

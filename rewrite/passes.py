@@ -12,7 +12,7 @@ import attrs
 from mrql.algebra.check import check
 from mrql.algebra.depth import deep
 from mrql.algebra.errors import InternalError
-from mrql.algebra.terms import Term
+from mrql.algebra.terms import Repeat, Term
 from mrql.rewrite.columns import columns
 from mrql.rewrite.constant import constant
 from mrql.rewrite.derive import derive
@@ -86,11 +86,18 @@ def rewrite(
         pass breaks a term.
     """
     query = untrace(term)
-    ways = choose(query, way)
-    steps = run_passes(ways.term, checked=checked)
-    normal, loops_of_tables = constant(steps[-1].after)
-    defined = [attrs.evolve(f, facts=run_passes(f.facts, checked=checked)[-1].after) for f in ways.fixpoints]
-    plan = order(partial(share(derive(normal, query, shrinking, fixpoints=defined, exact=way is Way.EXACT))))
+    around: list[Repeat] = []
+    while True:
+        ways = choose(query, way, around)
+        steps = run_passes(ways.term, checked=checked)
+        normal, loops_of_tables = constant(steps[-1].after)
+        defined = [attrs.evolve(f, facts=run_passes(f.facts, checked=checked)[-1].after) for f in ways.fixpoints]
+        plan = derive(normal, query, shrinking, fixpoints=defined, exact=way is Way.EXACT)
+        found = [derived.loop for derived in plan.derived if derived.loop is not None and plan.goes_around(derived)]
+        if not found:
+            break
+        around += found
+    plan = order(partial(share(plan)))
     return Trace(steps, attrs.evolve(plan, loops=loops_of_tables, ways=ways.chosen))
 
 

@@ -174,6 +174,16 @@ class Plan:
         """The stream that is made from a stage and that the stage reads."""
         return next((d for d in self.derived if d.name in stage.streams and stage.name in d.reads), None)
 
+    def goes_around(self, derived: Derived) -> bool:
+        """Whether a stream that is made from a stage comes back to it by way of other stages."""
+        above, left = set(derived.reads), [stage for stage in self.stages if stage.name in derived.reads]
+        while left:
+            for below in self.derived_for(left.pop()):
+                left += [stage for stage in self.stages if stage.name in below.reads - above]
+                above |= below.reads
+        readers = {stage.name for stage in self.stages if derived.name in stage.streams}
+        return bool(above & readers - derived.reads)
+
     @property
     def tables(self) -> dict[str, Type]:
         """The static tables that the query reads."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 import attrs
@@ -16,6 +17,8 @@ from mrql.algebra.traversal import map_children, subterms
 from mrql.rewrite.fixpoint import Fixpoint, NotAdding, fixpoint
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.unroll import obstacle
+
+AROUND = "a condition or a group in its step is a stage of its own, which reads what it has found"
 
 
 class Way(Enum):
@@ -50,8 +53,10 @@ class Ways:
     chosen: tuple[Chosen, ...]
 
 
-def choose(term: Term, way: Way = Way.AUTO) -> Ways:
+def choose(term: Term, way: Way = Way.AUTO, around: Sequence[Repeat] = ()) -> Ways:
     """The way for each loop over streams, but for those that a row, a group or another loop begins anew.
+
+    Those in `around` are no fixpoints: what their steps find would come back to them by way of other stages.
 
     Raises: UserError when the way that is asked for is not there for a loop.
 
@@ -64,12 +69,12 @@ def choose(term: Term, way: Way = Way.AUTO) -> Ways:
     >>> [(chosen.way.value, chosen.reason) for chosen in choose(loop).chosen]
     [('recompute', 'its step is no group by, nor a select distinct')]
     """
-    return _Choice(term, way).ways()
+    return _Choice(term, way, around).ways()
 
 
 class _Choice:
-    def __init__(self, term: Term, way: Way) -> None:
-        self.term, self.way = term, way
+    def __init__(self, term: Term, way: Way, around: Sequence[Repeat]) -> None:
+        self.term, self.way, self.around = term, way, around
         self.names = Names({*all_names(term), *(part.name for part in subterms(term) if isinstance(part, Stream))})
         self.found: list[tuple[Repeat, Fixpoint]] = []
         self.chosen: list[Chosen] = []
@@ -99,6 +104,8 @@ class _Choice:
 
     def adding(self, loop: Repeat) -> Term:
         try:
+            if any(alpha_equal(loop, other) for other in self.around):
+                raise NotAdding(AROUND)
             found = fixpoint(loop, self.names)
         except NotAdding as error:
             if self.way is Way.FIXPOINT:

@@ -107,6 +107,27 @@ def test_what_a_fixpoint_begins_with_may_be_no_stream() -> None:
     assert_kept(HOPS, changes(([(1, 2), (2, 3)], []), ([(1, 3)], []), ([], [(1, 3), (1, 2)])), Way.FIXPOINT)
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        "select distinct z from z in (x union (select (b, a) from (a, b) in x where exists(select w from (w, *, *) in W"
+        " where w = a)))",
+        "select (n, min(v)) from (n, v) in (x union (select (b, v) from (a, v) in x, (c, b) in E where a = c and"
+        " exists(select w from (w, *, *) in W where w = b))) group by n",
+    ],
+)
+def test_what_comes_back_by_way_of_another_stage(step: str) -> None:
+    """A condition on another stream is kept by a stage that reads what the loop has found: such a loop runs again."""
+    text = f"repeat x = E step {step}"
+    edges, weighted = [(1, 2), (2, 3)], [(1, 9, 0), (3, 4, 0)]
+    history = [{"E": ZSet.of(edges), "W": ZSet.of(weighted)}, {"E": ZSet.of([(3, 1)])}, {"W": -ZSet.of(weighted)}]
+    assert_kept(text, history, Way.RECOMPUTE)
+    _, trace = traced(text, Way.AUTO)
+    assert "is a stage of its own, which reads what it has found" in trace.plan.ways[0].reason
+    with pytest.raises(UserError, match="this loop cannot be kept up to date as a fixpoint"):
+        traced(text, Way.FIXPOINT)
+
+
 def test_a_fixpoint_that_does_not_end() -> None:
     """A circle of negative length: the message is that of a loop that runs from its start; the state stays."""
     text = HOPS.replace("d + 1", "d - 1")
