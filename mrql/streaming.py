@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +17,8 @@ import click
 import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.malformed import Quarantine
+from mrql.algebra.sources import SourceSpec
+from mrql.endings import INTERRUPTED
 from mrql.options import report_kept
 from mrql.output import ConsoleSink, DirectorySink
 from mrql.program import Program, Query
@@ -87,6 +90,7 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
         report_kept(kept, "tables")
     elif kept is not None and (said := commits.keep(kept, "tables")) is not None:
         click.echo(said, err=True)
+    _say_what_is_missing(specs.values(), running.options)
     loop = Loop(engine, specs, running.options, sink, kept, commits)
     with _stopped_by_signals(loop.stop):
         for report in loop.run():
@@ -153,6 +157,14 @@ def _say_restored(commits: Commits, built: tuple[str, ...]) -> None:
     click.echo(said, err=True)
 
 
+def _say_what_is_missing(specs: Iterable[SourceSpec], options: Options) -> None:
+    """A directory that is not there yet may still come; whoever has mistyped its name should see it."""
+    for spec in specs:
+        for part, _ in spec.directories:
+            if not options.once and not Path(part.path).exists() and "*" not in part.path:
+                click.echo(f"{part.path} is not there yet; its files are read when it is", err=True)
+
+
 @contextmanager
 def _stopped_by_signals(stop: Stop) -> Iterator[None]:
     """The first SIGTERM or SIGINT stops the stream after the batch that is running, the second one at once."""
@@ -167,6 +179,7 @@ def _stopped_by_signals(stop: Stop) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         click.echo("the batch was cut off", err=True)
+        sys.exit(INTERRUPTED)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

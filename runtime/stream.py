@@ -18,6 +18,7 @@ from mrql.algebra.files import count_rows
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import SourceSpec
 from mrql.runtime.directories import Batch, Directory, next_batch, placed, watch
+from mrql.runtime.durable import Files
 
 if TYPE_CHECKING:
     from mrql.runtime.checkpoint.commits import Commits, States
@@ -176,7 +177,9 @@ class Loop:
         if self.quarantine is None:
             return 0, None
         count, name = len(self.quarantine.waiting), f"batch-{number:06d}"
-        return count, self.quarantine.keep(name) if commits is None else commits.keep(self.quarantine, name)
+        return count, self.quarantine.keep(name, Files().write) if commits is None else commits.keep(
+            self.quarantine, name
+        )
 
 
 def _consume(directories: Sequence[Directory], batch: Batch) -> None:

@@ -16,7 +16,7 @@ from mrql.algebra.values import canonical
 from mrql.algebra.zset import ZSet
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.live import LiveState
-from mrql.runtime.checkpoint.manifest import SavedState, SavedTable
+from mrql.runtime.checkpoint.manifest import SavedState, SavedTable, damaged
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.checkpoint.values import from_plain, to_plain
 from mrql.runtime.durable import Files
@@ -129,19 +129,30 @@ class ReferenceStates:
 
 
 def read_lines(table: SavedTable, root: Path) -> Lines:
-    """What the runs of a table say together."""
+    """What the runs of a table say together.
+
+    Raises: UserError at a file that does not hold lines of a table.
+    """
     lines: Lines = {}
     for run in table.runs:
         for file in run.files:
-            for line in (root / run.path / file.name).read_bytes().split(b"\n"):
-                if not line:
-                    continue
-                key, *value = json.loads(line)
-                if value:
-                    lines[text(key)] = text(value[0])
-                else:
-                    lines.pop(text(key), None)
+            path = root / run.path / file.name
+            try:
+                _read_into(lines, path)
+            except (ValueError, TypeError):
+                raise damaged(path) from None
     return lines
+
+
+def _read_into(lines: Lines, file: Path) -> None:
+    for line in file.read_bytes().split(b"\n"):
+        if not line:
+            continue
+        key, *value = json.loads(line)
+        if value:
+            lines[text(key)] = text(value[0])
+        else:
+            lines.pop(text(key), None)
 
 
 def write_lines(lines: Lines, directory: Path, files: Files) -> dict[str, int]:
