@@ -151,6 +151,8 @@ class SparkEngine:
         return translated(self.source, reread)
 
     def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
+        from mrql.runtime.stopped import unless_stopped
+
         with self._translated(batch):
             try:
                 step = self.view.advance(self._frames(batch))
@@ -158,7 +160,8 @@ class SparkEngine:
                 sink.write(number, step.answer() if emit is Emit.SNAPSHOT else step.changes())
                 self.view.settle(counting=True)
             except BaseException:
-                self.view.rollback()
+                with unless_stopped():
+                    self.view.rollback()
                 raise
 
     def sizes(self) -> Sizes:
@@ -169,6 +172,9 @@ class SparkEngine:
         return self.states
 
     def close(self) -> None:
-        self.view.close()
-        for frame in self.tables.values():
-            frame.df.table.unpersist()
+        from mrql.runtime.stopped import unless_stopped
+
+        with unless_stopped():
+            self.view.close()
+            for frame in self.tables.values():
+                frame.df.table.unpersist()

@@ -185,6 +185,9 @@ def told(root: Path, committed: Callable[[], Manifest | None]) -> Iterator[None]
         raise
     except DiskFull as error:
         raise _disk_full(root, committed()) from error
+    except EngineError as error:
+        hints = [hint for hint in (error.hint, _continues(committed())) if hint]
+        raise EngineError(error.message, "; ".join(hints)) from error
     except OSError as error:
         elsewhere = error.filename is not None and not Path(error.filename).absolute().is_relative_to(root.absolute())
         if elsewhere:
