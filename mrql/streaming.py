@@ -29,7 +29,8 @@ from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.store import Store
 from mrql.runtime.durable import Files
 from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
-from mrql.runtime.stream import Emit, Loop, Options, Report, Stop
+from mrql.runtime.report import Report
+from mrql.runtime.stream import Emit, Loop, Options, Stop
 from mrql.writing import TargetSink
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from mrql.runtime.checkpoint.reference_states import ReferenceStates
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.directories import Arrived, Batch
 from mrql.runtime.reference import ReferenceView
+from mrql.runtime.sizes import StateSize, reference_sizes, spark_sizes
 from mrql.runtime.stream import Emit, Sink, Sizes
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ class ReferenceEngine:
 
     def sizes(self) -> Sizes:
         return Sizes(sum(state.size() for state in self.view.states), sum(state.touched for state in self.view.states))
+
+    def state_sizes(self) -> Mapping[str, StateSize]:
+        return reference_sizes(self.view)
 
     def durable(self) -> States:
         assert self.states is not None
@@ -166,6 +170,9 @@ class SparkEngine:
 
     def sizes(self) -> Sizes:
         return self.view.sizes()
+
+    def state_sizes(self) -> Mapping[str, StateSize]:
+        return spark_sizes(self.view)
 
     def durable(self) -> States:
         assert self.states is not None

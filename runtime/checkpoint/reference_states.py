@@ -6,7 +6,7 @@ A table is a dictionary; a run has the entries that are new or changed, and late
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -158,6 +158,16 @@ def _read_into(lines: Lines, file: Path) -> None:
 def write_lines(lines: Lines, directory: Path, files: Files) -> dict[str, int]:
     """Writes a table as one run."""
     return TextTable(lines, None, lambda _: None).write(directory, files, whole=True)
+
+
+def lines_of(view: ReferenceView) -> Iterator[tuple[str, Lines]]:
+    """The tables of a view as they are written down, each with the name of the stage or stream that it is of."""
+    for state in view.states:
+        yield state.stage.name, _entries(state)
+        for rows in state.inputs.values():
+            yield state.stage.name, _weights(rows)
+    for stream, rows in view.present.items():
+        yield stream, _weights(rows)
 
 
 def _inputs(state: StageState) -> Iterable[tuple[str, int, str]]:
