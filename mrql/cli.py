@@ -33,6 +33,7 @@ from mrql.algebra.terms import STEPS
 from mrql.algebra.traversal import subterms
 from mrql.checkpoints import checkpoint as checkpoint_commands
 from mrql.endings import reports_errors
+from mrql.operation import Operation, operation_options
 from mrql.options import malformed_options, opened, report_kept
 from mrql.output import SHOWN_ROWS, Printer, json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
@@ -260,6 +261,7 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
 @STRICT
 @LOOP
 @malformed_options
+@operation_options
 @common_options
 @reports_errors
 def stream(
@@ -274,6 +276,7 @@ def stream(
     strict: bool,
     way: Way,
     quarantine: Path | None,
+    operation: Operation,
     common: Common,
 ) -> None:
     """Keep the streaming query of a file up to date as files arrive."""
@@ -299,6 +302,7 @@ def stream(
         as_json=common.as_json,
         quarantine=quarantine,
         checkpoint=checkpoint,
+        operation=operation,
     ).run()
 
 

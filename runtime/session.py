@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 
 from mrql.runtime.java import not_started, require_java
 
+logger = logging.getLogger(__name__)
+
 STEP_SETTINGS: Mapping[str, str] = {
     # Adaptive execution plans again between stages, and puts an Exchange above the state.
     "spark.sql.adaptive.enabled": "false",
@@ -79,6 +81,7 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
         except Exception as error:
             raise not_started(error, said()) from error
         spark.sparkContext.setLogLevel("OFF")
+    logger.debug("Spark %s runs on %s", spark.version, spark.sparkContext.master)
     return spark
 
 

@@ -5,6 +5,7 @@ What a batch does on an engine is behind `Engine`, so that the loop is the same 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,9 @@ from mrql.runtime.sizes import StateSize
 
 if TYPE_CHECKING:
     from mrql.runtime.checkpoint.commits import Commits, States
+
+
+logger = logging.getLogger(__name__)
 
 
 class Emit(Enum):
@@ -177,6 +181,7 @@ class Loop:
         self, directories: Sequence[Directory], batch: Batch, number: int, sink: Sink, clock: Clock
     ) -> tuple[Mapping[str, int], str | None]:
         """Puts out the answer after a batch; returns how many rows were malformed, and what was done with them."""
+        logger.debug("batch %d reads %s", number, ", ".join(str(p.file) for parts in batch.values() for p in parts))
         with nullcontext() if self.commits is None else self.commits.told():
             with clock.phase(Phase.APPLY):
                 self._advance(batch, number, sink)

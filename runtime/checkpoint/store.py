@@ -7,6 +7,7 @@ and whose Java process is still writing cannot reach what comes after it.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,8 @@ from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import Manifest, RunFile, SavedRun, read_manifest
 from mrql.runtime.durable import DiskFull, Files, is_full, of_files
+
+logger = logging.getLogger(__name__)
 
 RUNS = "runs"
 MANIFEST = re.compile(r"manifest-(\d{8,})\.json")
@@ -115,6 +118,7 @@ class Store:
         path = self.root / manifest.name
         self.files.put(path, manifest.text().encode(), path.with_name(f".{manifest.name}-{self.token}"))
         self.manifest = manifest
+        logger.debug("commit %d: batch %d, %d runs", manifest.commit, manifest.batch, sum(1 for _ in manifest.runs()))
         dropped = self.kept[policy.KEPT - 1 :]
         self.kept = [manifest, *self.kept[: policy.KEPT - 1]]
         for publication in manifest.publications:
