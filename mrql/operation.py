@@ -8,15 +8,18 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
 
-from mrql.display import Display, display
 from mrql.logs import LEVELS
-from mrql.metrics import Metrics
-from mrql.runtime.report import Report
+
+if TYPE_CHECKING:
+    # A server and a table on a terminal take longer to load than a query takes to check.
+    from mrql.display import Display
+    from mrql.metrics import Metrics
+    from mrql.runtime.report import Report
 
 R = TypeVar("R")
 
@@ -37,6 +40,9 @@ class Operation:
 
         Raises: OSError where the file of the metrics cannot be written, UserError where the port cannot be had.
         """
+        from mrql.display import display
+        from mrql.metrics import Metrics
+
         with contextlib.closing(Metrics.opened(self.metrics, self.metrics_port)) as metrics:
             if metrics.endpoint is not None:
                 logger.info("metrics at %s", metrics.endpoint.url)
