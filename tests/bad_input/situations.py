@@ -12,10 +12,9 @@ import errno
 import os
 import resource
 import shutil
-import socket
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import TypeAlias
@@ -61,7 +60,6 @@ class Bad:
     """Another command than that of the stream."""
     setting: str = "csv"
     fault: Fault | None = None
-    query: str | None = None
     spark: bool = False
     """Whether it is tried on Spark too, with the same message."""
     starts_over: bool = False
@@ -122,19 +120,6 @@ class Kept:
 
 
 # --- faults of the environment ------------------------------------------------------------------
-
-
-def in_turn(*faults: Fault) -> Fault:
-    """Several at once."""
-
-    @contextmanager
-    def all_of_them(home: Path) -> Iterator[None]:
-        with ExitStack() as stack:
-            for fault in faults:
-                stack.enter_context(fault(home))
-            yield
-
-    return all_of_them
 
 
 def forbidden(name: str, mode: int = 0) -> Fault:
@@ -257,7 +242,7 @@ def interrupted(_home: Path) -> Iterator[None]:
 
 
 @contextmanager
-def busy_port(_home: Path) -> Iterator[None]:
-    """Somebody else listens on the port."""
-    with socket.create_server(("127.0.0.1", 47113)):
+def interrupted_run(_home: Path) -> Iterator[None]:
+    """Ctrl-C is pressed while an expression is evaluated."""
+    with mock.patch("mrql.running.evaluate", side_effect=KeyboardInterrupt):
         yield

@@ -15,6 +15,7 @@ from tests.bad_input.situations import (
     edited,
     forbidden,
     interrupted,
+    interrupted_run,
     locked,
     lost,
     no_space,
@@ -152,6 +153,8 @@ DATA: dict[str, Bad] = {
     "table missing, no checkpoint": Bad(1, {"t": Put.NOTHING}, starts_over=True),
     "stream's directory missing": Bad(1, {"s": Put.NOTHING}, starts_over=True),
     "stream's directory is gone": Bad(1, {"s": Put.NOTHING}),
+    "stream's directory is a file": Bad(1, {"s": "1,1\n"}),
+    "stream of one file, no checkpoint": Bad(0, {"s": "1,1\n"}, starts_over=True),
     "stream's directory unreadable": Bad(1, fault=forbidden("s")),
     "stream's file unreadable": Bad(1, {"s/3.csv": "1,1\n"}, fault=forbidden("s/3.csv")),
     "table's file unreadable, no checkpoint": Bad(1, fault=forbidden("t/t.csv"), starts_over=True),
@@ -207,6 +210,7 @@ MACHINE: dict[str, Bad] = {
     "files may not be so large, no checkpoint": Bad(3, fault=room_for(16), starts_over=True),
     "division by zero": Bad(1, {"s/3.csv": "1,0\n"}, setting="numbers", spark=True),
     "overflow": Bad(1, {"s/3.csv": "2147483647,1\n"}, setting="numbers"),
+    "run interrupted": Bad(130, command=("run", "{home}/q.mrql"), fault=interrupted_run),
     "interrupted twice": Bad(130, {"s/3.csv": "1,1\n"}, fault=interrupted),
 }
 
