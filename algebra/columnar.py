@@ -5,6 +5,7 @@ A type that is given is checked against each file: its columns must be there, wi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,7 +76,9 @@ def _schema(spec: SourceSpec, file: Path) -> pa.Schema | Malformed:
         import pyarrow.parquet as pq
 
         return pq.read_schema(file)
-    except (pa.ArrowInvalid, OSError):
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise UserError(f"{file} cannot be read: {os.strerror(error.errno)}") from None
         return Malformed(file, None, f"is not {_article(spec.format)} file")
 
 
@@ -113,13 +116,26 @@ def _from_arrow(t: pa.DataType, file: Path, name: str) -> Type:
 
 
 def read_columnar(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
-    """The rows of a file; none of one that does not have the columns."""
+    """The rows of a file; none of one that does not have the columns.
+
+    Raises: UserError where the file ends in the right way and is damaged further up, which is not seen before its rows
+        are read.
+    """
+    import pyarrow as pa
+
     fault = check_columns(spec, file)
     if fault is not None:
         reject(fault)
         return
     assert isinstance(spec.row, ty.RecordType)
-    for batch in _batches(spec, file, list(spec.row.names)):
+    batches = _batches(spec, file, list(spec.row.names))
+    while True:
+        try:
+            batch = next(batches, None)
+        except (pa.ArrowException, OSError):
+            raise UserError(f"{file} is damaged: its rows cannot be decoded") from None
+        if batch is None:
+            return
         for row in batch.to_pylist():
             yield _value(row, spec.row)
 

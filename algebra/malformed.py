@@ -66,9 +66,9 @@ class Quarantine:
     def reject(self, row: Malformed) -> None:
         self.waiting[row.file, row.line, row.reason] = row
 
-    def keep(self, name: str) -> str | None:
+    def keep(self, name: str, write: Callable[[Path, bytes], object] = Path.write_bytes) -> str | None:
         """Writes what was found into a directory of this name, which appears as a whole; says so in one line."""
-        prepared = self.prepare(name)
+        prepared = self.prepare(name, write=write)
         if prepared is None:
             return None
         hidden, final, said = prepared

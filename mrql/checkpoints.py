@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from mrql.options import reports_errors
+from mrql.endings import reports_errors
 from mrql.runtime.checkpoint.inspect import committed, compact, faults, reference_writer, unreadable
 from mrql.runtime.checkpoint.manifest import FORMAT, Manifest, SavedRun, SavedSource
 from mrql.runtime.checkpoint.store import Store

@@ -8,7 +8,8 @@
     mrql verify FILE [ARG…]     replay the query's own data in random batches, and compare with the batch answer
     mrql checkpoint …           show, verify or compact what a stream has kept in a directory
 
-Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark or Java is missing or failed.
+Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark or Java is missing or failed, or
+a file cannot be written, 130 it was interrupted.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
-from rich.console import Console
 
 import mrql
 from mrql.algebra.errors import UserError
@@ -32,8 +32,10 @@ from mrql.algebra.malformed import Quarantine
 from mrql.algebra.terms import STEPS
 from mrql.algebra.traversal import subterms
 from mrql.checkpoints import checkpoint as checkpoint_commands
-from mrql.options import malformed_options, opened, report_kept, reports_errors
-from mrql.output import SHOWN_ROWS, json_line, print_table, type_name
+from mrql.endings import reports_errors
+from mrql.operation import Operation, operation_options
+from mrql.options import malformed_options, opened, report_kept
+from mrql.output import SHOWN_ROWS, Printer, json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import rewrite
@@ -130,6 +132,8 @@ def load(file: Path, base: Path, args: tuple[str, ...] = (), max_steps: int = ST
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise UserError(f"{file} is not a text file in UTF-8") from None
+    except OSError as error:
+        raise UserError(f"{file} cannot be read: {error.strerror}") from None
     return compile_program(text, str(file), base=base, args=args, max_steps=max_steps)
 
 
@@ -214,7 +218,7 @@ def run(file: Path, args: tuple[str, ...], quarantine: Path | None, common: Comm
     """Evaluate every expression of a query file once."""
     program = load(file, common.data, args, common.max_steps)
     kept = opened(quarantine)
-    console = Console()
+    console = Printer()
     with contextlib.closing(_runner(program, common, kept)) as runner:
         for query in program.queries:
             if query.target is not None:
@@ -257,6 +261,7 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
 @STRICT
 @LOOP
 @malformed_options
+@operation_options
 @common_options
 @reports_errors
 def stream(
@@ -271,6 +276,7 @@ def stream(
     strict: bool,
     way: Way,
     quarantine: Path | None,
+    operation: Operation,
     common: Common,
 ) -> None:
     """Keep the streaming query of a file up to date as files arrive."""
@@ -296,6 +302,7 @@ def stream(
         as_json=common.as_json,
         quarantine=quarantine,
         checkpoint=checkpoint,
+        operation=operation,
     ).run()
 
 

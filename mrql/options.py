@@ -1,19 +1,17 @@
-"""What commands have in common: how errors end them, and what becomes of malformed rows."""
+"""What commands have in common: what becomes of malformed rows."""
 
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from mrql.algebra.errors import MrqlError
 from mrql.algebra.malformed import Quarantine
+from mrql.runtime.durable import Files
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -51,26 +49,6 @@ def opened(directory: Path | None) -> Quarantine | None:
 
 def report_kept(quarantine: Quarantine | None, name: str) -> None:
     """Writes the malformed rows that were found into a directory of this name, and says so, if there are any."""
-    kept = None if quarantine is None else quarantine.keep(name)
+    kept = None if quarantine is None else quarantine.keep(name, Files().write)
     if kept is not None:
         click.echo(kept, err=True)
-
-
-def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Errors of the package end a command with their message and exit code; others are faults, and show as such."""
-
-    @functools.wraps(command)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return command(*args, **kwargs)
-        except MrqlError as error:
-            _fail(error)
-        except BrokenPipeError:
-            sys.exit(0)
-
-    return wrapped
-
-
-def _fail(error: MrqlError) -> NoReturn:
-    click.echo(str(error), err=True)
-    sys.exit(error.exit_code)

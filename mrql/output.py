@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 SHOWN_ROWS = 20
 
 
+class Printer(Console):
+    """Standard output. That nobody reads it any more is for the command to end with, as with what it prints plainly."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def type_name(t: Type) -> str:
     """A type as the language writes it in words: `bag((long, double))`.
 
@@ -251,4 +258,4 @@ class Printed:
         if sink.as_json:
             print(json_line(sink.line, sink.type, self.value), flush=True)
         else:
-            print_table(self.value, sink.type, Console(file=sys.stdout))
+            print_table(self.value, sink.type, Printer(file=sys.stdout))

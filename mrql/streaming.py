@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
-import click
 
 import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.malformed import Quarantine
+from mrql.algebra.sources import SourceSpec
+from mrql.endings import INTERRUPTED
+from mrql.logs import logged
+from mrql.operation import Operation
 from mrql.options import report_kept
 from mrql.output import ConsoleSink, DirectorySink
 from mrql.program import Program, Query
@@ -26,11 +31,13 @@ from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.store import Store
 from mrql.runtime.durable import Files
 from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
-from mrql.runtime.stream import Emit, Loop, Options, Report, Stop
+from mrql.runtime.stream import Emit, Loop, Options, Stop
 from mrql.writing import TargetSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
 
 StreamSink: TypeAlias = DirectorySink | ConsoleSink | TargetSink
 
@@ -49,6 +56,7 @@ class Running:
     as_json: bool = False
     quarantine: Path | None = None
     checkpoint: Path | None = None
+    operation: Operation = Operation()
 
     @property
     def changes(self) -> bool:
@@ -60,6 +68,7 @@ class Running:
         Raises: UserError, EngineError.
         """
         with ExitStack() as opened:
+            opened.enter_context(logged(self.operation.log_level))
             store = None
             if self.checkpoint is not None:
                 store = opened.enter_context(contextlib.closing(Store.open(self.checkpoint, files)))
@@ -86,15 +95,15 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
     elif commits is None:
         report_kept(kept, "tables")
     elif kept is not None and (said := commits.keep(kept, "tables")) is not None:
-        click.echo(said, err=True)
-    loop = Loop(engine, specs, running.options, sink, kept, commits)
-    with _stopped_by_signals(loop.stop):
+        logger.warning("%s", said)
+    _say_what_is_missing(specs.values(), running.options)
+    stop = Stop()
+    with running.operation.watched() as watch, _stopped_by_signals(stop):
+        loop = Loop(engine, specs, running.options, sink, kept, commits, stop, measuring=watch.needs_sizes)
         for report in loop.run():
-            click.echo(progress(report), err=True)
-            if report.kept_aside is not None:
-                click.echo(report.kept_aside, err=True)
-    if loop.stop.comes(0):
-        click.echo("stopped", err=True)
+            watch.tell(report)
+    if stop.comes(0):
+        logger.info("stopped")
 
 
 # --- its parts ----------------------------------------------------------------------------------
@@ -150,7 +159,15 @@ def _say_restored(commits: Commits, built: tuple[str, ...]) -> None:
     said = f"going on after batch {commits.next_batch - 1}"
     if built:
         said += f"; the query has changed, and what was built again from the data is {', '.join(built)}"
-    click.echo(said, err=True)
+    logger.info("%s", said)
+
+
+def _say_what_is_missing(specs: Iterable[SourceSpec], options: Options) -> None:
+    """A directory that is not there yet may still come; whoever has mistyped its name should see it."""
+    for spec in specs:
+        for part, _ in spec.directories:
+            if not options.once and not Path(part.path).exists() and "*" not in part.path:
+                logger.warning("%s is not there yet; its files are read when it is", part.path)
 
 
 @contextmanager
@@ -166,15 +183,8 @@ def _stopped_by_signals(stop: Stop) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo("the batch was cut off", err=True)
+        logger.warning("the batch was cut off")
+        sys.exit(INTERRUPTED)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def progress(report: Report) -> str:
-    """The line that a batch leaves on standard error."""
-    return (
-        f"batch {report.number}: {report.rows:,} rows in {report.files} files, {report.touched:,} keys touched, "
-        f"{report.state_rows:,} state rows, {report.milliseconds:,.0f} ms"
-    )

@@ -49,6 +49,8 @@ class Directory:
     weight: int = 1
     seen: dict[Path, Seen] = attrs.Factory(dict)
     """By their absolute paths."""
+    waiting: int = 0
+    """How many files were there when it was last looked at, and have not been read since."""
 
     def latest(self) -> list[Path]:
         """The files that have not been read yet.
@@ -58,13 +60,16 @@ class Directory:
         present = list_files(self.spec)
         for file, before in self.seen.items():
             must_be(file, before, self.spec)
-        return [file for file in present if file.absolute() not in self.seen]
+        new = [file for file in present if file.absolute() not in self.seen]
+        self.waiting = len(new)
+        return new
 
     def commit(self, arrived: Sequence[Arrived]) -> None:
         """Notes the files of a batch as read, those that are of this directory."""
         for part in arrived:
             if part.weight == self.weight:
                 self.seen[part.file.absolute()] = part.seen or Seen.of(part.file)
+                self.waiting -= 1
 
 
 def must_be(file: Path, before: Seen, spec: SourceSpec) -> None:

@@ -5,6 +5,7 @@ A test hands over others that fail before, after or in the middle of any operati
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -18,6 +19,24 @@ class DiskFull(EngineError):
     """There is no room to write something."""
 
 
+def is_full(error: OSError) -> bool:
+    """Whether there is no room on a disk, or not as much as this user may have."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def of_files(error: OSError, hint: str | None = None) -> EngineError:
+    """What goes wrong with a file that no query has named, as an error with the name of the file.
+
+    >>> of_files(OSError(errno.ENOSPC, "No space left on device", "out/part-0")).message
+    'no space is left on the disk for out/part-0'
+    """
+    if is_full(error):
+        place = f" for {error.filename}" if error.filename else ""
+        return DiskFull(f"no space is left on the disk{place}", f"make room; {hint}" if hint else "make room")
+    reason = error.strerror or str(error)
+    return EngineError(f"{error.filename}: {reason}" if error.filename else reason, hint)
+
+
 class Files:
     """Files and directories on a local file system. Nothing is durable before it is synced."""
 
@@ -27,7 +46,12 @@ class Files:
 
     def write(self, path: Path, data: bytes) -> None:
         """Writes a file, or overwrites it."""
-        path.write_bytes(data)
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            # Where a file was opened and there is no room for it, Python does not say which one it is.
+            error.filename = error.filename or str(path)
+            raise
 
     def sync(self, path: Path) -> None:
         """Returns when what is in a file, or which names are in a directory, is on the disk."""

@@ -23,6 +23,7 @@ from mrql.runtime.checkpoint.reference_states import ReferenceStates
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.directories import Arrived, Batch
 from mrql.runtime.reference import ReferenceView
+from mrql.runtime.sizes import StateSize, reference_sizes, spark_sizes
 from mrql.runtime.stream import Emit, Sink, Sizes
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ class ReferenceEngine:
 
     def sizes(self) -> Sizes:
         return Sizes(sum(state.size() for state in self.view.states), sum(state.touched for state in self.view.states))
+
+    def state_sizes(self) -> Mapping[str, StateSize]:
+        return reference_sizes(self.view)
 
     def durable(self) -> States:
         assert self.states is not None
@@ -151,6 +155,8 @@ class SparkEngine:
         return translated(self.source, reread)
 
     def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
+        from mrql.runtime.stopped import unless_stopped
+
         with self._translated(batch):
             try:
                 step = self.view.advance(self._frames(batch))
@@ -158,17 +164,24 @@ class SparkEngine:
                 sink.write(number, step.answer() if emit is Emit.SNAPSHOT else step.changes())
                 self.view.settle(counting=True)
             except BaseException:
-                self.view.rollback()
+                with unless_stopped():
+                    self.view.rollback()
                 raise
 
     def sizes(self) -> Sizes:
         return self.view.sizes()
+
+    def state_sizes(self) -> Mapping[str, StateSize]:
+        return spark_sizes(self.view)
 
     def durable(self) -> States:
         assert self.states is not None
         return self.states
 
     def close(self) -> None:
-        self.view.close()
-        for frame in self.tables.values():
-            frame.df.table.unpersist()
+        from mrql.runtime.stopped import unless_stopped
+
+        with unless_stopped():
+            self.view.close()
+            for frame in self.tables.values():
+                frame.df.table.unpersist()

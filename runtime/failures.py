@@ -12,13 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from mrql.algebra.errors import EngineError, MrqlError, UserError
 from mrql.algebra.span import Source, Span
 from mrql.runtime.arrow import received
 from mrql.runtime.durable import DiskFull
+from mrql.runtime.stopped import ended, text_of
 
 PLACE = re.compile(r"/\*@(\d+):(\d+)(?:@([^*]*))?\*/")
 MESSAGES: dict[str, str] = {
@@ -38,11 +39,12 @@ def translated(source: Source | None, find_malformed: Callable[[], None] = lambd
         yield
     except MrqlError:
         raise
-    except (PySparkException, Py4JJavaError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         # Errors inside a task reach us wrapped by Spark, and then PySpark may not know them.
-        raise _translate(str(error), source, find_malformed) from error
-    except (ConnectionError, Py4JError) as error:
-        raise EngineError("Spark has stopped", "its log says why") from error
+        text = text_of(error)
+        if (fatal := ended(text)) is not None:
+            raise fatal from None
+        raise _translate(text, source, find_malformed) from error
 
 
 def _translate(text: str, source: Source | None, find_malformed: Callable[[], None]) -> MrqlError:

@@ -8,13 +8,14 @@ no such handle: then `persist` and `unpersist` serve, whose lineage is cut by re
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
 import attrs
 from pyspark import SparkContext, StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
@@ -84,6 +85,23 @@ def column(text: str) -> Column:
 @lru_cache(maxsize=4096)
 def _column(gateway: Any, text: str) -> Column:
     return F.expr(text)
+
+
+OBSERVED_WITHIN = 5.0
+"""So many seconds after a job Spark may take to say what was observed in it."""
+
+
+def observed_now(observation: Observation) -> int | None:
+    """What was observed of rows that have been computed; None where nothing has asked for them as a whole.
+
+    PySpark would wait for that without an end.
+    """
+    until = time.monotonic() + OBSERVED_WITHIN
+    while not observation._jo.future().isCompleted():  # type: ignore[union-attr]
+        if time.monotonic() > until:
+            return None
+        time.sleep(0.002)
+    return int(next(iter(observation.get.values())))
 
 
 def free(rdd: Any) -> None:

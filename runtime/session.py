@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import IO
 
 from pyspark.sql import SparkSession
 
-from mrql.algebra.errors import EngineError
+from mrql.runtime.java import not_started, require_java
+
+logger = logging.getLogger(__name__)
 
 STEP_SETTINGS: Mapping[str, str] = {
     # Adaptive execution plans again between stages, and puts an Exchange above the state.
@@ -82,23 +82,10 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
         try:
             spark = builder.getOrCreate()
         except Exception as error:
-            raise EngineError(f"Spark did not start: {_first_line(str(error))}", said()) from error
+            raise not_started(error, said()) from error
         spark.sparkContext.setLogLevel("OFF")
+    logger.debug("Spark %s runs on %s", spark.version, spark.sparkContext.master)
     return spark
-
-
-def require_java() -> None:
-    """Java 17 or newer is needed to run on Spark.
-
-    Raises: EngineError, saying what to install, where none is found.
-    """
-    home = os.environ.get("JAVA_HOME")
-    found = (home and (Path(home) / "bin" / "java").exists()) or shutil.which("java")
-    if not found:
-        raise EngineError(
-            "no Java was found, and Spark needs one",
-            "install Java 17 or newer (on Debian: apt-get install openjdk-17-jre-headless), or use --engine reference",
-        )
 
 
 @contextmanager
@@ -136,11 +123,11 @@ def _driver_memory() -> str:
 
 
 @contextmanager
-def _quiet_start() -> Iterator[Callable[[], str | None]]:
+def _quiet_start() -> Iterator[Callable[[], list[str]]]:
     """Keeps what Java and Spark's launcher write while they start from standard error.
 
-    The Java process inherits the descriptor, so what it has to say is caught in a file, whose last line is given when
-    the start fails.
+    The Java process inherits the descriptor, so what it has to say is caught in a file, whose lines are given when the
+    start fails.
     """
     with tempfile.TemporaryFile() as caught:
         sys.stderr.flush()
@@ -149,17 +136,12 @@ def _quiet_start() -> Iterator[Callable[[], str | None]]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                yield lambda: _last_line(caught)
+                yield lambda: _lines(caught)
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
 
 
-def _last_line(file: IO[bytes]) -> str | None:
+def _lines(file: IO[bytes]) -> list[str]:
     file.seek(0)
-    lines = [line for line in file.read().decode(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else None
-
-
-def _first_line(text: str) -> str:
-    return text.strip().split("\n")[0]
+    return file.read().decode(errors="replace").splitlines()

@@ -5,8 +5,11 @@ What a batch does on an engine is behind `Engine`, so that the loop is the same 
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -18,9 +21,15 @@ from mrql.algebra.files import count_rows
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import SourceSpec
 from mrql.runtime.directories import Batch, Directory, next_batch, placed, watch
+from mrql.runtime.durable import Files
+from mrql.runtime.report import Clock, CountingSink, Measured, Phase, Report
+from mrql.runtime.sizes import StateSize
 
 if TYPE_CHECKING:
     from mrql.runtime.checkpoint.commits import Commits, States
+
+
+logger = logging.getLogger(__name__)
 
 
 class Emit(Enum):
@@ -56,25 +65,14 @@ class Engine(Protocol):
     def sizes(self) -> Sizes:
         """The sizes after the last batch."""
 
+    def state_sizes(self) -> Mapping[str, StateSize]:
+        """The same by the name of the stage, with bytes."""
+
     def durable(self) -> States:
         """The states, to be committed; of an engine that was made to go on from a checkpoint."""
 
     def close(self) -> None:
         """Frees the state."""
-
-
-@attrs.frozen
-class Report:
-    """What a batch was: its number, the files and rows that it read, and what it cost."""
-
-    number: int
-    files: int
-    rows: int
-    touched: int
-    state_rows: int
-    milliseconds: float
-    kept_aside: str | None = None
-    """What was done with malformed rows, where there were some."""
 
 
 @attrs.frozen
@@ -127,6 +125,8 @@ class Loop:
     quarantine: Quarantine | None = None
     commits: Commits | None = None
     stop: Stop = attrs.Factory(Stop)
+    measuring: bool = False
+    """Whether the reports are to have what it takes some time to measure."""
 
     def run(self) -> Iterator[Report]:
         """Yields a report for each batch; with `once` it ends, else when there is the wish to stop.
@@ -139,44 +139,72 @@ class Loop:
             must_exist(self.specs.values())
         number = 0 if commits is None else commits.next_batch
         while not self.stop.comes(0):
-            started = time.perf_counter()
-            batch = next_batch(directories, self.options.max_files)
+            clock = Clock()
+            with clock.phase(Phase.FIND):
+                batch = next_batch(directories, self.options.max_files)
             if batch or (self.options.once and number == 0) or (commits is not None and commits.answer_is_due):
-                yield self._step(directories, batch, number, started)
+                yield self._step(directories, batch, number, clock)
                 number += 1
             elif self.options.once or self.stop.comes(self.options.interval):
                 return
 
-    def _step(self, directories: Sequence[Directory], batch: Batch, number: int, started: float) -> Report:
-        rows = sum(count_rows(self.specs[stream], part.file) for stream, files in batch.items() for part in files)
-        malformed, kept = self._apply(directories, batch, number)
+    def _step(self, directories: Sequence[Directory], batch: Batch, number: int, clock: Clock) -> Report:
+        streams = dict.fromkeys(directory.spec.name for directory in directories)
+        with clock.phase(Phase.COUNT):
+            counted = {name: self._rows(name, batch) for name in streams}
+        counting = CountingSink(self.sink if self.commits is None else self.commits)
+        malformed, kept = self._apply(directories, batch, number, counting if self.measuring else counting.sink, clock)
         sizes = self.engine.sizes()
-        elapsed = (time.perf_counter() - started) * 1000
-        return Report(number, sum(map(len, batch.values())), rows - malformed, sizes.touched, sizes.rows, elapsed, kept)
+        return Report(
+            number,
+            clock.now(),
+            files_of={name: len(batch.get(name, ())) for name in streams},
+            rows_of={name: counted[name] - malformed.get(name, 0) for name in streams},
+            malformed_of={name: malformed.get(name, 0) for name in streams},
+            waiting_of={name: sum(d.waiting for d in directories if d.spec.name == name) for name in streams},
+            touched=sizes.touched,
+            state_rows=sizes.rows,
+            milliseconds_of=clock.milliseconds,
+            kept_aside=kept,
+            measured=self._measured(counting) if self.measuring else None,
+        )
 
-    def _apply(self, directories: Sequence[Directory], batch: Batch, number: int) -> tuple[int, str | None]:
+    def _rows(self, stream: str, batch: Batch) -> int:
+        return sum(count_rows(self.specs[stream], part.file) for part in batch.get(stream, ()))
+
+    def _measured(self, counting: CountingSink) -> Measured:
+        manifest = None if self.commits is None else self.commits.store.manifest
+        written = None if manifest is None else sum(run.bytes for run in manifest.runs())
+        return Measured(counting.rows(), self.engine.state_sizes(), written)
+
+    def _apply(
+        self, directories: Sequence[Directory], batch: Batch, number: int, sink: Sink, clock: Clock
+    ) -> tuple[Mapping[str, int], str | None]:
         """Puts out the answer after a batch; returns how many rows were malformed, and what was done with them."""
-        if self.commits is None:
-            self._advance(batch, number, self.sink)
-            malformed, kept = self._malformed(number, None)
+        logger.debug("batch %d reads %s", number, ", ".join(str(p.file) for parts in batch.values() for p in parts))
+        with nullcontext() if self.commits is None else self.commits.told():
+            with clock.phase(Phase.APPLY):
+                self._advance(batch, number, sink)
+                malformed, kept = self._malformed(batch, number)
             _consume(directories, batch)
-            return malformed, kept
-        with self.commits.told():
-            self._advance(batch, number, self.commits)
-            malformed, kept = self._malformed(number, self.commits)
-            _consume(directories, batch)
-            self.commits.commit(number, self.engine.durable(), directories)
-            return malformed, kept
+            if self.commits is not None:
+                with clock.phase(Phase.COMMIT):
+                    self.commits.commit(number, self.engine.durable(), directories)
+        return malformed, kept
 
     def _advance(self, batch: Batch, number: int, sink: Sink) -> None:
         with placed(self.specs):
             self.engine.advance(batch, self.options.emit, number, sink)
 
-    def _malformed(self, number: int, commits: Commits | None) -> tuple[int, str | None]:
+    def _malformed(self, batch: Batch, number: int) -> tuple[Mapping[str, int], str | None]:
         if self.quarantine is None:
-            return 0, None
-        count, name = len(self.quarantine.waiting), f"batch-{number:06d}"
-        return count, self.quarantine.keep(name) if commits is None else commits.keep(self.quarantine, name)
+            return {}, None
+        streams = {part.file: name for name, parts in batch.items() for part in parts}
+        found = Counter(streams[row.file] for row in self.quarantine.waiting.values() if row.file in streams)
+        name = f"batch-{number:06d}"
+        if self.commits is None:
+            return found, self.quarantine.keep(name, Files().write)
+        return found, self.commits.keep(self.quarantine, name)
 
 
 def _consume(directories: Sequence[Directory], batch: Batch) -> None:

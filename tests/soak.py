@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from mrql.runtime import session
 from mrql.runtime.stream import Emit
 from tests import fuzz
+from tests.bad_input import deaths
 from tests.checkpoint.crashes import survives
 from tests.checkpoint.streams import GROUPS, JOIN, Stream, fill
 from tests.conftest import local_spark
@@ -32,6 +33,7 @@ from tests.runtime.test_functions import KINDS, disagreements
 
 IN_THE_REFERENCE, ON_SPARK, TEXTS, CALLS = "in the reference", "on Spark", "of odd texts", "of functions"
 KILLED = "of processes killed"
+DEATHS = "of Spark ended"
 
 
 def cases(examples: int) -> settings:
@@ -75,6 +77,10 @@ def play(number: int, spark: SparkSession, done: Counter[str]) -> None:
             done[TEXTS] += 1
 
         odd()
+    for death in deaths.ALL:
+        with TemporaryDirectory() as home:
+            death(Path(home), number)
+        done[DEATHS] += 1
     done[KILLED] += kills(number)
     for kind in KINDS:
         found = disagreements(spark, kind, number)

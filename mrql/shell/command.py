@@ -6,10 +6,9 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from rich.console import Console
-
 import mrql
 from mrql.algebra.errors import UserError
+from mrql.output import Printer
 from mrql.shell.interpreter import Interpreter
 from mrql.shell.piped import run_piped
 from mrql.shell.session import Session
@@ -22,7 +21,7 @@ def start(session: Session, engine: str, as_json: bool, rows: int | None) -> Non
 
     Raises: MrqlError where the input is no terminal and something in it is wrong.
     """
-    console = Console()
+    console = Printer()
     with contextlib.closing(session):
         if sys.stdin.isatty() and sys.stdout.isatty():
             from mrql.shell.prompt import history_file, run_terminal

@@ -145,16 +145,17 @@ def read_manifest(file: Path) -> Manifest:
         body = json.loads(file.read_text(encoding="utf-8"))
         checksum, version = body.pop("sha256"), body.pop("format")
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise _damaged(file) from None
+        raise damaged(file) from None
     if version != FORMAT:
         hint = "start with a new --checkpoint, or go on with the version of mrql that has written it"
         raise UserError(f"{file} is of format {version}, and this version of mrql reads format {FORMAT}", hint=hint)
     if _checksum({"format": version, **body}) != checksum:
-        raise _damaged(file)
+        raise damaged(file)
     return _manifest(body)
 
 
-def _damaged(file: Path) -> UserError:
+def damaged(file: Path) -> UserError:
+    """The error for a file of a checkpoint that is not what was written."""
     hint = "put back a copy of it; or start with a new --checkpoint, which reads all data again"
     return UserError(f"{file} is damaged", hint=hint)
 

@@ -6,7 +6,7 @@ A table is a dictionary; a run has the entries that are new or changed, and late
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ from mrql.algebra.values import canonical
 from mrql.algebra.zset import ZSet
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.live import LiveState
-from mrql.runtime.checkpoint.manifest import SavedState, SavedTable
+from mrql.runtime.checkpoint.manifest import SavedState, SavedTable, damaged
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.checkpoint.values import from_plain, to_plain
 from mrql.runtime.durable import Files
@@ -129,24 +129,45 @@ class ReferenceStates:
 
 
 def read_lines(table: SavedTable, root: Path) -> Lines:
-    """What the runs of a table say together."""
+    """What the runs of a table say together.
+
+    Raises: UserError at a file that does not hold lines of a table.
+    """
     lines: Lines = {}
     for run in table.runs:
         for file in run.files:
-            for line in (root / run.path / file.name).read_bytes().split(b"\n"):
-                if not line:
-                    continue
-                key, *value = json.loads(line)
-                if value:
-                    lines[text(key)] = text(value[0])
-                else:
-                    lines.pop(text(key), None)
+            path = root / run.path / file.name
+            try:
+                _read_into(lines, path)
+            except (ValueError, TypeError):
+                raise damaged(path) from None
     return lines
+
+
+def _read_into(lines: Lines, file: Path) -> None:
+    for line in file.read_bytes().split(b"\n"):
+        if not line:
+            continue
+        key, *value = json.loads(line)
+        if value:
+            lines[text(key)] = text(value[0])
+        else:
+            lines.pop(text(key), None)
 
 
 def write_lines(lines: Lines, directory: Path, files: Files) -> dict[str, int]:
     """Writes a table as one run."""
     return TextTable(lines, None, lambda _: None).write(directory, files, whole=True)
+
+
+def lines_of(view: ReferenceView) -> Iterator[tuple[str, Lines]]:
+    """The tables of a view as they are written down, each with the name of the stage or stream that it is of."""
+    for state in view.states:
+        yield state.stage.name, _entries(state)
+        for rows in state.inputs.values():
+            yield state.stage.name, _weights(rows)
+    for stream, rows in view.present.items():
+        yield stream, _weights(rows)
 
 
 def _inputs(state: StageState) -> Iterable[tuple[str, int, str]]:

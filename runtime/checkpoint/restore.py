@@ -12,7 +12,14 @@ from mrql.algebra.files import list_files
 from mrql.algebra.sources import SourceSpec
 from mrql.rewrite.stages import Plan
 from mrql.runtime.checkpoint.identity import Identities
-from mrql.runtime.checkpoint.manifest import Manifest, SavedDirectory, SavedFile, SavedSource, SavedState
+from mrql.runtime.checkpoint.manifest import (
+    Manifest,
+    SavedDirectory,
+    SavedFile,
+    SavedSource,
+    SavedState,
+    damaged,
+)
 from mrql.runtime.directories import Arrived, Directory, Seen, must_be
 
 START_OVER = "start with a new --checkpoint, which reads all data again"
@@ -42,6 +49,7 @@ def restored(
     """
     if manifest.engine != engine:
         raise UserError(f"{root} was written with --engine {manifest.engine}", hint=f"go on with that, or {START_OVER}")
+    _runs_must_be_there(manifest, root)
     _tables_must_be_the_same(manifest, plan, specs)
     states = {name: manifest.states[i] for name, i in known.stages.items() if i in manifest.states}
     ledgers = {stream: manifest.states[i] for stream, i in known.ledgers.items() if i in manifest.states}
@@ -101,6 +109,20 @@ def _place(spec: SourceSpec) -> str:
 
 
 # --- what a checkpoint rests on -----------------------------------------------------------------
+
+
+def _runs_must_be_there(manifest: Manifest, root: Path) -> None:
+    """Files of states that were removed or cut off are found before anything is computed from the others.
+
+    Raises: UserError, naming the first.
+    """
+    for run in manifest.runs():
+        for file in run.files:
+            path = root / run.path / file.name
+            if not path.is_file():
+                raise UserError(f"{path} is gone, and a state is made of it", hint=f"put it back, or {START_OVER}")
+            if path.stat().st_size != file.bytes:
+                raise damaged(path)
 
 
 def _tables_must_be_the_same(manifest: Manifest, plan: Plan, specs: Mapping[str, SourceSpec]) -> None:

@@ -6,8 +6,8 @@ and whose Java process is still writing cannot reach what comes after it.
 
 from __future__ import annotations
 
-import errno
 import hashlib
+import logging
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,9 @@ from mrql.runtime.checkpoint import lock as locks
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import Manifest, RunFile, SavedRun, read_manifest
-from mrql.runtime.durable import DiskFull, Files
+from mrql.runtime.durable import DiskFull, Files, is_full, of_files
+
+logger = logging.getLogger(__name__)
 
 RUNS = "runs"
 MANIFEST = re.compile(r"manifest-(\d{8,})\.json")
@@ -69,7 +71,7 @@ class Store:
         Raises: UserError where another process has it, or it cannot be read.
         """
         files = files or Files()
-        with told(root, lambda: None):
+        with opening(root):
             latest(root)
             files.make_directory(root)
             files.sync(root.absolute().parent)
@@ -116,6 +118,7 @@ class Store:
         path = self.root / manifest.name
         self.files.put(path, manifest.text().encode(), path.with_name(f".{manifest.name}-{self.token}"))
         self.manifest = manifest
+        logger.debug("commit %d: batch %d, %d runs", manifest.commit, manifest.batch, sum(1 for _ in manifest.runs()))
         dropped = self.kept[policy.KEPT - 1 :]
         self.kept = [manifest, *self.kept[: policy.KEPT - 1]]
         for publication in manifest.publications:
@@ -182,13 +185,34 @@ def told(root: Path, committed: Callable[[], Manifest | None]) -> Iterator[None]
     """
     try:
         yield
+    except BrokenPipeError:  # of whoever reads the answers
+        raise
     except DiskFull as error:
         raise _disk_full(root, committed()) from error
+    except EngineError as error:
+        hints = [hint for hint in (error.hint, _continues(committed())) if hint]
+        raise EngineError(error.message, "; ".join(hints)) from error
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        elsewhere = error.filename is not None and not Path(error.filename).absolute().is_relative_to(root.absolute())
+        if elsewhere:
+            raise of_files(error, _continues(committed())) from error
+        if is_full(error):
             raise _disk_full(root, committed()) from error
-        place = f"{error.filename}: " if error.filename else ""
-        raise EngineError(f"a commit to {root} failed: {place}{error.strerror}", _continues(committed())) from error
+        raise EngineError(f"a commit to {root} failed: {of_files(error).message}", _continues(committed())) from error
+
+
+@contextmanager
+def opening(root: Path) -> Iterator[None]:
+    """Says of what goes wrong with files that a checkpoint cannot be opened; nothing is known then of what is in it.
+
+    Raises: EngineError.
+    """
+    try:
+        yield
+    except OSError as error:
+        if is_full(error):
+            raise _disk_full(root, None) from error
+        raise EngineError(f"the checkpoint {root} cannot be opened: {of_files(error).message}") from error
 
 
 def _disk_full(root: Path, manifest: Manifest | None) -> EngineError:

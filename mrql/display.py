@@ -1,0 +1,111 @@
+"""The progress of a stream: a line for each batch, or on a terminal a table of the last ones."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from mrql.runtime.report import Report
+
+logger = logging.getLogger(__name__)
+
+SHOWN = 8
+"""So many batches are in the table."""
+
+COLUMNS = ("batch", "rows/s", "rows", "keys touched", "state rows", "state size", "files waiting", "ms")
+
+
+def progress(report: Report) -> str:
+    """The line that a batch leaves on standard error."""
+    return (
+        f"batch {report.number}: {report.rows:,} rows in {report.files} files, {report.touched:,} keys touched, "
+        f"{report.state_rows:,} state rows, {report.milliseconds:,.0f} ms"
+    )
+
+
+class Display(Protocol):
+    """Where the progress of a stream is shown."""
+
+    @property
+    def needs_sizes(self) -> bool:
+        """Whether it shows what has to be measured for it."""
+
+    def show(self, report: Report) -> None:
+        """Shows a batch."""
+
+
+class Lines:
+    """A line for each batch, as the log has it."""
+
+    needs_sizes = False
+
+    def show(self, report: Report) -> None:
+        logger.info("%s", progress(report))
+
+
+class LiveTable:
+    """A table on a terminal, whose last row is the last batch."""
+
+    needs_sizes = True
+
+    def __init__(self, live: Live) -> None:
+        self.live = live
+        self.rows: deque[tuple[str, ...]] = deque(maxlen=SHOWN)
+
+    def show(self, report: Report) -> None:
+        self.rows.append(cells(report))
+        table = Table(show_edge=False, header_style="bold")
+        for name in COLUMNS:
+            table.add_column(name, justify="right")
+        for row in self.rows:
+            table.add_row(*row)
+        self.live.update(table, refresh=True)
+
+
+def cells(report: Report) -> tuple[str, ...]:
+    """A batch as a row of the table."""
+    size = 0 if report.measured is None else sum(state.bytes for state in report.measured.states.values())
+    speed = report.rows / max(report.milliseconds, 1e-3) * 1000
+    return (
+        str(report.number),
+        f"{speed:,.0f}",
+        f"{report.rows:,}",
+        f"{report.touched:,}",
+        f"{report.state_rows:,}",
+        readable(size),
+        f"{report.waiting:,}",
+        f"{report.milliseconds:,.0f}",
+    )
+
+
+def readable(size: float) -> str:
+    """A number of bytes for people.
+
+    >>> readable(999), readable(123_456), readable(20_000_000)
+    ('999 B', '123.5 kB', '20.0 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+@contextmanager
+def display(*, plain: bool) -> Iterator[Display]:
+    """The table where standard error is a terminal that can show it and lines are not asked for, else lines."""
+    console = Console(stderr=True)
+    if plain or not console.is_terminal or console.is_dumb_terminal:
+        yield Lines()
+        return
+    # What goes to a file stays what it is; what goes to the same terminal is put above the table.
+    with Live(console=console, auto_refresh=False, redirect_stdout=sys.stdout.isatty()) as live:
+        yield LiveTable(live)

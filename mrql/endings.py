@@ -1,0 +1,48 @@
+"""How a command ends when something is wrong: with one message and an exit code."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn, ParamSpec, TypeVar
+
+import click
+
+from mrql.algebra.errors import MrqlError
+from mrql.runtime.durable import of_files
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+INTERRUPTED = 130
+"""The exit code of what Ctrl-C has cut off, as shells have it."""
+
+
+def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
+    """Errors of the package and of files end a command with their message and exit code; others are faults, and show
+    as such. When nobody reads its output any more, a command ends in silence."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except MrqlError as error:
+            _fail(error)
+        except BrokenPipeError:
+            # What is still in the buffer would be tried again, and fail, when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        except OSError as error:
+            _fail(of_files(error))
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            sys.exit(INTERRUPTED)
+
+    return wrapped
+
+
+def _fail(error: MrqlError) -> NoReturn:
+    click.echo(str(error), err=True)
+    sys.exit(error.exit_code)

@@ -1,0 +1,39 @@
+"""What a stream has to say while it runs, through `logging`: loggers are named by module, below `mrql`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+LEVELS = ("debug", "info", "warning", "error")
+
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+"""A line where a level was asked for; otherwise it is the message alone."""
+
+
+class StandardError(logging.Handler):
+    """Writes to what is standard error when a line is written."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(self.format(record), err=True)
+
+
+@contextmanager
+def logged(level: str | None) -> Iterator[None]:
+    """Writes what is logged from this level on to standard error, for the time of the block."""
+    logger, handler = logging.getLogger("mrql"), StandardError()
+    if level is not None:
+        handler.setFormatter(logging.Formatter(FORMAT))
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel((level or "info").upper())
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]

@@ -1,0 +1,131 @@
+"""What a batch was and what it cost: the one record that the progress and the metrics of a stream are made of."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, Protocol
+
+import attrs
+
+from mrql.runtime.sizes import StateSize
+
+
+class Phase(Enum):
+    """What the time of a batch goes to."""
+
+    FIND = "find"
+    """To look which files are new."""
+    COUNT = "count"
+    """To count the rows of the files."""
+    APPLY = "apply"
+    """To read the rows, to merge them into the states, and to write the answer. On Spark that is one job."""
+    COMMIT = "commit"
+    """To write the states down and to commit them with the answer; nothing without a checkpoint."""
+
+
+@attrs.frozen
+class Measured:
+    """What is measured of a batch only where somebody asks for it."""
+
+    rows_out: int | None
+    """The rows of the answer, or of its changes; None where the sink has not asked Spark for all of them."""
+    states: Mapping[str, StateSize]
+    """By the name of the stage; what a stream may lose again by the name of the stream."""
+    checkpoint_bytes: int | None
+    """What the commit has in runs; None without a checkpoint."""
+
+
+@attrs.frozen
+class Report:
+    """What a batch was: its number, the files and rows that it read, and what it cost."""
+
+    number: int
+    ended: datetime
+    files_of: Mapping[str, int]
+    """By the name of the stream, here and below."""
+    rows_of: Mapping[str, int]
+    """Without those that are malformed."""
+    malformed_of: Mapping[str, int]
+    waiting_of: Mapping[str, int]
+    """The files that were there when the batch began, and are left for the next ones."""
+    touched: int
+    state_rows: int
+    milliseconds_of: Mapping[Phase, float]
+    kept_aside: str | None = None
+    """What was done with malformed rows, where there were some."""
+    measured: Measured | None = None
+
+    @property
+    def files(self) -> int:
+        return sum(self.files_of.values())
+
+    @property
+    def rows(self) -> int:
+        return sum(self.rows_of.values())
+
+    @property
+    def waiting(self) -> int:
+        return sum(self.waiting_of.values())
+
+    @property
+    def milliseconds(self) -> float:
+        return sum(self.milliseconds_of.values())
+
+
+@attrs.define
+class Clock:
+    """How long the phases of a batch take."""
+
+    milliseconds: dict[Phase, float] = attrs.Factory(dict)
+
+    @contextmanager
+    def phase(self, phase: Phase) -> Iterator[None]:
+        """Adds the time of a block to a phase."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.milliseconds[phase] = self.milliseconds.get(phase, 0.0) + (time.perf_counter() - started) * 1000
+
+    @staticmethod
+    def now() -> datetime:
+        return datetime.now(UTC)
+
+
+class Writes(Protocol):
+    """What takes the rows of a batch."""
+
+    def write(self, number: int, rows: object) -> None: ...
+
+
+@attrs.define
+class CountingSink:
+    """A sink that counts the rows on their way to another one; on Spark the job that writes them does it."""
+
+    sink: Writes
+    observed: Any = None
+    known: int | None = None
+
+    def write(self, number: int, rows: Any) -> None:
+        if hasattr(rows, "observe"):  # a DataFrame
+            from pyspark.sql import Observation
+            from pyspark.sql import functions as F
+
+            self.observed = Observation()
+            rows = rows.observe(self.observed, F.count(F.lit(1)).alias("rows"))
+        else:
+            self.known = len(rows) if hasattr(rows, "__len__") and not isinstance(rows, str | tuple) else 1
+        self.sink.write(number, rows)
+
+    def rows(self) -> int | None:
+        """How many rows there were."""
+        if self.observed is None:
+            return self.known
+        from mrql.runtime.jvm import observed_now
+
+        found = observed_now(self.observed)
+        return None if found is None else int(found)

@@ -1,0 +1,86 @@
+"""Spark that has ended by itself: whether it has, and what to say of it.
+
+Its Java process ends when it runs out of memory, and whatever is asked of it then fails in ways that say nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+
+from mrql.algebra.errors import EngineError
+
+OUT_OF_MEMORY = 52
+"""The exit code of Spark's Java process when there was no memory left."""
+
+PATIENCE = 10.0
+"""So many seconds a Java process that is about to end is waited for."""
+
+_NO_MEMORY = re.compile(r"OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|exit code 52\b|CANNOT_ACQUIRE_MEMORY")
+_LOST = re.compile(r"Checkpoint block \S+ not found|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|ExecutorLostFailure")
+
+
+def is_running() -> bool:
+    """Whether there is a Spark that answers, and is not about to end."""
+    context = SparkContext._active_spark_context
+    if context is None or context._jsc is None:
+        return False
+    try:
+        return not context._jsc.sc().isStopped()
+    except (Py4JError, ConnectionError):
+        return False
+
+
+@contextmanager
+def unless_stopped() -> Iterator[None]:
+    """A block that frees something: when Spark has ended there is nothing left to free."""
+    try:
+        yield
+    except (PySparkException, Py4JError, ConnectionError):
+        if is_running():
+            raise
+
+
+def text_of(error: BaseException) -> str:
+    """What an error says; one of Java's asks the Java process for it, which may have ended."""
+    with suppress(Py4JError, ConnectionError):
+        return str(error)
+    return ""
+
+
+def ended(text: str) -> EngineError | None:
+    """The error for a failure by which Spark has ended, or lost what it had kept; None where it has done neither."""
+    if _NO_MEMORY.search(text):
+        return _no_memory("executor" if "ExecutorLostFailure" in text else "driver")
+    if _LOST.search(text):
+        return EngineError("an executor of Spark was lost, and with it a part of the states")
+    if is_running():
+        return None
+    code = _exit_code()
+    if code == OUT_OF_MEMORY:
+        return _no_memory("driver")
+    if code is not None and code < 0:
+        message = f"Spark's Java process was ended by signal {-code}"
+        return EngineError(message, "the system does that where its memory is full" if code == -9 else None)
+    return EngineError("Spark has stopped", None if code is None else f"its Java process has ended with code {code}")
+
+
+def _no_memory(whose: str) -> EngineError:
+    hint = f"give it more, with --conf spark.{whose}.memory=8g, say; a batch of fewer files takes less: --max-files N"
+    return EngineError("Spark has run out of memory", hint)
+
+
+def _exit_code() -> int | None:
+    """How the Java process has ended, if it was started from here and ends soon."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return None
+    with suppress(subprocess.TimeoutExpired):
+        return int(process.wait(PATIENCE))
+    return None

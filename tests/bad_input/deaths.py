@@ -1,0 +1,83 @@
+"""Ways in which Spark ends in the middle of a stream. They take memory and minutes, and so are for `make soak`."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.checkpoint.streams import GROUPS, Stream, answers, fill, write
+
+PATIENCE = 1200
+"""After so many seconds without an end a process hangs."""
+
+BY_ONE_KEY = """s = stream(parquet, "s", type(<A: long, B: string>));
+select (k, (select x.B from x in r)) from r in s group by k: 1;
+"""
+
+
+def started(home: Path, *more: str) -> subprocess.Popen[str]:
+    """A stream on a Spark of its own, with a checkpoint."""
+    command = [sys.executable, "-m", "mrql", "stream", str(home / "q.mrql"), "--data", str(home), "--once"]
+    command += ["--max-files", "1", "--output", str(home / "out"), "--checkpoint", str(home / "checkpoint"), *more]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def must_say(process: subprocess.Popen[str], message: str, committed: str) -> None:
+    """The process ends with one message, which says what is committed, and exit code 3."""
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 3, said
+    ends = rf"error: {message}\n  hint: .*{committed}, and the same command goes on after it\n\Z"
+    assert re.search(ends, said), said
+    assert "Traceback" not in said
+    assert "\tat " not in said
+
+
+def java_is_killed(home: Path, number: int) -> None:
+    """As the system does when there is no memory left: the stream goes on after the last commit."""
+    fill(home, 8, Random(number))
+    stream = Stream(home, GROUPS)
+    expected = stream.uninterrupted()
+    process = started(home)
+    assert process.stderr is not None
+    until = time.monotonic() + PATIENCE
+    for line in process.stderr:
+        assert time.monotonic() < until, "the stream hangs"
+        if line.startswith("batch 3"):
+            break
+    found = subprocess.run(["pgrep", "-P", str(process.pid), "java"], capture_output=True, text=True, check=True)
+    java = int(found.stdout.split()[0])
+    subprocess.run(["kill", f"-{signal.SIGKILL.value}", str(java)], check=True)
+    must_say(process, "Spark's Java process was ended by signal 9", r"batch \d+ is committed")
+    seen = answers(home / "out")
+    assert all(seen[name] == expected[name] for name in seen)
+    again = started(home)
+    _, said = again.communicate(timeout=PATIENCE)
+    assert again.returncode == 0, said
+    assert answers(home / "out") == expected
+
+
+def memory_ends(home: Path, number: int) -> None:
+    """A group larger than the memory: the batch before it stays, and the same command with more memory goes on."""
+    write(home / "q.mrql", BY_ONE_KEY, 0)
+    for age, rows in enumerate((10, 4_000_000), 1):
+        texts = pa.array(f"{number} some text that is not short {n}" for n in range(rows))
+        (home / "s").mkdir(exist_ok=True)
+        pq.write_table(pa.table({"A": pa.array(range(rows)), "B": texts}), home / "s" / f"{age}.parquet")
+    must_say(started(home, "--conf", "spark.driver.memory=500m"), "Spark has run out of memory", "batch 0 is committed")
+    assert [path.name for path in sorted((home / "out").glob("batch-*"))] == ["batch-000000"]
+    again = started(home, "--conf", "spark.driver.memory=6g")
+    _, said = again.communicate(timeout=PATIENCE)
+    assert again.returncode == 0, said
+    assert [path.name for path in sorted((home / "out").glob("batch-*"))] == ["batch-000000", "batch-000001"]
+
+
+ALL: tuple[Callable[[Path, int], None], ...] = (java_is_killed, memory_ends)

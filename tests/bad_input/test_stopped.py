@@ -1,0 +1,86 @@
+"""What is said when Spark has ended by itself: its errors, as they were seen, in one message each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from mrql.algebra.errors import EngineError
+from mrql.runtime import stopped
+from mrql.runtime.checkpoint.store import told
+from mrql.runtime.failures import translated
+
+NO_MEMORY = "Spark has run out of memory"
+LOST = "an executor of Spark was lost, and with it a part of the states"
+SEEN = {
+    "Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent failure: Lost task 0.0 in "
+    "stage 3.0 (TID 5) (host executor driver): java.lang.OutOfMemoryError: Java heap space": NO_MEMORY,
+    "SparkOutOfMemoryError: [UNABLE_TO_ACQUIRE_MEMORY] Unable to acquire 65536 bytes of memory, got 0.": NO_MEMORY,
+    "ExecutorLostFailure (executor 0 exited caused by one of the running tasks) Reason: Command exited with exit "
+    "code 52": NO_MEMORY,
+    "org.apache.spark.SparkException: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_12_0 not found!": LOST,
+    "ExecutorLostFailure (executor 1 exited unrelated to the running tasks) Reason: Worker shut down": LOST,
+}
+
+
+@pytest.mark.parametrize(("text", "message"), SEEN.items())
+def test_what_spark_says(text: str, message: str) -> None:
+    """Its text names the reason, whether it still answers or not."""
+    error = stopped.ended(text)
+    assert error is not None
+    assert (error.message, error.exit_code) == (message, 3)
+    if message == NO_MEMORY:
+        whose = "executor" if "ExecutorLost" in text else "driver"
+        assert f"--conf spark.{whose}.memory=8g" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "hint"),
+    [
+        ("sys.exit(52)", NO_MEMORY, "give it more, with --conf spark.driver.memory=8g, say"),
+        ("os.kill(os.getpid(), 9)", "Spark's Java process was ended by signal 9", "where its memory is full"),
+        ("sys.exit(143)", "Spark has stopped", "its Java process has ended with code 143"),
+    ],
+)
+def test_how_its_process_has_ended(monkeypatch: pytest.MonkeyPatch, code: str, message: str, hint: str) -> None:
+    """Where it answers no more, the exit code of its process is all that there is to go by."""
+
+    process = subprocess.Popen([sys.executable, "-c", f"import os, sys; {code}"])
+    monkeypatch.setattr(stopped, "is_running", lambda: False)
+    monkeypatch.setattr(stopped, "SparkContext", SimpleNamespace(_gateway=SimpleNamespace(proc=process)))
+    with pytest.raises(EngineError) as raised, translated(None):
+        raise Py4JNetworkError("Answer from Java side is empty")
+    assert raised.value.message == message
+    assert hint in (raised.value.hint or "")
+
+
+def test_an_error_that_cannot_be_read() -> None:
+    """The text of an error of Java is asked for, and the process that knows it may have ended."""
+
+    class Unreadable(Exception):
+        def __str__(self) -> str:
+            raise Py4JNetworkError("Error while sending or receiving")
+
+    assert stopped.text_of(Unreadable()) == ""
+
+
+def test_nothing_is_freed_of_what_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with a Spark that answers is still an error."""
+    monkeypatch.setattr(stopped, "is_running", lambda: False)
+    with stopped.unless_stopped():
+        raise Py4JNetworkError("gone")
+    monkeypatch.setattr(stopped, "is_running", lambda: True)
+    with pytest.raises(Py4JNetworkError), stopped.unless_stopped():
+        raise Py4JNetworkError("still there")
+
+
+def test_the_commit_is_said(tmp_path: Path) -> None:
+    """Beside what to do it is said from where the stream goes on."""
+    with pytest.raises(EngineError) as raised, told(tmp_path, lambda: None):
+        raise EngineError("Spark has stopped", "its log says why")
+    assert raised.value.hint == "its log says why; nothing is committed yet, and the same command starts over"

@@ -1,0 +1,260 @@
+"""How a stream is watched: its metrics, which say one thing in two forms, its log, and its progress on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import sys
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pexpect
+import pytest
+from click.testing import CliRunner, Result
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from pyspark.sql import SparkSession
+
+from mrql.cli import main
+from mrql.metrics import CONTENT_TYPE, Metrics, Totals, record_of
+from mrql.runtime.report import Measured, Phase, Report
+from mrql.runtime.sizes import StateSize
+from tests.bad_input.situations import put
+
+QUERY = """s = stream(csv, "s", ",", type((long, long)), deletions("gone"));
+t = stream(json, "t", type(<A: long, B: string>));
+select (b, sum(y), count(y)) from (x, y) in s, <A: a, B: b> in t where a = x group by b;
+"""
+DATA = {
+    "s/1.csv": "1,10\n2,20\n2,5\n",
+    "t/2.json": '{"A": 1, "B": "one"}\n{"A": 2, "B": "two"}\n',
+    "s/3.csv": "1,1\n1,x\n7\n",
+    "gone/4.csv": "2,20\n2,5\n",
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Four files, one for each batch, the third with two malformed rows."""
+    put(tmp_path / "q.mrql", QUERY, 0)
+    for age, (name, content) in enumerate(DATA.items(), 1):
+        put(tmp_path / name, content, age)
+    return tmp_path
+
+
+def stream(home: Path, *more: str, engine: str = "reference") -> Result:
+    options = ["--once", "--max-files", "1", "--data", str(home), "--engine", engine, "--output", str(home / "out")]
+    options += ["--malformed", "quarantine", "--quarantine", str(home / "aside"), "--checkpoint", str(home / "state")]
+    done = CliRunner().invoke(main, ["stream", str(home / "q.mrql"), *options, *more])
+    assert (done.exit_code, done.stdout) == (0, ""), done.output
+    return done
+
+
+def records(home: Path, engine: str = "reference") -> list[dict[str, Any]]:
+    """What each batch adds to the file of the metrics."""
+    stream(home, "--metrics", str(home / "metrics.jsonl"), engine=engine)
+    return [json.loads(line) for line in (home / "metrics.jsonl").read_text().splitlines()]
+
+
+# --- a line for each batch ----------------------------------------------------------------------
+
+
+def check_records(home: Path, found: list[dict[str, Any]]) -> None:
+    """All numbers that are known beforehand."""
+    assert [record["batch"] for record in found] == [0, 1, 2, 3]
+    assert [record["files"] for record in found] == [{"s": 1, "t": 0}, {"s": 0, "t": 1}, *[{"s": 1, "t": 0}] * 2]
+    assert [record["rows_in"] for record in found] == [
+        {"s": 3, "t": 0},
+        {"s": 0, "t": 2},
+        {"s": 1, "t": 0},
+        {"s": 2, "t": 0},
+    ]
+    assert [record["malformed_rows"]["s"] for record in found] == [0, 0, 2, 0]
+    assert [record["waiting_files"] for record in found] == [
+        {"s": 2, "t": 1},
+        {"s": 2, "t": 0},
+        {"s": 1, "t": 0},
+        {"s": 0, "t": 0},
+    ]
+    assert [record["rows_out"] for record in found] == [0, 2, 2, 1]
+    assert [record["touched_keys"] for record in found] == [0, 2, 1, 1]
+    for record in found:
+        assert {"find", "count", "apply", "commit", "all"} == record["milliseconds"].keys()
+        phases = [spent for name, spent in record["milliseconds"].items() if name != "all"]
+        assert record["milliseconds"]["all"] == pytest.approx(sum(phases), abs=0.01)
+        assert datetime.fromisoformat(record["time"]).tzinfo is not None
+        assert record["checkpoint_bytes"] > 0
+    sizes = [record["state"] for record in found]
+    assert all(size["rows"] > 0 and size["bytes"] > 0 for size in sizes[-1].values())
+    assert "s" in sizes[-1]  # its rows can be taken away again, and so are kept
+    total = sum(run.stat().st_size for run in (home / "state" / "runs").rglob("*") if run.is_file())
+    assert found[-1]["checkpoint_bytes"] <= total
+
+
+def test_a_line_for_each_batch(home: Path) -> None:
+    """It has what the batch has read and put out, what it has cost, and what is left."""
+    check_records(home, records(home))
+
+
+@pytest.mark.spark
+def test_the_same_on_spark(home: Path, spark: SparkSession) -> None:
+    """Rows that are put out are counted by the job that writes them, and the bytes of a state are what Spark keeps."""
+    check_records(home, records(home, "spark"))
+
+
+def test_lines_are_added(home: Path) -> None:
+    """What is in the file stays; half a line that a killed process has left is ended."""
+    file = home / "metrics.jsonl"
+    file.write_text('{"batch": 0}\n{"bat')
+    records_text = file.read_text()
+    stream(home, "--metrics", str(file))
+    added = file.read_text().removeprefix(records_text + "\n").splitlines()
+    assert [json.loads(line)["batch"] for line in added] == [0, 1, 2, 3]
+
+
+def test_a_file_that_cannot_be_written(home: Path) -> None:
+    """It is found before the first batch."""
+    options = ["--engine", "reference", "--once", "--data", str(home), "--metrics", str(home / "none" / "m.jsonl")]
+    done = CliRunner().invoke(main, ["stream", str(home / "q.mrql"), *options])
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert done.stderr == f"error: {home}/none/m.jsonl: No such file or directory\n"
+
+
+# --- OpenMetrics --------------------------------------------------------------------------------
+
+
+def values(text: str) -> dict[tuple[str, str | None], float]:
+    """The samples of OpenMetrics text, by name and the value of their one label."""
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    return {(sample.name, next(iter(sample.labels.values()), None)): sample.value for sample in samples}
+
+
+def test_both_forms_say_the_same(home: Path) -> None:
+    """The totals are the sums of the lines, the gauges are those of the last line."""
+    found, totals = records(home), Totals()
+    assert values(totals.text()) == {("mrql_batches_total", None): 0}
+    for record in found:
+        totals.add(record)
+    known = values(totals.text())
+    last = found[-1]
+    assert known["mrql_batches_total", None] == len(found)
+    assert known["mrql_rows_out_total", None] == sum(record["rows_out"] for record in found)
+    for stream_name in ("s", "t"):
+        for name, part in (("files", "files"), ("rows_in", "rows_in"), ("malformed_rows", "malformed_rows")):
+            assert known[f"mrql_{name}_total", stream_name] == sum(record[part][stream_name] for record in found)
+        assert known["mrql_waiting_files", stream_name] == last["waiting_files"][stream_name]
+    for stage, size in last["state"].items():
+        assert (known["mrql_state_rows", stage], known["mrql_state_bytes", stage]) == (size["rows"], size["bytes"])
+    assert known["mrql_batch_seconds", None] == pytest.approx(last["milliseconds"]["all"] / 1000, abs=1e-5)
+    spent = sum(record["milliseconds"]["apply"] for record in found) / 1000
+    assert known["mrql_phase_seconds_total", "apply"] == pytest.approx(spent, abs=1e-5)
+    assert (known["mrql_batch", None], known["mrql_touched_keys", None]) == (3, last["touched_keys"])
+    assert known["mrql_checkpoint_bytes", None] == last["checkpoint_bytes"]
+
+
+REPORT = Report(
+    7,
+    datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+    {"s": 1},
+    {"s": 10},
+    {"s": 0},
+    {"s": 3},
+    touched=4,
+    state_rows=5,
+    milliseconds_of={Phase.APPLY: 1.5},
+    measured=Measured(None, {'odd "name"\n\\': StateSize(5, 60)}, None),
+)
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    """Without a checkpoint it has no size, and a label may have any text."""
+    totals = Totals()
+    totals.add(record_of(REPORT))
+    known = values(totals.text())
+    assert known["mrql_state_bytes", 'odd "name"\n\\'] == 60
+    assert not any(name in ("mrql_checkpoint_bytes", "mrql_rows_out_total") for name, _ in known)
+    assert record_of(REPORT)["time"] == "2026-01-02T03:04:05.000Z"
+
+
+def test_the_endpoint() -> None:
+    """It serves what has been added so far, on the loopback address alone, and nothing else."""
+    metrics = Metrics.opened(None, 0)
+    assert metrics.endpoint is not None
+    try:
+        for number in (1, 2):
+            metrics.add(attrs.evolve(REPORT, number=number))
+            with urllib.request.urlopen(metrics.endpoint.url, timeout=20) as answer:
+                assert answer.headers["Content-Type"] == CONTENT_TYPE
+                assert values(answer.read().decode())["mrql_batches_total", None] == number
+        with pytest.raises(urllib.error.HTTPError, match="404") as refused:
+            urllib.request.urlopen(metrics.endpoint.url.removesuffix("metrics"), timeout=20)
+        refused.value.close()
+        assert metrics.endpoint.server.server_address[0] == "127.0.0.1"
+    finally:
+        metrics.close()
+
+
+def test_a_port_that_is_taken(home: Path) -> None:
+    """One message, before the first batch."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        options = ["--engine", "reference", "--once", "--data", str(home), "--metrics-port", str(port)]
+        done = CliRunner().invoke(main, ["stream", str(home / "q.mrql"), *options])
+    assert (done.exit_code, done.stdout) == (1, "")
+    says = f"error: nothing can listen on 127.0.0.1:{port}: Address already in use\n"
+    assert done.stderr == says + "  hint: name another --metrics-port; 0 takes one that is free\n"
+
+
+# --- the log ------------------------------------------------------------------------------------
+
+
+def test_what_is_logged(home: Path) -> None:
+    """From the level on that is asked for, with time, level and module; without one, as it was always said."""
+    debug = stream(home, "--log-level", "debug").stderr.splitlines()
+    line = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (\w+) (mrql\.[\w.]+): (.+)")
+    found = [matched.groups() for text in debug if (matched := line.fullmatch(text))]
+    assert len(found) == len(debug)
+    assert ("DEBUG", "mrql.runtime.stream", f"batch 0 reads {home}/s/1.csv") in found
+    commits = [text for level, name, text in found if (level, name) == ("DEBUG", "mrql.runtime.checkpoint.store")]
+    assert [text.split(",")[0] for text in commits] == [f"commit {n + 1}: batch {n}" for n in range(4)]
+    kept = f"2 malformed rows kept aside in {home}/aside/batch-000002"
+    assert ("WARNING", "mrql.operation", kept) in found
+    assert sum(name == "mrql.display" for _, name, _ in found) == 4
+    put(home / "s" / "5.csv", "1,z\n", 5)
+    warnings = stream(home, "--log-level", "warning").stderr
+    assert line.fullmatch(warnings.strip()) is not None
+    put(home / "s" / "6.csv", "1,z\n", 6)
+    plain = stream(home).stderr.splitlines()
+    assert plain[0] == "going on after batch 4"
+    assert plain[1].startswith("batch 5: 0 rows in 1 files, 0 keys touched, ")
+    assert plain[2:] == [f"1 malformed row kept aside in {home}/aside/batch-000005"]
+
+
+# --- a terminal ---------------------------------------------------------------------------------
+
+
+def test_a_table_on_a_terminal(home: Path) -> None:
+    """The last batches stand in a table; the answers go where they go."""
+    options = ["--once", "--max-files", "1", "--data", str(home), "--engine", "reference"]
+    options += ["--output", str(home / "out"), "--malformed", "quarantine", "--quarantine", str(home / "aside")]
+    command = ["-m", "mrql", "stream", str(home / "q.mrql"), *options]
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
+    with pexpect.spawn(
+        sys.executable, command, encoding="utf-8", dimensions=(40, 120), timeout=60, env=environment
+    ) as p:
+        p.expect(pexpect.EOF)
+        shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", str(p.before)).replace("\r", "")
+    assert p.exitstatus == 0
+    last = shown[shown.rindex(" batch ") :].splitlines()
+    assert last[0].split("┃")[0].strip() == "batch"
+    rows = [[cell.strip() for cell in line.split("│")] for line in last if "│" in line]
+    assert [row[0] for row in rows] == ["0", "1", "2", "3"]
+    assert [row[2] for row in rows] == ["3", "2", "1", "2"]
+    assert [row[6] for row in rows] == ["3", "2", "1", "0"]
+    assert all(row[5].endswith("B") for row in rows)
+    assert "2 malformed rows kept aside in" in shown
