@@ -35,10 +35,17 @@ class LoopFile:
     changes: int
     ways: tuple[Way, ...]
     expected: Callable[[list[Row]], Bag]
+    few: tuple[Rows, int]
+    """A handful of rows at first, for Spark."""
 
     def history(self, batches: int) -> list[Batch]:
         """The first rows and then batches of changes, of which half are deletions."""
         return [*history(self.rows, Size(self.initial, batches, self.changes, 0.5), seed=7)]
+
+    def short_history(self) -> list[Batch]:
+        """A handful of rows, and then one that comes and one that goes."""
+        rows, initial = self.few
+        return [*history(rows, Size(initial, 1, 2, 0.5), seed=7)]
 
     def program(self, base: Path, steps: int = STEPS) -> Program:
         """The query over the streams in a directory, with so many steps if it has a limit of its own."""
@@ -167,13 +174,13 @@ LIMITED = (Way.EXACT, Way.RECOMPUTE)
 FILES = {
     file.name: file
     for file in (
-        LoopFile("closure", "edges", chains(20), 14, 4, ADDING, closure),
-        LoopFile("components", "edges", rmat(16), 10, 6, ADDING, components),
-        LoopFile("hops", "edges", rmat(12), 20, 6, ADDING, hops),
-        LoopFile("paths", "edges", with_lengths(rmat(12), 9), 20, 6, ADDING, paths),
-        LoopFile("pagerank", "edges", rmat(12), 30, 8, LIMITED, pagerank),
-        LoopFile("kmeans", "points", points, 30, 10, (Way.RECOMPUTE,), kmeans),
-        LoopFile("factorisation", "ratings", ratings(2), 12, 4, LIMITED, factorisation),
+        LoopFile("closure", "edges", chains(20), 14, 4, ADDING, closure, (chains(6), 4)),
+        LoopFile("components", "edges", rmat(16), 10, 6, ADDING, components, (rmat(6), 4)),
+        LoopFile("hops", "edges", rmat(12), 20, 6, ADDING, hops, (rmat(5), 6)),
+        LoopFile("paths", "edges", with_lengths(rmat(12), 9), 20, 6, ADDING, paths, (with_lengths(rmat(5), 9), 6)),
+        LoopFile("pagerank", "edges", rmat(12), 30, 8, LIMITED, pagerank, (rmat(5), 6)),
+        LoopFile("kmeans", "points", points, 30, 10, (Way.RECOMPUTE,), kmeans, (points, 8)),
+        LoopFile("factorisation", "ratings", ratings(2), 12, 4, LIMITED, factorisation, (ratings(1), 8)),
     )
 }
 

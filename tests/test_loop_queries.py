@@ -47,7 +47,7 @@ def case(name: str, directory: Path) -> tuple[Program, list[Bag]]:
         matrices(directory, seed=7)
         file = LOOPS / "matrices.mrql"
         return compile_program(file.read_text(encoding="utf-8"), str(file), base=directory), products(directory)
-    batches = FILES[name].history(1)
+    batches = FILES[name].short_history()
     FILES[name].fill(directory, batches)
     return FILES[name].program(directory), [FILES[name].expected(present(batches))]
 
