@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from bench import groupby, joins, keys
+from bench import groupby, joins, keys, loops
 from bench.contender import alone
 from bench.document import machine, replace
 from bench.outcome import WrongAnswer, verdicts
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "groupby": groupby.run_benchmark,
     "joins": joins.run_benchmark,
     "keys": keys.run_benchmark,
+    "loops": loops.run_benchmark,
 }
 
 

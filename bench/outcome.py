@@ -46,13 +46,13 @@ def verdicts(found: Iterable[Target]) -> Iterator[str]:
         yield f"- {target.promise}: {target.ratio:.2f}, {answer}."
 
 
-def check(who: str, answer: Answer, expected: Answer) -> None:
-    """Compares two answers.
+def check(who: str, answer: Answer, expected: Answer, within: float = 1e-9) -> None:
+    """Compares two answers, whose numbers may differ by a share of their size.
 
     Raises: WrongAnswer, naming some of the keys that differ.
     """
     different = answer.keys() ^ expected.keys() or {
-        key for key, value in expected.items() if not isclose(answer[key], value, rel_tol=1e-9)
+        key for key, value in expected.items() if not isclose(answer[key], value, rel_tol=within)
     }
     if different:
         some = ", ".join(

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from mrql.runtime import session
 from mrql.runtime.stream import Emit
-from tests import fuzz
+from tests import fuzz, loop_memory
 from tests.bad_input import deaths
 from tests.checkpoint.crashes import survives
 from tests.checkpoint.streams import GROUPS, JOIN, Stream, fill
@@ -108,6 +108,17 @@ def kills(number: int) -> int:
     return killed
 
 
+LOOPED = 200
+"""So many batches of a loop are looked at for what they leave behind."""
+
+
+def loops(spark: SparkSession) -> None:
+    """Says what the batches of a loop leave behind, in each way; what grows ends the run."""
+    for way in loop_memory.WAYS:
+        found = loop_memory.require_level(spark, way, LOOPED, LOOPED // 10)
+        click.echo(f"  a loop, {way}: after {found[2]}; after {found[-1]}")
+
+
 def seeds(first: int | None, minutes: float) -> Iterator[int]:
     """The seeds of the rounds: a single one that was asked for, or new ones until the time is over."""
     if first is not None:
@@ -128,6 +139,8 @@ def main(minutes: float, only: int | None) -> None:
     done: Counter[str] = Counter()
     spark = local_spark()
     try:
+        if only is None:
+            loops(spark)
         for number in seeds(only, minutes):
             click.echo(f"seed {number}")
             play(number, spark, done)

@@ -1,93 +1,311 @@
-"""Data for the queries in this directory.
+"""Data for the queries in this directory: rows at first, and then batches of changes to them.
 
-    python queries/loops/generate.py pagerank DIR --size 1000 --seed 1
-    mrql run queries/loops/pagerank.mrql --data DIR
+    python -m queries.loops.generate rmat DIR --nodes 1000 --edges 10000 --batches 10 --changes 100
+    mrql stream queries/loops/pagerank.mrql --data DIR --once --max-files 1 --output OUT
 
-Each source is a directory with one file, which a further run replaces.
+A batch is one file of a stream that is tagged: `+` and a row that comes, `-` and a row that goes. Rows that go are some
+of those that are there, and may come back later; no row is there twice. The same seed gives the same files.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-
-def graph(rng: random.Random, size: int) -> Iterator[str]:
-    """Links among `size` pages: each page has one to six, and some pages are linked to more often than others."""
-    for page in range(size):
-        for target in sorted({min(rng.randrange(size), rng.randrange(size)) for _ in range(rng.randint(1, 6))}):
-            yield f"{page},{target}"
+Row = tuple[float, ...]
+"""What stands in a line: numbers, those with a fraction as floats."""
 
 
-def points(rng: random.Random, size: int) -> Iterator[str]:
-    """Points around four centres, which lie in the corners of a square."""
-    for n in range(size):
-        x, y = rng.gauss(2 + 6 * (n % 2), 1.0), rng.gauss(2 + 6 * (n // 2 % 2), 1.0)
-        yield f"{x:.4f},{y:.4f}"
+@dataclass(frozen=True)
+class Batch:
+    """The rows that come and those that go."""
+
+    inserted: list[Row]
+    deleted: list[Row]
 
 
-def edges(rng: random.Random, size: int) -> Iterator[str]:
-    """Ways of ten nodes each, with a few edges from one way to another."""
-    for node in range(size):
-        if node % 10 != 9:
-            yield f"{node},{node + 1}"
-        elif rng.random() < 0.3:
-            yield f"{node},{rng.randrange(size)}"
+@dataclass(frozen=True)
+class Size:
+    """How many rows there are at first, how many batches follow, and how much each of them changes.
+
+    Of the changes of a batch the share `deleted` are rows that go; all others come.
+    """
+
+    initial: int
+    batches: int = 0
+    changes: int = 0
+    deleted: float = 0.0
 
 
-def matrix(rows: int, columns: int) -> Callable[[random.Random, int], Iterator[str]]:
-    """A full matrix with small whole numbers as elements; its size is its own."""
+# --- rows ---------------------------------------------------------------------------------------
 
-    def elements(rng: random.Random, size: int) -> Iterator[str]:
-        for i in range(rows):
-            for j in range(columns):
-                yield f"{rng.randint(1, 9)}.0,{i},{j}"
+Rows = Callable[[random.Random], Iterator[Row]]
+"""An endless supply of rows; a row may be in it more than once."""
 
-    return elements
-
-
-def ratings(rng: random.Random, size: int) -> Iterator[str]:
-    """What `size` readers say of ten books, of two kinds: each reader likes one of the kinds."""
-    for reader in range(size):
-        for book in range(10):
-            likes = reader % 2 == book % 2
-            yield f"{rng.randint(4, 5) if likes else rng.randint(1, 2)}.0,{reader},{book}"
+QUADRANTS = (0.30, 0.25, 0.25, 0.20)
+"""How likely an edge lies in each quarter of the adjacency matrix: a, b, c, d of [MRQL] §13."""
+LEVELS = 4
+"""So many times a matrix is cut into quarters with one random choice."""
 
 
-SOURCES: dict[str, dict[str, Callable[[random.Random, int], Iterator[str]]]] = {
-    "pagerank": {"graph": graph},
-    "kmeans": {"points": points},
-    "closure": {"edges": edges},
-    "matrices": {"a": matrix(3, 2), "b": matrix(2, 3)},
-    "factorisation": {"ratings": ratings},
-}
-"""The sources of each query."""
+def rmat(nodes: int, quadrants: tuple[float, float, float, float] = QUADRANTS) -> Rows:
+    """Edges of an R-MAT graph, each chosen quarter by quarter of the adjacency matrix: few nodes have many of them.
+
+    *Source*: [MRQL] §13; Chakrabarti, Zhan and Faloutsos, *R-MAT: A Recursive Model for Graph Mining*, SDM 2004.
+    """
+    cells, weights = [(0, 0)], [1.0]
+    for _ in range(LEVELS):
+        cells = [(2 * a + i, 2 * b + j) for a, b in cells for i in (0, 1) for j in (0, 1)]
+        weights = [weight * quadrant for weight in weights for quadrant in quadrants]
+    cumulated = list(itertools.accumulate(weights))
+    choices = -(-max(nodes - 1, 1).bit_length() // LEVELS)
+    # What the last choice cuts too fine is put together again.
+    too_fine = choices * LEVELS - max(nodes - 1, 1).bit_length()
+
+    def rows(rng: random.Random) -> Iterator[Row]:
+        while True:
+            a = b = 0
+            for i, j in rng.choices(cells, cum_weights=cumulated, k=choices):
+                a, b = (a << LEVELS) + i, (b << LEVELS) + j
+            a, b = a >> too_fine, b >> too_fine
+            if a < nodes and b < nodes:
+                yield a, b
+
+    return rows
 
 
-def generate(query: str, directory: Path, size: int, seed: int) -> list[Path]:
-    """Writes the data of a query, and returns the files."""
+def with_lengths(edges: Rows, most: int) -> Rows:
+    """Edges with a length, which is always the same for the same edge."""
+
+    def rows(rng: random.Random) -> Iterator[Row]:
+        salt = rng.random()
+        for a, b in edges(rng):
+            yield a, b, float(random.Random(f"{salt} {a} {b}").randint(1, most))
+
+    return rows
+
+
+SQUARES = tuple((x, y) for x in (2.0, 6.0) for y in (2.0, 6.0))
+
+
+def points(rng: random.Random) -> Iterator[Row]:
+    """Points in four squares: X and Y lie between 2 and 4 or between 6 and 8 ([MRQL] §13)."""
+    while True:
+        x, y = rng.choice(SQUARES)
+        yield round(x + 2 * rng.random(), 6), round(y + 2 * rng.random(), 6)
+
+
+CHAIN = 10
+
+
+def chains(nodes: int) -> Rows:
+    """Chains of ten nodes each, of which three in ten lead on to a node of another."""
+
+    def rows(rng: random.Random) -> Iterator[Row]:
+        edges = [(node, node + 1) for node in range(nodes - 1) if node % CHAIN != CHAIN - 1]
+        ends = [node for node in range(CHAIN - 1, nodes, CHAIN) if rng.random() < 0.3]
+        edges += [(node, rng.randrange(nodes)) for node in ends]
+        rng.shuffle(edges)
+        return itertools.cycle(edges)
+
+    return rows
+
+
+BOOKS = 10
+
+
+def ratings(readers: int) -> Rows:
+    """What readers say of ten books, of two kinds: each reader likes one of the kinds."""
+
+    def rows(rng: random.Random) -> Iterator[Row]:
+        said = [
+            (float(_stars(rng, reader % 2 == book % 2)), reader, book)
+            for reader in range(readers)
+            for book in range(BOOKS)
+        ]
+        return itertools.cycle(said)
+
+    return rows
+
+
+def _stars(rng: random.Random, likes: bool) -> int:
+    return rng.randint(4, 5) if likes else rng.randint(1, 2)
+
+
+def elements(height: int, width: int) -> Rows:
+    """The elements of a full matrix, small whole numbers, with their row and column."""
+
+    def rows(rng: random.Random) -> Iterator[Row]:
+        return itertools.cycle([(float(rng.randint(1, 9)), i, j) for i in range(height) for j in range(width)])
+
+    return rows
+
+
+# --- batches ------------------------------------------------------------------------------------
+
+MISSES = 100_000
+"""So many rows that are there already, one after the other, mean that there are no others."""
+
+
+def history(rows: Rows, size: Size, seed: int) -> Iterator[Batch]:
+    """The first rows, and then the batches.
+
+    Raises: ValueError when there are not as many different rows as there should be.
+    """
+    rng = random.Random(seed)
+    supply = rows(rng)
+    present: list[Row] = []
+    known: set[Row] = set()
+
+    def coming(count: int) -> list[Row]:
+        new: list[Row] = []
+        while len(new) < count:
+            row = next((row for row in itertools.islice(supply, MISSES) if row not in known), None)
+            if row is None:
+                raise ValueError(f"there are no more than some {len(known):,} different rows of this kind")
+            new.append(row)
+            known.add(row)
+        return new
+
+    def going(count: int) -> list[Row]:
+        gone = []
+        for _ in range(min(count, len(present))):
+            at = rng.randrange(len(present))
+            present[at], present[-1] = present[-1], present[at]
+            gone.append(present.pop())
+        return gone
+
+    for number in range(size.batches + 1):
+        count, fewer = (size.changes, round(size.changes * size.deleted)) if number else (size.initial, 0)
+        deleted = going(fewer)
+        inserted = coming(count - fewer)
+        # What goes does not come back in the same batch.
+        known.difference_update(deleted)
+        present += inserted
+        yield Batch(inserted, deleted)
+
+
+def write(batches: Iterable[Batch], directory: Path, *, tagged: bool = True) -> list[Path]:
+    """Writes each batch as a file, each a second younger than the one before it, and returns the files.
+
+    Raises: FileExistsError when the directory has files.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    if any(directory.iterdir()):
+        raise FileExistsError(f"{directory} has files already")
+    signs = ("+,", "-,") if tagged else ("", "")
     written = []
-    for name, rows in SOURCES[query].items():
-        (directory / name).mkdir(parents=True, exist_ok=True)
-        path = directory / name / "data.csv"
-        lines = rows(random.Random(f"{seed} {query} {name}"), size)
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        written.append(path)
+    for number, batch in enumerate(batches):
+        hidden = directory / f".{number:06}.csv"
+        with hidden.open("w", encoding="utf-8") as file:
+            for sign, rows in zip(signs, (batch.inserted, batch.deleted), strict=True):
+                file.writelines(f"{sign}{','.join(map(str, row))}\n" for row in rows)
+        written.append(hidden.rename(directory / f"{number:06}.csv"))
+    newest = time.time()
+    for age, path in enumerate(reversed(written)):
+        os.utime(path, (newest - age, newest - age))
     return written
 
 
-@click.command()
-@click.argument("query", type=click.Choice(sorted(SOURCES)))
+# --- the command --------------------------------------------------------------------------------
+
+Command = Callable[..., None]
+
+
+def changing(name: str, initial: str, default: int) -> Callable[[Command], click.Command]:
+    """A command that writes rows and batches of changes to them; the option `initial` says how many rows."""
+    what = f"{initial.capitalize()} at first."
+    options = [
+        click.argument("directory", type=click.Path(file_okay=False, path_type=Path)),
+        click.option(f"--{initial}", "initial", type=click.IntRange(0), default=default, show_default=True, help=what),
+        click.option("--batches", type=click.IntRange(0), default=10, show_default=True, help="Batches after them."),
+        click.option("--changes", type=click.IntRange(1), default=10, show_default=True, help="Rows of a batch."),
+        click.option(
+            "--deleted", type=click.FloatRange(0, 1), default=0.3, show_default=True, help="The share that goes."
+        ),
+        click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same rows."),
+    ]
+
+    def command(function: Command) -> click.Command:
+        for option in reversed(options):
+            function = option(function)
+        return main.command(name)(function)
+
+    return command
+
+
+@click.group(context_settings={"show_default": True})
+def main() -> None:
+    """Writes the rows of a stream, and batches of changes to them, into a directory of its own in DIRECTORY."""
+
+
+NODES = click.option("--nodes", type=click.IntRange(2), default=1000, help="Nodes.")
+
+
+def _write(name: str, rows: Rows, directory: Path, seed: int, **size: float) -> None:
+    try:
+        written = write(history(rows, Size(**size), seed), directory / name)  # type: ignore[arg-type]
+    except (ValueError, FileExistsError) as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"{len(written)} files in {directory / name}")
+
+
+@changing("rmat", "edges", 10_000)
+@NODES
+@click.option("--lengths", type=click.IntRange(0), default=0, help="Edges have a length of 1 to so much; 0: none.")
+def _rmat(directory: Path, seed: int, nodes: int, lengths: int, **size: float) -> None:
+    """An R-MAT graph, for pagerank, components, hops; with lengths, for paths."""
+    edges = rmat(nodes)
+    _write("edges", with_lengths(edges, lengths) if lengths else edges, directory, seed, **size)
+
+
+@changing("chains", "edges", 900)
+@NODES
+def _chains(directory: Path, seed: int, nodes: int, **size: float) -> None:
+    """Chains of ten nodes, some of which lead to others, for closure."""
+    _write("edges", chains(nodes), directory, seed, **size)
+
+
+@changing("points", "points", 1_000)
+def _points(directory: Path, seed: int, **size: float) -> None:
+    """Points in four squares, for kmeans."""
+    _write("points", points, directory, seed, **size)
+
+
+@changing("ratings", "ratings", 900)
+@click.option("--readers", type=click.IntRange(1), default=100, help="Readers.")
+def _ratings(directory: Path, seed: int, readers: int, **size: float) -> None:
+    """Ratings of ten books, for factorisation."""
+    _write("ratings", ratings(readers), directory, seed, **size)
+
+
+MATRICES = {"a": (3, 2), "b": (2, 3)}
+
+
+@main.command("matrices")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--size", type=click.IntRange(1), default=100, show_default=True, help="Pages, points, nodes, readers.")
-@click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same rows.")
-def main(query: str, directory: Path, size: int, seed: int) -> None:
-    """Writes data for QUERY into DIRECTORY."""
-    written = generate(query, directory, size, seed)
-    click.echo(f"{len(written)} files in {directory}")
+@click.option("--seed", type=int, default=1, help="The same seed gives the same rows.")
+def _matrices(directory: Path, seed: int) -> None:
+    """Two small matrices, which do not change, for matrices."""
+    try:
+        matrices(directory, seed)
+    except FileExistsError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"{len(MATRICES)} files in {directory}")
+
+
+def matrices(directory: Path, seed: int) -> None:
+    """Writes two small matrices that do not change."""
+    for number, (name, (height, width)) in enumerate(MATRICES.items()):
+        batches = history(elements(height, width), Size(height * width), seed + number)
+        write(batches, directory / name, tagged=False)
 
 
 if __name__ == "__main__":

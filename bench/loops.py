@@ -1,0 +1,361 @@
+"""Loops over streams: k-means and PageRank as in [MRQL] §13, and transitive closure under changes of single edges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import mrql
+from bench.contender import Answer, Clock, alone, collected, consume, spark_session
+from bench.outcome import Outcome, Target, check
+from queries.loops.generate import Batch, Row, Rows, Size, chains, history, points, rmat
+
+QUERIES = Path(__file__).parent.parent / "queries" / "loops"
+
+STEPS = 10
+"""The steps of the loops that have a limit."""
+
+PASSES = 2
+"""How often mrql goes through all batches, from the start each time. The first time the JVM compiles itself."""
+
+FROM_FILES = "Spark, recomputing from the files"
+CACHED = "Spark, recomputing from a cached frame"
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Files:
+    """What a batch inserts and deletes, and the files that together hold the rows that are there after it."""
+
+    insert: Path | None
+    delete: Path | None
+    present: tuple[Path, ...]
+
+
+def write_files(directory: Path, batches: Sequence[Batch]) -> list[Files]:
+    """Writes the files of each batch; where rows were deleted, what is left is a file of its own."""
+    directory.mkdir(parents=True)
+    rows: dict[Row, None] = {}
+    present: tuple[Path, ...] = ()
+    written = []
+    for number, batch in enumerate(batches):
+        insert = _file(directory / f"{number:06}-insert.csv", batch.inserted) if batch.inserted else None
+        delete = _file(directory / f"{number:06}-delete.csv", batch.deleted) if batch.deleted else None
+        rows.update(dict.fromkeys(batch.inserted))
+        for row in batch.deleted:
+            del rows[row]
+        if delete is not None:
+            present = (_file(directory / f"{number:06}-present.csv", rows),)
+        elif insert is not None:
+            present = (*present, insert)
+        written.append(Files(insert, delete, present))
+    return written
+
+
+def _file(path: Path, rows: Sequence[Row] | Mapping[Row, None]) -> Path:
+    path.write_text("".join(f"{','.join(map(str, row))}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def growing(rows: Rows, initial: int, changes: Sequence[int]) -> list[Batch]:
+    """The first rows, and batches of so many new ones."""
+    (whole,) = history(rows, Size(initial + sum(changes)), seed=1)
+    ends = [initial]
+    for count in changes:
+        ends.append(ends[-1] + count)
+    return [Batch(whole.inserted[start:end], []) for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def one_by_one(rows: Rows, initial: int, changes: int) -> list[Batch]:
+    """The first rows, and batches of which one inserts a row and the next one deletes one."""
+    first, *later = history(rows, Size(initial, batches=changes // 2, changes=2, deleted=0.5), seed=1)
+    single = (one for batch in later for one in (Batch(batch.inserted, []), Batch([], batch.deleted)))
+    return [first, *single]
+
+
+# --- mrql -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ours:
+    """A way in which mrql keeps a loop up to date: the arguments of its view, and what it is held to."""
+
+    name: str
+    view: Mapping[str, Any]
+    limit: float | None = None
+    """How much it may take of the time of recomputing the loop with Spark from the files."""
+    within: float = 1e-9
+    """How far off its answer may be."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Milliseconds of each batch after the first rows, and the answer after the last one."""
+
+    milliseconds: list[float]
+    answer: Answer
+
+
+def ours(case: Case, view: Mapping[str, Any], files: Sequence[Files], passes: int) -> Measured:
+    """From the files of a batch to the complete new answer."""
+    query = mrql.compile(case.query, max_steps=10_000, **{case.stream: case.type})
+    with spark_session() as spark:
+        for _ in range(passes):
+            clock = Clock()
+            with query.view(spark, insert_only=case.insert_only, **view) as kept:
+                for number, batch in enumerate(files):
+                    with clock.time(number):
+                        insert, delete = (
+                            None if file is None else read(spark, case, [file]) for file in (batch.insert, batch.delete)
+                        )
+                        kept.apply(**{case.stream: mrql.Delta(insert, delete)})
+                        consume(kept.answer())
+                answer = case.answer(kept.answer())
+    return Measured(_after_the_first(clock), answer)
+
+
+def _after_the_first(clock: Clock) -> list[float]:
+    return [times[-1] for number, times in sorted(clock.milliseconds.items()) if number > 0]
+
+
+def read(spark: SparkSession, case: Case, files: Sequence[Path]) -> DataFrame:
+    """The rows of csv files."""
+    return spark.read.schema(case.schema).csv([str(file) for file in files])
+
+
+# --- Spark ------------------------------------------------------------------------------------------------------------
+
+
+def recomputed(case: Case, cached: bool, files: Sequence[Files]) -> Measured:
+    """The loop from its start over all rows, from the files or from a frame that was cached beforehand."""
+    clock = Clock()
+    with spark_session() as spark:
+        # The first of them is the JVM's to get warm, and is not counted.
+        for number, batch in enumerate([files[1], *files[1:]]):
+            rows = read(spark, case, batch.present)
+            if cached:
+                rows = rows.coalesce(spark.sparkContext.defaultParallelism).cache()
+                rows.count()
+            with clock.time(number):
+                answer = case.spark(rows)
+                consume(answer)
+            last = case.answer(answer)
+            spark.catalog.clearCache()
+    return Measured(_after_the_first(clock), last)
+
+
+def spark_kmeans(rows: DataFrame) -> DataFrame:
+    """The centres are kept by the driver; the points are cached for all steps."""
+    rows = rows.cache()
+    centres = [(0.0, 0.0), (10.0, 0.0), (0.0, 10.0), (10.0, 10.0)]
+    for _ in range(STEPS):
+        distances = F.array(*(F.expr(f"pow(_1 - {x!r}D, 2) + pow(_2 - {y!r}D, 2)") for x, y in centres))
+        nearest = F.array_position(distances, F.array_min(distances))
+        groups = rows.groupBy(nearest.alias("nearest")).agg(F.avg("_1"), F.avg("_2"))
+        centres = [(row[1], row[2]) for row in groups.collect()]
+    values = ", ".join(f"({x!r}D, {y!r}D)" for x, y in centres)
+    return rows.sparkSession.sql(f"SELECT * FROM VALUES {values} AS centres (_1, _2)")
+
+
+def spark_pagerank(rows: DataFrame) -> DataFrame:
+    """Links with the number of links of their page are cached for all steps, and a checkpoint is made after each."""
+    degrees = rows.groupBy("_1").agg(F.count("_2").alias("links"))
+    links = rows.join(degrees, "_1").select("_1", "_2", "links").cache()
+    pages = degrees.count()
+    ranks = degrees.select("_1", F.lit(1 / pages).alias("rank"))
+    for _ in range(STEPS):
+        shares = links.join(ranks, "_1").selectExpr("_2 AS _1", "rank / links AS share")
+        zeros = ranks.selectExpr("_1", "0D AS share")
+        rank = F.lit(0.15 / pages) + 0.85 * F.sum("share")
+        ranks = zeros.union(shares).groupBy("_1").agg(rank.alias("rank")).localCheckpoint()
+    return ranks
+
+
+def spark_closure(rows: DataFrame) -> DataFrame:
+    """Ways are put together, with a checkpoint after each step, until there are no more of them."""
+    ways = rows.distinct().localCheckpoint()
+    known, found = -1, ways.count()
+    while found > known:
+        longer = ways.toDF("a", "b").join(ways.toDF("c", "d"), F.expr("b = c")).selectExpr("a AS _1", "d AS _2")
+        ways = ways.union(longer).distinct().localCheckpoint()
+        known, found = found, ways.count()
+    return ways
+
+
+# --- what is measured -------------------------------------------------------------------------------------------------
+
+
+def centres(answer: DataFrame) -> Answer:
+    """The numbers of all centres, in order."""
+    numbers = [number for row in sorted(map(tuple, answer.collect())) for number in row]
+    return dict(enumerate(numbers))
+
+
+def pairs(answer: DataFrame) -> Answer:
+    """How many pairs there are, and a sum that no other pairs are likely to have."""
+    row = answer.toDF("a", "b").selectExpr("count(1)", "CAST(sum((a * 7919 + b * 104729) % 1000003) AS DOUBLE)").head()
+    assert row is not None
+    return {0: float(row[0]), 1: row[1]}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A loop over a stream, its data, and the ways to keep it up to date."""
+
+    name: str
+    stream: str
+    type: str
+    schema: str
+    query: str
+    spark: Callable[[DataFrame], DataFrame]
+    answer: Callable[[DataFrame], Answer]
+    batches: Callable[[int], list[Batch]]
+    """The data, divided by a number."""
+    ways: tuple[Ours, ...]
+    insert_only: bool = True
+
+
+def over_a_frame(name: str) -> str:
+    """A query file without its sources, and with so many steps as are measured if it has a limit."""
+    text = (QUERIES / f"{name}.mrql").read_text(encoding="utf-8")
+    text = re.sub(r"(?m)^\w+ = stream\(.*;$", "", text)
+    return re.sub(r"(?m)^steps = .*;$", f"steps = {STEPS};", text)
+
+
+KMEANS = f"""
+function distance(a: (double, double), b: (double, double)): double {{
+  sqrt(pow(a#0 - b#0, 2) + pow(a#1 - b#1, 2))
+}};
+
+repeat centres = {{(0.0, 0.0), (10.0, 0.0), (0.0, 10.0), (10.0, 10.0)}}
+  step select (avg(p#0), avg(p#1))
+         from p in points
+        group by k: (select c from c in centres order by distance(c, p))[0]
+ limit {STEPS}
+"""
+"""The query of [MRQL] §13: ten steps, whether or not a centre still moves."""
+
+GRAPH = ("edges", "bag((long, long))", "_1 long, _2 long")
+PAGERANK = over_a_frame("pagerank")
+
+RECOMPUTE = Ours("recompute", {"loop": "recompute"})
+
+
+def more_points(initial: int, divided: int) -> list[Batch]:
+    """Points in four squares, and batches of 10,000 to 40,000 more."""
+    return growing(points, initial // divided, [n * 10_000 // divided for n in (1, 2, 3, 4)])
+
+
+def more_edges(nodes: int, edges: int, changes: Sequence[int], divided: int) -> list[Batch]:
+    """An R-MAT graph, and batches of more edges."""
+    return growing(rmat(nodes // divided), edges // divided, [count // divided for count in changes])
+
+
+def single_edges(edges: int, changes: int, divided: int) -> list[Batch]:
+    """Chains of which single edges come and go."""
+    return one_by_one(chains(edges * 11 // 10 // divided), edges // divided, changes)
+
+
+def kmeans(initial: int) -> Case:
+    """Ten steps of k-means."""
+    return Case(
+        f"k-means, {initial:,} points",
+        *("points", "bag((double, double))", "_1 double, _2 double"),
+        KMEANS,
+        spark_kmeans,
+        centres,
+        partial(more_points, initial),
+        (RECOMPUTE,),
+    )
+
+
+def pagerank(nodes: int, edges: int, changes: Sequence[int], ways: tuple[Ours, ...]) -> Case:
+    """Ten steps of PageRank."""
+    return Case(
+        f"PageRank, {nodes:,} nodes and {edges:,} edges",
+        *GRAPH,
+        PAGERANK,
+        spark_pagerank,
+        collected,
+        partial(more_edges, nodes, edges, changes),
+        ways,
+    )
+
+
+def closure(edges: int, changes: int) -> Case:
+    """All ways between two nodes."""
+    return Case(
+        f"transitive closure, {edges:,} edges",
+        *GRAPH,
+        over_a_frame("closure"),
+        spark_closure,
+        pairs,
+        partial(single_edges, edges, changes),
+        (RECOMPUTE, Ours("fixpoint", {"loop": "fixpoint"}, limit=0.1)),
+        insert_only=False,
+    )
+
+
+CASES = (
+    kmeans(1_000_000),
+    pagerank(5_000, 50_000, (100, 200, 300, 400), (RECOMPUTE, Ours("exact", {"loop": "exact"}))),
+    # Step by step, all ranks of all steps are states that change whole: that is measured with the small graph.
+    pagerank(100_000, 1_000_000, (1_000,) * 4, (RECOMPUTE,)),
+    closure(20_000, 10),
+)
+"""A way that is new is one more `Ours` in the `ways` of its cases, with the limit that it is held to."""
+
+
+def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
+    """Measures each way of each loop, and recomputing it with Spark.
+
+    Raises: WrongAnswer when the answers differ.
+    """
+    lines = ["| | | ms | of recomputing from the files |", "|---|---|---:|---:|"]
+    targets: list[Target] = []
+    for number, case in enumerate(CASES):
+        files = write_files(directory / str(number), case.batches(10 if quick else 1))
+        outcome = _measure(case, files, 1 if quick else PASSES, rounds, report)
+        lines += outcome.lines
+        targets += outcome.targets
+    return Outcome(lines, targets)
+
+
+def _measure(case: Case, files: list[Files], passes: int, rounds: int, report: Callable[[str], None]) -> Outcome:
+    contenders: dict[str, Callable[[], Measured]] = {
+        FROM_FILES: partial(alone, recomputed, case, False, files),
+        CACHED: partial(alone, recomputed, case, True, files),
+        **{f"mrql, {way.name}": partial(alone, ours, case, way.view, files, passes) for way in case.ways},
+    }
+    within = {f"mrql, {way.name}": way.within for way in case.ways}
+    found: dict[str, list[Measured]] = {}
+    for who, measure in contenders.items():
+        report(f"{case.name}: {who}")
+        found[who] = [measure() for _ in range(rounds)]
+        for measured in found[who]:
+            check(f"{case.name}: {who}", measured.answer, found[FROM_FILES][0].answer, within.get(who, 1e-9))
+    medians = {who: median(ms for m in all_of for ms in m.milliseconds) for who, all_of in found.items()}
+    return Outcome([*_lines(case, medians)], [*_targets(case, medians)])
+
+
+def _lines(case: Case, medians: Mapping[str, float]) -> Iterator[str]:
+    for who, milliseconds in medians.items():
+        ratio = "" if who == FROM_FILES else f"{milliseconds / medians[FROM_FILES]:.2f} ×"
+        yield f"| {case.name} | {who} | {milliseconds:.0f} | {ratio} |"
+
+
+def _targets(case: Case, medians: Mapping[str, float]) -> Iterator[Target]:
+    for way in case.ways:
+        if way.limit is not None:
+            ratio = medians[f"mrql, {way.name}"] / medians[FROM_FILES]
+            yield Target(f"{case.name}: {way.name} at most {way.limit:.2g} of {FROM_FILES}", ratio, way.limit)

@@ -1,0 +1,125 @@
+"""What the batches of a loop leave behind in the driver: `python -m tests.loop_memory --batches 200`.
+
+A window of edges moves on with each batch, so that the states have always the same size: what grows is lost.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+
+import attrs
+import click
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra.reader import parse_type
+from mrql.algebra.values import Bag, Value, same
+from mrql.api import Loop
+from mrql.runtime import jvm, session
+from mrql.runtime.collect import collect_value
+from mrql.runtime.rows import to_dataframe
+
+HOPS = """
+repeat known = {(0, 0)}
+  step select (n, min(d)) from (n, d) in (known union (select (b, d + 1) from (a, d) in known, (c, b) in E where a = c))
+       group by n
+"""
+EDGE = parse_type("{(int, int)}")
+WINDOW = 4
+"""So many edges are there at a time."""
+
+WAYS: tuple[Loop, ...] = ("fixpoint", "recompute")
+
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""To compile the code of a plan takes longer than to run it over a handful of rows."""
+
+RDDS = 3
+"""So many more RDDs may lie there at one batch than at another: runs of states are merged now and then."""
+MEGABYTES = 0.1
+"""So much more of the heap may be in use for each batch: Spark remembers its last thousand jobs."""
+
+
+@attrs.frozen
+class Sample:
+    """What is there after a batch: RDDs that are kept, and how much of the heap is in use after a collection."""
+
+    batch: int
+    rdds: int
+    megabytes: float
+
+    def __str__(self) -> str:
+        return f"batch {self.batch}: {self.rdds} RDDs, {self.megabytes:.1f} MB"
+
+
+def samples(spark: SparkSession, way: Loop, batches: int, every: int) -> Iterator[Sample]:
+    """Keeps the loop up to date over so many batches, and looks at what is there after each `every` of them."""
+    query = mrql.compile(HOPS, E="bag((int, int))")
+    before = jvm.persistent_rdds(spark)
+    with session.settings(spark, INTERPRETED), query.view(spark, loop=way) as view:
+        for number in range(batches):
+            new, old = (to_dataframe(spark, edges(n), EDGE) for n in (number, number - WINDOW))
+            view.apply(E=mrql.Delta(new, old if number >= WINDOW else None)).count()
+            if number % every == every - 1:
+                reached = [node for n in range(max(0, number - WINDOW + 1), number + 1) for _, node in edges(n)]
+                expected = Bag([(0, 0), *((node, 1 + node % 2) for node in reached)])
+                found = collect_value(view.answer(), query.type)
+                assert same(found, expected), f"batch {number}: {found!r}, not {expected!r}"
+                yield Sample(number + 1, jvm.persistent_rdds(spark) - before, heap(spark))
+    assert jvm.persistent_rdds(spark) <= before
+
+
+def edges(number: int) -> Bag:
+    """The edges of a batch: one from 0, and one more from there."""
+    near = 2 * (number % 1000) + 2
+    ways: list[Value] = [(0, near), (near, near + 1)]
+    return Bag(ways)
+
+
+def heap(spark: SparkSession) -> float:
+    """The megabytes of the driver's heap that are in use after a collection."""
+    gc.collect()  # what Python has let go of, Java may
+    java = spark._jvm.java.lang
+    for _ in range(2):
+        java.System.gc()
+    runtime = java.Runtime.getRuntime()
+    return (runtime.totalMemory() - runtime.freeMemory()) / 2**20
+
+
+def growth(found: Sequence[Sample]) -> tuple[int, float]:
+    """How many RDDs and how many megabytes for each batch there are more at the end than when the loop had gone on for
+    a third of its batches."""
+    settled = found[len(found) // 3 :]
+    first, last = settled[0], settled[-1]
+    rdds = max(sample.rdds for sample in settled) - min(sample.rdds for sample in settled)
+    return rdds, (last.megabytes - first.megabytes) / (last.batch - first.batch)
+
+
+def require_level(spark: SparkSession, way: Loop, batches: int, every: int) -> list[Sample]:
+    """Raises: AssertionError where something is lost."""
+    found = list(samples(spark, way, batches, every))
+    rdds, megabytes = growth(found)
+    seen = "\n".join(map(str, found))
+    assert rdds <= RDDS, f"{way}: the number of RDDs is not level\n{seen}"
+    assert megabytes <= MEGABYTES, f"{way}: {megabytes:.3f} MB are lost with each batch\n{seen}"
+    return found
+
+
+@click.command()
+@click.option("--batches", type=click.IntRange(30), default=200, show_default=True)
+def main(batches: int) -> None:
+    """Prints what is there after each tenth of the batches, for each way."""
+    from tests.conftest import local_spark
+
+    spark = local_spark()
+    try:
+        for way in WAYS:
+            click.echo(way)
+            for sample in require_level(spark, way, batches, max(1, batches // 10)):
+                click.echo(f"  {sample}")
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

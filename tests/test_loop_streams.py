@@ -1,0 +1,126 @@
+"""The query files in `queries/loops` over streams, kept up to date in every way that applies, in both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.values import Bag, Value, close
+from mrql.program import Program
+from mrql.rewrite.passes import rewrite, run_passes
+from mrql.rewrite.stages import Plan
+from mrql.rewrite.ways import Way
+from mrql.runtime.engines import ReferenceEngine, SparkEngine
+from mrql.runtime.stream import Engine, Options, run
+from queries.loops.generate import Size, history, rmat
+from tests.loop_files import EVERY_WAY, FILES, pagerank, present
+
+BATCHES = 10
+
+
+class Answers:
+    """A sink that keeps the answer after each batch."""
+
+    def __init__(self, read: Callable[[object], Value]) -> None:
+        self.read = read
+        self.found: list[Value] = []
+
+    def write(self, number: int, rows: object) -> None:
+        """Reads the answer of a batch while it is there."""
+        self.found.append(self.read(rows))
+
+
+def plan_of(program: Program, way: Way) -> Plan:
+    (query,) = program.queries
+    plan = rewrite(query.term, shrinking=program.shrinking, way=way).plan
+    assert [chosen.way for chosen in plan.ways] == [way]
+    return plan
+
+
+def answers(engine: Engine, program: Program, read: Callable[[object], Value]) -> list[Value]:
+    """The answers after the batches in the directories of a program, a file at a time."""
+    sink = Answers(read)
+    for _ in run(engine, program.sources, Options(once=True, max_files=1), sink):
+        pass
+    engine.close()
+    return sink.found
+
+
+def in_the_reference(program: Program, way: Way) -> list[Value]:
+    engine = ReferenceEngine(plan_of(program, way), program.sources)
+    return answers(engine, program, lambda rows: rows)  # type: ignore[arg-type,return-value]
+
+
+@pytest.mark.parametrize(("name", "way"), EVERY_WAY)
+def test_kept_up_to_date(name: str, way: Way, tmp_path: Path) -> None:
+    """After each of ten batches the answer is that of networkx or plain Python, and that of the reference evaluator."""
+    file = FILES[name]
+    batches = file.history(BATCHES)
+    assert any(batch.deleted for batch in batches)
+    file.fill(tmp_path, batches)
+    program = file.program(tmp_path)
+    (query,) = program.queries
+    ((stream, _),) = program.sources.items()
+    term = run_passes(query.term)[-1].after
+    found = in_the_reference(program, way)
+    for number, answer in enumerate(found):
+        rows = present(batches[: number + 1])
+        assert close(answer, file.expected(rows)), f"batch {number}"
+        assert close(answer, evaluate(term, {stream: file.bag(rows)})), f"batch {number}"
+    assert len(found) == BATCHES + 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("name", "way"), EVERY_WAY)
+def test_kept_up_to_date_on_spark(name: str, way: Way, tmp_path: Path, spark: SparkSession) -> None:
+    """And so it is on Spark, over a handful of rows of which one goes."""
+    from mrql.runtime import jvm, session
+    from mrql.runtime.collect import collect_value
+    from tests.runtime.test_equivalence import INTERPRETED
+
+    file = FILES[name]
+    batches = file.short_history()
+    file.fill(tmp_path, batches)
+    program = file.program(tmp_path)
+    (query,) = program.queries
+    before = jvm.persistent_rdds(spark)
+    with session.settings(spark, INTERPRETED):
+        engine = SparkEngine(plan_of(program, way), program.sources, spark, query.span.source)
+        found = answers(engine, program, lambda rows: collect_value(rows, query.type))  # type: ignore[arg-type]
+    for number, answer in enumerate(found):
+        assert close(answer, file.expected(present(batches[: number + 1]))), f"batch {number}"
+    assert len(found) == len(batches)
+    assert jvm.persistent_rdds(spark) <= before
+
+
+def test_ranks_are_those_of_networkx(tmp_path: Path) -> None:
+    """After enough steps, and divided by their sum: a surfer starts anew where there are no links."""
+    file = FILES["pagerank"]
+    batches = file.history(BATCHES)
+    file.fill(tmp_path, batches)
+    found = in_the_reference(file.program(tmp_path, steps=100), Way.RECOMPUTE)
+    for number, answer in enumerate(found):
+        graph = nx.DiGraph(present(batches[: number + 1]))
+        moves = nx.google_matrix(graph, alpha=0.85)
+        ranks = np.linalg.matrix_power(moves, 200)[0]
+        assert isinstance(answer, Bag)
+        total = sum(rank for _, rank in answer)
+        assert close(
+            Bag((page, rank / total) for page, rank in answer), Bag(zip(graph, ranks.tolist(), strict=True)), 1e-5
+        )
+
+
+@pytest.mark.parametrize("steps", [1, 20])
+def test_ranks_without_dead_ends(steps: int) -> None:
+    """Where each page has links, the ranks are those of networkx after each step."""
+    circle = [(n, (n + 1) % 9) for n in range(9)]
+    edges = sorted({*circle, *next(history(rmat(9), Size(20), seed=1)).inserted})
+    graph = nx.DiGraph(edges)
+    ranks = np.full(9, 1 / 9) @ np.linalg.matrix_power(nx.google_matrix(graph, alpha=0.85), steps)
+    assert close(pagerank(edges, steps), Bag(zip(graph, ranks.tolist(), strict=True)))
