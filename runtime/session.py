@@ -69,8 +69,8 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.driver.memory": _driver_memory(),
-        # A task of a batch aggregates dozens of small runs at once, and each aggregation begins with a page: of Spark's own
-        # size for a driver of 4 GB, there is room for 17 in one task.
+        # A task of a batch aggregates dozens of small runs at once, and each aggregation begins with a page. Of the
+        # size that Spark takes for a driver of 4 GB, there is room for 17 in one task.
         "spark.buffer.pageSize": "2m",
         # A batch has hundreds of pieces of generated code; those that are forgotten are compiled again in the next one.
         "spark.sql.codegen.cache.maxEntries": "5000",
