@@ -35,7 +35,7 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 """To compile the code of a plan takes longer than to run it over a handful of rows."""
 
 RDDS = 3
-"""So many more RDDs may lie there at one batch than at another: runs of states are merged now and then."""
+"""So many more RDDs may lie there at the end: runs of states are merged now and then."""
 MEGABYTES = 0.1
 """So much more of the heap may be in use for each batch: Spark remembers its last thousand jobs."""
 
@@ -87,12 +87,12 @@ def heap(spark: SparkSession) -> float:
 
 
 def growth(found: Sequence[Sample]) -> tuple[int, float]:
-    """How many RDDs and how many megabytes for each batch there are more at the end than when the loop had gone on for
-    a third of its batches."""
-    settled = found[len(found) // 3 :]
-    first, last = settled[0], settled[-1]
-    rdds = max(sample.rdds for sample in settled) - min(sample.rdds for sample in settled)
-    return rdds, (last.megabytes - first.megabytes) / (last.batch - first.batch)
+    """How many RDDs there are more in the last third of the batches than in the second, at most, and how many megabytes
+    are lost with each batch after the first third."""
+    third = len(found) // 3
+    second, last = found[third : 2 * third], found[2 * third :]
+    rdds = max(sample.rdds for sample in last) - max(sample.rdds for sample in second)
+    return rdds, (last[-1].megabytes - second[0].megabytes) / (last[-1].batch - second[0].batch)
 
 
 def require_level(spark: SparkSession, way: Loop, batches: int, every: int) -> list[Sample]:
