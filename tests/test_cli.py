@@ -11,8 +11,10 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from mrql.algebra.values import Bag, close
+from mrql.cli import main
 
 QUERY = """
 S = stream(csv, "s", ",", type((long, double)));
@@ -24,6 +26,28 @@ def mrql(*args: str | Path, env: dict[str, str] | None = None) -> subprocess.Com
     """Runs the command in a process of its own."""
     command = [sys.executable, "-m", "mrql", *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})}, check=False)
+
+
+def in_this_process(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs the command over the Spark session that the tests share."""
+    done = CliRunner().invoke(main, [*map(str, args)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return subprocess.CompletedProcess([], done.exit_code, done.stdout, done.stderr)
+
+
+def on(engine: str, *args: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs the command on an engine."""
+    run = mrql if engine == "reference" else in_this_process
+    return run(*args, "--engine", engine)
+
+
+@pytest.fixture(params=["reference", pytest.param("spark", marks=pytest.mark.spark)])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each of the engines; that of Spark is started before a command needs it."""
+    if request.param == "spark":
+        request.getfixturevalue("spark")
+    return str(request.param)
 
 
 @pytest.fixture
@@ -119,38 +143,32 @@ def edges(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_deletions(edges: Path, engine: str) -> None:
     """Rows are taken away by files of a second directory or by tags; the answer is that of what is left."""
-    options = ("--engine", engine, "--format", "json")
     batches = {".": [[[1, 5, 5], [2, 7, 7]], [[1, 0, 0]], [[1, 0, 0], [2, 1, 1], [3, 3, 3]]]}
     batches["tagged"] = [[[1, 0, 0], [2, 7, 7]], batches["."][-1]]
-    # Each command starts a Spark of its own, so that on Spark each is given one of the two.
-    asked = [("stream", "."), ("run", "tagged")]
-    for command, place in asked if engine == "spark" else product(("stream", "run"), batches):
+    for command, place in product(("stream", "run"), batches):
         home, expected = edges / place, batches[place]
         steps = ("--once", "--max-files", "1") if command == "stream" else ()
-        done = mrql(command, home / "q.mrql", "--data", home, *steps, *options)
+        done = on(engine, command, home / "q.mrql", "--data", home, *steps, "--format", "json")
         found = [sorted(json.loads(line)["value"]) for line in done.stdout.splitlines()]
         assert found == (expected if command == "stream" else expected[-1:]), done.stderr
 
 
-@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_deletion_of_what_is_not_there(edges: Path, engine: str) -> None:
     """The message names the row and the stream, in `stream` and in `run`."""
     (edges / "removed" / "z.csv").write_text("9,9\n")
     for command in (("stream", "--once"), ("run",)):
-        done = mrql(*command, edges / "q.mrql", "--data", edges, "--engine", engine)
+        done = on(engine, *command, edges / "q.mrql", "--data", edges)
         assert done.returncode == 1
         assert f"{edges}/q.mrql:2:9: error: a row is deleted from `edges` that is not there: (9, 9)" in done.stderr
 
 
-@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_wrong_tag(edges: Path, engine: str) -> None:
     """A tag that is neither + nor - is a malformed row with its file and line."""
     file = edges / "tagged" / "edges" / "c.csv"
     file.write_text("+,1,1\n*,2,2\n")
-    done = mrql("stream", edges / "tagged" / "q.mrql", "--data", edges / "tagged", "--once", "--engine", engine)
+    done = on(engine, "stream", edges / "tagged" / "q.mrql", "--data", edges / "tagged", "--once")
     assert done.returncode == 1
     assert f'{file}:2:1: error: malformed row: "*" where + or - was expected' in done.stderr
 
@@ -232,13 +250,12 @@ def read_rows(directory: Path) -> Bag:
     return Bag(rows)
 
 
-@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_stream_writes_a_directory_for_each_batch(home: Path, engine: str) -> None:
     """`stream --once` writes every batch's answer, the last of which is the answer to all the data."""
     os.utime(home / "s" / "a.csv", (1, 1))
     out = home / "out"
-    args = ("--data", home, "--once", "--max-files", "1", "--engine", engine, "--output", out)
-    done = mrql("stream", home / "q.mrql", *args)
+    args = ("--data", home, "--once", "--max-files", "1", "--output", out)
+    done = on(engine, "stream", home / "q.mrql", *args)
     assert done.returncode == 0, done.stderr
     assert [d.name for d in sorted(out.iterdir())] == ["batch-000000", "batch-000001"]
     assert all((d / "_SUCCESS").exists() for d in out.iterdir())
@@ -250,24 +267,22 @@ def test_stream_writes_a_directory_for_each_batch(home: Path, engine: str) -> No
     assert "holds batches already" in again.stderr
 
 
-@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_stream_emits_changes(home: Path, engine: str) -> None:
     """With `--emit changes` each batch holds the rows that came and went, with their weights."""
     os.utime(home / "s" / "a.csv", (1, 1))
     out = home / "out"
-    args = ("--data", home, "--once", "--max-files", "1", "--engine", engine, "--output", out, "--emit", "changes")
-    assert mrql("stream", home / "q.mrql", *args).returncode == 0
+    args = ("--data", home, "--once", "--max-files", "1", "--output", out, "--emit", "changes")
+    assert on(engine, "stream", home / "q.mrql", *args).returncode == 0
     assert close(read_rows(out / "batch-000001"), Bag([(1, 2.0, -1), (1, 3.0, 1), (None, 5.0, 1)]))
 
 
-@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_stream_over_nothing(home: Path, engine: str) -> None:
     """The answer to no data is an answer: batch 0."""
     for file in (home / "s").iterdir():
         file.unlink()
     (home / "total.mrql").write_text(QUERY.split(";")[0] + ";\ncount(S);\n")
     out = home / "out"
-    done = mrql("stream", home / "total.mrql", "--data", home, "--once", "--engine", engine, "--output", out)
+    done = on(engine, "stream", home / "total.mrql", "--data", home, "--once", "--output", out)
     assert done.returncode == 0, done.stderr
     assert read_rows(out / "batch-000000") == Bag([(0,)])
 

@@ -31,6 +31,6 @@ def test_kills_of_the_reference_engine(tmp_path: Path, emit: Emit) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_kills_of_spark(tmp_path: Path) -> None:
-    """The same on Spark, a few times."""
-    fill(tmp_path, 12, Random(3), first=1200)
-    assert survives(Stream(tmp_path, engine="spark"), Random(4), kills=2, delay=2) == 2
+    """The same on Spark, once: one is started before it and one after it."""
+    fill(tmp_path, 8, Random(3), first=1200)
+    assert survives(Stream(tmp_path, engine="spark"), Random(4), kills=1, delay=2) == 1

@@ -167,7 +167,7 @@ def test_a_crash_of_the_driver_on_spark(
     stream = Stream(tmp_path, engine="spark", spark=spark)
     expected = stream.uninterrupted()
     last = operations(stream)
-    for at in range(1, last + 1, 25):
+    for at in range(1, last + 1, 40):
         stream.clear()
         dies(stream, at, moment)
         stream.run()
