@@ -24,6 +24,10 @@ SEES: dict[str, set[str]] = {
 FRONT = {
     "cli",
     "checkpoints",
+    "display",
+    "endings",
+    "metrics",
+    "operation",
     "options",
     "output",
     "running",
