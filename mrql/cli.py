@@ -33,6 +33,7 @@ from mrql.algebra.terms import STEPS
 from mrql.algebra.traversal import subterms
 from mrql.checkpoints import checkpoint as checkpoint_commands
 from mrql.endings import reports_errors
+from mrql.includes import text_of
 from mrql.operation import Operation, operation_options
 from mrql.options import malformed_options, opened, report_kept
 from mrql.output import SHOWN_ROWS, Printer, json_line, print_table, type_name
@@ -128,13 +129,7 @@ ARGS = click.argument("args", nargs=-1)
 
 def load(file: Path, base: Path, args: tuple[str, ...] = (), max_steps: int = STEPS) -> Program:
     """The typed program of a file, and of the arguments that it is run with."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UserError(f"{file} is not a text file in UTF-8") from None
-    except OSError as error:
-        raise UserError(f"{file} cannot be read: {error.strerror}") from None
-    return compile_program(text, str(file), base=base, args=args, max_steps=max_steps)
+    return compile_program(text_of(file), str(file), base=base, args=args, max_steps=max_steps)
 
 
 # --- check and explain --------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mrql import syntax
 from mrql.algebra.errors import UserError
-from mrql.algebra.span import Source
+from mrql.algebra.span import Source, Span
 from mrql.parser import parse_program
 
 
@@ -41,18 +41,22 @@ class Files:
         if file in self.done:
             yield ()
             return
-        tree = parse_program(_text(path, statement), str(path), included=True)
+        hint = "a path is relative to the file that it is written in"
+        tree = parse_program(text_of(path, statement.span, hint), str(path), included=True)
         self.open.append(file)
         yield tree.statements
         self.open.pop()
         self.done.add(file)
 
 
-def _text(path: Path, statement: syntax.Include) -> str:
+def text_of(path: Path, span: Span | None = None, hint: str | None = None) -> str:
+    """The text of a query file.
+
+    Raises: UserError where it cannot be read, which is where the hint stands, or is no text.
+    """
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise UserError(f"{path} is not a text file in UTF-8", statement.span) from None
+        raise UserError(f"{path} is not a text file in UTF-8", span) from None
     except OSError as error:
-        hint = "a path is relative to the file that it is written in"
-        raise UserError(f"{path} cannot be read: {error.strerror}", statement.span, hint) from None
+        raise UserError(f"{path} cannot be read: {error.strerror}", span, hint) from None

@@ -9,11 +9,11 @@ from pathlib import Path
 import attrs
 
 from mrql import syntax
-from mrql.algebra.errors import UserError
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.terms import STEPS
 from mrql.algebra.values import Value
 from mrql.explain import explain_trace
+from mrql.includes import text_of
 from mrql.output import type_name
 from mrql.parser import parse_expression_at, parse_program, parse_program_at
 from mrql.program import Program, Query
@@ -58,12 +58,7 @@ class Session:
 
         Raises: UserError where it cannot be read, or something in it is wrong.
         """
-        try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            raise UserError(f"{path} is not a text file in UTF-8") from None
-        except OSError as error:
-            raise UserError(f"{path} cannot be read: {error.strerror}") from None
+        text = text_of(path)
         return self.definitions.add(lambda: parse_program(text, str(path), included=True))
 
     def answer(self, query: Query) -> Value:
