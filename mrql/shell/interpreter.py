@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import attrs
-import click
 from rich.console import Console
 
 from mrql.algebra.errors import UserError
@@ -16,6 +16,7 @@ from mrql.algebra.functions import Function
 from mrql.algebra.span import Span
 from mrql.calls import LIBRARY
 from mrql.derived import DERIVED
+from mrql.options import report_kept
 from mrql.output import json_line, print_table, type_name
 from mrql.program import Query
 from mrql.shell.reading import COMMAND
@@ -57,6 +58,8 @@ class Interpreter:
     console: Console
     as_json: bool = False
     rows: int | None = None
+    _numbers: Iterator[int] = attrs.field(init=False, factory=lambda: itertools.count(1))
+    """Of the expressions that were answered, each of which has a directory for what is kept aside."""
 
     def submit(self, text: str) -> None:
         """Does what an input says.
@@ -80,9 +83,7 @@ class Interpreter:
                 self._print(json_line(query.span.line, query.type, self.session.answer(query)))
             else:
                 print_table(self.session.answer(query), query.type, self.console, self.rows)
-            kept = self.session.kept_aside()
-            if kept is not None:
-                click.echo(kept, err=True)
+            report_kept(self.session.quarantine, f"answer-{next(self._numbers):06}")
 
     def _print(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import attrs
@@ -40,7 +39,6 @@ class Session:
     definitions: Definitions = attrs.field(init=False)
     transcript: Transcript = attrs.field(init=False, factory=lambda: Transcript("<shell>"))
     _running: Runner | None = attrs.field(init=False, default=None)
-    _answers: Iterator[int] = attrs.field(init=False, factory=lambda: itertools.count(1))
 
     def __attrs_post_init__(self) -> None:
         self.definitions = Definitions(self.base, self.args, self.max_steps)
@@ -74,10 +72,6 @@ class Session:
         Raises: MrqlError where the data or the engine give none, or it cannot be written.
         """
         self._runner().write(query)
-
-    def kept_aside(self) -> str | None:
-        """Keeps the malformed rows that the last expression met in a directory of their own, and says so."""
-        return None if self.quarantine is None else self.quarantine.keep(f"answer-{next(self._answers):06}")
 
     def type_of(self, text: str, begin: int = 0) -> str:
         """The type of the expression that an input holds from an offset on; of a function, what it takes and gives.
