@@ -19,6 +19,7 @@ from mrql.api import Loop
 from mrql.runtime import jvm, session
 from mrql.runtime.collect import collect_value
 from mrql.runtime.rows import to_dataframe
+from tests.runtime.test_equivalence import INTERPRETED
 
 HOPS = """
 repeat known = {(0, 0)}
@@ -30,9 +31,6 @@ WINDOW = 4
 """So many edges are there at a time."""
 
 WAYS: tuple[Loop, ...] = ("fixpoint", "recompute")
-
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""To compile the code of a plan takes longer than to run it over a handful of rows."""
 
 RDDS = 3
 """So many more RDDs may lie there at the end: runs of states are merged now and then."""

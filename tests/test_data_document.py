@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +12,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from mrql.cli import main
-
-DOCUMENT = Path(__file__).parent.parent / "docs" / "data.md"
-FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+from tests.documents import fences
 
 
 @attrs.frozen
@@ -31,7 +28,7 @@ def examples() -> Iterator[Example]:
     """The examples of the document, each with the files that stand above it."""
     files: dict[str, str] = {}
     query = ""
-    for kind, name, body in FENCE.findall(DOCUMENT.read_text(encoding="utf-8")):
+    for kind, name, body in fences("data.md"):
         if name:
             files[name] = body
         elif kind == "mrql":

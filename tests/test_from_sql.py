@@ -26,10 +26,9 @@ from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import rewrite
 from mrql.running import ReferenceRunner
 from mrql.runtime.reference import ReferenceView
+from tests.documents import fences, write_files
 
-DOCUMENT = (Path(__file__).parent.parent / "docs" / "from-sql.md").read_text(encoding="utf-8")
-FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FENCES: list[tuple[str, str, str]] = FENCE.findall(DOCUMENT)
+FENCES = fences("from-sql.md")
 (SQL_TABLES,) = (body for kind, name, body in FENCES if (kind, name) == ("sql", "tables"))
 (TABLES,) = (body for kind, name, body in FENCES if (kind, name) == ("mrql", "tables"))
 
@@ -69,9 +68,7 @@ ALONE = [(query, answer) for (_, _, query), (kind, _, answer) in itertools.pairw
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of the document."""
     directory = tmp_path_factory.mktemp("data")
-    for _, name, body in FENCES:
-        if "." in name:
-            (directory / name).write_text(body, encoding="utf-8")
+    write_files(FENCES, directory)
     return directory
 
 

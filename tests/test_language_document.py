@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +13,9 @@ from mrql.algebra.values import Value, same
 from mrql.algebra.written import show_value
 from mrql.program import compile_program
 from mrql.running import ReferenceRunner
+from tests.documents import fences, write_files
 
-DOCUMENT = (Path(__file__).parent.parent / "docs" / "language.md").read_text(encoding="utf-8")
-FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FENCES: list[tuple[str, str, str]] = FENCE.findall(DOCUMENT)
+FENCES = fences("language.md")
 ((_, _, TABLES),) = (fence for fence in FENCES if fence[:2] == ("mrql", "tables"))
 ((_, _, STREAMS),) = (fence for fence in FENCES if fence[:2] == ("mrql", "streams"))
 
@@ -47,9 +45,7 @@ ERRORS = [example for kind, example in examples() if kind == "error"]
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of the document."""
     directory = tmp_path_factory.mktemp("data")
-    for _, name, body in FENCES:
-        if "." in name:
-            (directory / name).write_text(body, encoding="utf-8")
+    write_files(FENCES, directory)
     return directory
 
 

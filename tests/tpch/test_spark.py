@@ -15,13 +15,10 @@ from mrql.runtime import session
 from mrql.runtime.collect import collect_value
 from mrql.runtime.rows import to_dataframe
 from queries.tpch.generate import Batch, Row, history
+from tests.runtime.test_equivalence import INTERPRETED
 from tests.tpch.cases import FIXED, NAMES, Case, case, expected, net
 
 pytestmark = pytest.mark.spark
-
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""To compile the code of a plan takes longer than to run it over a handful of rows."""
-
 
 TEN = {"q01", "q03", "q06", "q10", "q13", "q17", "q18"}
 """What comes in ten batches; the others come in three, as each batch takes a moment to plan."""
