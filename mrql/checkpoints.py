@@ -99,8 +99,8 @@ def lines(manifest: Manifest) -> list[str]:
         for name, table in state.tables.items():
             shown.append(f"    {name}: {_size(table.runs)}")
             shown += [f"      batch {run.batch}: {run.rows:,} rows, {run.bytes:,} bytes" for run in table.runs]
-    if manifest.output is not None:
-        shown += ["", f"output {manifest.output}"]
+    if manifest.outputs:
+        shown += ["", *(f"output {place}" for place in manifest.outputs)]
     return shown
 
 
@@ -138,5 +138,5 @@ def document(manifest: Manifest) -> dict[str, Any]:
         "versions": dict(manifest.versions),
         "sources": sources,
         "tables": tables,
-        "output": manifest.output,
+        "outputs": list(manifest.outputs),
     }

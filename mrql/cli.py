@@ -29,6 +29,7 @@ from rich.console import Console
 import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.malformed import Quarantine
+from mrql.algebra.sources import Format
 from mrql.algebra.terms import STEPS
 from mrql.algebra.traversal import subterms
 from mrql.checkpoints import checkpoint as checkpoint_commands
@@ -239,7 +240,19 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
 @FILE
 @ARGS
 @click.option(
-    "--output", type=click.Path(file_okay=False, path_type=Path), help="A directory for each batch goes here."
+    "--output",
+    "outputs",
+    multiple=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A directory for each batch goes here; may be given more than once.",
+)
+@click.option(
+    "--output-format",
+    "files_format",
+    type=click.Choice(["json", "csv", "parquet"]),
+    default="json",
+    show_default=True,
+    help="What the files of a directory are.",
 )
 @click.option("--once", is_flag=True, help="Take what is there, then stop.")
 @click.option(
@@ -262,7 +275,8 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
 def stream(
     file: Path,
     args: tuple[str, ...],
-    output: Path | None,
+    outputs: tuple[Path, ...],
+    files_format: str,
     once: bool,
     interval: float,
     max_files: int | None,
@@ -292,7 +306,8 @@ def stream(
         common.engine,
         common.session,
         options,
-        output=output,
+        outputs=outputs,
+        output_format=Format(files_format),
         as_json=common.as_json,
         quarantine=quarantine,
         checkpoint=checkpoint,

@@ -16,8 +16,8 @@ import click
 import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.malformed import Quarantine
+from mrql.algebra.sources import Format
 from mrql.options import report_kept
-from mrql.output import ConsoleSink, DirectorySink
 from mrql.program import Program, Query
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.stages import Plan
@@ -26,13 +26,18 @@ from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.store import Store
 from mrql.runtime.durable import Files
 from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
+from mrql.runtime.sinks import Several, Sink
 from mrql.runtime.stream import Emit, Loop, Options, Report, Stop
+from mrql.sinks.console import ConsoleSink
+from mrql.sinks.directory import DirectorySink, place_of
+from mrql.sinks.files import Output
 from mrql.writing import TargetSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-StreamSink: TypeAlias = DirectorySink | ConsoleSink | TargetSink
+Place: TypeAlias = Path
+"""Where answers go: a directory."""
 
 
 @attrs.frozen
@@ -45,7 +50,10 @@ class Running:
     engine: str
     session: Callable[[], SparkSession]
     options: Options
-    output: Path | None = None
+    outputs: tuple[Place, ...] = ()
+    """Where the answers go; without any, to the console."""
+    output_format: Format = Format.JSON
+    """What the files of a directory are."""
     as_json: bool = False
     quarantine: Path | None = None
     checkpoint: Path | None = None
@@ -70,7 +78,7 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
     """Runs a stream; what it opens is closed by whoever has called."""
     going_on = store is not None and store.manifest is not None
     with nullcontext() if store is None else store.told():
-        sink = _sink(running, store)
+        sink = Several(tuple(_sinks(running, store, opened)))
         kept = None if running.quarantine is None else Quarantine.new(running.quarantine, going_on=going_on)
         commits = None if store is None else _commits(running, store, sink)
         if store is not None:
@@ -100,24 +108,36 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
 # --- its parts ----------------------------------------------------------------------------------
 
 
-def _sink(running: Running, store: Store | None) -> StreamSink:
-    """Where the answers go.
+def _sinks(running: Running, store: Store | None, opened: ExitStack) -> Iterator[Sink]:
+    """Where the answers go; what the sinks hold is given back with what is `opened`."""
+    for place in running.outputs or (None,):
+        sink = _sink(running, place, store)
+        opened.callback(sink.close)
+        yield sink
+
+
+def _sink(running: Running, output: Place | None, store: Store | None) -> Sink:
+    """A sink for a place, or the console.
 
     Raises: UserError where there are batches already, and not those of the checkpoint.
     """
-    query, changes, output = running.query, running.changes, running.output
+    query, changes = running.query, running.changes
     files = Files() if store is None else store.files
     suffix = "" if store is None else f"-{store.token}"
     if query.target is not None:
-        return TargetSink.instead_of(query.target, output, changes=changes, files=files, suffix=suffix)
+        return TargetSink.instead_of(
+            query.target, named=output is not None, changes=changes, files=files, suffix=suffix
+        )
     if output is None:
         return ConsoleSink(query.type, query.span.line, as_json=running.as_json, changes=changes)
     last = None if store is None else store.manifest
-    after = last.batch if last is not None and last.output == str(output.absolute()) else None
-    return DirectorySink(output, query.type, changes=changes, files=files, suffix=suffix, after=after)
+    after = last.batch if last is not None and place_of(output) in last.outputs else None
+    return DirectorySink(
+        output, Output(query.type, changes, running.output_format, query.span), files=files, suffix=suffix, after=after
+    )
 
 
-def _commits(running: Running, store: Store, sink: StreamSink) -> Commits:
+def _commits(running: Running, store: Store, sink: Several) -> Commits:
     """The commits of a stream into a checkpoint.
 
     Raises: UserError where changes would be put out that do not follow on those before.
@@ -126,14 +146,14 @@ def _commits(running: Running, store: Store, sink: StreamSink) -> Commits:
     if running.engine == "spark":
         versions["spark"] = version("pyspark")
     specs = sources_of(running.program, running.query.term)
-    commits = Commits(store, running.plan, specs, running.engine, versions, sink, running.output)
-    if commits.answer_is_due and running.changes:
+    commits = Commits(store, running.plan, specs, running.engine, versions, sink)
+    if commits.query_has_changed and running.changes:
         hint = "start with a new --checkpoint and a new --output, or put out snapshots"
         raise UserError("the query has changed, and its changes do not follow on those that were put out", hint=hint)
     return commits
 
 
-def _clean(sink: StreamSink, quarantine: Quarantine | None, files: Files) -> None:
+def _clean(sink: Several, quarantine: Quarantine | None, files: Files) -> None:
     """Removes what a process that was cut off has written aside."""
     for path in [*sink.hidden(), *([] if quarantine is None else quarantine.hidden())]:
         files.remove(path)

@@ -23,7 +23,7 @@ from mrql.runtime.checkpoint.reference_states import ReferenceStates
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.directories import Arrived, Batch
 from mrql.runtime.reference import ReferenceView
-from mrql.runtime.stream import Emit, Sink, Sizes
+from mrql.runtime.stream import Put, Sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,15 +64,11 @@ class ReferenceEngine:
             rows = {stream: self._change(stream, arrived) for stream, arrived in restored.arrived.items()}
             self.view.resume(restored.states, rows)
 
-    def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
-        before = self.view.answer() if emit is Emit.CHANGES else None
+    def advance(self, batch: Batch, put: Put, *, changes: bool) -> None:
+        before = self.view.answer() if changes else None
         deltas = {stream: self._change(stream, arrived) for stream, arrived in batch.items()}
         self.view.apply(deltas)
-        after = self.view.answer()
-        if emit is Emit.SNAPSHOT:
-            sink.write(number, after)
-        else:
-            sink.write(number, difference(after, before, self.plan.answer.type))
+        put(ReferenceAnswer(self.view.answer(), before, self.plan.answer.type))
 
     def _change(self, stream: str, arrived: Iterable[Arrived]) -> ZSet:
         spec = self.sources[stream]
@@ -88,6 +84,21 @@ class ReferenceEngine:
 
     def close(self) -> None:
         self.view = ReferenceView(self.plan)
+
+
+@attrs.frozen
+class ReferenceAnswer:
+    """The answer after a batch, with the one before where its changes are asked for."""
+
+    after: Value
+    before: Value
+    type: Type
+
+    def snapshot(self) -> Value:
+        return self.after
+
+    def changes(self) -> Value:
+        return difference(self.after, self.before, self.type)
 
 
 def difference(after: Value, before: Value, t: Type) -> Value:
@@ -150,12 +161,12 @@ class SparkEngine:
 
         return translated(self.source, reread)
 
-    def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
+    def advance(self, batch: Batch, put: Put, *, changes: bool) -> None:
         with self._translated(batch):
             try:
                 step = self.view.advance(self._frames(batch))
                 # The states are computed by the same action that puts out the answer.
-                sink.write(number, step.answer() if emit is Emit.SNAPSHOT else step.changes())
+                put(step)
                 self.view.settle(counting=True)
             except BaseException:
                 self.view.rollback()

@@ -6,10 +6,10 @@ What a batch does on an engine is behind `Engine`, so that the loop is the same 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
 
@@ -18,6 +18,8 @@ from mrql.algebra.files import count_rows
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import SourceSpec
 from mrql.runtime.directories import Batch, Directory, next_batch, placed, watch
+from mrql.runtime.durable import Files
+from mrql.runtime.sinks import Answer, Several, publish
 
 if TYPE_CHECKING:
     from mrql.runtime.checkpoint.commits import Commits, States
@@ -32,13 +34,6 @@ class Emit(Enum):
     """How the batch changed the answer: rows with a weight, +1 for new, −1 for gone."""
 
 
-class Sink(Protocol):
-    """Where the answer of each batch goes."""
-
-    def write(self, number: int, rows: object) -> None:
-        """Puts out the rows of a batch; returns when they are there as a whole, or raises."""
-
-
 @attrs.frozen
 class Sizes:
     """How large the states are: their rows, and the keys that the last batch touched."""
@@ -47,11 +42,18 @@ class Sizes:
     touched: int
 
 
+Put: TypeAlias = Callable[[Answer], None]
+"""Puts out the answer after a batch."""
+
+
 class Engine(Protocol):
     """What keeps a plan up to date."""
 
-    def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
-        """Applies a batch and puts out its answer; on failure the state is as it was."""
+    def advance(self, batch: Batch, put: Put, *, changes: bool) -> None:
+        """Applies a batch and puts out its answer; on failure the state is as it was.
+
+        Only where `changes` are asked for beforehand, there are any.
+        """
 
     def sizes(self) -> Sizes:
         """The sizes after the last batch."""
@@ -85,6 +87,7 @@ class Options:
     interval: float = 1.0
     max_files: int | None = None
     emit: Emit = Emit.SNAPSHOT
+    """What directories and the console get."""
 
 
 GLANCE = 0.05
@@ -123,7 +126,7 @@ class Loop:
     engine: Engine
     specs: Mapping[str, SourceSpec]
     options: Options
-    sink: Sink
+    sink: Several
     quarantine: Quarantine | None = None
     commits: Commits | None = None
     stop: Stop = attrs.Factory(Stop)
@@ -157,20 +160,21 @@ class Loop:
     def _apply(self, directories: Sequence[Directory], batch: Batch, number: int) -> tuple[int, str | None]:
         """Puts out the answer after a batch; returns how many rows were malformed, and what was done with them."""
         if self.commits is None:
-            self._advance(batch, number, self.sink)
+            self._advance(batch, lambda answer: publish(self.sink.prepare(number, answer), Files()))
             malformed, kept = self._malformed(number, None)
             _consume(directories, batch)
             return malformed, kept
-        with self.commits.told():
-            self._advance(batch, number, self.commits)
-            malformed, kept = self._malformed(number, self.commits)
+        commits = self.commits
+        with commits.told():
+            self._advance(batch, lambda answer: commits.prepare(number, answer))
+            malformed, kept = self._malformed(number, commits)
             _consume(directories, batch)
-            self.commits.commit(number, self.engine.durable(), directories)
+            commits.commit(number, self.engine.durable(), directories)
             return malformed, kept
 
-    def _advance(self, batch: Batch, number: int, sink: Sink) -> None:
+    def _advance(self, batch: Batch, put: Put) -> None:
         with placed(self.specs):
-            self.engine.advance(batch, self.options.emit, number, sink)
+            self.engine.advance(batch, put, changes=self.sink.changes)
 
     def _malformed(self, number: int, commits: Commits | None) -> tuple[int, str | None]:
         if self.quarantine is None:
@@ -188,7 +192,7 @@ def run(
     engine: Engine,
     specs: Mapping[str, SourceSpec],
     options: Options,
-    sink: Sink,
+    sink: Several,
     quarantine: Quarantine | None = None,
 ) -> Iterator[Report]:
     """Runs a stream that starts over when it is started again.

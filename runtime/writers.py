@@ -15,12 +15,16 @@ from mrql.runtime.layout import quote
 from mrql.runtime.rows import to_write
 
 
-def write_frame(df: DataFrame, format: Format, item: Type, directory: Path, span: Span) -> None:
-    """Writes the rows of an answer to a new directory."""
+def write_frame(df: DataFrame, format: Format, item: Type, directory: Path, span: Span | None) -> None:
+    """Writes the rows of an answer to a directory; what an earlier attempt has left there is replaced."""
     if format is Format.JSON:
-        to_write(df, ty.BagType(item)).write.option("ignoreNullFields", "false").json(str(directory))
+        writer = to_write(df, ty.BagType(item)).write.mode("overwrite")
+        writer.option("ignoreNullFields", "false").json(str(directory))
+    elif format is Format.PARQUET:
+        df.write.mode("overwrite").parquet(str(directory))
     else:
-        df.selectExpr(f"{csv_line(df.columns, item, place(span))} AS line").write.text(str(directory))
+        at = "" if span is None else place(span)
+        df.selectExpr(f"{csv_line(df.columns, item, at)} AS line").write.mode("overwrite").text(str(directory))
 
 
 def csv_line(columns: list[str], item: Type, at: str) -> str:

@@ -27,6 +27,7 @@ FRONT = {
     "options",
     "output",
     "running",
+    "sinks",
     "streaming",
     "writing",
     "api",

@@ -103,7 +103,10 @@ class Manifest:
     query: str
     sources: Mapping[str, SavedSource]
     states: Mapping[str, SavedState]
-    output: str | None = None
+    stream: str
+    """What the stream is known by, over all of its commits, to those that it writes to."""
+    outputs: tuple[str, ...] = ()
+    """The places that its answers go to."""
     publications: tuple[Publication, ...] = ()
 
     @property
@@ -162,6 +165,7 @@ def _damaged(file: Path) -> UserError:
 def _manifest(body: dict[str, Json]) -> Manifest:
     body["sources"] = {name: _source(source) for name, source in body["sources"].items()}
     body["states"] = {name: _state(state) for name, state in body["states"].items()}
+    body["outputs"] = tuple(body["outputs"])
     body["publications"] = tuple(
         Publication(Path(p["hidden"]), Path(p["final"]), p["replaces"]) for p in body["publications"]
     )

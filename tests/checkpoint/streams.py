@@ -122,7 +122,7 @@ class Stream:
             self.engine,
             self._session,
             options,
-            output=None if query.target is not None else self.out,
+            outputs=() if query.target is not None else (self.out,),
             quarantine=None if self.quarantine is None else self.home / self.quarantine,
             checkpoint=self.checkpoint,
         )
@@ -151,7 +151,7 @@ class Stream:
         """What it puts out when nothing happens to it, from the reference engine and without a checkpoint."""
         alone = self.home / "alone"
         shutil.rmtree(alone, ignore_errors=True)
-        attrs.evolve(self.running, engine="reference", output=alone, checkpoint=None).run()
+        attrs.evolve(self.running, engine="reference", outputs=(alone,), checkpoint=None).run()
         return answers(alone)
 
     def clear(self) -> None:
