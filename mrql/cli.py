@@ -8,7 +8,8 @@
     mrql verify FILE [ARG…]     replay the query's own data in random batches, and compare with the batch answer
     mrql checkpoint …           show, verify or compact what a stream has kept in a directory
 
-Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark or Java is missing or failed.
+Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark, Java or a database server is missing or
+failed.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from mrql.rewrite.stages import Plan
 from mrql.rewrite.untrace import is_trace
 from mrql.rewrite.ways import Way
 from mrql.running import ReferenceRunner, Runner, SparkRunner, sources_of
+from mrql.sinks.places import Place, places
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -243,8 +245,9 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
     "--output",
     "outputs",
     multiple=True,
-    type=click.Path(file_okay=False, path_type=Path),
-    help="A directory for each batch goes here; may be given more than once.",
+    callback=places,
+    metavar="DIR|postgresql://…",
+    help="A directory for each batch goes here, or a table is kept current; may be given more than once.",
 )
 @click.option(
     "--output-format",
@@ -275,7 +278,7 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
 def stream(
     file: Path,
     args: tuple[str, ...],
-    outputs: tuple[Path, ...],
+    outputs: tuple[Place, ...],
     files_format: str,
     once: bool,
     interval: float,

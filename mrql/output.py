@@ -107,14 +107,15 @@ def row_object(value: Value, item: Type) -> dict[str, Any]:
     """A row as a JSON object: the fields of a record, `_1`, `_2`, … of a tuple, else `value`; inside likewise."""
     match item:
         case ty.RecordType(fields) if fields and value is not None:
-            return {name: _named(value[name], t) for name, t in fields}
+            return {name: named(value[name], t) for name, t in fields}
         case ty.TupleType(items) if items and value is not None:
-            return {f"_{i + 1}": _named(v, t) for i, (v, t) in enumerate(zip(value, items, strict=True))}
+            return {f"_{i + 1}": named(v, t) for i, (v, t) in enumerate(zip(value, items, strict=True))}
         case _:
-            return {"value": _named(value, item)}
+            return {"value": named(value, item)}
 
 
-def _named(value: Value, t: Type) -> Any:
+def named(value: Value, t: Type) -> Any:
+    """A value as JSON, with the parts of records and tuples by their names."""
     match t:
         case _ if value is None:
             return None
@@ -123,7 +124,7 @@ def _named(value: Value, t: Type) -> Any:
         case ty.RecordType() | ty.TupleType():
             return row_object(value, t)
         case ty.BagType(item) | ty.ListType(item):
-            return [_named(v, item) for v in value]
+            return [named(v, item) for v in value]
         case _:
             return to_json(value)
 

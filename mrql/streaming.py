@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import secrets
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import attrs
 import click
@@ -18,12 +21,14 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import Format
 from mrql.options import report_kept
+from mrql.postgresql.address import Address
+from mrql.postgresql.sink import TableSink
 from mrql.program import Program, Query
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.stages import Plan
 from mrql.running import sources_of
 from mrql.runtime.checkpoint.commits import Commits
-from mrql.runtime.checkpoint.store import Store
+from mrql.runtime.checkpoint.store import OUTBOX, Store
 from mrql.runtime.durable import Files
 from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
 from mrql.runtime.sinks import Several, Sink
@@ -31,13 +36,11 @@ from mrql.runtime.stream import Emit, Loop, Options, Report, Stop
 from mrql.sinks.console import ConsoleSink
 from mrql.sinks.directory import DirectorySink, place_of
 from mrql.sinks.files import Output
+from mrql.sinks.places import Place
 from mrql.writing import TargetSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Place: TypeAlias = Path
-"""Where answers go: a directory."""
 
 
 @attrs.frozen
@@ -109,31 +112,52 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
 
 
 def _sinks(running: Running, store: Store | None, opened: ExitStack) -> Iterator[Sink]:
-    """Where the answers go; what the sinks hold is given back with what is `opened`."""
-    for place in running.outputs or (None,):
-        sink = _sink(running, place, store)
-        opened.callback(sink.close)
-        yield sink
+    """Where the answers go; what the sinks hold is given back with what is `opened`.
 
-
-def _sink(running: Running, output: Place | None, store: Store | None) -> Sink:
-    """A sink for a place, or the console.
-
-    Raises: UserError where there are batches already, and not those of the checkpoint.
+    Raises: UserError where something is there already, and is not that of the checkpoint.
     """
+    files, suffix = (Files(), "") if store is None else (store.files, f"-{store.token}")
     query, changes = running.query, running.changes
-    files = Files() if store is None else store.files
-    suffix = "" if store is None else f"-{store.token}"
     if query.target is not None:
-        return TargetSink.instead_of(
-            query.target, named=output is not None, changes=changes, files=files, suffix=suffix
-        )
-    if output is None:
-        return ConsoleSink(query.type, query.span.line, as_json=running.as_json, changes=changes)
+        named = bool(running.outputs)
+        yield TargetSink.instead_of(query.target, named=named, changes=changes, files=files, suffix=suffix)
+    elif not running.outputs:
+        yield ConsoleSink(query.type, query.span.line, as_json=running.as_json, changes=changes)
+    if changes and running.outputs and all(isinstance(place, Address) for place in running.outputs):
+        raise UserError("a table is kept current, and holds no changes", hint="leave out --emit changes")
+    for place in running.outputs:
+        if isinstance(place, Address):
+            table = _table_sink(running, place, store, opened)
+            opened.callback(table.close)
+            yield table
+        else:
+            written = Output(query.type, changes, running.output_format, query.span)
+            after = _last_batch_in(place_of(place), store)
+            yield DirectorySink(place, written, files=files, suffix=suffix, after=after)
+
+
+def _last_batch_in(place: str, store: Store | None) -> int | None:
+    """The last batch that was committed, if it went to a place."""
     last = None if store is None else store.manifest
-    after = last.batch if last is not None and place_of(output) in last.outputs else None
-    return DirectorySink(
-        output, Output(query.type, changes, running.output_format, query.span), files=files, suffix=suffix, after=after
+    return last.batch if last is not None and place in last.outputs else None
+
+
+def _table_sink(running: Running, address: Address, store: Store | None, opened: ExitStack) -> TableSink:
+    """A sink for a table.
+
+    Raises: UserError where that is not the stream's; EngineError where the server is not reached.
+    """
+    if store is None:
+        outbox = Path(opened.enter_context(TemporaryDirectory(prefix="mrql-")))
+        return TableSink(address, running.query.type, outbox, secrets.token_hex(16))
+    return TableSink(
+        address,
+        running.query.type,
+        store.root / OUTBOX / hashlib.sha256(address.shown.encode()).hexdigest()[:12],
+        store.stream,
+        store.files,
+        f"-{store.token}",
+        _last_batch_in(address.shown, store),
     )
 
 
@@ -150,6 +174,8 @@ def _commits(running: Running, store: Store, sink: Several) -> Commits:
     if commits.query_has_changed and running.changes:
         hint = "start with a new --checkpoint and a new --output, or put out snapshots"
         raise UserError("the query has changed, and its changes do not follow on those that were put out", hint=hint)
+    if commits.query_has_changed:
+        sink.start_anew()
     return commits
 
 

@@ -131,6 +131,9 @@ class TargetSink:
         _write_rows(self.target, answer.snapshot(), hidden, self.files)
         return Publication(hidden, path, replaces=True)
 
+    def start_anew(self) -> None:
+        """Each answer stands by itself."""
+
     def hidden(self) -> Iterator[Path]:
         """What is written aside and was not published."""
         yield from self.target.path.parent.glob(f".{self.target.path.name}.batch-*")

@@ -62,6 +62,9 @@ class Sink(Protocol):
         Raises: UserError, EngineError where that cannot be done; the batch is then taken back.
         """
 
+    def start_anew(self) -> None:
+        """Called where the next answer is that to another query: its changes do not follow on what was put out."""
+
     def hidden(self) -> Iterator[Path]:
         """What is written aside, and was not published: a process that was cut off has left it."""
 
@@ -93,6 +96,11 @@ class Several:
     def prepare(self, number: int, answer: Answer) -> list[Pending]:
         """Writes the answer after a batch to each of them."""
         return [sink.prepare(number, answer) for sink in self.sinks]
+
+    def start_anew(self) -> None:
+        """Tells them that the next answer is that to another query."""
+        for sink in self.sinks:
+            sink.start_anew()
 
     def hidden(self) -> Iterator[Path]:
         """What they have written aside."""

@@ -26,6 +26,7 @@ FRONT = {
     "checkpoints",
     "options",
     "output",
+    "postgresql",
     "running",
     "sinks",
     "streaming",

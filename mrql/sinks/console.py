@@ -34,6 +34,9 @@ class ConsoleSink:
         """Computes the answer after a batch."""
         return Printed(self, self._collected(answer.changes() if self.changes else answer.snapshot()))
 
+    def start_anew(self) -> None:
+        """Each answer stands by itself."""
+
     def hidden(self) -> Iterator[Any]:
         """Nothing is written aside."""
         return iter(())

@@ -59,6 +59,9 @@ class DirectorySink:
         write_output(self.output, answer.changes() if self.changes else answer.snapshot(), hidden, self.files)
         return Publication(hidden, self.directory / f"batch-{number:06d}")
 
+    def start_anew(self) -> None:
+        """Each answer stands by itself."""
+
     def hidden(self) -> Iterator[Path]:
         """What is written aside and was not published."""
         yield from self.directory.glob(".batch-*")
