@@ -107,6 +107,8 @@ def lines(manifest: Manifest) -> list[str]:
 def _consumed(source: SavedSource) -> str:
     files = [file for directory in source.directories for file in directory.files]
     what = "table" if source.static else "stream"
+    if source.offset is not None:
+        return f"{what}, up to {json.dumps(source.offset)}, of {source.directories[0].path}"
     read = f"{len(files):,} files, {sum(file.size for file in files):,} bytes"
     return f"{what}, {read}, of {', '.join(directory.path for directory in source.directories)}"
 
@@ -137,6 +139,7 @@ def document(manifest: Manifest) -> dict[str, Any]:
         "format": FORMAT,
         "versions": dict(manifest.versions),
         "sources": sources,
+        "offsets": {name: source.offset for name, source in manifest.sources.items() if source.offset is not None},
         "tables": tables,
         "outputs": list(manifest.outputs),
     }

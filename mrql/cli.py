@@ -264,6 +264,13 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
 @click.option(
     "--max-files", type=click.IntRange(min=1), help="At most so many files a batch, over all streams, oldest first."
 )
+@click.option(
+    "--max-rows",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="About so many rows a batch of a stream that is not a directory.",
+)
 @click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
 @click.option(
     "--checkpoint",
@@ -283,6 +290,7 @@ def stream(
     once: bool,
     interval: float,
     max_files: int | None,
+    max_rows: int,
     emit: str,
     checkpoint: Path | None,
     strict: bool,
@@ -301,7 +309,7 @@ def stream(
         must_be_incremental(plan)
     for traced in filter(is_trace, subterms(query.term)):
         click.echo(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
-    options = Options(once, interval, max_files, Emit(emit))
+    options = Options(once, interval, max_files, max_rows, Emit(emit))
     Running(
         program,
         query,

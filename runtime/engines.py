@@ -21,7 +21,7 @@ from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.reference_states import ReferenceStates
 from mrql.runtime.checkpoint.restore import Restored
-from mrql.runtime.directories import Arrived, Batch
+from mrql.runtime.directories import Arrived, Batch, Part, files_of
 from mrql.runtime.reference import ReferenceView
 from mrql.runtime.stream import Put, Sizes
 
@@ -70,10 +70,11 @@ class ReferenceEngine:
         self.view.apply(deltas)
         put(ReferenceAnswer(self.view.answer(), before, self.plan.answer.type))
 
-    def _change(self, stream: str, arrived: Iterable[Arrived]) -> ZSet:
-        spec = self.sources[stream]
-        changes = (read_changes(spec, part.file, part.weight, self.reject) for part in arrived)
-        return ZSet.weighted(change for file in changes for change in file)
+    def _change(self, stream: str, arrived: Iterable[Part]) -> ZSet:
+        return ZSet.weighted(change for part in arrived for change in self._rows(self.sources[stream], part))
+
+    def _rows(self, spec: SourceSpec, part: Part) -> Iterable[tuple[Value, int]]:
+        return read_changes(spec, part.file, part.weight, self.reject) if isinstance(part, Arrived) else part.rows
 
     def sizes(self) -> Sizes:
         return Sizes(sum(state.size() for state in self.view.states), sum(state.touched for state in self.view.states))
@@ -156,7 +157,7 @@ class SparkEngine:
         from mrql.runtime.readers import find_malformed
 
         def reread() -> None:
-            find_malformed((self.sources[name], [part.file for part in arrived]) for name, arrived in batch.items())
+            find_malformed((self.sources[name], files_of(arrived)) for name, arrived in batch.items())
             find_malformed((self.sources[name], list_files(self.sources[name])) for name in self.tables)
 
         return translated(self.source, reread)

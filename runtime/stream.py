@@ -17,7 +17,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.files import count_rows
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import SourceSpec
-from mrql.runtime.directories import Batch, Directory, next_batch, placed, watch
+from mrql.runtime.directories import Adapted, Arrived, Batch, Part, Watched, next_batch, placed, watch
 from mrql.runtime.durable import Files
 from mrql.runtime.sinks import Answer, Several, publish
 
@@ -86,6 +86,8 @@ class Options:
     once: bool = False
     interval: float = 1.0
     max_files: int | None = None
+    max_rows: int | None = None
+    """About so many rows of an adapter are in a batch; they are in the memory of the driver."""
     emit: Emit = Emit.SNAPSHOT
     """What directories and the console get."""
 
@@ -138,26 +140,43 @@ class Loop:
         """
         commits = self.commits
         directories = watch(self.specs.values()) if commits is None else commits.directories()
+        try:
+            yield from self._batches(directories)
+        finally:
+            for watched in directories:
+                if isinstance(watched, Adapted):
+                    watched.adapter.close()
+
+    def _batches(self, directories: Sequence[Watched]) -> Iterator[Report]:
+        commits = self.commits
         if self.options.once:
             must_exist(self.specs.values())
         number = 0 if commits is None else commits.next_batch
         while not self.stop.comes(0):
             started = time.perf_counter()
-            batch = next_batch(directories, self.options.max_files)
+            batch = next_batch(directories, self.options.max_files, self.options.max_rows)
             if batch or (self.options.once and number == 0) or (commits is not None and commits.answer_is_due):
                 yield self._step(directories, batch, number, started)
                 number += 1
             elif self.options.once or self.stop.comes(self.options.interval):
                 return
 
-    def _step(self, directories: Sequence[Directory], batch: Batch, number: int, started: float) -> Report:
-        rows = sum(count_rows(self.specs[stream], part.file) for stream, files in batch.items() for part in files)
+    def _step(self, directories: Sequence[Watched], batch: Batch, number: int, started: float) -> Report:
+        rows = sum(_rows(self.specs[stream], part) for stream, parts in batch.items() for part in parts)
         malformed, kept = self._apply(directories, batch, number)
         sizes = self.engine.sizes()
         elapsed = (time.perf_counter() - started) * 1000
-        return Report(number, sum(map(len, batch.values())), rows - malformed, sizes.touched, sizes.rows, elapsed, kept)
+        return Report(
+            number,
+            sum(isinstance(part, Arrived) for parts in batch.values() for part in parts),
+            rows - malformed,
+            sizes.touched,
+            sizes.rows,
+            elapsed,
+            kept,
+        )
 
-    def _apply(self, directories: Sequence[Directory], batch: Batch, number: int) -> tuple[int, str | None]:
+    def _apply(self, directories: Sequence[Watched], batch: Batch, number: int) -> tuple[int, str | None]:
         """Puts out the answer after a batch; returns how many rows were malformed, and what was done with them."""
         if self.commits is None:
             self._advance(batch, lambda answer: publish(self.sink.prepare(number, answer), Files()))
@@ -183,7 +202,11 @@ class Loop:
         return count, self.quarantine.keep(name) if commits is None else commits.keep(self.quarantine, name)
 
 
-def _consume(directories: Sequence[Directory], batch: Batch) -> None:
+def _rows(spec: SourceSpec, part: Part) -> int:
+    return count_rows(spec, part.file) if isinstance(part, Arrived) else len(part.rows)
+
+
+def _consume(directories: Sequence[Watched], batch: Batch) -> None:
     for directory in directories:
         directory.commit(batch.get(directory.spec.name, []))
 
@@ -208,5 +231,5 @@ def must_exist(specs: Iterable[SourceSpec]) -> None:
     Raises: UserError, naming the first one that is missing.
     """
     for spec in specs:
-        if not Path(spec.path).exists() and "*" not in spec.path:
+        if spec.adapter is None and not Path(spec.path).exists() and "*" not in spec.path:
             raise UserError(f"no such file or directory: {spec.path}", spec.span)

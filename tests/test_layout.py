@@ -30,6 +30,7 @@ FRONT = {
     "running",
     "sinks",
     "streaming",
+    "testing",
     "writing",
     "api",
     "explain",

@@ -18,7 +18,7 @@ from mrql.runtime.checkpoint.live import LiveState, LiveTable
 from mrql.runtime.checkpoint.manifest import Manifest, SavedSource, SavedState, SavedTable
 from mrql.runtime.checkpoint.restore import Restored, consumed, consumed_streams, restored, static_tables
 from mrql.runtime.checkpoint.store import Store
-from mrql.runtime.directories import Directory
+from mrql.runtime.directories import Watched
 from mrql.runtime.durable import Publication
 from mrql.runtime.sinks import Answer, Pending, Several
 
@@ -67,7 +67,7 @@ class Commits:
         """Whether there is an answer to put out without new rows: that of another query, or to another place."""
         return self.query_has_changed or (self.store.manifest is not None and self.sink.due)
 
-    def directories(self) -> list[Directory]:
+    def directories(self) -> list[Watched]:
         """The directories of the streams, with what is consumed of them."""
         specs = [self.specs[name] for name in self.plan.streams]
         return [directory for spec in specs for directory in consumed(self.store.manifest, spec)]
@@ -97,7 +97,7 @@ class Commits:
         self.pending.append(Publication(hidden, final))
         return said
 
-    def commit(self, number: int, states: States, directories: Sequence[Directory]) -> None:
+    def commit(self, number: int, states: States, directories: Sequence[Watched]) -> None:
         """Commits a batch whose answer was put aside, and puts it out."""
         publications = tuple(publication for one in self.pending for publication in one.publications)
         for publication in publications:

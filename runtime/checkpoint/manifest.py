@@ -86,10 +86,11 @@ class SavedDirectory:
 
 @attrs.frozen
 class SavedSource:
-    """What was read of a source; of a static one, all of it."""
+    """What was read of a source; of a static one, all of it. What an adapter reads has an offset."""
 
     static: bool
     directories: tuple[SavedDirectory, ...]
+    offset: Json = None
 
 
 @attrs.frozen
@@ -177,7 +178,7 @@ def _source(body: Json) -> SavedSource:
         SavedDirectory(d["path"], d["weight"], tuple(SavedFile(**file) for file in d["files"]))
         for d in body["directories"]
     )
-    return SavedSource(body["static"], tuple(directories))
+    return SavedSource(body["static"], tuple(directories), body["offset"])
 
 
 def _state(body: Json) -> SavedState:
