@@ -40,7 +40,7 @@ class Column:
 class SourceSpec:
     """A file or a directory of files. `stream` says that files arriving later are part of it too.
 
-    What an `adapter` reads is no files: `path` is the text that it is given.
+    What an `adapter` reads is no files: `path` is the text that it is given. It is `tagged` if it may take rows away.
 
     `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
     the one column. In a file with `header` the first record is read over, in a `multiline` one a field in quotes may

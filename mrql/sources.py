@@ -116,6 +116,8 @@ def _adapted(source: syntax.SourceExpr, name: str | None, known: Globals) -> Sou
         format=Format.ADAPTER,
         path=texts[1],
         row=row,
+        # What others read may take rows away again; what these read only grows.
+        tagged=source.format not in ADAPTERS,
         adapter=texts[0],
         span=source.span,
     )
