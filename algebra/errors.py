@@ -58,7 +58,7 @@ class EvaluationError(Exception):
 
 
 class EngineError(MrqlError):
-    """Spark or Java is missing or failed, through no fault of the query."""
+    """Spark, Java or a database server is missing or failed, through no fault of the query."""
 
     exit_code = 3
 

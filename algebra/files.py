@@ -10,9 +10,10 @@ import glob
 from collections.abc import Iterator
 from pathlib import Path
 
+from mrql.algebra.adapters import everything
 from mrql.algebra.columnar import check_columns, count_columnar, infer_columns, read_columnar
 from mrql.algebra.csvfile import check_csv, read_csv, records
-from mrql.algebra.errors import MissingRow, UserError
+from mrql.algebra.errors import InternalError, MissingRow, UserError
 from mrql.algebra.jsonfile import infer_row, read_json
 from mrql.algebra.malformed import Malformed, Reject, fail
 from mrql.algebra.opened import NOT_UTF8, decoded, lines, opened
@@ -58,6 +59,8 @@ def read_source(spec: SourceSpec, reject: Reject = fail) -> Bag:
 
     Raises: UserError when a file is missing, a row is malformed, or one is taken away that is not there.
     """
+    if spec.adapter is not None:
+        return ZSet.weighted(everything(spec)).bag()
     if not spec.shrinks:
         return Bag(row for file in list_files(spec) for row in read_file(spec, file, reject))
     rows = ZSet()
@@ -100,6 +103,8 @@ def read_file(spec: SourceSpec, file: Path, reject: Reject = fail) -> Iterator[V
             return read_xml(spec, file, reject)
         case Format.PARQUET | Format.ORC:
             return read_columnar(spec, file, reject)
+        case Format.ADAPTER:
+            raise InternalError("files", "an adapter reads no files")
 
 
 def _read_text(file: Path, reject: Reject) -> Iterator[Value]:
@@ -121,7 +126,7 @@ def check_file(spec: SourceSpec, file: Path) -> Malformed | None:
             return check_columns(spec, file)
         case Format.CSV:
             return check_csv(spec, file)
-        case Format.JSON | Format.TEXT:
+        case Format.JSON | Format.TEXT | Format.ADAPTER:
             return None
 
 
@@ -153,6 +158,8 @@ def count_rows(spec: SourceSpec, file: Path) -> int:
             return sum(1 for _ in lines(file))
         case Format.CSV if spec.multiline:
             return sum(1 for _ in records(spec, file))
+        case Format.ADAPTER:
+            raise InternalError("files", "an adapter reads no files")
         case Format.CSV | Format.JSON:
             with opened(file) as stream:
                 return max(0, sum(1 for line in stream if line.strip()) - int(spec.header))

@@ -20,6 +20,8 @@ class Format(Enum):
     XML = "xml"
     PARQUET = "parquet"
     ORC = "orc"
+    ADAPTER = "adapter"
+    """Rows that an adapter reads (`algebra.adapters`)."""
 
 
 LINE_BREAK = "a line break in a value of a csv file; `dump` keeps it"
@@ -37,6 +39,8 @@ class Column:
 @attrs.frozen
 class SourceSpec:
     """A file or a directory of files. `stream` says that files arriving later are part of it too.
+
+    What an `adapter` reads is no files: `path` is the text that it is given. It is `tagged` if it may take rows away.
 
     `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
     the one column. In a file with `header` the first record is read over, in a `multiline` one a field in quotes may
@@ -58,6 +62,7 @@ class SourceSpec:
     tags: tuple[str, ...] = ()
     deletions: str | None = None
     tagged: bool = False
+    adapter: str | None = None
     span: Span | None = attrs.field(default=None, eq=False, repr=False)
 
     @property

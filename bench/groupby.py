@@ -26,7 +26,9 @@ from bench.outcome import Outcome, Target, check
 from bench.rivals import RIVALS, SPARK, SPARK_FILES, STREAMING
 from mrql.program import compile_program
 from mrql.rewrite.passes import rewrite
+from mrql.runtime.durable import Files, Publication
 from mrql.runtime.engines import SparkEngine
+from mrql.runtime.sinks import Answer, Several
 from mrql.runtime.stream import Options, run
 
 OURS = "mrql"
@@ -54,14 +56,33 @@ def view(job: Job) -> Result:
 class Dropped:
     """A sink that computes each answer, keeps none, and remembers the last one."""
 
+    place = None
+    changes = False
+    due = False
+    publications: tuple[Publication, ...] = ()
+
     def __init__(self) -> None:
         self.last: DataFrame | None = None
 
-    def write(self, number: int, rows: object) -> None:
+    def prepare(self, number: int, answer: Answer) -> Dropped:
         """Computes the answer of a batch."""
-        assert isinstance(rows, DataFrame)
-        consume(rows)
-        self.last = rows
+        self.last = answer.snapshot()
+        assert isinstance(self.last, DataFrame)
+        consume(self.last)
+        return self
+
+    def publish(self, files: Files) -> None:
+        """Nothing is kept."""
+
+    def start_anew(self) -> None:
+        """Nothing is kept."""
+
+    def hidden(self) -> Iterator[Path]:
+        """Nothing is written."""
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def stream(job: Job) -> Result:
@@ -77,7 +98,7 @@ def _stream_pass(spark: SparkSession, directory: Path) -> Result:
     (query,) = program.queries
     engine = SparkEngine(rewrite(query.term).plan, program.sources, spark, query.span.source)
     sink = Dropped()
-    reports = run(engine, program.sources, Options(once=True, max_files=1), sink)
+    reports = run(engine, program.sources, Options(once=True, max_files=1), Several((sink,)))
     milliseconds = {report.number: [report.milliseconds] for report in reports}
     assert sink.last is not None
     answer = collected(sink.last)

@@ -99,14 +99,16 @@ def lines(manifest: Manifest) -> list[str]:
         for name, table in state.tables.items():
             shown.append(f"    {name}: {_size(table.runs)}")
             shown += [f"      batch {run.batch}: {run.rows:,} rows, {run.bytes:,} bytes" for run in table.runs]
-    if manifest.output is not None:
-        shown += ["", f"output {manifest.output}"]
+    if manifest.outputs:
+        shown += ["", *(f"output {place}" for place in manifest.outputs)]
     return shown
 
 
 def _consumed(source: SavedSource) -> str:
     files = [file for directory in source.directories for file in directory.files]
     what = "table" if source.static else "stream"
+    if source.offset is not None:
+        return f"{what}, up to {json.dumps(source.offset)}, of {source.directories[0].path}"
     read = f"{len(files):,} files, {sum(file.size for file in files):,} bytes"
     return f"{what}, {read}, of {', '.join(directory.path for directory in source.directories)}"
 
@@ -137,6 +139,7 @@ def document(manifest: Manifest) -> dict[str, Any]:
         "format": FORMAT,
         "versions": dict(manifest.versions),
         "sources": sources,
+        "offsets": {name: source.offset for name, source in manifest.sources.items() if source.offset is not None},
         "tables": tables,
-        "output": manifest.output,
+        "outputs": list(manifest.outputs),
     }

@@ -8,8 +8,8 @@
     mrql verify FILE [ARG…]     replay the query's own data in random batches, and compare with the batch answer
     mrql checkpoint …           show, verify or compact what a stream has kept in a directory
 
-Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark or Java is missing or failed, or
-a file cannot be written, 130 it was interrupted.
+Exit codes: 0 done, 1 the query or its data is wrong, 2 bad usage, 3 Spark, Java or a database server is missing or
+failed, or a file cannot be written, 130 it was interrupted.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import click
 import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.malformed import Quarantine
+from mrql.algebra.sources import Format
 from mrql.algebra.terms import STEPS
 from mrql.algebra.traversal import subterms
 from mrql.checkpoints import checkpoint as checkpoint_commands
@@ -44,6 +45,7 @@ from mrql.rewrite.stages import Plan
 from mrql.rewrite.untrace import is_trace
 from mrql.rewrite.ways import Way
 from mrql.running import ReferenceRunner, Runner, SparkRunner, sources_of
+from mrql.sinks.places import Place, places
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -238,7 +240,20 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
 @FILE
 @ARGS
 @click.option(
-    "--output", type=click.Path(file_okay=False, path_type=Path), help="A directory for each batch goes here."
+    "--output",
+    "outputs",
+    multiple=True,
+    callback=places,
+    metavar="DIR|postgresql://…",
+    help="A directory for each batch goes here, or a table is kept current; may be given more than once.",
+)
+@click.option(
+    "--output-format",
+    "files_format",
+    type=click.Choice(["json", "csv", "parquet"]),
+    default="json",
+    show_default=True,
+    help="What the files of a directory are.",
 )
 @click.option("--once", is_flag=True, help="Take what is there, then stop.")
 @click.option(
@@ -246,6 +261,13 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
 )
 @click.option(
     "--max-files", type=click.IntRange(min=1), help="At most so many files a batch, over all streams, oldest first."
+)
+@click.option(
+    "--max-rows",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="About so many rows a batch of a stream that is not a directory.",
 )
 @click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
 @click.option(
@@ -262,10 +284,12 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
 def stream(
     file: Path,
     args: tuple[str, ...],
-    output: Path | None,
+    outputs: tuple[Place, ...],
+    files_format: str,
     once: bool,
     interval: float,
     max_files: int | None,
+    max_rows: int,
     emit: str,
     checkpoint: Path | None,
     strict: bool,
@@ -285,7 +309,7 @@ def stream(
         must_be_incremental(plan)
     for traced in filter(is_trace, subterms(query.term)):
         click.echo(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
-    options = Options(once, interval, max_files, Emit(emit))
+    options = Options(once, interval, max_files, max_rows, Emit(emit))
     Running(
         program,
         query,
@@ -293,7 +317,8 @@ def stream(
         common.engine,
         common.session,
         options,
-        output=output,
+        outputs=outputs,
+        output_format=Format(files_format),
         as_json=common.as_json,
         quarantine=quarantine,
         checkpoint=checkpoint,

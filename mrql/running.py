@@ -180,7 +180,8 @@ class SparkRunner:
 
         specs = sources_of(self.program, term)
         _must_exist(specs)
-        files = [(part, list_files(part)) for spec in specs.values() for part, _ in spec.directories]
+        from_files = [spec for spec in specs.values() if spec.adapter is None]
+        files = [(part, list_files(part)) for spec in from_files for part, _ in spec.directories]
         with translated(None if self.span is None else self.span.source, lambda: find_malformed(files)):
             yield {**self.tables, **{name: read_net(self.spark, spec, self.quarantine) for name, spec in specs.items()}}
 

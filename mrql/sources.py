@@ -21,6 +21,12 @@ from mrql.scope import Globals, Scope
 from mrql.translate import translate
 from mrql.typing import no_duplicates, resolve
 
+ADAPTERS = {
+    "postgresql": "mrql.postgresql.source:PostgresTable",
+    "socket": "mrql.runtime.socket:SocketLines",
+}
+"""The adapters that come with the package, by their names in a query; others are named in `stream(adapter, …)`."""
+
 FORMATS: dict[str, Format] = {"line": Format.CSV, **{format.value: format for format in Format}}
 
 
@@ -42,10 +48,11 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
 
     Raises: UserError when an argument is missing, or of a kind or format that cannot be read yet.
     """
+    if source.format in ADAPTERS or source.format == Format.ADAPTER.value:
+        return _adapted(source, name, known)
     if source.format not in FORMATS:
-        raise UserError(
-            f"unknown format `{source.format}`", source.span, f"formats that are read: {', '.join(FORMATS)}"
-        )
+        named = ", ".join(format for format in (*FORMATS, *ADAPTERS))
+        raise UserError(f"unknown format `{source.format}`", source.span, f"formats that are read: {named}")
     format = FORMATS[source.format]
     arguments = _arguments(source, known)
     if not arguments.strings:
@@ -73,6 +80,47 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     _check_deletions(spec, arguments)
     _check_format(spec, source, arguments)
     return _with_row(spec, source, arguments, known)
+
+
+def _adapted(source: syntax.SourceExpr, name: str | None, known: Globals) -> SourceSpec:
+    """The description of a stream that an adapter reads.
+
+    Raises: UserError when an argument is missing, or one too many.
+    """
+    arguments = _arguments(source, known)
+    if source.kind is not syntax.SourceKind.STREAM:
+        hint = f"stream({source.format}, …); mrql run reads all of it"
+        raise UserError(f"what is read with `{source.format}` is a stream", source.span, hint)
+    others = (*arguments.options, arguments.tags, arguments.xpath, arguments.deletions, arguments.tagged)
+    wrong = next((other for other in others if other is not None), None)
+    if wrong is not None:
+        raise UserError(f"`{source.format}` takes strings and a type only", wrong.span)
+    texts = [text.value for text in arguments.strings]
+    if source.format in ADAPTERS:
+        texts.insert(0, ADAPTERS[source.format])
+    if len(texts) != 2:
+        wanted = {"postgresql": '"postgresql://host/db?table=t&column=id"', "socket": '"host:port"'}
+        hint = f"stream({source.format}, {wanted.get(source.format, chr(34) + 'module:name' + chr(34) + ', …')}, …)"
+        raise UserError(f"`{source.format}` is told where to read from", source.span, hint)
+    if source.format == "socket":
+        if arguments.row is not None:
+            raise UserError("the rows of a socket are strings", arguments.row.span, "leave the type out")
+        row: Type = ty.STRING
+    elif arguments.row is None:
+        raise UserError(f"`{source.format}` needs the type of its rows", source.span, "add type(<id: long>), say")
+    else:
+        row = resolve(arguments.row.type, known)
+    return SourceSpec(
+        name=name or source.format,
+        stream=True,
+        format=Format.ADAPTER,
+        path=texts[1],
+        row=row,
+        # What others read may take rows away again; what these read only grows.
+        tagged=source.format not in ADAPTERS,
+        adapter=texts[0],
+        span=source.span,
+    )
 
 
 def xpath_of(source: syntax.SourceExpr) -> str | None:

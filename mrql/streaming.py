@@ -3,43 +3,50 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
+import secrets
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import attrs
 
 import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.malformed import Quarantine
-from mrql.algebra.sources import SourceSpec
+from mrql.algebra.sources import Format, SourceSpec
 from mrql.endings import INTERRUPTED
 from mrql.logs import logged
 from mrql.operation import Operation
 from mrql.options import report_kept
-from mrql.output import ConsoleSink, DirectorySink
+from mrql.postgresql.address import Address
+from mrql.postgresql.sink import TableSink
 from mrql.program import Program, Query
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.stages import Plan
 from mrql.running import sources_of
 from mrql.runtime.checkpoint.commits import Commits
-from mrql.runtime.checkpoint.store import Store
+from mrql.runtime.checkpoint.store import OUTBOX, Store
 from mrql.runtime.durable import Files
 from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
+from mrql.runtime.sinks import Several, Sink
 from mrql.runtime.stream import Emit, Loop, Options, Stop
+from mrql.sinks.console import ConsoleSink
+from mrql.sinks.directory import DirectorySink, place_of
+from mrql.sinks.files import Output
+from mrql.sinks.places import Place
 from mrql.writing import TargetSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
-
-StreamSink: TypeAlias = DirectorySink | ConsoleSink | TargetSink
 
 
 @attrs.frozen
@@ -52,7 +59,10 @@ class Running:
     engine: str
     session: Callable[[], SparkSession]
     options: Options
-    output: Path | None = None
+    outputs: tuple[Place, ...] = ()
+    """Where the answers go; without any, to the console."""
+    output_format: Format = Format.JSON
+    """What the files of a directory are."""
     as_json: bool = False
     quarantine: Path | None = None
     checkpoint: Path | None = None
@@ -79,7 +89,7 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
     """Runs a stream; what it opens is closed by whoever has called."""
     going_on = store is not None and store.manifest is not None
     with nullcontext() if store is None else store.told():
-        sink = _sink(running, store)
+        sink = Several(tuple(_sinks(running, store, opened)))
         kept = None if running.quarantine is None else Quarantine.new(running.quarantine, going_on=going_on)
         commits = None if store is None else _commits(running, store, sink)
         if store is not None:
@@ -109,24 +119,57 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
 # --- its parts ----------------------------------------------------------------------------------
 
 
-def _sink(running: Running, store: Store | None) -> StreamSink:
-    """Where the answers go.
+def _sinks(running: Running, store: Store | None, opened: ExitStack) -> Iterator[Sink]:
+    """Where the answers go; what the sinks hold is given back with what is `opened`.
 
-    Raises: UserError where there are batches already, and not those of the checkpoint.
+    Raises: UserError where something is there already, and is not that of the checkpoint.
     """
-    query, changes, output = running.query, running.changes, running.output
-    files = Files() if store is None else store.files
-    suffix = "" if store is None else f"-{store.token}"
+    files, suffix = (Files(), "") if store is None else (store.files, f"-{store.token}")
+    query, changes = running.query, running.changes
     if query.target is not None:
-        return TargetSink.instead_of(query.target, output, changes=changes, files=files, suffix=suffix)
-    if output is None:
-        return ConsoleSink(query.type, query.span.line, as_json=running.as_json, changes=changes)
+        named = bool(running.outputs)
+        yield TargetSink.instead_of(query.target, named=named, changes=changes, files=files, suffix=suffix)
+    elif not running.outputs:
+        yield ConsoleSink(query.type, query.span.line, as_json=running.as_json, changes=changes)
+    if changes and running.outputs and all(isinstance(place, Address) for place in running.outputs):
+        raise UserError("a table is kept current, and holds no changes", hint="leave out --emit changes")
+    for place in running.outputs:
+        if isinstance(place, Address):
+            table = _table_sink(running, place, store, opened)
+            opened.callback(table.close)
+            yield table
+        else:
+            written = Output(query.type, changes, running.output_format, query.span)
+            after = _last_batch_in(place_of(place), store)
+            yield DirectorySink(place, written, files=files, suffix=suffix, after=after)
+
+
+def _last_batch_in(place: str, store: Store | None) -> int | None:
+    """The last batch that was committed, if it went to a place."""
     last = None if store is None else store.manifest
-    after = last.batch if last is not None and last.output == str(output.absolute()) else None
-    return DirectorySink(output, query.type, changes=changes, files=files, suffix=suffix, after=after)
+    return last.batch if last is not None and place in last.outputs else None
 
 
-def _commits(running: Running, store: Store, sink: StreamSink) -> Commits:
+def _table_sink(running: Running, address: Address, store: Store | None, opened: ExitStack) -> TableSink:
+    """A sink for a table.
+
+    Raises: UserError where that is not the stream's; EngineError where the server is not reached.
+    """
+    if store is None:
+        outbox = Path(opened.enter_context(TemporaryDirectory(prefix="mrql-")))
+        return TableSink(address, running.query.type, outbox, secrets.token_hex(16))
+    return TableSink(
+        address,
+        running.query.type,
+        store.root / OUTBOX / hashlib.sha256(address.shown.encode()).hexdigest()[:12],
+        store.stream,
+        store.files,
+        f"-{store.token}",
+        _last_batch_in(address.shown, store),
+    )
+
+
+def _commits(running: Running, store: Store, sink: Several) -> Commits:
     """The commits of a stream into a checkpoint.
 
     Raises: UserError where changes would be put out that do not follow on those before.
@@ -135,14 +178,16 @@ def _commits(running: Running, store: Store, sink: StreamSink) -> Commits:
     if running.engine == "spark":
         versions["spark"] = version("pyspark")
     specs = sources_of(running.program, running.query.term)
-    commits = Commits(store, running.plan, specs, running.engine, versions, sink, running.output)
-    if commits.answer_is_due and running.changes:
+    commits = Commits(store, running.plan, specs, running.engine, versions, sink)
+    if commits.query_has_changed and running.changes:
         hint = "start with a new --checkpoint and a new --output, or put out snapshots"
         raise UserError("the query has changed, and its changes do not follow on those that were put out", hint=hint)
+    if commits.query_has_changed:
+        sink.start_anew()
     return commits
 
 
-def _clean(sink: StreamSink, quarantine: Quarantine | None, files: Files) -> None:
+def _clean(sink: Several, quarantine: Quarantine | None, files: Files) -> None:
     """Removes what a process that was cut off has written aside."""
     for path in [*sink.hidden(), *([] if quarantine is None else quarantine.hidden())]:
         files.remove(path)
@@ -165,7 +210,7 @@ def _say_restored(commits: Commits, built: tuple[str, ...]) -> None:
 def _say_what_is_missing(specs: Iterable[SourceSpec], options: Options) -> None:
     """A directory that is not there yet may still come; whoever has mistyped its name should see it."""
     for spec in specs:
-        for part, _ in spec.directories:
+        for part, _ in spec.directories if spec.adapter is None else ():
             if not options.once and not Path(part.path).exists() and "*" not in part.path:
                 logger.warning("%s is not there yet; its files are read when it is", part.path)
 

@@ -42,13 +42,14 @@ def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> Ta
     """
     path = known_text(statement.path, known, "the path of a file to write")
     target = Target(base / path, Format.JSON if statement.text else Format.CSV, t, statement.span)
-    if target.format is Format.CSV and not _is_flat(target.row):
+    if target.format is Format.CSV and not is_flat(target.row):
         message = f"a row of a csv file holds atomic values, and this one is of type {target.row}"
         raise UserError(message, statement.expr.span, "`dump` writes values of all types, as JSON")
     return target
 
 
-def _is_flat(row: Type) -> bool:
+def is_flat(row: Type) -> bool:
+    """Whether a row of a csv file can hold the values of a type."""
     match row:
         case ty.TupleType(items) if items:
             return all(map(_is_atomic, items))

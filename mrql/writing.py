@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,12 @@ from mrql.algebra import types as ty
 from mrql.algebra.atoms import show_atom
 from mrql.algebra.errors import UserError
 from mrql.algebra.sources import LINE_BREAK, ONLY_MISSING, Format
+from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.algebra.values import Value
-from mrql.output import row_object
+from mrql.output import row_cells, row_object
 from mrql.runtime.durable import Files, Publication
+from mrql.runtime.sinks import Answer
 from mrql.targets import Target
 
 
@@ -59,9 +61,10 @@ def _write_rows(target: Target, rows: Any, directory: Path, files: Files) -> Non
         return
     lines = []
     for row in rows if ty.is_collection(target.type) else [rows]:
-        lines.append((_json(row, target.row) if target.format is Format.JSON else _csv(row, target)) + "\n")
+        is_json = target.format is Format.JSON
+        lines.append(_json(row, target.row) if is_json else csv_line(row_cells(row, target.row), target.span))
     files.make_directory(directory)
-    files.write(directory / f"part-00000.{target.format.value}", "".join(lines).encode())
+    files.write(directory / f"part-00000.{target.format.value}", "".join(line + "\n" for line in lines).encode())
     files.write(directory / "_SUCCESS", b"")
 
 
@@ -69,31 +72,26 @@ def _json(row: Value, t: Type) -> str:
     return json.dumps(row_object(row, t), ensure_ascii=False)
 
 
-def _csv(row: Value, target: Target) -> str:
-    fields = list(_fields(row, target.row))
+def csv_line(cells: Iterable[Value], span: Span | None) -> str:
+    """A row of a csv file.
+
+    Raises: UserError where there is no line for it.
+    """
+    fields = [_field(value) for value in cells]
     if fields == [""]:
-        raise UserError(ONLY_MISSING, target.span)
+        raise UserError(ONLY_MISSING, span)
     if any("\n" in field or "\r" in field for field in fields):
-        raise UserError(LINE_BREAK, target.span)
+        raise UserError(LINE_BREAK, span)
     return ",".join(fields)
 
 
-def _fields(row: Value, t: Type) -> Iterator[str]:
-    match t:
-        case ty.TupleType(items):
-            values = [None] * len(items) if row is None else list(row)
-        case ty.RecordType(fields):
-            values = [None if row is None else row[name] for name, _ in fields]
-        case _:
-            values = [row]
-    for value in values:
-        if value is None:
-            yield ""
-        elif isinstance(value, str):
-            escaped = value.replace('"', '""')
-            yield f'"{escaped}"'
-        else:
-            yield show_atom(value)
+def _field(value: Value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        escaped = value.replace('"', '""')
+        return f'"{escaped}"'
+    return show_atom(value)
 
 
 @attrs.frozen
@@ -106,22 +104,23 @@ class TargetSink:
 
     @staticmethod
     def instead_of(
-        target: Target, output: Path | None, *, changes: bool, files: Files | None = None, suffix: str = ""
+        target: Target, *, named: bool, changes: bool, files: Files | None = None, suffix: str = ""
     ) -> TargetSink:
         """The sink of a query that says itself where its answer goes.
 
         Raises: UserError where the command says it too, or asks for changes.
         """
-        if output is not None or changes:
-            option = "--output" if output is not None else "--emit changes"
+        if named or changes:
+            option = "--output" if named else "--emit changes"
             raise UserError(f"the query writes its answer to {target.path}", target.span, f"leave out {option}")
         return TargetSink(target, files or Files(), suffix)
 
-    def write(self, number: int, rows: object) -> None:
-        write(self.target, rows)
+    place: None = None
+    changes: bool = False
+    due: bool = False
 
-    def prepare(self, number: int, rows: object) -> Publication:
-        """Writes the rows of a batch aside.
+    def prepare(self, number: int, answer: Answer) -> Publication:
+        """Writes the answer after a batch aside.
 
         Raises: UserError where something else is in the way, or a value has no form in the file.
         """
@@ -129,9 +128,15 @@ class TargetSink:
         _must_be_free(self.target)
         hidden = path.with_name(f".{path.name}.batch-{number:06d}{self.suffix}")
         self.files.make_directory(path.parent)
-        _write_rows(self.target, rows, hidden, self.files)
+        _write_rows(self.target, answer.snapshot(), hidden, self.files)
         return Publication(hidden, path, replaces=True)
+
+    def start_anew(self) -> None:
+        """Each answer stands by itself."""
 
     def hidden(self) -> Iterator[Path]:
         """What is written aside and was not published."""
         yield from self.target.path.parent.glob(f".{self.target.path.name}.batch-*")
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,6 +1,7 @@
-"""Stream directories: which files are new, and whether those that were read are still what they were.
+"""What streams are read from: which files of directories are new, and what adapters have.
 
-The offset of a directory is the set of files that were read, each with its size and modification time.
+The offset of a directory is the set of files that were read, each with its size and modification time; whether those
+are still what they were is looked at each time.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
 import attrs
 
+from mrql.algebra.adapters import Adapter, Offset, open_adapter
 from mrql.algebra.errors import MissingRow, UserError
 from mrql.algebra.files import list_files
 from mrql.algebra.sources import SourceSpec
+from mrql.algebra.values import Value
 
 
 @attrs.frozen
@@ -64,12 +68,65 @@ class Directory:
         self.waiting = len(new)
         return new
 
-    def commit(self, arrived: Sequence[Arrived]) -> None:
+    def commit(self, arrived: Sequence[Part]) -> None:
         """Notes the files of a batch as read, those that are of this directory."""
         for part in arrived:
+            assert isinstance(part, Arrived)
             if part.weight == self.weight:
                 self.seen[part.file.absolute()] = part.seen or Seen.of(part.file)
                 self.waiting -= 1
+
+
+@attrs.frozen
+class Portion:
+    """What an adapter has between two offsets."""
+
+    start: Offset
+    end: Offset
+    rows: tuple[tuple[Value, int], ...]
+
+
+@attrs.define
+class Adapted:
+    """A stream that an adapter reads, and up to where it was read."""
+
+    spec: SourceSpec
+    adapter: Adapter
+    offset: Offset = None
+
+    @property
+    def waiting(self) -> int:
+        """No files: what waits is with whoever the adapter reads from."""
+        return 0
+
+    def next(self, most: int | None) -> Portion | None:
+        """What comes next, about so many rows; None where there is nothing new."""
+        end = self.adapter.latest(self.offset, most)
+        return None if end == self.offset else self._portion(self.offset, end)
+
+    def so_far(self) -> Portion:
+        """All that was read.
+
+        Raises: UserError where that cannot be read again.
+        """
+        if not self.adapter.replays:
+            raise UserError(f"{self.spec.path} cannot be read again", self.spec.span)
+        return self._portion(None, self.offset)
+
+    def _portion(self, start: Offset, end: Offset) -> Portion:
+        return Portion(start, end, tuple(self.adapter.read(start, end)))
+
+    def commit(self, arrived: Sequence[Part]) -> None:
+        """Notes what a batch has of it as read."""
+        for part in arrived:
+            assert isinstance(part, Portion)
+            self.offset = part.end
+
+
+Watched: TypeAlias = Directory | Adapted
+"""What a stream is read from."""
+Part: TypeAlias = Arrived | Portion
+"""What a batch has of a stream: a file, or what an adapter has read."""
 
 
 def must_be(file: Path, before: Seen, spec: SourceSpec) -> None:
@@ -85,23 +142,40 @@ def must_be(file: Path, before: Seen, spec: SourceSpec) -> None:
         raise UserError(f"{file} has changed since it was read", spec.span, "write new rows to a new file")
 
 
-Batch = Mapping[str, Sequence[Arrived]]
-"""The files of a batch, by stream."""
+Batch = Mapping[str, Sequence[Part]]
+"""What is new, by stream."""
 
 
-def watch(specs: Iterable[SourceSpec]) -> list[Directory]:
-    """The directories of some streams."""
-    return [Directory(part, weight) for spec in specs for part, weight in spec.directories]
+def watch(specs: Iterable[SourceSpec]) -> list[Watched]:
+    """What some streams are read from, from the beginning."""
+    return [watched for spec in specs for watched in watched_of(spec)]
 
 
-def next_batch(directories: Sequence[Directory], max_files: int | None) -> dict[str, list[Arrived]]:
-    """The new files of all streams, at most `max_files` of them, the oldest first; of equal age, insertions first."""
+def watched_of(spec: SourceSpec) -> list[Watched]:
+    """What a stream is read from: a directory, one of deletions with it, or an adapter."""
+    if spec.adapter is not None:
+        return [Adapted(spec, open_adapter(spec))]
+    return [Directory(part, weight) for part, weight in spec.directories]
+
+
+def next_batch(watched: Sequence[Watched], max_files: int | None, max_rows: int | None = None) -> dict[str, list[Part]]:
+    """What is new in all streams. Of files at most `max_files`, the oldest first; of equal age, insertions first. Of
+    each adapter about `max_rows` rows."""
+    directories = [d for d in watched if isinstance(d, Directory)]
     found = [(d, file, Seen.of(file)) for d in directories for file in d.latest()]
     new = [(seen.modified, -d.weight, file, d.spec.name, seen) for d, file, seen in found]
-    batch: dict[str, list[Arrived]] = {}
+    batch: dict[str, list[Part]] = {}
     for _, sign, file, stream, seen in sorted(new, key=lambda one: one[:4])[:max_files]:
         batch.setdefault(stream, []).append(Arrived(file, -sign, seen))
+    for adapted in watched:
+        if isinstance(adapted, Adapted) and (portion := adapted.next(max_rows)) is not None:
+            batch.setdefault(adapted.spec.name, []).append(portion)
     return batch
+
+
+def files_of(parts: Iterable[Part]) -> list[Path]:
+    """The files of what has arrived."""
+    return [part.file for part in parts if isinstance(part, Arrived)]
 
 
 @contextmanager

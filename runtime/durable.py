@@ -98,6 +98,11 @@ class Publication:
     replaces: bool = False
     """Whether it takes the place of what an earlier batch has written there."""
 
+    @property
+    def publications(self) -> tuple[Publication, ...]:
+        """Itself: an output that is seen when it is in its place."""
+        return (self,)
+
     def publish(self, files: Files) -> None:
         """Moves it to its place; nothing where that was done before."""
         if not self.hidden.exists():

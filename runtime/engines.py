@@ -21,10 +21,10 @@ from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.reference_states import ReferenceStates
 from mrql.runtime.checkpoint.restore import Restored
-from mrql.runtime.directories import Arrived, Batch
+from mrql.runtime.directories import Arrived, Batch, Part, files_of
 from mrql.runtime.reference import ReferenceView
 from mrql.runtime.sizes import StateSize, reference_sizes, spark_sizes
-from mrql.runtime.stream import Emit, Sink, Sizes
+from mrql.runtime.stream import Put, Sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,20 +65,17 @@ class ReferenceEngine:
             rows = {stream: self._change(stream, arrived) for stream, arrived in restored.arrived.items()}
             self.view.resume(restored.states, rows)
 
-    def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
-        before = self.view.answer() if emit is Emit.CHANGES else None
+    def advance(self, batch: Batch, put: Put, *, changes: bool) -> None:
+        before = self.view.answer() if changes else None
         deltas = {stream: self._change(stream, arrived) for stream, arrived in batch.items()}
         self.view.apply(deltas)
-        after = self.view.answer()
-        if emit is Emit.SNAPSHOT:
-            sink.write(number, after)
-        else:
-            sink.write(number, difference(after, before, self.plan.answer.type))
+        put(ReferenceAnswer(self.view.answer(), before, self.plan.answer.type))
 
-    def _change(self, stream: str, arrived: Iterable[Arrived]) -> ZSet:
-        spec = self.sources[stream]
-        changes = (read_changes(spec, part.file, part.weight, self.reject) for part in arrived)
-        return ZSet.weighted(change for file in changes for change in file)
+    def _change(self, stream: str, arrived: Iterable[Part]) -> ZSet:
+        return ZSet.weighted(change for part in arrived for change in self._rows(self.sources[stream], part))
+
+    def _rows(self, spec: SourceSpec, part: Part) -> Iterable[tuple[Value, int]]:
+        return read_changes(spec, part.file, part.weight, self.reject) if isinstance(part, Arrived) else part.rows
 
     def sizes(self) -> Sizes:
         return Sizes(sum(state.size() for state in self.view.states), sum(state.touched for state in self.view.states))
@@ -92,6 +89,21 @@ class ReferenceEngine:
 
     def close(self) -> None:
         self.view = ReferenceView(self.plan)
+
+
+@attrs.frozen
+class ReferenceAnswer:
+    """The answer after a batch, with the one before where its changes are asked for."""
+
+    after: Value
+    before: Value
+    type: Type
+
+    def snapshot(self) -> Value:
+        return self.after
+
+    def changes(self) -> Value:
+        return difference(self.after, self.before, self.type)
 
 
 def difference(after: Value, before: Value, t: Type) -> Value:
@@ -149,19 +161,19 @@ class SparkEngine:
         from mrql.runtime.readers import find_malformed
 
         def reread() -> None:
-            find_malformed((self.sources[name], [part.file for part in arrived]) for name, arrived in batch.items())
+            find_malformed((self.sources[name], files_of(arrived)) for name, arrived in batch.items())
             find_malformed((self.sources[name], list_files(self.sources[name])) for name in self.tables)
 
         return translated(self.source, reread)
 
-    def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
+    def advance(self, batch: Batch, put: Put, *, changes: bool) -> None:
         from mrql.runtime.stopped import unless_stopped
 
         with self._translated(batch):
             try:
                 step = self.view.advance(self._frames(batch))
                 # The states are computed by the same action that puts out the answer.
-                sink.write(number, step.answer() if emit is Emit.SNAPSHOT else step.changes())
+                put(step)
                 self.view.settle(counting=True)
             except BaseException:
                 with unless_stopped():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -10,19 +10,23 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
+from mrql.algebra.adapters import everything
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.files import check_file, list_files, read_changes
 from mrql.algebra.functions.time_text import utc_fields
 from mrql.algebra.malformed import Malformed, Quarantine, Reject, fail
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.types import Type
+from mrql.algebra.values import Value
+from mrql.algebra.zset import ZSet
 from mrql.runtime import variants
-from mrql.runtime.directories import Arrived, placed
+from mrql.runtime.directories import Arrived, Part, Portion, placed
 from mrql.runtime.expressions import numbered
 from mrql.runtime.formats import FORMATS, TAGGED, Rows
 from mrql.runtime.frames import Columns, Frame, changes, from_dataframe
 from mrql.runtime.layout import quote, row_columns, sql_type
 from mrql.runtime.ledger import net
+from mrql.runtime.rows import to_dataframe
 
 
 def read(
@@ -78,13 +82,18 @@ def _path(uri: str) -> Path:
 def read_batch(
     spark: SparkSession,
     spec: SourceSpec,
-    arrived: Iterable[Arrived],
+    arrived: Iterable[Part],
     columns: Columns,
     quarantine: Quarantine | None = None,
 ) -> Frame:
-    """The rows of the files of a batch, with weights where the source can take rows away."""
+    """The rows of a batch, with weights where the source can take rows away."""
+    if spec.adapter is not None:
+        return _given(
+            spark, spec, [change for part in arrived if isinstance(part, Portion) for change in part.rows], columns
+        )
     files: dict[int, list[Path]] = {1: [], -1: []}
     for part in arrived:
+        assert isinstance(part, Arrived)
         files[part.weight].append(part.file)
     if not files[-1]:
         return read(spark, spec, files[1], quarantine)
@@ -92,11 +101,25 @@ def read_batch(
     return changes(inserted, read(spark, spec, files[-1], quarantine), columns)
 
 
+def _given(spark: SparkSession, spec: SourceSpec, changes_: Sequence[tuple[Value, int]], columns: Columns) -> Frame:
+    """Rows that an adapter has read, on their way from the driver."""
+
+    def frame(sign: int) -> Frame:
+        rows = [row for row, weight in changes_ for _ in range(max(0, sign * weight))]
+        return from_dataframe(to_dataframe(spark, rows, ty.BagType(spec.row)), spec.row)
+
+    if all(weight > 0 for _, weight in changes_):
+        return frame(1)
+    return changes(frame(1), frame(-1), columns)
+
+
 def read_net(spark: SparkSession, spec: SourceSpec, quarantine: Quarantine | None = None) -> Frame:
     """All rows of a source, without those that were taken away.
 
     Raises: MissingRow when one is taken away that is not there.
     """
+    if spec.adapter is not None:
+        return _given(spark, spec, [*ZSet.weighted(everything(spec))], Columns())
     if not spec.shrinks:
         return read(spark, spec, None, quarantine)
     columns = Columns()

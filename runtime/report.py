@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
+from mrql.runtime.sinks import Answer
 from mrql.runtime.sizes import StateSize
 
 
@@ -96,30 +97,30 @@ class Clock:
         return datetime.now(UTC)
 
 
-class Writes(Protocol):
-    """What takes the rows of a batch."""
-
-    def write(self, number: int, rows: object) -> None: ...
-
-
 @attrs.define
-class CountingSink:
-    """A sink that counts the rows on their way to another one; on Spark the job that writes them does it."""
+class Counting:
+    """Counts the rows of an answer on their way to the first sink that asks for them; on Spark the job that writes them
+    does it."""
 
-    sink: Writes
     observed: Any = None
     known: int | None = None
 
-    def write(self, number: int, rows: Any) -> None:
-        if hasattr(rows, "observe"):  # a DataFrame
-            from pyspark.sql import Observation
-            from pyspark.sql import functions as F
+    def of(self, answer: Answer) -> Answer:
+        """The same answer, whose rows are counted."""
+        return _Counted(self, answer)
 
-            self.observed = Observation()
-            rows = rows.observe(self.observed, F.count(F.lit(1)).alias("rows"))
-        else:
+    def through(self, rows: Any) -> Any:
+        """The same rows, counted where none were."""
+        if self.observed is not None or self.known is not None:
+            return rows
+        if not hasattr(rows, "observe"):
             self.known = len(rows) if hasattr(rows, "__len__") and not isinstance(rows, str | tuple) else 1
-        self.sink.write(number, rows)
+            return rows
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as F
+
+        self.observed = Observation()
+        return rows.observe(self.observed, F.count(F.lit(1)).alias("rows"))
 
     def rows(self) -> int | None:
         """How many rows there were."""
@@ -129,3 +130,15 @@ class CountingSink:
 
         found = observed_now(self.observed)
         return None if found is None else int(found)
+
+
+@attrs.frozen
+class _Counted:
+    counting: Counting
+    answer: Answer
+
+    def snapshot(self) -> Any:
+        return self.counting.through(self.answer.snapshot())
+
+    def changes(self) -> Any:
+        return self.counting.through(self.answer.changes())

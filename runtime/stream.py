@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
 
@@ -20,9 +20,10 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.files import count_rows
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import SourceSpec
-from mrql.runtime.directories import Batch, Directory, next_batch, placed, watch
+from mrql.runtime.directories import Adapted, Arrived, Batch, Part, Watched, next_batch, placed, watch
 from mrql.runtime.durable import Files
-from mrql.runtime.report import Clock, CountingSink, Measured, Phase, Report
+from mrql.runtime.report import Clock, Counting, Measured, Phase, Report
+from mrql.runtime.sinks import Answer, Several, publish
 from mrql.runtime.sizes import StateSize
 
 if TYPE_CHECKING:
@@ -41,13 +42,6 @@ class Emit(Enum):
     """How the batch changed the answer: rows with a weight, +1 for new, −1 for gone."""
 
 
-class Sink(Protocol):
-    """Where the answer of each batch goes."""
-
-    def write(self, number: int, rows: object) -> None:
-        """Puts out the rows of a batch; returns when they are there as a whole, or raises."""
-
-
 @attrs.frozen
 class Sizes:
     """How large the states are: their rows, and the keys that the last batch touched."""
@@ -56,11 +50,18 @@ class Sizes:
     touched: int
 
 
+Put: TypeAlias = Callable[[Answer], None]
+"""Puts out the answer after a batch."""
+
+
 class Engine(Protocol):
     """What keeps a plan up to date."""
 
-    def advance(self, batch: Batch, emit: Emit, number: int, sink: Sink) -> None:
-        """Applies a batch and puts out its answer; on failure the state is as it was."""
+    def advance(self, batch: Batch, put: Put, *, changes: bool) -> None:
+        """Applies a batch and puts out its answer; on failure the state is as it was.
+
+        Only where `changes` are asked for beforehand, there are any.
+        """
 
     def sizes(self) -> Sizes:
         """The sizes after the last batch."""
@@ -82,7 +83,10 @@ class Options:
     once: bool = False
     interval: float = 1.0
     max_files: int | None = None
+    max_rows: int | None = None
+    """About so many rows of an adapter are in a batch; they are in the memory of the driver."""
     emit: Emit = Emit.SNAPSHOT
+    """What directories and the console get."""
 
 
 GLANCE = 0.05
@@ -121,7 +125,7 @@ class Loop:
     engine: Engine
     specs: Mapping[str, SourceSpec]
     options: Options
-    sink: Sink
+    sink: Several
     quarantine: Quarantine | None = None
     commits: Commits | None = None
     stop: Stop = attrs.Factory(Stop)
@@ -135,30 +139,39 @@ class Loop:
         """
         commits = self.commits
         directories = watch(self.specs.values()) if commits is None else commits.directories()
+        try:
+            yield from self._batches(directories)
+        finally:
+            for watched in directories:
+                if isinstance(watched, Adapted):
+                    watched.adapter.close()
+
+    def _batches(self, directories: Sequence[Watched]) -> Iterator[Report]:
+        commits = self.commits
         if self.options.once:
             must_exist(self.specs.values())
         number = 0 if commits is None else commits.next_batch
         while not self.stop.comes(0):
             clock = Clock()
             with clock.phase(Phase.FIND):
-                batch = next_batch(directories, self.options.max_files)
+                batch = next_batch(directories, self.options.max_files, self.options.max_rows)
             if batch or (self.options.once and number == 0) or (commits is not None and commits.answer_is_due):
                 yield self._step(directories, batch, number, clock)
                 number += 1
             elif self.options.once or self.stop.comes(self.options.interval):
                 return
 
-    def _step(self, directories: Sequence[Directory], batch: Batch, number: int, clock: Clock) -> Report:
+    def _step(self, directories: Sequence[Watched], batch: Batch, number: int, clock: Clock) -> Report:
         streams = dict.fromkeys(directory.spec.name for directory in directories)
         with clock.phase(Phase.COUNT):
             counted = {name: self._rows(name, batch) for name in streams}
-        counting = CountingSink(self.sink if self.commits is None else self.commits)
-        malformed, kept = self._apply(directories, batch, number, counting if self.measuring else counting.sink, clock)
+        counting = Counting() if self.measuring else None
+        malformed, kept = self._apply(directories, batch, number, counting, clock)
         sizes = self.engine.sizes()
         return Report(
             number,
             clock.now(),
-            files_of={name: len(batch.get(name, ())) for name in streams},
+            files_of={name: sum(isinstance(part, Arrived) for part in batch.get(name, ())) for name in streams},
             rows_of={name: counted[name] - malformed.get(name, 0) for name in streams},
             malformed_of={name: malformed.get(name, 0) for name in streams},
             waiting_of={name: sum(d.waiting for d in directories if d.spec.name == name) for name in streams},
@@ -166,25 +179,34 @@ class Loop:
             state_rows=sizes.rows,
             milliseconds_of=clock.milliseconds,
             kept_aside=kept,
-            measured=self._measured(counting) if self.measuring else None,
+            measured=None if counting is None else self._measured(counting),
         )
 
     def _rows(self, stream: str, batch: Batch) -> int:
-        return sum(count_rows(self.specs[stream], part.file) for part in batch.get(stream, ()))
+        return sum(_rows(self.specs[stream], part) for part in batch.get(stream, ()))
 
-    def _measured(self, counting: CountingSink) -> Measured:
+    def _measured(self, counting: Counting) -> Measured:
         manifest = None if self.commits is None else self.commits.store.manifest
         written = None if manifest is None else sum(run.bytes for run in manifest.runs())
         return Measured(counting.rows(), self.engine.state_sizes(), written)
 
     def _apply(
-        self, directories: Sequence[Directory], batch: Batch, number: int, sink: Sink, clock: Clock
+        self, directories: Sequence[Watched], batch: Batch, number: int, counting: Counting | None, clock: Clock
     ) -> tuple[Mapping[str, int], str | None]:
         """Puts out the answer after a batch; returns how many rows were malformed, and what was done with them."""
-        logger.debug("batch %d reads %s", number, ", ".join(str(p.file) for parts in batch.values() for p in parts))
+        read = (part for parts in batch.values() for part in parts)
+        logger.debug("batch %d reads %s", number, ", ".join(map(_named, read)))
+
+        def put(answer: Answer) -> None:
+            answer = answer if counting is None else counting.of(answer)
+            if self.commits is None:
+                publish(self.sink.prepare(number, answer), Files())
+            else:
+                self.commits.prepare(number, answer)
+
         with nullcontext() if self.commits is None else self.commits.told():
             with clock.phase(Phase.APPLY):
-                self._advance(batch, number, sink)
+                self._advance(batch, put)
                 malformed, kept = self._malformed(batch, number)
             _consume(directories, batch)
             if self.commits is not None:
@@ -192,14 +214,14 @@ class Loop:
                     self.commits.commit(number, self.engine.durable(), directories)
         return malformed, kept
 
-    def _advance(self, batch: Batch, number: int, sink: Sink) -> None:
+    def _advance(self, batch: Batch, put: Put) -> None:
         with placed(self.specs):
-            self.engine.advance(batch, self.options.emit, number, sink)
+            self.engine.advance(batch, put, changes=self.sink.changes)
 
     def _malformed(self, batch: Batch, number: int) -> tuple[Mapping[str, int], str | None]:
         if self.quarantine is None:
             return {}, None
-        streams = {part.file: name for name, parts in batch.items() for part in parts}
+        streams = {part.file: name for name, parts in batch.items() for part in parts if isinstance(part, Arrived)}
         found = Counter(streams[row.file] for row in self.quarantine.waiting.values() if row.file in streams)
         name = f"batch-{number:06d}"
         if self.commits is None:
@@ -207,7 +229,15 @@ class Loop:
         return found, self.commits.keep(self.quarantine, name)
 
 
-def _consume(directories: Sequence[Directory], batch: Batch) -> None:
+def _rows(spec: SourceSpec, part: Part) -> int:
+    return count_rows(spec, part.file) if isinstance(part, Arrived) else len(part.rows)
+
+
+def _named(part: Part) -> str:
+    return str(part.file) if isinstance(part, Arrived) else str(part)
+
+
+def _consume(directories: Sequence[Watched], batch: Batch) -> None:
     for directory in directories:
         directory.commit(batch.get(directory.spec.name, []))
 
@@ -216,7 +246,7 @@ def run(
     engine: Engine,
     specs: Mapping[str, SourceSpec],
     options: Options,
-    sink: Sink,
+    sink: Several,
     quarantine: Quarantine | None = None,
 ) -> Iterator[Report]:
     """Runs a stream that starts over when it is started again.
@@ -232,5 +262,5 @@ def must_exist(specs: Iterable[SourceSpec]) -> None:
     Raises: UserError, naming the first one that is missing.
     """
     for spec in specs:
-        if not Path(spec.path).exists() and "*" not in spec.path:
+        if spec.adapter is None and not Path(spec.path).exists() and "*" not in spec.path:
             raise UserError(f"no such file or directory: {spec.path}", spec.span)

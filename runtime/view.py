@@ -43,7 +43,7 @@ class Step:
         self._before = before
         self._after = [state.snapshot() for state in view.states]
 
-    def answer(self) -> DataFrame:
+    def snapshot(self) -> DataFrame:
         """The answer after the batch."""
         with settings(self._view.spark, self._view.settings):
             return self._view.plans.dataframe(self._view.answer_over(self._after))

@@ -10,17 +10,21 @@ from mrql.algebra import types as ty
 from mrql.algebra.sources import LINE_BREAK, ONLY_MISSING, Format
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
-from mrql.runtime.expressions import place
-from mrql.runtime.layout import quote
+from mrql.runtime.expressions import Expressions, canonical, place
+from mrql.runtime.layout import Atom, quote, row_columns, to_sql
 from mrql.runtime.rows import to_write
 
 
-def write_frame(df: DataFrame, format: Format, item: Type, directory: Path, span: Span) -> None:
-    """Writes the rows of an answer to a new directory."""
+def write_frame(df: DataFrame, format: Format, item: Type, directory: Path, span: Span | None) -> None:
+    """Writes the rows of an answer to a directory; what an earlier attempt has left there is replaced."""
     if format is Format.JSON:
-        to_write(df, ty.BagType(item)).write.option("ignoreNullFields", "false").json(str(directory))
+        writer = to_write(df, ty.BagType(item)).write.mode("overwrite")
+        writer.option("ignoreNullFields", "false").json(str(directory))
+    elif format is Format.PARQUET:
+        df.write.mode("overwrite").parquet(str(directory))
     else:
-        df.selectExpr(f"{csv_line(df.columns, item, place(span))} AS line").write.text(str(directory))
+        at = "" if span is None else place(span)
+        df.selectExpr(f"{csv_line(df.columns, item, at)} AS line").write.mode("overwrite").text(str(directory))
 
 
 def csv_line(columns: list[str], item: Type, at: str) -> str:
@@ -43,3 +47,33 @@ def csv_line(columns: list[str], item: Type, at: str) -> str:
         missing = f"raise_error('{at}{ONLY_MISSING}')" if len(columns) == 1 else "''"
         fields.append(f"coalesce({text}, {missing})")
     return f"concat_ws(',', {', '.join(fields)})"
+
+
+WEIGHT = "mrql_weight"
+
+
+def write_copy(df: DataFrame, item: Type, directory: Path, *, changes: bool) -> None:
+    """Writes rows as PostgreSQL's COPY takes them: csv, with the weight of a row as the last field.
+
+    The bags in a value are sorted, so that equal values are equal texts.
+    """
+    columns, expressions = row_columns(item), Expressions()
+    values = [f"{to_sql(canonical(expressions, Atom(quote(n), t)))} AS {quote(n)}" for n, t in columns]
+    if changes:
+        df = df.toDF(*(name for name, _ in columns), WEIGHT)
+    in_order = df.selectExpr(*values, WEIGHT if changes else f"1L AS {WEIGHT}")
+    fields = [_copied(quote(name), t) for name, t in columns]
+    line = f"concat_ws(',', {', '.join(fields)}, CAST({WEIGHT} AS STRING))"
+    written = to_write(in_order, ty.BagType(item)).selectExpr(f"{line} AS line")
+    written.write.mode("overwrite").text(str(directory))
+
+
+def _copied(column: str, t: Type) -> str:
+    """A value as a field; a missing one has no quotes, the empty string has."""
+    if t == ty.STRING:
+        text = column
+    elif (isinstance(t, ty.Basic | ty.Nothing) and not ty.is_document(t)) or t in (ty.UNIT, ty.RecordType(())):
+        return f"coalesce(CAST({column} AS STRING), '')"
+    else:
+        text = f"to_json({column}, map('ignoreNullFields', 'false'))"
+    return f"coalesce(concat('\"', replace({text}, '\"', '\"\"'), '\"'), '')"

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from tests.postgresql import MISSING, Server, binaries
+
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("explore", derandomize=False)
 settings.load_profile("repeatable")
@@ -38,3 +40,13 @@ def spark() -> Iterator[SparkSession]:
     session = local_spark()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    """A PostgreSQL that all tests of a process share, each with tables of its own."""
+    if binaries() is None:
+        pytest.skip(MISSING)
+    server = Server.start()
+    yield server
+    server.stop()

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
+import attrs
 import click
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
@@ -26,6 +27,7 @@ from tests.bad_input import deaths
 from tests.checkpoint.crashes import survives
 from tests.checkpoint.streams import GROUPS, JOIN, Stream, fill
 from tests.conftest import local_spark
+from tests.postgresql import MISSING, Server, binaries
 from tests.queries import histories, queries, several_queries
 from tests.rewrite.test_theorems import assert_incremental
 from tests.runtime.test_equivalence import INTERPRETED, TOGETHER, assert_equal_everywhere, assert_kept_up_to_date
@@ -41,7 +43,7 @@ def cases(examples: int) -> settings:
     return settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 
-def play(number: int, spark: SparkSession, done: Counter[str]) -> None:
+def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> None:
     """One round: many cases in the reference, which is quick, and some on Spark. A case is a query and a history."""
 
     @seed(number)
@@ -81,7 +83,7 @@ def play(number: int, spark: SparkSession, done: Counter[str]) -> None:
         with TemporaryDirectory() as home:
             death(Path(home), number)
         done[DEATHS] += 1
-    done[KILLED] += kills(number)
+    done[KILLED] += kills.round(number)
     for kind in KINDS:
         found = disagreements(spark, kind, number)
         if found:
@@ -93,19 +95,29 @@ def play(number: int, spark: SparkSession, done: Counter[str]) -> None:
         together()
 
 
-KILLS = 200
-"""So many times a round kills streams, one after the other."""
+@attrs.frozen
+class Kills:
+    """How often a round kills streams, in the reference engine and on Spark, and the server that their tables are on;
+    without one, they write directories alone."""
 
+    reference: int
+    spark: int
+    server: Server | None
 
-def kills(number: int) -> int:
-    """Streams that are killed at random moments, until there were enough of it; each ends with what it would have."""
-    random, killed = Random(number), 0
-    while killed < KILLS:
-        with TemporaryDirectory() as home:
-            fill(Path(home), 60, random, first=random.choice((6, 1200)))
-            stream = Stream(Path(home), random.choice((GROUPS, JOIN)), emit=random.choice(list(Emit)))
-            killed += survives(stream, random, kills=KILLS - killed, delay=0.1)
-    return killed
+    def round(self, number: int) -> int:
+        """Streams that are killed at random moments; each ends with what it would have."""
+        random = Random(number)
+        killed = self._of(random, "reference", self.reference, batches=60, delay=0.2)
+        return killed + self._of(random, "spark", self.spark, batches=60, delay=5)
+
+    def _of(self, random: Random, engine: str, most: int, *, batches: int, delay: float) -> int:
+        killed = 0
+        while killed < most:
+            with TemporaryDirectory() as home:
+                fill(Path(home), batches, random, first=random.choice((6, 1200)))
+                stream = Stream(Path(home), random.choice((GROUPS, JOIN)), engine, emit=random.choice(list(Emit)))
+                killed += survives(stream, random, kills=most - killed, delay=delay, server=self.server)
+        return killed
 
 
 LOOPED = 200
@@ -134,19 +146,26 @@ def seeds(first: int | None, minutes: float) -> Iterator[int]:
 @click.command()
 @click.option("--minutes", type=click.FloatRange(min=0), default=10.0, show_default=True)
 @click.option("--seed", "only", type=click.IntRange(min=0), help="Runs the round of this seed alone.")
-def main(minutes: float, only: int | None) -> None:
+@click.option("--kills", default=200, show_default=True, help="How often a round kills streams.")
+@click.option("--kills-on-spark", default=0, show_default=True, help="How often it kills those on Spark.")
+def main(minutes: float, only: int | None, kills: int, kills_on_spark: int) -> None:
     """Runs generated cases in the reference and on Spark."""
     done: Counter[str] = Counter()
+    server = None if binaries() is None else Server.start()
+    if server is None:
+        click.echo(f"the streams that are killed write to directories alone: {MISSING}")
     spark = local_spark()
     try:
         if only is None:
             loops(spark)
         for number in seeds(only, minutes):
             click.echo(f"seed {number}")
-            play(number, spark, done)
+            play(number, spark, Kills(kills, kills_on_spark, server), done)
             click.echo("  so far " + ", ".join(f"{count:,} cases {where}" for where, count in done.items()))
     finally:
         spark.stop()
+        if server is not None:
+            server.stop()
 
 
 if __name__ == "__main__":

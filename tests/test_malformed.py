@@ -249,7 +249,7 @@ SOURCES: list[tuple[str, str, str]] = [
         "",
     ),
     ('text, "f.bz2"', "f.bz2 is not a whole .bz2 file: Invalid data stream", ""),
-    ('avro, "f.csv"', "unknown format `avro`", "formats that are read: line, csv, json, text, xml, parquet, orc"),
+    ('avro, "f.csv"', "unknown format `avro`", "formats that are read: line, csv, json, text, xml, parquet, orc, adapter, postgresql, socket"),
 ]
 
 

@@ -22,12 +22,14 @@ from mrql.algebra.files import list_files, read_source
 from mrql.algebra.reader import parse_type
 from mrql.algebra.sources import Format
 from mrql.algebra.values import Bag, Record, Value
-from mrql.output import DirectorySink, json_line, print_table, show_value
+from mrql.output import json_line, print_table, show_value
 from mrql.program import compile_program
 from mrql.runtime.collect import collect_value
+from mrql.runtime.durable import Files
 from mrql.runtime.failures import translated
 from mrql.runtime.readers import find_malformed, read
 from mrql.runtime.rows import to_dataframe
+from mrql.sinks.files import Output, write_output
 
 DAY, AT = date(2026, 1, 31), datetime(2026, 1, 31, 10, 20, 30, 500_000)
 CSV = '2026-01-31,2026-01-31 10:20:30.5\n 2026-01-31 ,"2026-01-31T12:20:30.5+02:00"\n,\n0001-01-01,9999-12-31\n'
@@ -199,7 +201,7 @@ def test_the_files_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     """Both engines write the same text, down to the microsecond, also inside of lists and records."""
     t = parse_type(f"{{{NESTED}}}")
     for engine, rows in (("reference", NESTED_ROWS), ("spark", to_dataframe(spark, NESTED_ROWS, t))):
-        DirectorySink(tmp_path / engine, t, changes=False).write(0, rows)
+        write_output(Output(t, changes=False), rows, tmp_path / engine / "batch-000000", Files())
     written = lines(tmp_path / "spark" / "batch-000000")
     assert written == lines(tmp_path / "reference" / "batch-000000")
     assert {"d": "2026-01-31", "t": "2026-01-31 10:20:30.5"}.items() <= written[0].items()

@@ -18,22 +18,9 @@ from mrql.runtime.checkpoint.live import LiveState, LiveTable
 from mrql.runtime.checkpoint.manifest import Manifest, SavedSource, SavedState, SavedTable
 from mrql.runtime.checkpoint.restore import Restored, consumed, consumed_streams, restored, static_tables
 from mrql.runtime.checkpoint.store import Store
-from mrql.runtime.directories import Directory
-from mrql.runtime.durable import Files, Publication
-
-
-class Pending(Protocol):
-    """The output of a batch, before it is committed."""
-
-    def publish(self, files: Files) -> None:
-        """Puts it out."""
-
-
-class AsideSink(Protocol):
-    """A sink that can put the answer of a batch aside, until the batch is committed."""
-
-    def prepare(self, number: int, rows: object) -> Pending:
-        """Takes the rows of a batch; they are there as a whole when this returns."""
+from mrql.runtime.directories import Watched
+from mrql.runtime.durable import Publication
+from mrql.runtime.sinks import Answer, Pending, Several
 
 
 class States(Protocol):
@@ -53,8 +40,7 @@ class Commits:
     """The sources of the plan, streams and static tables."""
     engine: str
     versions: Mapping[str, str]
-    sink: AsideSink
-    output: Path | None
+    sink: Several
     identities: Identities = attrs.field(init=False)
     tables: Mapping[str, SavedSource] = attrs.field(init=False)
     """The static tables, as they were before they were read."""
@@ -72,11 +58,16 @@ class Commits:
         return 0 if self.store.manifest is None else self.store.manifest.batch + 1
 
     @property
-    def answer_is_due(self) -> bool:
-        """Whether the query is another than that of the last commit, so that there is an answer without new rows."""
+    def query_has_changed(self) -> bool:
+        """Whether the query is another than that of the last commit."""
         return self.store.manifest is not None and self.store.manifest.query != self.identities.query
 
-    def directories(self) -> list[Directory]:
+    @property
+    def answer_is_due(self) -> bool:
+        """Whether there is an answer to put out without new rows: that of another query, or to another place."""
+        return self.query_has_changed or (self.store.manifest is not None and self.sink.due)
+
+    def directories(self) -> list[Watched]:
         """The directories of the streams, with what is consumed of them."""
         specs = [self.specs[name] for name in self.plan.streams]
         return [directory for spec in specs for directory in consumed(self.store.manifest, spec)]
@@ -93,9 +84,9 @@ class Commits:
 
     # --- a batch ------------------------------------------------------------------------------
 
-    def write(self, number: int, rows: object) -> None:
-        """Puts the answer of a batch aside."""
-        self.pending.append(self.sink.prepare(number, rows))
+    def prepare(self, number: int, answer: Answer) -> None:
+        """Puts the answer after a batch aside."""
+        self.pending += self.sink.prepare(number, answer)
 
     def keep(self, quarantine: Quarantine, name: str) -> str | None:
         """Puts malformed rows aside, to be kept with the batch; says so in one line."""
@@ -106,9 +97,9 @@ class Commits:
         self.pending.append(Publication(hidden, final))
         return said
 
-    def commit(self, number: int, states: States, directories: Sequence[Directory]) -> None:
+    def commit(self, number: int, states: States, directories: Sequence[Watched]) -> None:
         """Commits a batch whose answer was put aside, and puts it out."""
-        publications = tuple(one for one in self.pending if isinstance(one, Publication))
+        publications = tuple(publication for one in self.pending for publication in one.publications)
         for publication in publications:
             self.store.files.sync_tree(publication.hidden)
             self.store.files.sync(publication.final.parent.parent)
@@ -122,14 +113,14 @@ class Commits:
             query=self.identities.query,
             sources={**consumed_streams(directories), **self.tables},
             states=write_states(self.store, live, before, number),
-            output=None if self.output is None else str(self.output.absolute()),
+            outputs=self.sink.places,
+            stream=self.store.stream,
             publications=publications,
         )
         self.store.commit(manifest)
         note_committed(live)
         for one in self.pending:
-            if not isinstance(one, Publication):
-                one.publish(self.store.files)
+            one.publish(self.store.files)
         self.pending.clear()
 
     def told(self) -> AbstractContextManager[None]:

@@ -59,6 +59,8 @@ def identities(plan: Plan, specs: Mapping[str, SourceSpec]) -> Identities:
 
 def source_identity(spec: SourceSpec) -> str:
     """What a source is known by: all that is declared of it, with the place where its files are."""
+    if spec.adapter is not None:
+        return _digest("source", repr(spec))
     placed = attrs.evolve(
         spec,
         path=str(Path(spec.path).absolute()),

@@ -86,10 +86,11 @@ class SavedDirectory:
 
 @attrs.frozen
 class SavedSource:
-    """What was read of a source; of a static one, all of it."""
+    """What was read of a source; of a static one, all of it. What an adapter reads has an offset."""
 
     static: bool
     directories: tuple[SavedDirectory, ...]
+    offset: Json = None
 
 
 @attrs.frozen
@@ -103,7 +104,10 @@ class Manifest:
     query: str
     sources: Mapping[str, SavedSource]
     states: Mapping[str, SavedState]
-    output: str | None = None
+    stream: str
+    """What the stream is known by, over all of its commits, to those that it writes to."""
+    outputs: tuple[str, ...] = ()
+    """The places that its answers go to."""
     publications: tuple[Publication, ...] = ()
 
     @property
@@ -163,6 +167,7 @@ def damaged(file: Path) -> UserError:
 def _manifest(body: dict[str, Json]) -> Manifest:
     body["sources"] = {name: _source(source) for name, source in body["sources"].items()}
     body["states"] = {name: _state(state) for name, state in body["states"].items()}
+    body["outputs"] = tuple(body["outputs"])
     body["publications"] = tuple(
         Publication(Path(p["hidden"]), Path(p["final"]), p["replaces"]) for p in body["publications"]
     )
@@ -174,7 +179,7 @@ def _source(body: Json) -> SavedSource:
         SavedDirectory(d["path"], d["weight"], tuple(SavedFile(**file) for file in d["files"]))
         for d in body["directories"]
     )
-    return SavedSource(body["static"], tuple(directories))
+    return SavedSource(body["static"], tuple(directories), body["offset"])
 
 
 def _state(body: Json) -> SavedState:

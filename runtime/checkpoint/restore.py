@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 
+from mrql.algebra.adapters import open_adapter
 from mrql.algebra.errors import UserError
 from mrql.algebra.files import list_files
 from mrql.algebra.sources import SourceSpec
@@ -20,7 +22,7 @@ from mrql.runtime.checkpoint.manifest import (
     SavedState,
     damaged,
 )
-from mrql.runtime.directories import Arrived, Directory, Seen, must_be
+from mrql.runtime.directories import Adapted, Arrived, Directory, Part, Seen, Watched, must_be
 
 START_OVER = "start with a new --checkpoint, which reads all data again"
 
@@ -36,7 +38,7 @@ class Restored:
     """The rows of streams that can lose some, by the name of the stream."""
     built: tuple[str, ...]
     """The stages whose states are not there, and are built from what has arrived."""
-    arrived: Mapping[str, Sequence[Arrived]]
+    arrived: Mapping[str, Sequence[Part]]
     """What has arrived so far of the streams that those need."""
 
 
@@ -58,17 +60,22 @@ def restored(
     needed |= plan.shrinking - ledgers.keys()
     directories = {name: consumed(manifest, specs[name]) for name in sorted(needed & plan.streams.keys())}
     for name, found in directories.items():
-        for directory in found:
-            _must_be_there(directory, specs[name], built)
-    arrived = {name: [part for d in found for part in _arrived(d)] for name, found in directories.items()}
+        for watched in found:
+            if isinstance(watched, Directory):
+                _must_be_there(watched, specs[name], built)
+    arrived = {name: [part for w in found for part in _arrived(w, built)] for name, found in directories.items()}
     return Restored(root, states, ledgers, built, {name: parts for name, parts in arrived.items() if parts})
 
 
-def consumed(manifest: Manifest | None, spec: SourceSpec) -> list[Directory]:
-    """The directories of a stream, with what a checkpoint says was read of them: those of its name and place."""
+def consumed(manifest: Manifest | None, spec: SourceSpec) -> list[Watched]:
+    """What a stream is read from, with what a checkpoint says was read of it: that of its name and place."""
     source = None if manifest is None else manifest.sources.get(spec.name)
+    if spec.adapter is not None:
+        places = [] if source is None else [directory.path for directory in source.directories]
+        offset = source.offset if source is not None and places == [adapted_place(spec)] else None
+        return [Adapted(spec, open_adapter(spec), offset)]
     saved = {(d.path, d.weight): d for d in source.directories} if source is not None else {}
-    directories = []
+    directories: list[Watched] = []
     for part, weight in spec.directories:
         found = saved.get((_place(part), weight))
         files = () if found is None else found.files
@@ -77,12 +84,23 @@ def consumed(manifest: Manifest | None, spec: SourceSpec) -> list[Directory]:
     return directories
 
 
-def consumed_streams(directories: Sequence[Directory]) -> dict[str, SavedSource]:
-    """What was consumed of the streams so far, by the directories that they are read from."""
-    streams: dict[str, list[SavedDirectory]] = {}
-    for directory in directories:
-        streams.setdefault(directory.spec.name, []).append(_saved(directory))
-    return {name: SavedSource(False, tuple(found)) for name, found in streams.items()}
+def adapted_place(spec: SourceSpec) -> str:
+    """What an adapter reads from, as a checkpoint notes it: passwords are no part of it."""
+    place = re.sub(r"(?<=//)([^/@:]*):[^/@]*@", r"\1@", spec.path)
+    return f"{spec.adapter} {re.sub(r'password=[^&]*', 'password', place)}"
+
+
+def consumed_streams(watched: Sequence[Watched]) -> dict[str, SavedSource]:
+    """What was consumed of the streams so far, by what they are read from."""
+    streams: dict[str, SavedSource] = {}
+    for one in watched:
+        name = one.spec.name
+        if isinstance(one, Adapted):
+            streams[name] = SavedSource(False, (SavedDirectory(adapted_place(one.spec), 1, ()),), one.offset)
+        else:
+            before = streams[name].directories if name in streams else ()
+            streams[name] = SavedSource(False, (*before, _saved(one)))
+    return streams
 
 
 def static_tables(plan: Plan, specs: Mapping[str, SourceSpec]) -> dict[str, SavedSource]:
@@ -99,9 +117,18 @@ def _static(spec: SourceSpec) -> Directory:
     return Directory(spec, 1, {file.absolute(): Seen.of(file) for file in list_files(spec)})
 
 
-def _arrived(directory: Directory) -> Iterator[Arrived]:
-    for file, seen in directory.seen.items():
-        yield Arrived(file, directory.weight, seen)
+def _arrived(watched: Watched, built: Sequence[str]) -> Iterator[Part]:
+    if isinstance(watched, Directory):
+        for file, seen in watched.seen.items():
+            yield Arrived(file, watched.weight, seen)
+        return
+    try:
+        if watched.offset is not None:
+            yield watched.so_far()
+    except UserError as error:
+        raise _must_be_built(watched.spec, built, error, START_OVER) from None
+    finally:
+        watched.adapter.close()
 
 
 def _place(spec: SourceSpec) -> str:
@@ -152,6 +179,9 @@ def _must_be_there(directory: Directory, spec: SourceSpec, built: Sequence[str])
         try:
             must_be(file, seen, spec)
         except UserError as error:
-            what = f"the query has changed, and {', '.join(built) or spec.name} must be built again"
-            hint = f"put the file back as it was, or {START_OVER}"
-            raise UserError(f"{what}, but {error.message}", spec.span, hint) from None
+            raise _must_be_built(spec, built, error, f"put the file back as it was, or {START_OVER}") from None
+
+
+def _must_be_built(spec: SourceSpec, built: Sequence[str], error: UserError, hint: str) -> UserError:
+    what = f"the query has changed, and {', '.join(built) or spec.name} must be built again"
+    return UserError(f"{what}, but {error.message}", spec.span, hint)

@@ -26,6 +26,8 @@ from mrql.runtime.durable import DiskFull, Files, is_full, of_files
 logger = logging.getLogger(__name__)
 
 RUNS = "runs"
+OUTBOX = "outbox"
+"""Here is what has to be brought to a database, from the commit of a batch until it is there."""
 MANIFEST = re.compile(r"manifest-(\d{8,})\.json")
 
 
@@ -45,7 +47,8 @@ def latest(root: Path) -> Manifest | None:
     files = manifest_files(root)
     if files:
         return read_manifest(files[0])
-    strange = [p for p in root.iterdir() if p.name not in (locks.NAME, RUNS) and not p.name.startswith(".manifest-")]
+    ours = (locks.NAME, RUNS, OUTBOX)
+    strange = [p for p in root.iterdir() if p.name not in ours and not p.name.startswith(".manifest-")]
     if strange:
         raise UserError(f"{root} is not a checkpoint: it holds {sorted(strange)[0].name}", hint="name a new directory")
     return None
@@ -63,6 +66,11 @@ class Store:
     """The manifests that are kept, the newest first."""
     token: str = attrs.Factory(lambda: secrets.token_hex(4))
     """A part of the names of what this process writes."""
+    stream: str = attrs.field(init=False)
+    """What the stream is known by."""
+
+    def __attrs_post_init__(self) -> None:
+        self.stream = secrets.token_hex(16) if self.manifest is None else self.manifest.stream
 
     @staticmethod
     def open(root: Path, files: Files | None = None) -> Store:

@@ -11,10 +11,12 @@ from random import Random
 
 import attrs
 
+from mrql.algebra.values import Bag, close
 from mrql.runtime.checkpoint.inspect import faults
 from mrql.runtime.checkpoint.manifest import read_manifest
 from mrql.runtime.checkpoint.store import manifest_files
-from tests.checkpoint.streams import Stream
+from tests.checkpoint.streams import Stream, batch_answer
+from tests.postgresql import Server
 
 PATIENCE = 180
 """After so many seconds without an end a process hangs."""
@@ -60,6 +62,7 @@ class Killed:
         command = [sys.executable, "-m", "mrql", "stream", str(stream.home / "q.mrql"), "--data", str(stream.home)]
         command += ["--once", "--max-files", str(stream.max_files), "--engine", stream.engine]
         command += ["--emit", stream.emit.value, "--output", str(stream.out), "--checkpoint", str(stream.checkpoint)]
+        command += [] if stream.address is None else ["--output", stream.address]
         with (stream.home / "stderr").open("w") as said:
             return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, text=True)
 
@@ -68,8 +71,13 @@ class Killed:
         return max((int(name[9:17]) for name in found if name.startswith("manifest-")), default=0)
 
 
-def survives(stream: Stream, random: Random, *, kills: int, delay: float) -> int:
-    """Kills a stream at random moments, and returns how often; what it puts out is what it would have without."""
+def survives(stream: Stream, random: Random, *, kills: int, delay: float, server: Server | None = None) -> int:
+    """Kills a stream at random moments, and returns how often; what it puts out is what it would have without.
+
+    With a server, it keeps a table there, too, which then holds the answer to all of the data.
+    """
+    table = f"killed_{random.getrandbits(64):x}"
+    stream.address = None if server is None else server.address(table)
     expected = stream.uninterrupted()
     killed = Killed(stream, random, delay)
     killed.until_done(kills)
@@ -78,6 +86,10 @@ def survives(stream: Stream, random: Random, *, kills: int, delay: float) -> int
     wrong = [name for name in expected if found[name] != expected[name]]
     assert not wrong, f"{wrong[0]}: {found[wrong[0]]}, not {expected[wrong[0]]}"
     assert is_whole(stream)
+    if server is not None:
+        rows = Bag(server.rows(table))
+        assert close(rows, batch_answer(stream)), f"{rows}, not {batch_answer(stream)}"
+        assert server.rows(f"mrql_streams WHERE table_name = '{table}'")[0][2] == len(expected) - 1
     return killed.kills
 
 
@@ -86,5 +98,5 @@ def is_whole(stream: Stream) -> bool:
     manifests = [read_manifest(file) for file in manifest_files(stream.checkpoint)]
     wrong = [fault for manifest in manifests for fault in faults(stream.checkpoint, manifest)]
     named = {stream.checkpoint / run.path for manifest in manifests for run in manifest.runs()}
-    aside = [*stream.out.glob(".*"), *stream.checkpoint.glob(".*")]
+    aside = [*stream.out.glob(".*"), *stream.checkpoint.glob(".*"), *stream.checkpoint.glob("outbox/*/*")]
     return not wrong and not aside and {*stream.checkpoint.glob("runs/*/*")} == named

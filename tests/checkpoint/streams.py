@@ -17,10 +17,12 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.values import Bag, Value
 from mrql.cli import load, plan_of, streaming_query
+from mrql.postgresql.address import parse_address
 from mrql.rewrite.ways import Way
 from mrql.running import ReferenceRunner
 from mrql.runtime.durable import Files
 from mrql.runtime.stream import Emit, Options
+from mrql.sinks.places import Place
 from mrql.streaming import Running
 
 GROUPS = """
@@ -107,6 +109,13 @@ class Stream:
     spark: SparkSession | None = None
     output: str = "out"
     quarantine: str | None = None
+    address: str | None = None
+    """The address of a table that it writes to, besides."""
+    checkpoint_name: str = "checkpoint"
+
+    @property
+    def outputs(self) -> tuple[Place, ...]:
+        return (self.out, *([] if self.address is None else [parse_address(self.address)]))
 
     @cached_property
     def running(self) -> Running:
@@ -122,7 +131,7 @@ class Stream:
             self.engine,
             self._session,
             options,
-            output=None if query.target is not None else self.out,
+            outputs=() if query.target is not None else self.outputs,
             quarantine=None if self.quarantine is None else self.home / self.quarantine,
             checkpoint=self.checkpoint,
         )
@@ -137,7 +146,7 @@ class Stream:
 
     @property
     def checkpoint(self) -> Path:
-        return self.home / "checkpoint"
+        return self.home / self.checkpoint_name
 
     def run(self, files: Files | None = None) -> None:
         """Runs it over what is there."""
@@ -151,7 +160,7 @@ class Stream:
         """What it puts out when nothing happens to it, from the reference engine and without a checkpoint."""
         alone = self.home / "alone"
         shutil.rmtree(alone, ignore_errors=True)
-        attrs.evolve(self.running, engine="reference", output=alone, checkpoint=None).run()
+        attrs.evolve(self.running, engine="reference", outputs=(alone,), checkpoint=None).run()
         return answers(alone)
 
     def clear(self) -> None:

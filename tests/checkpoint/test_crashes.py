@@ -11,17 +11,19 @@ from mrql.algebra.values import close
 from mrql.runtime.stream import Emit
 from tests.checkpoint.crashes import survives
 from tests.checkpoint.streams import Stream, batch_answer, fill
+from tests.postgresql import Server
 
 BATCHES = 60
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("emit", Emit)
-def test_kills_of_the_reference_engine(tmp_path: Path, emit: Emit) -> None:
-    """Sixty batches with deletions, killed twenty times and more; a state is larger than what is written whole."""
+def test_kills_of_the_reference_engine(tmp_path: Path, postgresql: Server, emit: Emit) -> None:
+    """Sixty batches with deletions, killed twenty times and more, with a directory and a table; a state is larger than
+    what is written whole."""
     fill(tmp_path, BATCHES, Random(1), first=1200)
     stream = Stream(tmp_path, emit=emit)
-    kills = survives(stream, Random(2), kills=24, delay=0.1)
+    kills = survives(stream, Random(2), kills=24, delay=0.2, server=postgresql)
     assert kills >= 20
     assert len(stream.answers()) == BATCHES
     if emit is Emit.SNAPSHOT:

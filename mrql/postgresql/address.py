@@ -1,0 +1,64 @@
+"""Where a table is: `postgresql://user@host:5432/db?table=schema.name`."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+import attrs
+
+SCHEMES = ("postgresql", "postgres")
+LONGEST = 63
+"""So many bytes of a name PostgreSQL keeps."""
+
+
+@attrs.frozen
+class Address:
+    """A table of a database.
+
+    `conninfo` is what libpq takes. It may have a password, so it is neither shown nor kept; `shown` has none.
+    """
+
+    conninfo: str = attrs.field(repr=False)
+    shown: str
+    table: str
+    schema: str | None = None
+    replace: bool = False
+    """Whether a table that is not the stream's is to be replaced."""
+
+    @property
+    def name(self) -> str:
+        """The table, as it is named in messages."""
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an address of PostgreSQL and not a path."""
+    return text.split("://", 1)[0] in SCHEMES and "://" in text
+
+
+def parse_address(text: str) -> Address:
+    """The table that an address names.
+
+    >>> parse_address("postgresql://ann:secret@db/sales?table=answers.sums&sslmode=require")
+    Address(shown='postgresql://ann@db/sales?table=answers.sums', table='sums', schema='answers', replace=False)
+
+    Raises: ValueError where it names none.
+    """
+    url = urlsplit(text)
+    given = parse_qsl(url.query, keep_blank_values=True)
+    ours = {key: value for key, value in given if key in ("table", "replace")}
+    schema, dot, table = ours.get("table", "").rpartition(".")
+    if not table or (dot and not schema):
+        raise ValueError(f"which table? Say it as in {url.scheme}://…/{url.path.lstrip('/') or 'db'}?table=answer")
+    if any(len(name.encode()) > LONGEST for name in (schema, table)):
+        raise ValueError(f"the name of a table has at most {LONGEST} bytes")
+    if ours.get("replace", "false") not in ("true", "false"):
+        raise ValueError(f"replace is true or false, not {ours['replace']}")
+    if url.fragment:
+        raise ValueError("a # in an address is written %23")
+    rest = urlencode([(key, value) for key, value in given if key not in ours], quote_via=quote)
+    user, at, host = url.netloc.rpartition("@")
+    public = f"{user.split(':', 1)[0]}{at}{host}"
+    shown = urlunsplit((SCHEMES[0], public, url.path, f"table={ours['table']}", ""))
+    conninfo = urlunsplit((SCHEMES[0], url.netloc, url.path, rest, ""))
+    return Address(conninfo, shown, table, schema or None, ours.get("replace") == "true")

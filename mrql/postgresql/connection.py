@@ -1,0 +1,92 @@
+"""Connections to PostgreSQL, and what goes wrong with them as errors of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mrql.algebra.errors import EngineError, MrqlError, UserError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+OLDEST = 14
+"""Versions before this one do not hash rows."""
+REFUSED = ("password", "does not exist", "pg_hba.conf", "not permitted", "permission denied")
+"""What a server says to who may not come in, or asks for what is not there; libpq hands over the text alone."""
+SETTINGS = {
+    "client_encoding": "UTF8",
+    "datestyle": "ISO",
+    "timezone": "UTC",
+    # A transaction waits while the rest of its batch is committed.
+    "idle_in_transaction_session_timeout": "0",
+    "lock_timeout": "0",
+    "statement_timeout": "0",
+}
+
+
+def connect(conninfo: str, shown: str) -> Connection:
+    """A connection; `shown` stands for it in messages.
+
+    Raises: EngineError without psycopg, or where the server is not reached; UserError where it refuses.
+    """
+    try:
+        import psycopg
+    except ImportError:
+        hint = "pip install 'mrql[postgresql]'"
+        raise EngineError("PostgreSQL is reached with psycopg, which is not installed", hint) from None
+    options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(conninfo)
+        together = f"{options} {given.get('options') or ''}".strip()
+        timeout = str(given.get("connect_timeout") or 10)
+        connection = psycopg.connect(
+            psycopg.conninfo.make_conninfo(conninfo, options=together, connect_timeout=timeout)
+        )
+    except psycopg.ProgrammingError as error:
+        raise UserError(f"{shown} is no address of PostgreSQL: {_line(error)}") from None
+    except psycopg.OperationalError as error:
+        raise _not_connected(shown, _line(error)) from None
+    if connection.info.server_version < OLDEST * 10_000:
+        connection.close()
+        raise UserError(f"{shown} is of version {connection.info.server_version // 10_000}; {OLDEST} is the oldest")
+    return connection
+
+
+def _not_connected(shown: str, said: str) -> MrqlError:
+    message = f"cannot connect to {shown}: {said}"
+    if not any(part in said for part in REFUSED):
+        return EngineError(message, "is the server running, and is this its address?")
+    hint = "a password is taken from the address, from PGPASSWORD or from ~/.pgpass" if "password" in said else None
+    return UserError(message, hint=hint)
+
+
+@contextmanager
+def translated(shown: str, after: Callable[[], str] = lambda: "") -> Iterator[None]:
+    """Turns what psycopg raises in a block into errors of this package; `after` says where things stand now.
+
+    Raises: EngineError where the server is gone or has no room; UserError where it refuses.
+    """
+    import psycopg
+    from psycopg import errors
+
+    try:
+        yield
+    except errors.LockNotAvailable:
+        raise UserError(f"another process writes to {shown}", hint="stop it, or name another table") from None
+    except (errors.DiskFull, errors.OutOfMemory) as error:
+        raise EngineError(f"{shown}: {_line(error)}", after() or None) from None
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise EngineError(f"the connection to {shown} was lost: {_line(error)}", after() or None) from None
+    except psycopg.Error as error:
+        raise UserError(f"{shown}: {_line(error)}", hint=after() or None) from None
+
+
+def _line(error: Exception) -> str:
+    """What an error says, on one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # libpq begins with the address, which may be long, and has one line for each address of a host.
+    return (lines or [type(error).__name__])[0].removeprefix("connection failed: ")

@@ -1,0 +1,79 @@
+"""A directory for each batch, with its answer in part files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.sources import Format
+from mrql.runtime.durable import Files, Publication
+from mrql.runtime.sinks import Answer
+from mrql.sinks.files import Output, write_output
+
+
+@attrs.define
+class DirectorySink:
+    """A directory for each batch, which appears as a whole: it is written under another name and then renamed.
+
+    One that goes on `after` a batch may hold the batches up to that; `suffix` tells what this process writes aside
+    from what others did.
+
+    Raises: UserError where there are other batches, or an answer has no form in the files.
+    """
+
+    directory: Path
+    output: Output
+    files: Files = attrs.Factory(Files)
+    suffix: str = ""
+    after: int | None = None
+    due: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self.output.must_have_a_form()
+        self.files.make_directory(self.directory)
+        self._must_go_on(self.after)
+
+    @property
+    def place(self) -> str:
+        return place_of(self.directory)
+
+    @property
+    def changes(self) -> bool:
+        return self.output.changes
+
+    def _must_go_on(self, after: int | None) -> None:
+        there = sorted(self.directory.glob("batch-*"))
+        if there and after is None:
+            raise UserError(f"{self.directory} holds batches already", hint="name another --output, or remove them")
+        over = [path.name for path in there if path.name > f"batch-{after or 0:06d}"]
+        if over:
+            message = f"{self.directory / over[0]} is there already, and the checkpoint is at batch {after}"
+            raise UserError(message, hint="name another --output, or remove what came after the checkpoint")
+
+    def prepare(self, number: int, answer: Answer) -> Publication:
+        """Writes the answer after a batch aside."""
+        hidden = self.directory / f".batch-{number:06d}{self.suffix}"
+        write_output(self.output, answer.changes() if self.changes else answer.snapshot(), hidden, self.files)
+        return Publication(hidden, self.directory / f"batch-{number:06d}")
+
+    def start_anew(self) -> None:
+        """Each answer stands by itself."""
+
+    def hidden(self) -> Iterator[Path]:
+        """What is written aside and was not published."""
+        yield from self.directory.glob(".batch-*")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def place_of(directory: Path) -> str:
+    """A directory, as a checkpoint notes it."""
+    return str(directory.absolute())
+
+
+FORMATS = (Format.JSON, Format.CSV, Format.PARQUET)
+"""The formats that answers are written in."""

@@ -1,0 +1,128 @@
+"""Tests for adapters, to be run by whoever writes one: `check_adapter`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import date, datetime
+
+from mrql.algebra import types as ty
+from mrql.algebra.adapters import Adapter, Offset
+from mrql.algebra.types import Type
+from mrql.algebra.values import Bag, Document, Record, Value
+from mrql.algebra.zset import ZSet
+
+ROUNDS = 3
+
+
+def check_adapter(open_one: Callable[[], Adapter], grow: Callable[[], None], row: Type) -> None:
+    """Tells whether an adapter keeps what it promises.
+
+    `open_one` makes an adapter over a source that is empty at first, `grow` adds some rows to it (three or more, each
+    time others), `row` is the type of the rows. The adapter is looked at while the source grows a few times:
+
+    - offsets are JSON, and the same where nothing is new;
+    - the rows between two offsets are those of the parts between them, each once, whatever `most` was;
+    - rows are of the type, and weights are whole numbers other than 0;
+    - one that `replays` reads the same rows again, and another one, opened later, reads them too.
+
+    Raises: AssertionError, which says what is not so.
+    """
+    with _opened(open_one) as adapter:
+        nothing = adapter.latest(None, None)
+        _is_json(nothing)
+        assert not len(_rows(adapter, None, nothing, row)), "an empty source has rows"
+        at: Offset = nothing
+        whole = ZSet()
+        marks = [nothing]
+        for _ in range(ROUNDS):
+            grow()
+            parts = ZSet()
+            while (after := adapter.latest(at, 2)) != at:
+                _is_json(after)
+                found = _rows(adapter, at, after, row)
+                if adapter.replays:
+                    assert _same(found, _rows(adapter, at, after, row)), (
+                        f"from {at} to {after} there are other rows again"
+                    )
+                parts += found
+                at = after
+                assert len(marks) < 10_000, "the offset goes on, though nothing is new"
+                marks.append(at)
+            assert len(parts), "rows that were added are not found"
+            assert adapter.latest(at, None) == at, "another offset, though nothing is new"
+            whole += parts
+        if not adapter.replays:
+            return
+        assert _same(_rows(adapter, None, at, row), whole), "read at once, there are other rows than in parts"
+    with _opened(open_one) as later:
+        assert _same(_rows(later, None, at, row), whole), "opened again, it has other rows"
+        middle = marks[len(marks) // 2]
+        halves = _rows(later, None, middle, row) + _rows(later, middle, at, row)
+        assert _same(halves, whole), f"cut at {middle}, there are other rows than as a whole"
+        assert later.latest(at, None) == at, "opened again, it has another offset, though nothing is new"
+        grow()
+        assert later.latest(at, None) != at, "opened again, it does not find rows that are added"
+
+
+@contextmanager
+def _opened(open_one: Callable[[], Adapter]) -> Iterator[Adapter]:
+    adapter = open_one()
+    try:
+        yield adapter
+    finally:
+        adapter.close()
+
+
+def _rows(adapter: Adapter, start: Offset, end: Offset, row: Type) -> ZSet:
+    """What is between two offsets, which come from a checkpoint."""
+    start, end = json.loads(json.dumps(start)), json.loads(json.dumps(end))
+    found = list(adapter.read(start, end))
+    for value, weight in found:
+        assert type(weight) is int, f"a row has the weight {weight!r}"
+        assert weight != 0, f"a row has the weight {weight!r}"
+        assert _conforms(value, row), f"{value!r} is not of type {row}"
+    return ZSet.weighted(found)
+
+
+def _is_json(offset: Offset) -> None:
+    assert json.loads(json.dumps(offset)) == offset, f"the offset {offset!r} is not the same from JSON"
+
+
+def _same(a: ZSet, b: ZSet) -> bool:
+    return not len(a - b)
+
+
+KINDS: dict[Type, type | tuple[type, ...]] = {
+    ty.INT: int,
+    ty.LONG: int,
+    ty.FLOAT: float,
+    ty.DOUBLE: float,
+    ty.STRING: str,
+    ty.TIMESTAMP: datetime,
+    ty.ANY: Document,
+}
+
+
+def _conforms(value: Value, t: Type) -> bool:
+    """Whether a value is one of a type; a missing one is of all types."""
+    match t:
+        case _ if value is None:
+            return True
+        case ty.BOOL:
+            return isinstance(value, bool)
+        case ty.DATE:
+            return isinstance(value, date) and not isinstance(value, datetime)
+        case ty.TupleType(items):
+            same_length = isinstance(value, tuple) and len(value) == len(items)
+            return same_length and all(_conforms(v, item) for v, item in zip(value, items, strict=True))
+        case ty.RecordType(fields):
+            same_names = isinstance(value, Record) and tuple(value.fields) == t.names
+            return same_names and all(_conforms(value[name], item) for name, item in fields)
+        case ty.BagType(item):
+            return isinstance(value, Bag) and all(_conforms(v, item) for v in value)
+        case ty.ListType(item):
+            return isinstance(value, list) and all(_conforms(v, item) for v in value)
+        case _:
+            return isinstance(value, KINDS.get(t, object)) and not isinstance(value, bool)

@@ -1,0 +1,69 @@
+"""Adapters for tests: numbers in a file, and some that do not keep what they promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mrql.algebra.adapters import Offset
+from mrql.algebra.sources import SourceSpec
+from mrql.algebra.values import Record, Value
+
+
+class Numbers:
+    """The numbers in the lines of a file, each by itself; `-` before one takes it away. The offset is a line."""
+
+    replays = True
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self.file = Path(spec.path)
+
+    def lines(self) -> list[str]:
+        return self.file.read_text().splitlines() if self.file.exists() else []
+
+    def latest(self, start: Offset, most: int | None) -> Offset:
+        count = len(self.lines())
+        before = start or 0
+        return (count if most is None else min(count, before + most)) or None
+
+    def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
+        for line in self.lines()[start or 0 : end or 0]:
+            yield Record({"n": int(line.lstrip("-"))}), -1 if line.startswith("-") else 1
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Twice(Numbers):
+    """Reads the first row of each part twice."""
+
+    def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
+        yield from self.lines()[0:0] or super().read(max((start or 0) - 1, 0), end)
+
+
+class Forgetful(Numbers):
+    """Has other rows when it is opened again."""
+
+    opened = 0
+
+    def __init__(self, spec: SourceSpec) -> None:
+        super().__init__(spec)
+        Forgetful.opened += 1
+        self.number = Forgetful.opened
+
+    def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
+        yield from ((Record({"n": row["n"] + self.number}), weight) for row, weight in super().read(start, end))
+
+
+class Restless(Numbers):
+    """Has something new each time."""
+
+    def latest(self, start: Offset, most: int | None) -> Offset:
+        return None if not self.lines() else len(self.lines()) + (start or 0) + 1
+
+
+class Texts(Numbers):
+    """Has texts for numbers."""
+
+    def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
+        yield from ((Record({"n": str(row["n"])}), weight) for row, weight in super().read(start, end))

@@ -1,0 +1,112 @@
+"""A real PostgreSQL for tests: on loopback, with its data in a directory of its own that goes with it."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+import attrs
+import psycopg
+
+MISSING = "PostgreSQL's server is needed (on Debian or Ubuntu: apt-get install postgresql)"
+USER, PASSWORD = "ann", "secret"
+
+
+def binaries() -> Path | None:
+    """Where the server's programs are: of the newest version that Debian's packages have put there, or on the path."""
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda name: int(name.split("/")[4]))
+    named = found[-1] if found else shutil.which("initdb")
+    return None if named is None else Path(named).resolve().parent
+
+
+def _as_somebody() -> list[str]:
+    """What a command begins with, so that it does not run as root: the server refuses that."""
+    if os.getuid() != 0:
+        return []
+    owner = _somebody()
+    return ["setpriv", f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups"]
+
+
+def _somebody() -> pwd.struct_passwd:
+    try:
+        return pwd.getpwnam("postgres")
+    except KeyError:
+        return pwd.getpwnam("nobody")
+
+
+@attrs.define
+class Server:
+    """A running server, with a database `db` of the user `ann`, who needs a password."""
+
+    home: Path
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @staticmethod
+    def start() -> Server:
+        """Makes a server, and returns when it answers."""
+        home = Path(tempfile.mkdtemp(prefix="mrql-postgresql-"))
+        if os.getuid() == 0:
+            os.chown(home, _somebody().pw_uid, _somebody().pw_gid)
+        programs, made = binaries(), home / "data"
+        assert programs is not None
+        secret = home / "password"
+        secret.write_text(PASSWORD)
+        secret.chmod(0o644)
+        options = ["-U", USER, "--pwfile", str(secret), "-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "-N"]
+        command = [*_as_somebody(), str(programs / "initdb"), "-D", str(made), *options]
+        subprocess.run(command, check=True, capture_output=True, cwd=home)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        server = Server(home, port, _process(home, port))
+        with psycopg.connect(server.conninfo("postgres"), autocommit=True) as connection:
+            connection.execute("CREATE DATABASE db")
+        return server
+
+    def conninfo(self, database: str = "db") -> str:
+        """What libpq is told to connect with."""
+        return f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{self.port}/{database}"
+
+    def address(self, table: str, **options: str) -> str:
+        """What `--output` is told."""
+        return "&".join([f"{self.conninfo()}?table={table}", *(f"{key}={value}" for key, value in options.items())])
+
+    def connect(self) -> psycopg.Connection:
+        """A connection that commits each statement."""
+        return psycopg.connect(self.conninfo(), autocommit=True)
+
+    def rows(self, table: str) -> list[tuple[object, ...]]:
+        """What a table holds, in order."""
+        with self.connect() as connection:
+            found = connection.execute(f"SELECT * FROM {table}".encode()).fetchall()
+        return sorted(found, key=repr)
+
+    def stop(self) -> None:
+        """Ends it, and removes its data."""
+        self.process.send_signal(signal.SIGINT)  # waits for no connection
+        self.process.wait(30)
+        shutil.rmtree(self.home)
+
+
+def _process(home: Path, port: int) -> subprocess.Popen[bytes]:
+    programs = binaries()
+    assert programs is not None
+    settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": str(home), "fsync": "off"}
+    options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
+    command = [*_as_somebody(), str(programs / "postgres"), "-D", str(home / "data"), "-p", str(port), *options]
+    with (home / "log").open("ab") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=home)
+    ready = [str(programs / "pg_isready"), "-h", "127.0.0.1", "-p", str(port), "-t", "1", "-q"]
+    for _ in range(300):
+        if subprocess.run(ready, check=False).returncode == 0:
+            return process
+        assert process.poll() is None, (home / "log").read_text()
+    raise AssertionError("the server does not answer")

@@ -1,0 +1,86 @@
+"""Answers in directories: the formats that they have, and several places at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import attrs
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from mrql.algebra.reader import parse_type
+from mrql.algebra.sources import Format
+from mrql.algebra.values import Bag, Record, Value
+from mrql.cli import main
+from mrql.program import compile_program
+from mrql.running import ReferenceRunner
+from mrql.runtime.durable import Files
+from mrql.runtime.rows import to_dataframe
+from mrql.sinks.files import Output, write_output
+from tests.checkpoint.streams import GROUPS, Stream, batch_answer, fill
+
+ROWS = Bag([Record({"k": 1, "s": 'a,"b"', "x": 0.5}), Record({"k": 2, "s": "", "x": None})])
+TYPE = parse_type("{<k: long, s: string, x: double>}")
+READ = {
+    Format.CSV: 'source(csv, "{0}/part-*", ",", type(<k: long, s: string, x: double>))',
+    Format.JSON: 'source(json, "{0}/part-*", type(<k: long, s: string, x: double>))',
+    Format.PARQUET: 'source(parquet, "{0}/part-*")',
+}
+
+
+def read(directory: Path, format: Format) -> Value:
+    """What a query reads from a batch."""
+    program = compile_program(f"select r from r in {READ[format].format(directory)};")
+    return ReferenceRunner(program).answer(program.queries[0])
+
+
+@pytest.mark.parametrize("format", list(READ))
+def test_what_is_written_is_read_back(tmp_path: Path, format: Format) -> None:
+    """In each format, from the reference engine."""
+    write_output(Output(TYPE, False, format), ROWS, tmp_path / "b", Files())
+    assert read(tmp_path / "b", format) == ROWS
+
+
+@pytest.mark.spark
+def test_what_spark_writes_is_read_back(tmp_path: Path, spark: SparkSession) -> None:
+    """In each format, from Spark."""
+    for format in READ:
+        write_output(Output(TYPE, False, format), to_dataframe(spark, ROWS, TYPE), tmp_path / format.value, Files())
+        assert read(tmp_path / format.value, format) == ROWS
+
+
+def test_changes_have_a_weight(tmp_path: Path) -> None:
+    """As the last column."""
+    output = Output(parse_type("{(long, string)}"), True, Format.CSV)
+    write_output(output, Bag([((1, "a"), 2), ((None, "b"), -1)]), tmp_path / "b", Files())
+    assert (tmp_path / "b" / "part-00000.csv").read_text() == '1,"a",2\n,"b",-1\n'
+
+
+def test_nested_values_have_no_csv(tmp_path: Path) -> None:
+    """It is said before anything is read."""
+    fill(tmp_path, 1, Random(1))
+    (tmp_path / "q.mrql").write_text(GROUPS.replace("sum(y)", "[y]"))
+    command = ["stream", str(tmp_path / "q.mrql"), "--data", str(tmp_path), "--engine", "reference", "--once"]
+    result = CliRunner().invoke(main, [*command, "--output", str(tmp_path / "out"), "--output-format", "csv"])
+    assert result.exit_code == 1
+    assert "a row of a csv file holds atomic values, and one of this answer is of type" in result.stderr
+    assert "hint: --output-format json takes values of all types" in result.stderr
+
+
+def test_two_directories(tmp_path: Path) -> None:
+    """Both have all batches, also after a restart; one that is named later has those from then on."""
+    fill(tmp_path, 3, Random(1))
+    stream = Stream(tmp_path)
+    both = attrs.evolve(stream.running, outputs=(tmp_path / "out", tmp_path / "copy"))
+    both.run()
+    fill(tmp_path, 1, Random(2), start=3)
+    third = attrs.evolve(stream.running, outputs=(*both.outputs, tmp_path / "late"))
+    third.run()
+    assert stream.answers() == attrs.evolve(stream, output="copy").answers()
+    assert list(stream.answers()) == [f"batch-{n:06d}" for n in range(4)]
+    assert attrs.evolve(stream, output="late").answers() == {"batch-000003": batch_answer(stream)}
+    shown = CliRunner().invoke(main, ["checkpoint", "show", str(stream.checkpoint), "--format", "json"])
+    assert json.loads(shown.output)["outputs"] == [str(tmp_path / name) for name in ("out", "copy", "late")]
