@@ -28,7 +28,8 @@ from mrql.rewrite.infer import stream_names
 from mrql.rewrite.stages import Plan
 from mrql.running import sources_of
 from mrql.runtime.checkpoint.commits import Commits
-from mrql.runtime.checkpoint.store import OUTBOX, Store
+from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
+from mrql.runtime.copies import Copies
 from mrql.runtime.durable import Files
 from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
 from mrql.runtime.sinks import Several, Sink
@@ -60,6 +61,8 @@ class Running:
     as_json: bool = False
     quarantine: Path | None = None
     checkpoint: Path | None = None
+    rewritable: bool = False
+    """Whether files that were read may change; the plan has to be one that can take their rows back."""
 
     @property
     def changes(self) -> bool:
@@ -83,7 +86,8 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
     with nullcontext() if store is None else store.told():
         sink = Several(tuple(_sinks(running, store, opened)))
         kept = None if running.quarantine is None else Quarantine.new(running.quarantine, going_on=going_on)
-        commits = None if store is None else _commits(running, store, sink)
+        copies = _copies(store, opened) if running.rewritable else None
+        commits = None if store is None else _commits(running, store, sink, copies)
         if store is not None:
             _clean(sink, kept, store.files)
     specs = {name: running.program.sources[name] for name in stream_names(running.query.term)}
@@ -98,7 +102,7 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
         report_kept(kept, "tables")
     elif kept is not None and (said := commits.keep(kept, "tables")) is not None:
         click.echo(said, err=True)
-    loop = Loop(engine, specs, running.options, sink, kept, commits)
+    loop = Loop(engine, specs, running.options, sink, kept, commits, copies)
     with _stopped_by_signals(loop.stop):
         for report in loop.run():
             click.echo(progress(report), err=True)
@@ -161,7 +165,14 @@ def _table_sink(running: Running, address: Address, store: Store | None, opened:
     )
 
 
-def _commits(running: Running, store: Store, sink: Several) -> Commits:
+def _copies(store: Store | None, opened: ExitStack) -> Copies:
+    """Where copies of the files that were read are kept: beside the states that are made of them."""
+    if store is None:
+        return Copies(Path(opened.enter_context(TemporaryDirectory(prefix="mrql-"))))
+    return Copies(store.root / COPIES, store.files)
+
+
+def _commits(running: Running, store: Store, sink: Several, copies: Copies | None) -> Commits:
     """The commits of a stream into a checkpoint.
 
     Raises: UserError where changes would be put out that do not follow on those before.
@@ -170,7 +181,7 @@ def _commits(running: Running, store: Store, sink: Several) -> Commits:
     if running.engine == "spark":
         versions["spark"] = version("pyspark")
     specs = sources_of(running.program, running.query.term)
-    commits = Commits(store, running.plan, specs, running.engine, versions, sink)
+    commits = Commits(store, running.plan, specs, running.engine, versions, sink, copies)
     if commits.query_has_changed and running.changes:
         hint = "start with a new --checkpoint and a new --output, or put out snapshots"
         raise UserError("the query has changed, and its changes do not follow on those that were put out", hint=hint)

@@ -29,6 +29,10 @@ class Files:
         """Writes a file, or overwrites it."""
         path.write_bytes(data)
 
+    def copy(self, path: Path, to: Path) -> None:
+        """Copies a file."""
+        shutil.copyfile(path, to)
+
     def sync(self, path: Path) -> None:
         """Returns when what is in a file, or which names are in a directory, is on the disk."""
         descriptor = os.open(path, os.O_RDONLY)

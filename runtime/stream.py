@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -17,7 +18,8 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.files import count_rows
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import SourceSpec
-from mrql.runtime.directories import Adapted, Arrived, Batch, Part, Watched, next_batch, placed, watch
+from mrql.runtime.copies import Copies
+from mrql.runtime.directories import Adapted, Arrived, Batch, Directory, Part, Watched, next_batch, placed, watch
 from mrql.runtime.durable import Files
 from mrql.runtime.sinks import Answer, Several, publish
 
@@ -131,6 +133,8 @@ class Loop:
     sink: Several
     quarantine: Quarantine | None = None
     commits: Commits | None = None
+    copies: Copies | None = None
+    """Copies of the files that were read, where these may change."""
     stop: Stop = attrs.Factory(Stop)
 
     def run(self) -> Iterator[Report]:
@@ -139,8 +143,11 @@ class Loop:
         Raises: UserError when a directory or a row is not what it should be.
         """
         commits = self.commits
-        directories = watch(self.specs.values()) if commits is None else commits.directories()
+        directories = watch(self.specs.values(), self.copies) if commits is None else commits.directories()
         try:
+            if self.copies is not None:
+                read = [one for one in directories if isinstance(one, Directory)]
+                self.copies.drop_all_but(copy for directory in read for copy in directory.copied())
             yield from self._batches(directories)
         finally:
             for watched in directories:
@@ -154,7 +161,8 @@ class Loop:
         number = 0 if commits is None else commits.next_batch
         while not self.stop.comes(0):
             started = time.perf_counter()
-            batch = next_batch(directories, self.options.max_files, self.options.max_rows)
+            with nullcontext() if commits is None else commits.told():
+                batch = next_batch(directories, self.options.max_files, self.options.max_rows)
             if batch or (self.options.once and number == 0) or (commits is not None and commits.answer_is_due):
                 yield self._step(directories, batch, number, started)
                 number += 1
@@ -164,6 +172,10 @@ class Loop:
     def _step(self, directories: Sequence[Watched], batch: Batch, number: int, started: float) -> Report:
         rows = sum(_rows(self.specs[stream], part) for stream, parts in batch.items() for part in parts)
         malformed, kept = self._apply(directories, batch, number)
+        if self.copies is not None:
+            self.copies.drop(
+                part.file for parts in batch.values() for part in parts if isinstance(part, Arrived) and part.withdrawn
+            )
         sizes = self.engine.sizes()
         elapsed = (time.perf_counter() - started) * 1000
         return Report(
