@@ -269,6 +269,13 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
     show_default=True,
     help="About so many rows a batch of a stream that is not a directory.",
 )
+@click.option(
+    "--rewrites",
+    type=click.Choice(["error", "apply"]),
+    default="error",
+    show_default=True,
+    help="What becomes of a file that was read and has changed or gone: apply takes its old rows back.",
+)
 @click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
 @click.option(
     "--checkpoint",
@@ -290,6 +297,7 @@ def stream(
     interval: float,
     max_files: int | None,
     max_rows: int,
+    rewrites: str,
     emit: str,
     checkpoint: Path | None,
     strict: bool,
@@ -304,7 +312,8 @@ def stream(
 
     program = load(file, common.data, args, common.max_steps)
     query = streaming_query(program, file)
-    plan = plan_of(program, query, way)
+    rewritable = rewrites == "apply"
+    plan = plan_of(program, query, way, rewritable=rewritable)
     if strict:
         must_be_incremental(plan)
     for traced in filter(is_trace, subterms(query.term)):
@@ -323,6 +332,7 @@ def stream(
         quarantine=quarantine,
         checkpoint=checkpoint,
         operation=operation,
+        rewritable=rewritable,
     ).run()
 
 
@@ -342,9 +352,11 @@ def streaming_query(program: Program, file: Path) -> Query:
     return streaming[0]
 
 
-def plan_of(program: Program, query: Query, way: Way) -> Plan:
-    """How a query is kept up to date, with the deletions that its program declares."""
-    return rewrite(query.term, shrinking=program.shrinking, way=way).plan
+def plan_of(program: Program, query: Query, way: Way, *, rewritable: bool = False) -> Plan:
+    """How a query is kept up to date, with the deletions that its program declares, and those of files that change."""
+    files = {name for name, spec in program.sources.items() if spec.stream and spec.adapter is None}
+    shrinking = program.shrinking | (files if rewritable else frozenset())
+    return rewrite(query.term, shrinking=shrinking, way=way).plan
 
 
 def must_be_incremental(*plans: Plan) -> None:

@@ -32,7 +32,8 @@ from mrql.rewrite.infer import stream_names
 from mrql.rewrite.stages import Plan
 from mrql.running import sources_of
 from mrql.runtime.checkpoint.commits import Commits
-from mrql.runtime.checkpoint.store import OUTBOX, Store
+from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
+from mrql.runtime.copies import Copies
 from mrql.runtime.durable import Files
 from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
 from mrql.runtime.sinks import Several, Sink
@@ -67,6 +68,8 @@ class Running:
     quarantine: Path | None = None
     checkpoint: Path | None = None
     operation: Operation = Operation()
+    rewritable: bool = False
+    """Whether files that were read may change; the plan has to be one that can take their rows back."""
 
     @property
     def changes(self) -> bool:
@@ -91,7 +94,8 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
     with nullcontext() if store is None else store.told():
         sink = Several(tuple(_sinks(running, store, opened)))
         kept = None if running.quarantine is None else Quarantine.new(running.quarantine, going_on=going_on)
-        commits = None if store is None else _commits(running, store, sink)
+        copies = _copies(store, opened) if running.rewritable else None
+        commits = None if store is None else _commits(running, store, sink, copies)
         if store is not None:
             _clean(sink, kept, store.files)
     specs = {name: running.program.sources[name] for name in stream_names(running.query.term)}
@@ -109,7 +113,7 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
     _say_what_is_missing(specs.values(), running.options)
     stop = Stop()
     with running.operation.watched() as watch, _stopped_by_signals(stop):
-        loop = Loop(engine, specs, running.options, sink, kept, commits, stop, measuring=watch.needs_sizes)
+        loop = Loop(engine, specs, running.options, sink, kept, commits, copies, stop, measuring=watch.needs_sizes)
         for report in loop.run():
             watch.tell(report)
     if stop.comes(0):
@@ -169,7 +173,14 @@ def _table_sink(running: Running, address: Address, store: Store | None, opened:
     )
 
 
-def _commits(running: Running, store: Store, sink: Several) -> Commits:
+def _copies(store: Store | None, opened: ExitStack) -> Copies:
+    """Where copies of the files that were read are kept: beside the states that are made of them."""
+    if store is None:
+        return Copies(Path(opened.enter_context(TemporaryDirectory(prefix="mrql-"))))
+    return Copies(store.root / COPIES, store.files)
+
+
+def _commits(running: Running, store: Store, sink: Several, copies: Copies | None) -> Commits:
     """The commits of a stream into a checkpoint.
 
     Raises: UserError where changes would be put out that do not follow on those before.
@@ -178,7 +189,7 @@ def _commits(running: Running, store: Store, sink: Several) -> Commits:
     if running.engine == "spark":
         versions["spark"] = version("pyspark")
     specs = sources_of(running.program, running.query.term)
-    commits = Commits(store, running.plan, specs, running.engine, versions, sink)
+    commits = Commits(store, running.plan, specs, running.engine, versions, sink, copies)
     if commits.query_has_changed and running.changes:
         hint = "start with a new --checkpoint and a new --output, or put out snapshots"
         raise UserError("the query has changed, and its changes do not follow on those that were put out", hint=hint)

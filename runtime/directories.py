@@ -18,6 +18,7 @@ from mrql.algebra.errors import MissingRow, UserError
 from mrql.algebra.files import list_files
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.values import Value
+from mrql.runtime.copies import Copies
 
 
 @attrs.frozen
@@ -43,6 +44,8 @@ class Arrived:
     file: Path
     weight: int = 1
     seen: Seen | None = None
+    withdrawn: Path | None = None
+    """The file whose rows are taken back, of which this is a copy."""
 
 
 @attrs.define
@@ -54,27 +57,84 @@ class Directory:
     seen: dict[Path, Seen] = attrs.Factory(dict)
     """By their absolute paths."""
     waiting: int = 0
-    """How many files were there when it was last looked at, and have not been read since."""
+    """How many files were new or changed when it was last looked at, and have not been read since."""
+    copies: Copies | None = None
+    """Copies of what was read, if files may change."""
 
-    def latest(self) -> list[Path]:
-        """The files that have not been read yet.
+    def latest(self) -> list[list[Arrived]]:
+        """The files that have not been read yet; with copies, those too that have changed or are gone, their old rows
+        before the new ones.
 
         Raises: UserError when a file that was read has changed or is gone: its rows are part of the answer.
         """
         present = list_files(self.spec)
+        withdrawn = dict(self._withdrawn())
+        new = [file for file in present if file.absolute() not in self.seen or file.absolute() in withdrawn]
+        found = {file.absolute(): [Arrived(file, self.weight, seen)] for file in new if (seen := self._kept(file))}
+        for file, back in withdrawn.items():
+            found[file] = [back, *found.get(file, ())]
+        self.waiting = len(found)
+        return list(found.values())
+
+    def _withdrawn(self) -> Iterator[tuple[Path, Arrived]]:
+        """The files that were read and are not what they were.
+
+        Raises: UserError where there are no copies of them.
+        """
         for file, before in self.seen.items():
-            must_be(file, before, self.spec)
-        new = [file for file in present if file.absolute() not in self.seen]
-        self.waiting = len(new)
-        return new
+            try:
+                must_be(file, before, self.spec)
+            except UserError as error:
+                copy = None if self.copies is None else self.copies.place(file, before.size, before.modified)
+                if copy is None:
+                    raise
+                if not copy.exists():
+                    hint = "copies are kept from the start with --rewrites apply; start with a new --checkpoint"
+                    raise UserError(f"{error.message}, and there is no copy of it", self.spec.span, hint) from None
+                yield file, Arrived(copy, -self.weight, before, file)
+
+    def _kept(self, file: Path) -> Seen | None:
+        """What a new file looks like; None where it changes just now, and is looked at again later."""
+        try:
+            seen = Seen.of(file)
+            if self.copies is not None:
+                self.copies.keep(file, seen.size, seen.modified)
+                if Seen.of(file) != seen:
+                    return None
+        except FileNotFoundError:
+            return None
+        return seen
 
     def commit(self, arrived: Sequence[Part]) -> None:
         """Notes the files of a batch as read, those that are of this directory."""
-        for part in arrived:
-            assert isinstance(part, Arrived)
-            if part.weight == self.weight:
+        mine = [part for part in arrived if isinstance(part, Arrived) and self._is_mine(part)]
+        for part in mine:
+            if part.withdrawn is not None:
+                del self.seen[part.withdrawn]
+            else:
                 self.seen[part.file.absolute()] = part.seen or Seen.of(part.file)
-                self.waiting -= 1
+        self.waiting -= len({part.withdrawn or part.file.absolute() for part in mine})
+
+    def _is_mine(self, part: Arrived) -> bool:
+        return part.weight == (self.weight if part.withdrawn is None else -self.weight)
+
+    def so_far(self) -> Iterator[Arrived]:
+        """What was read, in copies, where there are some.
+
+        Raises: UserError where a file has changed or is gone.
+        """
+        for file, seen in self.seen.items():
+            copy = None if self.copies is None else self.copies.place(file, seen.size, seen.modified)
+            if copy is None or not copy.exists():
+                must_be(file, seen, self.spec)
+                copy = file
+            yield Arrived(copy, self.weight, seen)
+
+    def copied(self) -> list[Path]:
+        """The copies of what was read."""
+        if self.copies is None:
+            return []
+        return [self.copies.place(file, seen.size, seen.modified) for file, seen in self.seen.items()]
 
 
 @attrs.frozen
@@ -146,31 +206,36 @@ Batch = Mapping[str, Sequence[Part]]
 """What is new, by stream."""
 
 
-def watch(specs: Iterable[SourceSpec]) -> list[Watched]:
+def watch(specs: Iterable[SourceSpec], copies: Copies | None = None) -> list[Watched]:
     """What some streams are read from, from the beginning."""
-    return [watched for spec in specs for watched in watched_of(spec)]
+    return [watched for spec in specs for watched in watched_of(spec, copies)]
 
 
-def watched_of(spec: SourceSpec) -> list[Watched]:
+def watched_of(spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:
     """What a stream is read from: a directory, one of deletions with it, or an adapter."""
     if spec.adapter is not None:
         return [Adapted(spec, open_adapter(spec))]
-    return [Directory(part, weight) for part, weight in spec.directories]
+    return [Directory(part, weight, copies=copies) for part, weight in spec.directories]
 
 
 def next_batch(watched: Sequence[Watched], max_files: int | None, max_rows: int | None = None) -> dict[str, list[Part]]:
     """What is new in all streams. Of files at most `max_files`, the oldest first; of equal age, insertions first. Of
     each adapter about `max_rows` rows."""
     directories = [d for d in watched if isinstance(d, Directory)]
-    found = [(d, file, Seen.of(file)) for d in directories for file in d.latest()]
-    new = [(seen.modified, -d.weight, file, d.spec.name, seen) for d, file, seen in found]
+    found = [(_age(parts), -d.weight, parts[-1].file, d.spec.name, parts) for d in directories for parts in d.latest()]
     batch: dict[str, list[Part]] = {}
-    for _, sign, file, stream, seen in sorted(new, key=lambda one: one[:4])[:max_files]:
-        batch.setdefault(stream, []).append(Arrived(file, -sign, seen))
+    for _, _, _, stream, parts in sorted(found, key=lambda one: one[:4])[:max_files]:
+        batch.setdefault(stream, []).extend(parts)
     for adapted in watched:
         if isinstance(adapted, Adapted) and (portion := adapted.next(max_rows)) is not None:
             batch.setdefault(adapted.spec.name, []).append(portion)
     return batch
+
+
+def _age(parts: Sequence[Arrived]) -> int:
+    seen = parts[-1].seen
+    assert seen is not None
+    return seen.modified
 
 
 def files_of(parts: Iterable[Part]) -> list[Path]:

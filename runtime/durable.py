@@ -53,6 +53,10 @@ class Files:
             error.filename = error.filename or str(path)
             raise
 
+    def copy(self, path: Path, to: Path) -> None:
+        """Copies a file."""
+        shutil.copyfile(path, to)
+
     def sync(self, path: Path) -> None:
         """Returns when what is in a file, or which names are in a directory, is on the disk."""
         descriptor = os.open(path, os.O_RDONLY)

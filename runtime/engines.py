@@ -10,7 +10,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.files import list_files, read_changes, read_source
-from mrql.algebra.malformed import Quarantine, fail
+from mrql.algebra.malformed import Malformed, Quarantine, fail
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Source
 from mrql.algebra.types import Type
@@ -75,7 +75,11 @@ class ReferenceEngine:
         return ZSet.weighted(change for part in arrived for change in self._rows(self.sources[stream], part))
 
     def _rows(self, spec: SourceSpec, part: Part) -> Iterable[tuple[Value, int]]:
-        return read_changes(spec, part.file, part.weight, self.reject) if isinstance(part, Arrived) else part.rows
+        if not isinstance(part, Arrived):
+            return part.rows
+        # What was kept aside when the file was read is not kept once more when its rows are taken back.
+        reject = self.reject if part.withdrawn is None or self.reject is fail else _pass_over
+        return read_changes(spec, part.file, part.weight, reject)
 
     def sizes(self) -> Sizes:
         return Sizes(sum(state.size() for state in self.view.states), sum(state.touched for state in self.view.states))
@@ -89,6 +93,10 @@ class ReferenceEngine:
 
     def close(self) -> None:
         self.view = ReferenceView(self.plan)
+
+
+def _pass_over(row: Malformed) -> None:
+    """Says nothing of a malformed row."""
 
 
 @attrs.frozen

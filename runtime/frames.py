@@ -126,8 +126,9 @@ def netted(frame: Frame, columns: Columns) -> Frame:
 
 def changes(inserted: Frame | None, deleted: Frame, columns: Columns) -> Frame:
     """A batch: what is inserted with weight 1, what is deleted with weight −1."""
-    parts = [] if inserted is None else [attrs.evolve(inserted, weight="1L")]
-    return union([*parts, attrs.evolve(deleted, weight="-1L")], deleted.value.type, columns)
+    parts = [] if inserted is None else [attrs.evolve(inserted, weight=inserted.weight or "1L")]
+    taken = attrs.evolve(deleted, weight=f"(-1L * {deleted.weight or '1L'})")
+    return union([*parts, taken], deleted.value.type, columns)
 
 
 def common_shape(values: Sequence[Layout]) -> Layout:

@@ -23,26 +23,34 @@ from mrql.runtime import variants
 from mrql.runtime.directories import Arrived, Part, Portion, placed
 from mrql.runtime.expressions import numbered
 from mrql.runtime.formats import FORMATS, TAGGED, Rows
-from mrql.runtime.frames import Columns, Frame, changes, from_dataframe
+from mrql.runtime.frames import Columns, Frame, changes, from_dataframe, union
 from mrql.runtime.layout import quote, row_columns, sql_type
 from mrql.runtime.ledger import net
 from mrql.runtime.rows import to_dataframe
 
 
 def read(
-    spark: SparkSession, spec: SourceSpec, files: Iterable[Path] | None = None, quarantine: Quarantine | None = None
+    spark: SparkSession,
+    spec: SourceSpec,
+    files: Iterable[Path] | None = None,
+    quarantine: Quarantine | None = None,
+    *,
+    again: bool = False,
 ) -> Frame:
-    """The rows of a source, or of some files of it. The malformed ones are put into quarantine, if there is one.
+    """The rows of a source, or of some files of it. The malformed ones are put into quarantine, if there is one, unless
+    that was done before and they are read `again`.
 
     Raises: UserError at a file that is malformed as a whole. A malformed row raises one when it is read.
     """
     reject = fail if quarantine is None else quarantine.reject
+    if again and quarantine is not None:
+        reject = lambda _: None  # noqa: E731
     given = list_files(spec) if files is None else files
     paths = [file for file in given if _is_whole(spec, file, reject)]
     if not paths:
         return from_dataframe(spark.createDataFrame([], row_schema(spec.row)), spec.row)
     rows = FORMATS[spec.format](spark, spec, [str(path) for path in paths], quarantine is not None)
-    if quarantine is not None:
+    if quarantine is not None and not again:
         _set_aside(spec, rows, paths, quarantine)
     frame = from_dataframe(rows.kept(), spec.row)
     return attrs.evolve(frame, weight=TAGGED) if spec.tagged else frame
@@ -91,14 +99,18 @@ def read_batch(
         return _given(
             spark, spec, [change for part in arrived if isinstance(part, Portion) for change in part.rows], columns
         )
-    files: dict[int, list[Path]] = {1: [], -1: []}
-    for part in arrived:
-        assert isinstance(part, Arrived)
-        files[part.weight].append(part.file)
-    if not files[-1]:
-        return read(spark, spec, files[1], quarantine)
-    inserted = read(spark, spec, files[1], quarantine) if files[1] else None
-    return changes(inserted, read(spark, spec, files[-1], quarantine), columns)
+    sides: list[Frame | None] = []
+    parts = [part for part in arrived if isinstance(part, Arrived)]
+    for weight in (1, -1):
+        new = [part.file for part in parts if part.weight == weight and part.withdrawn is None]
+        back = [part.file for part in parts if part.weight == weight and part.withdrawn is not None]
+        frames = [read(spark, spec, new, quarantine)] if new else []
+        frames += [read(spark, spec, back, quarantine, again=True)] if back else []
+        sides.append(union(frames, spec.row, columns) if len(frames) > 1 else next(iter(frames), None))
+    inserted, deleted = sides
+    if deleted is None:
+        return inserted or read(spark, spec, [], quarantine)
+    return changes(inserted, deleted, columns)
 
 
 def _given(spark: SparkSession, spec: SourceSpec, changes_: Sequence[tuple[Value, int]], columns: Columns) -> Frame:

@@ -20,7 +20,8 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.files import count_rows
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import SourceSpec
-from mrql.runtime.directories import Adapted, Arrived, Batch, Part, Watched, next_batch, placed, watch
+from mrql.runtime.copies import Copies
+from mrql.runtime.directories import Adapted, Arrived, Batch, Directory, Part, Watched, next_batch, placed, watch
 from mrql.runtime.durable import Files
 from mrql.runtime.report import Clock, Counting, Measured, Phase, Report
 from mrql.runtime.sinks import Answer, Several, publish
@@ -128,6 +129,8 @@ class Loop:
     sink: Several
     quarantine: Quarantine | None = None
     commits: Commits | None = None
+    copies: Copies | None = None
+    """Copies of the files that were read, where these may change."""
     stop: Stop = attrs.Factory(Stop)
     measuring: bool = False
     """Whether the reports are to have what it takes some time to measure."""
@@ -138,8 +141,11 @@ class Loop:
         Raises: UserError when a directory or a row is not what it should be.
         """
         commits = self.commits
-        directories = watch(self.specs.values()) if commits is None else commits.directories()
+        directories = watch(self.specs.values(), self.copies) if commits is None else commits.directories()
         try:
+            if self.copies is not None:
+                read = [one for one in directories if isinstance(one, Directory)]
+                self.copies.drop_all_but(copy for directory in read for copy in directory.copied())
             yield from self._batches(directories)
         finally:
             for watched in directories:
@@ -167,6 +173,7 @@ class Loop:
             counted = {name: self._rows(name, batch) for name in streams}
         counting = Counting() if self.measuring else None
         malformed, kept = self._apply(directories, batch, number, counting, clock)
+        self._drop_copies(batch)
         sizes = self.engine.sizes()
         return Report(
             number,
@@ -181,6 +188,12 @@ class Loop:
             kept_aside=kept,
             measured=None if counting is None else self._measured(counting),
         )
+
+    def _drop_copies(self, batch: Batch) -> None:
+        """Removes the copies whose rows a batch has taken back."""
+        if self.copies is not None:
+            parts = (part for parts in batch.values() for part in parts)
+            self.copies.drop(part.file for part in parts if isinstance(part, Arrived) and part.withdrawn)
 
     def _rows(self, stream: str, batch: Batch) -> int:
         return sum(_rows(self.specs[stream], part) for part in batch.get(stream, ()))

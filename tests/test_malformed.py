@@ -220,6 +220,8 @@ def test_spark_finds_the_same(tmp_path: Path, spark: SparkSession) -> None:
 
 # --- the source itself --------------------------------------------------------------------------
 
+FORMATS = "formats that are read: line, csv, json, text, xml, parquet, orc, adapter, postgresql, socket"
+
 SOURCES: list[tuple[str, str, str]] = [
     ('csv, "none.csv", ",", type(int)', "no such file or directory: none.csv", ""),
     ('csv, "none*.csv", ",", type(int)', "no such file or directory: none*.csv", ""),
@@ -249,7 +251,7 @@ SOURCES: list[tuple[str, str, str]] = [
         "",
     ),
     ('text, "f.bz2"', "f.bz2 is not a whole .bz2 file: Invalid data stream", ""),
-    ('avro, "f.csv"', "unknown format `avro`", "formats that are read: line, csv, json, text, xml, parquet, orc, adapter, postgresql, socket"),
+    ('avro, "f.csv"', "unknown format `avro`", FORMATS),
 ]
 
 

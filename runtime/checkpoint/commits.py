@@ -18,6 +18,7 @@ from mrql.runtime.checkpoint.live import LiveState, LiveTable
 from mrql.runtime.checkpoint.manifest import Manifest, SavedSource, SavedState, SavedTable
 from mrql.runtime.checkpoint.restore import Restored, consumed, consumed_streams, restored, static_tables
 from mrql.runtime.checkpoint.store import Store
+from mrql.runtime.copies import Copies
 from mrql.runtime.directories import Watched
 from mrql.runtime.durable import Publication
 from mrql.runtime.sinks import Answer, Pending, Several
@@ -41,6 +42,8 @@ class Commits:
     engine: str
     versions: Mapping[str, str]
     sink: Several
+    copies: Copies | None = None
+    """Copies of the files that were read, where these may change."""
     identities: Identities = attrs.field(init=False)
     tables: Mapping[str, SavedSource] = attrs.field(init=False)
     """The static tables, as they were before they were read."""
@@ -70,7 +73,7 @@ class Commits:
     def directories(self) -> list[Watched]:
         """The directories of the streams, with what is consumed of them."""
         specs = [self.specs[name] for name in self.plan.streams]
-        return [directory for spec in specs for directory in consumed(self.store.manifest, spec)]
+        return [directory for spec in specs for directory in consumed(self.store.manifest, spec, self.copies)]
 
     def restored(self) -> Restored | None:
         """What the checkpoint has for the query; None where it is a new one.
@@ -80,7 +83,7 @@ class Commits:
         last = self.store.manifest
         if last is None:
             return None
-        return restored(last, self.store.root, self.plan, self.specs, self.identities, self.engine)
+        return restored(last, self.store.root, self.plan, self.specs, self.identities, self.engine, self.copies)
 
     # --- a batch ------------------------------------------------------------------------------
 

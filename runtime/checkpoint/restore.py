@@ -22,7 +22,8 @@ from mrql.runtime.checkpoint.manifest import (
     SavedState,
     damaged,
 )
-from mrql.runtime.directories import Adapted, Arrived, Directory, Part, Seen, Watched, must_be
+from mrql.runtime.copies import Copies
+from mrql.runtime.directories import Adapted, Directory, Part, Seen, Watched
 
 START_OVER = "start with a new --checkpoint, which reads all data again"
 
@@ -43,7 +44,13 @@ class Restored:
 
 
 def restored(
-    manifest: Manifest, root: Path, plan: Plan, specs: Mapping[str, SourceSpec], known: Identities, engine: str
+    manifest: Manifest,
+    root: Path,
+    plan: Plan,
+    specs: Mapping[str, SourceSpec],
+    known: Identities,
+    engine: str,
+    copies: Copies | None = None,
 ) -> Restored:
     """What a checkpoint has for a plan over some sources.
 
@@ -58,16 +65,12 @@ def restored(
     built = tuple(stage.name for stage in plan.stages if stage.name not in states)
     needed = {name for stage in plan.stages if stage.name in built for name in stage.streams}
     needed |= plan.shrinking - ledgers.keys()
-    directories = {name: consumed(manifest, specs[name]) for name in sorted(needed & plan.streams.keys())}
-    for name, found in directories.items():
-        for watched in found:
-            if isinstance(watched, Directory):
-                _must_be_there(watched, specs[name], built)
+    directories = {name: consumed(manifest, specs[name], copies) for name in sorted(needed & plan.streams.keys())}
     arrived = {name: [part for w in found for part in _arrived(w, built)] for name, found in directories.items()}
     return Restored(root, states, ledgers, built, {name: parts for name, parts in arrived.items() if parts})
 
 
-def consumed(manifest: Manifest | None, spec: SourceSpec) -> list[Watched]:
+def consumed(manifest: Manifest | None, spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:
     """What a stream is read from, with what a checkpoint says was read of it: that of its name and place."""
     source = None if manifest is None else manifest.sources.get(spec.name)
     if spec.adapter is not None:
@@ -80,7 +83,7 @@ def consumed(manifest: Manifest | None, spec: SourceSpec) -> list[Watched]:
         found = saved.get((_place(part), weight))
         files = () if found is None else found.files
         seen = {Path(file.path): Seen(file.size, file.modified) for file in files}
-        directories.append(Directory(part, weight, seen))
+        directories.append(Directory(part, weight, seen, copies))
     return directories
 
 
@@ -118,17 +121,23 @@ def _static(spec: SourceSpec) -> Directory:
 
 
 def _arrived(watched: Watched, built: Sequence[str]) -> Iterator[Part]:
-    if isinstance(watched, Directory):
-        for file, seen in watched.seen.items():
-            yield Arrived(file, watched.weight, seen)
-        return
+    """What was read of a stream, for a state that is built again.
+
+    Raises: UserError where that is not there any more, and what to do.
+    """
     try:
-        if watched.offset is not None:
+        if isinstance(watched, Directory):
+            yield from watched.so_far()
+        elif watched.offset is not None:
             yield watched.so_far()
     except UserError as error:
-        raise _must_be_built(watched.spec, built, error, START_OVER) from None
+        what = f"the query has changed, and {', '.join(built) or watched.spec.name} must be built again"
+        is_file = isinstance(watched, Directory)
+        hint = f"put the file back as it was, or {START_OVER}" if is_file else START_OVER
+        raise UserError(f"{what}, but {error.message}", watched.spec.span, hint) from None
     finally:
-        watched.adapter.close()
+        if isinstance(watched, Adapted):
+            watched.adapter.close()
 
 
 def _place(spec: SourceSpec) -> str:
@@ -168,20 +177,3 @@ def _tables_must_be_the_same(manifest: Manifest, plan: Plan, specs: Mapping[str,
                 what = "is gone" if file not in now else "is new" if file not in saved else "has changed"
                 message = f"{file} {what} since the checkpoint was written, and is a part of its states"
                 raise UserError(message, spec.span, START_OVER)
-
-
-def _must_be_there(directory: Directory, spec: SourceSpec, built: Sequence[str]) -> None:
-    """A state that is built again needs all files that were consumed, as they were.
-
-    Raises: UserError, naming the first that is not, and what to do.
-    """
-    for file, seen in directory.seen.items():
-        try:
-            must_be(file, seen, spec)
-        except UserError as error:
-            raise _must_be_built(spec, built, error, f"put the file back as it was, or {START_OVER}") from None
-
-
-def _must_be_built(spec: SourceSpec, built: Sequence[str], error: UserError, hint: str) -> UserError:
-    what = f"the query has changed, and {', '.join(built) or spec.name} must be built again"
-    return UserError(f"{what}, but {error.message}", spec.span, hint)

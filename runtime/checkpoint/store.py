@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 RUNS = "runs"
 OUTBOX = "outbox"
 """Here is what has to be brought to a database, from the commit of a batch until it is there."""
+COPIES = "copies"
+"""Here are copies of the files that were read, where these may change."""
 MANIFEST = re.compile(r"manifest-(\d{8,})\.json")
 
 
@@ -47,7 +49,7 @@ def latest(root: Path) -> Manifest | None:
     files = manifest_files(root)
     if files:
         return read_manifest(files[0])
-    ours = (locks.NAME, RUNS, OUTBOX)
+    ours = (locks.NAME, RUNS, OUTBOX, COPIES)
     strange = [p for p in root.iterdir() if p.name not in ours and not p.name.startswith(".manifest-")]
     if strange:
         raise UserError(f"{root} is not a checkpoint: it holds {sorted(strange)[0].name}", hint="name a new directory")

@@ -112,6 +112,7 @@ class Stream:
     address: str | None = None
     """The address of a table that it writes to, besides."""
     checkpoint_name: str = "checkpoint"
+    rewritable: bool = False
 
     @property
     def outputs(self) -> tuple[Place, ...]:
@@ -127,13 +128,14 @@ class Stream:
         return Running(
             program,
             query,
-            plan_of(program, query, Way.AUTO),
+            plan_of(program, query, Way.AUTO, rewritable=self.rewritable),
             self.engine,
             self._session,
             options,
             outputs=() if query.target is not None else self.outputs,
             quarantine=None if self.quarantine is None else self.home / self.quarantine,
             checkpoint=self.checkpoint,
+            rewritable=self.rewritable,
         )
 
     def _session(self) -> SparkSession:
