@@ -7,13 +7,15 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import IO
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
+from mrql.runtime import jvm
 from mrql.runtime.java import not_started, require_java
 
 logger = logging.getLogger(__name__)
@@ -95,20 +97,25 @@ def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
         yield
         return
     held = _HELD.set((id(spark), id(wanted)))
-    before = {key: spark.conf.get(key, None) for key in wanted}
-    changed = {key: value for key, value in wanted.items() if before[key] != value}
-    for key, value in changed.items():
-        spark.conf.set(key, value)
+    switch = _switch(spark, wanted)
+    switch.on()
     try:
         yield
     finally:
         _HELD.reset(held)
-        for key in changed:
-            old = before[key]
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)
+        switch.off()
+
+
+_SWITCHES: WeakKeyDictionary[SparkSession, dict[Hashable, jvm.Switch]] = WeakKeyDictionary()
+"""What there was to do when some settings were wanted last."""
+
+
+def _switch(spark: SparkSession, wanted: Mapping[str, str]) -> jvm.Switch:
+    known = _SWITCHES.setdefault(spark, {})
+    key = tuple(wanted.items())
+    if key not in known or not known[key].fits():
+        known[key] = jvm.Switch.of(spark, wanted)
+    return known[key]
 
 
 def _quiet() -> None:
