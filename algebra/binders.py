@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.terms import CMap, Lambda, Let, Nth, PAny, Pattern, PTuple, PVar, Repeat, Term, Tup, Var
+from mrql.algebra.terms import CMap, Lambda, Let, Nth, PAny, Pattern, PTuple, PVar, Repeat, Stream, Term, Tup, Var
 from mrql.algebra.traversal import children, map_children
 
 
@@ -159,6 +159,16 @@ def substitute(term: Term, mapping: Mapping[str, Term]) -> Term:
             return attrs.evolve(with_step(term, new_param, new_step), source=new_source, limit=new_limit)
         case _:
             return map_children(term, lambda child: substitute(child, mapping))
+
+
+def substitute_streams(term: Term, mapping: Mapping[str, Term]) -> Term:
+    """The term with others in the place of some of its streams, by their names.
+
+    No variable that is free in those may be bound in the term.
+    """
+    if isinstance(term, Stream) and term.name in mapping:
+        return mapping[term.name]
+    return map_children(term, lambda child: substitute_streams(child, mapping))
 
 
 def step_of(term: Repeat) -> Term:

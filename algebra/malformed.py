@@ -44,6 +44,10 @@ def fail(row: Malformed) -> NoReturn:
     raise row.error()
 
 
+def pass_over(row: Malformed) -> None:
+    """Says nothing of a malformed row."""
+
+
 @attrs.define
 class Quarantine:
     """A directory that malformed rows are kept in: a JSON object a line, with file, line, reason and text."""

@@ -21,7 +21,16 @@ from functools import reduce
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, alpha_equal, bound_names, free_vars, substitute, var_of
+from mrql.algebra.binders import (
+    Names,
+    all_names,
+    alpha_equal,
+    bound_names,
+    free_vars,
+    substitute,
+    substitute_streams,
+    var_of,
+)
 from mrql.algebra.errors import InternalError
 from mrql.algebra.monoids import BAG, Aggregate, Monoid, is_group
 from mrql.algebra.terms import (
@@ -46,6 +55,7 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.traversal import children, map_children, subterms
 from mrql.rewrite.answer import keyed_answer, touched_stage, value_term
+from mrql.rewrite.diffuse import Diffused
 from mrql.rewrite.fixpoint import Fixpoint
 from mrql.rewrite.grouped import function_parts, identity, paired
 from mrql.rewrite.infer import infer_merge, overlay, stream_names
@@ -54,7 +64,7 @@ from mrql.rewrite.multilinear import is_multilinear, label_occurrences, multilin
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.prune import prune
 from mrql.rewrite.split import Part, split
-from mrql.rewrite.stages import Component, Derivation, Derived, Feed, Plan, Shape, Stage, by_key
+from mrql.rewrite.stages import Component, Derivation, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage, by_key
 from mrql.rewrite.unroll import obstacle, unroll
 
 
@@ -63,22 +73,24 @@ def derive(
     query: Term | None = None,
     shrinking: frozenset[str] = frozenset(),
     *,
-    fixpoints: Sequence[Fixpoint] = (),
+    loops: Sequence[Fixpoint | Diffused] = (),
     exact: bool = False,
 ) -> Plan:
     """The plan of a query in normal form; `query` is the query as it was written, for the record.
 
-    The streams in `shrinking` may lose elements again; the others only grow. The query and the `fixpoints` read those
-    before them. With `exact`, the steps of loops are kept up to date one by one, where that can be.
+    The streams in `shrinking` may lose elements again; the others only grow. The query and each of the `loops` read the
+    loops before it. With `exact`, the steps of loops are kept up to date one by one, where that can be.
     """
-    names = Names({"X", "D"}.union(all_names(term), *(all_names(f.facts) for f in fixpoints)))
+    names = Names({"X", "D"}.union(all_names(term), *(all_names(part) for loop in loops for part in loop.terms)))
     deriver = _Deriver(names, set(shrinking), exact)
-    for each in fixpoints:
-        deriver.define(each)
+    for loop in loops:
+        deriver.define(loop) if isinstance(loop, Fixpoint) else deriver.carry_over(loop)
     answer = deriver.visit(term)
     read = term if query is None else query
     shrinking &= set(stream_names(read))
-    return Plan(read, tuple(deriver.stages), answer, tuple(deriver.derived), shrinking)
+    return Plan(
+        read, tuple(deriver.stages), answer, tuple(deriver.derived), shrinking, feedbacks=tuple(deriver.feedbacks)
+    )
 
 
 def _reads_streams(term: Term) -> bool:
@@ -92,6 +104,9 @@ class _Deriver:
         self.exact = exact
         self.stages: list[Stage] = []
         self.derived: list[Derived] = []
+        self.feedbacks: list[Feedbacks] = []
+        self.values: dict[str, Term] = {}
+        """The values of loops that are carried over, by the streams in their place."""
 
     def visit(self, term: Term) -> Term:
         """The term with its largest stages replaced by variables.
@@ -100,6 +115,8 @@ class _Deriver:
         """
         if not _reads_streams(term):
             return term
+        if self.is_of_a_loop(term):
+            return normalize(substitute_streams(term, self.values))
         if not free_vars(term):
             answer = self.stage(term)
             if answer is not None:
@@ -140,6 +157,20 @@ class _Deriver:
         if touched_stage(facts, tuple(self.stages)) is None:
             raise InternalError("derive", "the facts of a loop are not by key of one stage")
         self.derived.append(Derived(fixpoint.name, facts, fixpoint.loop))
+
+    def carry_over(self, loop: Diffused) -> None:
+        """Derived streams for the value of a loop whose step reads what it had."""
+        self.shrinking |= {part.fed.name for part in loop.parts} | {part.read.name for part in loop.parts}
+        parts = [Feedback(part.fed, self.visit(part.value), self.visit(part.start)) for part in loop.parts]
+        self.feedbacks.append(Feedbacks(loop.loop, tuple(parts)))
+        for part, fed in zip(loop.parts, parts, strict=True):
+            self.derived.append(Derived(part.read.name, fed.value))
+            self.values[part.read.name] = fed.value
+
+    def is_of_a_loop(self, term: Term) -> bool:
+        """Whether a term is the value of a loop, or what is made of each of its elements by itself."""
+        read = [part.name for part in subterms(term) if isinstance(part, Stream) and not part.static]
+        return len(read) == 1 and read[0] in self.values and is_multilinear(term)
 
     # --- derived streams ----------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ is a row and of which key does not depend on that value, and a better one leads 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -98,6 +98,14 @@ class Fixpoint:
     @property
     def stream(self) -> Stream:
         return Stream(self.name, self.facts.type)
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return (self.facts,)
+
+    def with_terms(self, run: Callable[[Term], Term]) -> Fixpoint:
+        """The same with its facts rewritten."""
+        return attrs.evolve(self, facts=run(self.facts))
 
 
 def fixpoint(loop: Repeat, names: Names) -> Fixpoint:

@@ -27,6 +27,9 @@ from mrql.rewrite.unnest import unnest
 from mrql.rewrite.untrace import untrace
 from mrql.rewrite.ways import Way, choose
 
+EPSILON = 0.001
+"""How little an element of a loop that is carried over may change for it not to matter, relative to its size."""
+
 
 @attrs.frozen
 class Pass:
@@ -75,10 +78,16 @@ class Trace:
 
 @deep
 def rewrite(
-    term: Term, *, checked: bool = False, shrinking: frozenset[str] = frozenset(), way: Way = Way.AUTO
+    term: Term,
+    *,
+    checked: bool = False,
+    shrinking: frozenset[str] = frozenset(),
+    way: Way = Way.AUTO,
+    epsilon: float = EPSILON,
 ) -> Trace:
     """Runs all passes over a query and derives its stages. The streams in `shrinking` may lose elements again, and
-    loops over streams are kept up to date in the given way.
+    loops over streams are kept up to date in the given way; of those that are carried over what changes by no more than
+    `epsilon`, relative to its size, is kept back.
 
     With `checked`, the term is checked after each pass: well-scoped, well-typed, and of the type that it had.
 
@@ -91,14 +100,15 @@ def rewrite(
         ways = choose(query, way, around)
         steps = run_passes(ways.term, checked=checked)
         normal, loops_of_tables = constant(steps[-1].after)
-        defined = [attrs.evolve(f, facts=run_passes(f.facts, checked=checked)[-1].after) for f in ways.fixpoints]
-        plan = derive(normal, query, shrinking, fixpoints=defined, exact=way is Way.EXACT)
+        opened = [loop.with_terms(lambda part: run_passes(part, checked=checked)[-1].after) for loop in ways.opened]
+        plan = derive(normal, query, shrinking, loops=opened, exact=way is Way.EXACT)
         found = [derived.loop for derived in plan.derived if derived.loop is not None and plan.goes_around(derived)]
         if not found:
             break
         around += found
     plan = order(partial(share(plan)))
-    return Trace(steps, attrs.evolve(plan, loops=loops_of_tables, ways=ways.chosen))
+    feedbacks = tuple(attrs.evolve(loop, epsilon=epsilon) for loop in plan.feedbacks)
+    return Trace(steps, attrs.evolve(plan, loops=loops_of_tables, feedbacks=feedbacks, ways=ways.chosen))
 
 
 @deep

@@ -34,7 +34,7 @@ from mrql.algebra.terms import (
 from mrql.algebra.types import UNIT
 from mrql.rewrite.multilinear import Multilinear
 from mrql.rewrite.normalize import normalize
-from mrql.rewrite.stages import Derivation, Feed, Plan, Shape, Stage
+from mrql.rewrite.stages import Derivation, Feed, Feedbacks, Plan, Shape, Stage
 
 
 def share(plan: Plan) -> Plan:
@@ -64,8 +64,19 @@ def share(plan: Plan) -> Plan:
         stages.append(stage)
     stages = [stage if stage.name in moved else _reading(stage, moved) for stage in stages]
     derived = tuple(attrs.evolve(d, term=normalize(substitute(d.term, moved))) for d in plan.derived)
+    feedbacks = tuple(_moved(loop, moved) for loop in plan.feedbacks)
     answer = normalize(substitute(plan.answer, moved))
-    return attrs.evolve(plan, stages=tuple(stages), derived=derived, answer=answer)
+    return attrs.evolve(plan, stages=tuple(stages), derived=derived, feedbacks=feedbacks, answer=answer)
+
+
+def _moved(loop: Feedbacks, moved: dict[str, Term]) -> Feedbacks:
+    """A loop whose bags are made from totals where they are now."""
+
+    def there(term: Term) -> Term:
+        return normalize(substitute(term, moved))
+
+    parts = (attrs.evolve(part, value=there(part.value), start=there(part.start)) for part in loop.parts)
+    return attrs.evolve(loop, parts=tuple(parts))
 
 
 def _reading(stage: Stage, moved: dict[str, Term]) -> Stage:

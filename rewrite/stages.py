@@ -24,7 +24,7 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.binders import free_vars
 from mrql.algebra.monoids import Aggregate, BagUnion, Keyed, Monoid, ProductMonoid
-from mrql.algebra.terms import Pattern, Repeat, Stream, Term, Var
+from mrql.algebra.terms import Lit, Pattern, Repeat, Stream, Term, Var
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.rewrite.multilinear import Multilinear
@@ -144,6 +144,48 @@ class Derived:
 
 
 @attrs.frozen
+class Feedback:
+    """A bag that a loop carries from batch to batch: how `value` differs from what the stream `fed` has had so far is
+    fed back to it (`rewrite/diffuse.py`)."""
+
+    fed: Stream
+    value: Term
+    """Over the variables of stages and static tables, and so is `start`, which the bag begins with."""
+    start: Term
+
+    @property
+    def start_reads(self) -> frozenset[str]:
+        """The stages whose states it begins with."""
+        return free_vars(self.start)
+
+
+@attrs.frozen
+class Feedbacks:
+    """The bags that one loop carries."""
+
+    loop: Repeat
+    parts: tuple[Feedback, ...]
+    epsilon: float = 0.0
+    """What differs by no more than this, relative to its size, is kept back."""
+
+    @property
+    def steps(self) -> int:
+        """How many steps a batch takes at most."""
+        limit = self.loop.limit
+        return limit.value if isinstance(limit, Lit) and isinstance(limit.value, int) else self.loop.most
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The stages whose states the bags are made from."""
+        return self.starts.union(*(free_vars(part.value) for part in self.parts))
+
+    @property
+    def starts(self) -> frozenset[str]:
+        """The stages whose states the loop begins with."""
+        return frozenset[str]().union(*(part.start_reads for part in self.parts))
+
+
+@attrs.frozen
 class Plan:
     """A compiled query: `answer` is a term over the stages' variables and static tables, without streams.
 
@@ -158,6 +200,8 @@ class Plan:
     """The streams that may lose rows again."""
     loops: tuple[tuple[str, Term], ...] = ()
     """Static tables that are loops over those of the query, by their names."""
+    feedbacks: tuple[Feedbacks, ...] = ()
+    """The loops whose values are carried over; each reads those before it."""
     ways: tuple[Chosen, ...] = ()
     """How its loops over streams are kept up to date."""
 
@@ -176,13 +220,27 @@ class Plan:
 
     def goes_around(self, derived: Derived) -> bool:
         """Whether a stream that is made from a stage comes back to it by way of other stages."""
-        above, left = set(derived.reads), [stage for stage in self.stages if stage.name in derived.reads]
-        while left:
-            for below in self.derived_for(left.pop()):
-                left += [stage for stage in self.stages if stage.name in below.reads - above]
-                above |= below.reads
         readers = {stage.name for stage in self.stages if derived.name in stage.streams}
-        return bool(above & readers - derived.reads)
+        return bool(self.below(derived.reads) & readers - derived.reads)
+
+    def below(self, names: frozenset[str]) -> frozenset[str]:
+        """Some stages, by name, and all that they are made from by way of derived streams."""
+        found, left = set(names), [stage for stage in self.stages if stage.name in names]
+        while left:
+            for derived in self.derived_for(left.pop()):
+                left += [stage for stage in self.stages if stage.name in derived.reads - found]
+                found |= derived.reads
+        return frozenset(found)
+
+    def inside(self, feedbacks: Feedbacks) -> frozenset[str]:
+        """The stages, by name, that change when a loop's bags do, and that these are made from."""
+        fed = {part.fed.name for part in feedbacks.parts}
+        inside: set[str] = set()
+        for stage in self.stages:
+            passed_on = any(derived.reads & inside for derived in self.derived_for(stage))
+            if passed_on or fed & set(stage.streams):
+                inside.add(stage.name)
+        return self.below(feedbacks.reads) & inside
 
     @property
     def tables(self) -> dict[str, Type]:

@@ -46,7 +46,7 @@ def obstacle(loop: Repeat) -> str | None:
             return "its limit depends on the data"
     if loop.condition is not None:
         return "the data say when it ends"
-    if not _carries_bags(loop.function.param):
+    if not carries_bags(loop.function.param):
         return "it carries more than bags"
     return None
 
@@ -69,10 +69,11 @@ def unroll(loop: Repeat, passed_on: Callable[[Term], Term]) -> Term:
     return value
 
 
-def _carries_bags(param: Pattern) -> bool:
+def carries_bags(param: Pattern) -> bool:
+    """Whether a loop carries a bag, or a tuple of bags."""
     match param:
         case PTuple(items):
-            return all(map(_carries_bags, items))
+            return all(map(carries_bags, items))
         case _:
             return isinstance(param.type, ty.BagType)
 

@@ -1,6 +1,7 @@
 """The ways in which the loops of a query over streams are kept up to date, and the choice of one for each.
 
-*Source*: [MRQL] §2 (Iteration), §8.2, has one way for all loops, which is approximate. These are exact.
+*Source*: [MRQL] §2 (Iteration), §8.2, has one way for all loops, which is approximate, as `diffuse` is. The others are
+exact.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from mrql.algebra.binders import Names, all_names, alpha_equal, free_vars
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import Repeat, Stream, Term
 from mrql.algebra.traversal import map_children, subterms
+from mrql.rewrite.diffuse import Diffused, diffuse, diffuse_obstacle
 from mrql.rewrite.fixpoint import Fixpoint, NotAdding, fixpoint
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.unroll import obstacle
@@ -32,6 +34,8 @@ class Way(Enum):
     """Each step is kept up to date by itself, where their number is known."""
     FIXPOINT = "fixpoint"
     """What is found stays found, with the step at which it is found first, where a step only adds."""
+    DIFFUSE = "diffuse"
+    """What the loop had goes on to be improved: a change spreads from where it begins, as far as it matters."""
 
 
 @attrs.frozen
@@ -45,10 +49,10 @@ class Chosen:
 
 @attrs.frozen
 class Ways:
-    """A query with the streams of its fixpoints in the place of the loops that are some."""
+    """A query with streams in the place of the loops that are fixpoints, or are carried over."""
 
     term: Term
-    fixpoints: tuple[Fixpoint, ...]
+    opened: tuple[Fixpoint | Diffused, ...]
     """Each reads those before it."""
     chosen: tuple[Chosen, ...]
 
@@ -76,18 +80,18 @@ class _Choice:
     def __init__(self, term: Term, way: Way, around: Sequence[Repeat]) -> None:
         self.term, self.way, self.around = term, way, around
         self.names = Names({*all_names(term), *(part.name for part in subterms(term) if isinstance(part, Stream))})
-        self.found: list[tuple[Repeat, Fixpoint]] = []
+        self.found: list[tuple[Repeat, Fixpoint | Diffused]] = []
         self.chosen: list[Chosen] = []
 
     def ways(self) -> Ways:
         opened = self.visit(self.term)
-        return Ways(opened, tuple(fixpoint for _, fixpoint in self.found), tuple(self.chosen))
+        return Ways(opened, tuple(found for _, found in self.found), tuple(self.chosen))
 
     def visit(self, part: Term) -> Term:
         part = map_children(part, self.visit)
         if not isinstance(part, Repeat) or free_vars(part) or not stream_names(part):
             return part
-        known = next((fixpoint for loop, fixpoint in self.found if alpha_equal(loop, part)), None)
+        known = next((found for loop, found in self.found if alpha_equal(loop, part)), None)
         return self.loop(part) if known is None else known.value
 
     def loop(self, loop: Repeat) -> Term:
@@ -99,7 +103,7 @@ class _Choice:
                 if reason is not None:
                     raise _refused(loop, "step by step", reason)
                 return self.kept(loop, Way.EXACT, "that was asked for")
-            case Way.AUTO | Way.FIXPOINT:
+            case Way.AUTO | Way.FIXPOINT | Way.DIFFUSE:
                 return self.adding(loop)
 
     def adding(self, loop: Repeat) -> Term:
@@ -110,9 +114,20 @@ class _Choice:
         except NotAdding as error:
             if self.way is Way.FIXPOINT:
                 raise _refused(loop, "as a fixpoint", str(error)) from None
+            if self.way is Way.DIFFUSE:
+                return self.carried_over(loop)
             return self.kept(loop, Way.RECOMPUTE, str(error))
         self.found.append((loop, found))
         self.chosen.append(Chosen(loop, Way.FIXPOINT, "its step only adds"))
+        return found.value
+
+    def carried_over(self, loop: Repeat) -> Term:
+        reason = diffuse_obstacle(loop)
+        if reason is not None:
+            raise _refused(loop, "by carrying its value over", reason)
+        found = diffuse(loop, self.names)
+        self.found.append((loop, found))
+        self.chosen.append(Chosen(loop, Way.DIFFUSE, "that was asked for, and its step does not only add"))
         return found.value
 
     def kept(self, loop: Repeat, way: Way, reason: str) -> Term:

@@ -10,7 +10,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.files import list_files, read_changes, read_source
-from mrql.algebra.malformed import Malformed, Quarantine, fail
+from mrql.algebra.malformed import Quarantine, fail, pass_over
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Source
 from mrql.algebra.types import Type
@@ -78,7 +78,7 @@ class ReferenceEngine:
         if not isinstance(part, Arrived):
             return part.rows
         # What was kept aside when the file was read is not kept once more when its rows are taken back.
-        reject = self.reject if part.withdrawn is None or self.reject is fail else _pass_over
+        reject = self.reject if part.withdrawn is None or self.reject is fail else pass_over
         return read_changes(spec, part.file, part.weight, reject)
 
     def sizes(self) -> Sizes:
@@ -93,10 +93,6 @@ class ReferenceEngine:
 
     def close(self) -> None:
         self.view = ReferenceView(self.plan)
-
-
-def _pass_over(row: Malformed) -> None:
-    """Says nothing of a malformed row."""
 
 
 @attrs.frozen

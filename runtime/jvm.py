@@ -246,9 +246,9 @@ class Switch:
     @staticmethod
     def of(spark: SparkSession, wanted: Mapping[str, str]) -> Switch:
         """What there is to do for settings that are wanted, as those of the session are now."""
-        jvm = spark.sparkContext._gateway.jvm
+        util = _java(spark).util
         before = {key: spark.conf.get(key, None) for key in wanted}
-        changed, restored, removed = jvm.java.util.Properties(), jvm.java.util.Properties(), jvm.java.util.ArrayList()
+        changed, restored, removed = util.Properties(), util.Properties(), util.ArrayList()
         for key, value in wanted.items():
             old = before[key]
             if old == value:
@@ -260,7 +260,7 @@ class Switch:
         return Switch(
             conf,
             current,
-            jvm.java.util.HashMap(current),
+            util.HashMap(current),
             None if changed.isEmpty() else changed,
             None if restored.isEmpty() else restored,
             None if removed.isEmpty() else removed,
@@ -331,6 +331,7 @@ class _Java:
         sql = gateway.jvm.org.apache.spark.sql
         named = gateway.jvm.java.lang.Class.forName
         self.cached = getattr(getattr(sql.execution.columnar, "InMemoryRelation$"), "MODULE$")
+        self.util = gateway.jvm.java.util
         self.no_name = gateway.jvm.scala.Option.empty()
         self.sessions = sql.classic.SparkSession
         self.datasets = sql.classic.Dataset

@@ -14,7 +14,7 @@ from mrql.algebra.adapters import everything
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.files import check_file, list_files, read_changes
 from mrql.algebra.functions.time_text import utc_fields
-from mrql.algebra.malformed import Malformed, Quarantine, Reject, fail
+from mrql.algebra.malformed import Malformed, Quarantine, Reject, fail, pass_over
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.types import Type
 from mrql.algebra.values import Value
@@ -44,7 +44,7 @@ def read(
     """
     reject = fail if quarantine is None else quarantine.reject
     if again and quarantine is not None:
-        reject = lambda _: None  # noqa: E731
+        reject = pass_over
     given = list_files(spec) if files is None else files
     paths = [file for file in given if _is_whole(spec, file, reject)]
     if not paths:

@@ -6,7 +6,9 @@ time. It needs no Java, and serves `--engine reference`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import TypeAlias
 
 import attrs
 
@@ -15,13 +17,17 @@ from mrql.algebra.errors import MissingRow
 from mrql.algebra.evaluate import bind, convert_zero, endless, evaluate
 from mrql.algebra.functions import convert
 from mrql.algebra.monoids import Aggregate, BagUnion
-from mrql.algebra.terms import Term
+from mrql.algebra.terms import Term, element_type
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Canonical, Value, canonical
 from mrql.algebra.zset import ZSet
 from mrql.rewrite.diminish import diminish
 from mrql.rewrite.multilinear import Input, delta_choices
-from mrql.rewrite.stages import Component, Derived, Feed, Plan, Shape, Stage
+from mrql.rewrite.stages import Component, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage
+from mrql.runtime.residual import Residual, divided, unlike
+
+Merge: TypeAlias = Callable[[Collection[str], dict[str, ZSet]], None]
+"""Merges changes into some stages, and adds to them what those derive."""
 
 
 @attrs.define
@@ -100,7 +106,10 @@ class ReferenceView:
         self.derived: dict[str, ZSet] = {}
         """The derived streams as they were after the last batch."""
         self.present: dict[str, ZSet] = {}
-        """The rows of the streams that can lose rows again."""
+        """The rows of the streams that can lose rows again, and what the loops that are carried over have."""
+        self.starts: dict[str, ZSet] = {}
+        """What those would begin with now."""
+        self.residual = Residual()
         # A total is there from the start, and what is derived from it too.
         if start:
             self.resume((), {})
@@ -109,7 +118,21 @@ class ReferenceView:
         """Builds the states of the stages that are not `kept` from the rows that have arrived so far."""
         self._record({name: rows for name, rows in arrived.items() if name not in self.present})
         changes = dict(arrived)
+        built: frozenset[str] = frozenset()
+        for loop in self.plan.feedbacks:
+            if self.plan.inside(loop) <= {*kept}:
+                below = self.plan.below(loop.reads)
+                self._resume(below - built, changes, kept)
+                self.starts |= {part.fed.name: ZSet.of(self._bag(part.start)) for part in loop.parts}
+            else:
+                below = self._carry_over(loop, built, changes, partial(self._resume, kept=kept))
+            built |= below
+        self._resume({state.stage.name for state in self.states} - built, changes, kept)
+
+    def _resume(self, names: Collection[str], changes: dict[str, ZSet], kept: Collection[str]) -> None:
         for state in self.states:
+            if state.stage.name not in names:
+                continue
             for derived in self.plan.derived_for(state.stage):
                 if derived.name not in changes:
                     changes[derived.name] = self._derived_change(derived)
@@ -133,24 +156,83 @@ class ReferenceView:
         Raises: MissingRow when a row is deleted that is not there, and UserError when the query has no value for the
             data. The states are then as they were.
         """
-        saved = [state.copy() for state in self.states], dict(self.derived), self.present
+        saved = [state.copy() for state in self.states], dict(self.derived), self.present, dict(self.starts)
         try:
             self._record(deltas)
             self._go_through(dict(deltas))
         except BaseException:
-            self.states, self.derived, self.present = saved
+            self.states, self.derived, self.present, self.starts = saved
             raise
 
     def _go_through(self, changes: dict[str, ZSet]) -> None:
+        """Merges a batch stage by stage; loops that are carried over come to rest before their values are read."""
+        self.residual = Residual()
         for state in self.states:
-            for derived in self.plan.derived_for(state.stage):
-                if derived.name not in changes:
-                    changes[derived.name] = self._derived_change(derived)
             state.touched_keys.clear()
-            self._step_all(state, changes)
-            recursive = self.plan.recursion_of(state.stage)
-            if recursive is not None:
-                changes[recursive.name] = self._settled(state, recursive)
+        merged: frozenset[str] = frozenset()
+        for loop in self.plan.feedbacks:
+            merged |= self._carry_over(loop, merged, changes, self._merge)
+        self._merge({state.stage.name for state in self.states} - merged, changes)
+
+    def _carry_over(
+        self, loop: Feedbacks, merged: frozenset[str], changes: dict[str, ZSet], merge: Merge
+    ) -> frozenset[str]:
+        """Merges a batch into the stages of a loop that were not `merged` yet, and feeds back what that changes.
+
+        What is new of what the loop begins with comes with the batch. Returns the stages.
+        """
+        starting, below = self.plan.below(loop.starts), self.plan.below(loop.reads)
+        merge(starting - merged, changes)
+        new = {part.fed.name: self._new_of_start(part) for part in loop.parts}
+        self._note_fed(new)
+        changes.update(new)
+        merge(below - starting - merged, changes)
+        self._feed_back(loop, changes)
+        return below
+
+    def _merge(self, names: Collection[str], changes: dict[str, ZSet]) -> None:
+        """Merges a batch into some stages; how they change what is derived from them is added to it."""
+        for state in self.states:
+            if state.stage.name in names:
+                for derived in self.plan.derived_for(state.stage):
+                    if derived.name not in changes:
+                        changes[derived.name] = self._derived_change(derived)
+                self._step_all(state, changes)
+                recursive = self.plan.recursion_of(state.stage)
+                if recursive is not None:
+                    changes[recursive.name] = self._settled(state, recursive)
+
+    def _feed_back(self, loop: Feedbacks, changes: dict[str, ZSet]) -> None:
+        """Feeds back what a batch has changed of a loop's bags, step by step, as far as it matters."""
+        inside = self.plan.inside(loop)
+        for taken in range(1, loop.steps + 1):
+            found = {part.fed.name: self._divided(part, loop.epsilon) for part in loop.parts}
+            due = {name: rows for name, (rows, _) in found.items()}
+            if taken == loop.steps or not any(map(len, due.values())):
+                break
+            self._note_fed(due)
+            self._merge(inside, due)
+            for name in due.keys() & changes.keys():
+                changes[name] += due[name]
+        if loop.loop.limit is None and any(map(len, due.values())):
+            raise endless(loop.loop)
+        for _, residual in found.values():
+            self.residual = self.residual.and_also(residual)
+
+    def _note_fed(self, fed: Mapping[str, ZSet]) -> None:
+        self.present = {**self.present, **{name: self.present.get(name, ZSet()) + rows for name, rows in fed.items()}}
+
+    def _new_of_start(self, part: Feedback) -> ZSet:
+        """What a loop begins with, where it has begun with nothing; else what is new of it."""
+        name, after = part.fed.name, ZSet.of(self._bag(part.start))
+        before = self.starts.get(name, ZSet())
+        self.starts[name] = after
+        known = self.present.get(name, ZSet())
+        return unlike(after - before, known, element_type(part.fed)) if len(known) else after
+
+    def _divided(self, part: Feedback, epsilon: float) -> tuple[ZSet, Residual]:
+        pending = ZSet.of(self._bag(part.value)) - self.present.get(part.fed.name, ZSet())
+        return divided(pending, element_type(part.fed), epsilon)
 
     def _settled(self, state: StageState, recursive: Derived) -> ZSet:
         """Takes the changes of what is made from a state back to it, the earliest first, until there are none.

@@ -81,6 +81,15 @@ class Snapshot:
             case Shape.KEYED:
                 return self.empty()
 
+    def is_as(self, other: Snapshot) -> bool:
+        """Whether nothing has changed between two snapshots of a stage."""
+        return self._runs == other._runs
+
+    @property
+    def _runs(self) -> list[tuple[Relation, ...]]:
+        rows = [*([] if self.groups is None else [self.groups]), *(bag.rows for bag in self.bags.values())]
+        return [each.runs for each in rows]
+
     def change(self) -> Frame:
         """How the batch before the snapshot changed the stage's bag."""
         if 0 not in self.bags:

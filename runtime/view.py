@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -15,18 +16,20 @@ from mrql.algebra.span import Source
 from mrql.algebra.terms import Stream, Term, element_type
 from mrql.algebra.types import Type
 from mrql.rewrite.answer import linear_stage, touched_stage
-from mrql.rewrite.stages import Derived, Plan
+from mrql.rewrite.stages import Derived, Feedback, Feedbacks, Plan
 from mrql.runtime import jvm, upkeep
 from mrql.runtime.answers import answer_rows, output_columns, output_rows
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.expressions import Expressions, canonical
 from mrql.runtime.failures import translated
+from mrql.runtime.feedback import Carried
 from mrql.runtime.frames import Columns, Frame, flat, netted, signed, union, union_all
 from mrql.runtime.layout import part, quote, to_sql
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation
+from mrql.runtime.residual import Residual
 from mrql.runtime.session import settings, step_settings
 from mrql.runtime.snapshot import Snapshot, Touched
 from mrql.runtime.state import Run, Table
@@ -82,13 +85,26 @@ class SparkView:
         with settings(spark, self.settings), translated(source):
             for name, loop in plan.loops:
                 self.tables[name] = Compiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
+        again = frozenset[str]().union(*map(plan.inside, plan.feedbacks))
         self.states = [
-            StageState(stage, spark, self.tables, self.columns, self.plans, recurs=plan.recursion_of(stage) is not None)
+            StageState(
+                stage,
+                spark,
+                self.tables,
+                self.columns,
+                self.plans,
+                recurs=plan.recursion_of(stage) is not None or stage.name in again,
+            )
             for stage in plan.stages
         ]
+        self.carried = [[self._carried(part, loop.epsilon) for part in loop.parts] for loop in plan.feedbacks]
         self.ledgers = [
             Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
         ]
+        self.ledgers += [each.ledger for loop in self.carried for each in loop]
+        self.residual = Residual()
+        self.stepped: set[str] = set()
+        """The stages that the batch has changed."""
         self.marked: list[tuple[Table, list[Run]]] = []
         self.stale: list[Run] = []
         self.lookups: list[Run] = []
@@ -113,17 +129,29 @@ class SparkView:
             for ledger in self.ledgers:
                 if ledger.table is None and ledger.stream in changes:
                     ledger.record(changes[ledger.stream])
-            for state in self.states:
-                if state.stage.name not in kept:
-                    self._build(state, changes, before)
+            built: frozenset[str] = frozenset()
+            for loop, carried in zip(self.plan.feedbacks, self.carried, strict=True):
+                if self.plan.inside(loop) <= {*kept}:
+                    self._build(self.plan.below(loop.reads) - built, kept, changes, before)
+                    for each in carried:
+                        each.restore(self._whole(each.feedback.value))
+                else:
+                    build = partial(self._build, kept=kept, before=before)
+                    self._carry_over(loop, carried, built, changes, before, build, starting=True)
+                built |= self.plan.below(loop.reads)
+            self._build({state.stage.name for state in self.states} - built, kept, changes, before)
             self.settle()
 
-    def _build(self, state: StageState, changes: dict[str, Frame], before: list[Snapshot]) -> None:
-        """Makes a state from all rows of what it reads."""
-        for derived in self.plan.derived_for(state.stage):
-            if derived.name not in changes:
-                changes[derived.name] = self._whole(derived)
-        self._step(state, changes, before, starting=True)
+    def _build(
+        self, names: Collection[str], kept: Collection[str], changes: dict[str, Frame], before: list[Snapshot]
+    ) -> None:
+        """Makes those of some states that are not kept from all rows of what they read."""
+        for state in self.states:
+            if state.stage.name in names and state.stage.name not in kept:
+                for derived in self.plan.derived_for(state.stage):
+                    if derived.name not in changes:
+                        changes[derived.name] = self._whole(derived.term)
+                self._step(state, changes, before, starting=True)
 
     def advance(self, deltas: Mapping[str, Frame]) -> Step:
         """Plans a batch: its states are there to be read, and are computed with whatever is first asked of them.
@@ -156,26 +184,109 @@ class SparkView:
         A view that starts has states of static tables, and values of nothing, such as totals: what is derived from
         those is new.
         """
-        moved: set[str] = set()
+        self.stepped, self.residual = set(), Residual()
+        merge = partial(self._merge, before=before, starting=starting)
+        merged: frozenset[str] = frozenset()
+        for loop, carried in zip(self.plan.feedbacks, self.carried, strict=True):
+            self._carry_over(loop, carried, merged, changes, before, merge, starting=starting)
+            merged |= self.plan.below(loop.reads)
+        merge({state.stage.name for state in self.states} - merged, changes)
+
+    def _merge(
+        self, names: Collection[str], changes: dict[str, Frame], before: list[Snapshot], *, starting: bool = False
+    ) -> None:
+        """Merges a batch into some stages; how what is derived from them changes is added to it."""
+        moved = set(self.stepped)
         for state in self.states:
+            if state.stage.name not in names:
+                continue
             for derived in self.plan.derived_for(state.stage):
                 of_nothing = starting and touched_stage(derived.term, self.plan.stages) is None
                 is_new = derived.name not in changes and derived.loop is None
                 if is_new and (of_nothing or derived.reads & moved):
-                    changes[derived.name] = self._derived_change(derived, before, starting=starting)
+                    changes[derived.name] = self._derived_change(derived.term, before, starting=starting)
             if self._step(state, changes, before, starting=starting):
                 moved.add(state.stage.name)
 
     def _step(self, state: StageState, changes: dict[str, Frame], before: list[Snapshot], *, starting: bool) -> bool:
         """Merges a batch into a state, round and round where the state reads what is made from it; says whether there
         was anything to merge."""
-        if not state.step(changes, starting=starting):
+        again = state.stage.name in self.stepped
+        if not state.step(changes, starting=starting and not again, again=again):
             return False
+        self.stepped.add(state.stage.name)
         recursive = self.plan.recursion_of(state.stage)
         found = None if recursive is None else self._settled(state, recursive, before, starting=starting)
         if recursive is not None and found is not None:
             changes[recursive.name] = found
         return True
+
+    # --- loops that are carried over ----------------------------------------------------------
+
+    def _carried(self, part: Feedback, epsilon: float) -> Carried:
+        ledger = Ledger(part.fed.name, element_type(part.fed), self.plans)
+        return Carried(part, ledger, self.plans, epsilon, lambda run: self.asides.append(run))
+
+    def _carry_over(
+        self,
+        loop: Feedbacks,
+        carried: Sequence[Carried],
+        merged: Collection[str],
+        changes: dict[str, Frame],
+        before: list[Snapshot],
+        merge: Callable[[Collection[str], dict[str, Frame]], None],
+        *,
+        starting: bool,
+    ) -> None:
+        """Merges a batch into the stages of a loop that were not `merged` yet, and feeds back what that changes.
+
+        What is new of what the loop begins with comes with the batch.
+        """
+        starts, inside = self.plan.below(loop.starts), self.plan.inside(loop)
+        merge(starts - {*merged}, changes)
+        for each in carried:
+            if each.is_empty:
+                changes[each.name] = each.begin(self._whole(each.feedback.start))
+            elif each.feedback.start_reads & self.stepped:
+                changes[each.name] = each.add_new(self._derived_change(each.feedback.start, before))
+        merge(self.plan.below(loop.reads) - starts - {*merged}, changes)
+        self._feed_back(loop, carried, inside, before, starting=starting)
+        # What is derived from the loop's stages has changed with each of its steps.
+        for derived in self.plan.derived:
+            if derived.reads & inside:
+                changes.pop(derived.name, None)
+
+    def _feed_back(
+        self,
+        loop: Feedbacks,
+        carried: Sequence[Carried],
+        inside: Collection[str],
+        before: list[Snapshot],
+        *,
+        starting: bool,
+    ) -> None:
+        """Feeds back what a batch has changed of a loop's bags, step by step, as far as it matters.
+
+        Raises: UserError when a loop without a limit does not come to rest.
+        """
+        earlier = before
+        for taken in range(1, loop.steps + 1):
+            with self.columns.apart("r__"):
+                for each in carried:
+                    value, is_first = each.feedback.value, starting and taken == 1
+                    each.put_off(self._whole(value) if is_first else self._derived_change(value, earlier))
+                    each.compare()
+                self._compute([run for run in self.asides if run.rows is None])
+                found = [each.residual() for each in carried]
+                if taken == loop.steps or not any(due for _, due in found):
+                    break
+                earlier = [state.snapshot() for state in self.states]
+                fed = {each.name: each.feed_back() for each, (_, due) in zip(carried, found, strict=True) if due}
+                self._merge(inside, fed, earlier)
+        if loop.loop.limit is None and any(due for _, due in found):
+            raise endless(loop.loop)
+        for residual, _ in found:
+            self.residual = self.residual.and_also(residual)
 
     def settle(self, *, counting: bool = False) -> None:
         """Computes the states that no action has computed yet, and frees what they have replaced.
@@ -242,6 +353,7 @@ class SparkView:
 
     def all_tables(self) -> list[Table]:
         kept = [ledger.table for ledger in self.ledgers if ledger.table is not None]
+        kept += [each.pending for loop in self.carried for each in loop if each.pending is not None]
         return [*(table for state in self.states for table in state.all_tables()), *kept]
 
     def _compiler(self, term: Term, snapshots: list[Snapshot], columns: Columns) -> Compiler:
@@ -263,11 +375,11 @@ class SparkView:
         whole = union_all([rows for rows, _ in sides])
         return whole.aggregate(sides[0][1], ["sum(weight) AS weight"]).where("weight <> 0")
 
-    def _derived_change(self, derived: Derived, before: list[Snapshot], *, starting: bool) -> Frame:
-        """How a derived stream has changed since `before`, as rows with a weight, no two of them equal."""
+    def _derived_change(self, term: Term, before: list[Snapshot], *, starting: bool = False) -> Frame:
+        """How what is derived from states has changed since `before`, as rows with a weight, no two of them equal."""
         after = [state.snapshot() for state in self.states]
-        sides = self._sides(derived.term, after, before, self.columns)
-        return self._added(sides[:1] if starting else sides, element_type(derived.term))
+        sides = self._sides(term, after, before, self.columns)
+        return self._added(sides[:1] if starting else sides, element_type(term))
 
     def _settled(
         self, state: StageState, recursive: Derived, before: list[Snapshot], *, starting: bool
@@ -283,7 +395,7 @@ class SparkView:
         while True:
             # Each step has the names of the one before it, and so its plans.
             with self.columns.apart("r__"):
-                change = self._derived_change(recursive, earlier, starting=starting and not found)
+                change = self._derived_change(recursive.term, earlier, starting=starting and not found)
                 pending = self._aside(self._added([*left, change], item) if left else change)
                 now = self._first(pending, recursive)
                 if now is None:
@@ -330,10 +442,10 @@ class SparkView:
             run.rows = number
         return rows[len(runs) :]
 
-    def _whole(self, derived: Derived) -> Frame:
-        """All rows of a derived stream, as a batch."""
-        compiler = self._compiler(derived.term, [state.snapshot() for state in self.states], self.columns)
-        return self._added([_side(compiler, derived.term, 1)], element_type(derived.term))
+    def _whole(self, term: Term) -> Frame:
+        """All rows of what is derived from states, as a batch."""
+        compiler = self._compiler(term, [state.snapshot() for state in self.states], self.columns)
+        return self._added([_side(compiler, term, 1)], element_type(term))
 
     def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:
         """A term over some states and over others, the latter taken away.
@@ -341,26 +453,24 @@ class SparkView:
         Where each key has its value by itself, only those that the batch touched are looked at; where the term is
         linear in a bag, it is computed over the bag's change.
         """
-        bag = linear_stage(term, self.plan.stages)
+        stages = self.plan.stages
+        others = {s.stage.name: s.view() for s, b in zip(after, before, strict=True) if s.is_as(b)}
+        others = {name: view for name, view in others.items() if name in free_vars(term)}
+        moved = tuple(stage for stage in stages if stage.name not in others)
+        bag, keyed = linear_stage(term, moved), touched_stage(term, moved)
         if bag is not None:
-            change = after[self.plan.stages.index(bag)].change()
-            frame = self._over({bag.name: change}, columns).bag(term)
+            change = after[stages.index(bag)].change()
+            frame = self._over({**others, bag.name: change}, columns).bag(term)
             return [attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")]
-        compilers = self._touched_sides(term, after, before, columns) or [
-            self._compiler(term, s, columns) for s in (after, before)
-        ]
+        if keyed is not None:
+            index = stages.index(keyed)
+            touched = Touched(before[index], after[index], self.lookups.append)
+            compilers = [
+                self._over({**others, keyed.name: side}, columns) for side in (touched.after(), touched.before())
+            ]
+        else:
+            compilers = [self._compiler(term, s, columns) for s in (after, before)]
         return [_side(compiler, term, sign) for compiler, sign in zip(compilers, (1, -1), strict=True)]
-
-    def _touched_sides(
-        self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns
-    ) -> list[Compiler] | None:
-        """The touched keys of the stage that a term is by key of, as they are and as they were; None if it is not."""
-        stage = touched_stage(term, self.plan.stages)
-        if stage is None:
-            return None
-        index = self.plan.stages.index(stage)
-        touched = Touched(before[index], after[index], self.lookups.append)
-        return [self._over({stage.name: side}, columns) for side in (touched.after(), touched.before())]
 
 
 def _side(compiler: Compiler, term: Term, sign: int) -> Frame:

@@ -1,0 +1,113 @@
+"""What of a loop's value still matters: how far its elements are from those that the loop had before.
+
+Elements that are alike but for their numbers (doubles and floats) are a *group*. Of two elements of a group the
+difference is the largest relative difference of their numbers, `|a − b| / max(|a|, |b|)`; of two groups it is the
+largest that an element of one has from the element of the other that is nearest to it (their Hausdorff distance). A
+group that has not as many elements as before is infinitely far from what it was.
+
+*Source*: [MRQL] §2 compares keys that are floating-point numbers by an "approximate equality", below a threshold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.types import Type
+from mrql.algebra.values import Canonical, Record, Value, canonical
+from mrql.algebra.zset import ZSet
+
+PAIRS = 1_000_000
+"""Groups with more pairs of elements than this are not compared element by element: all of them matter."""
+
+
+@attrs.frozen
+class Residual:
+    """How far the values of the loops that are carried over are from being what their steps make of them."""
+
+    change: float = 0.0
+    """The largest relative difference of an element; infinite where one is there that was not, or the reverse."""
+    groups: int = 0
+    """How many elements, or groups of such that are alike, differ."""
+
+    def and_also(self, other: Residual) -> Residual:
+        return Residual(max(self.change, other.change), self.groups + other.groups)
+
+
+def is_number(t: Type) -> bool:
+    """Whether values of a type are compared by how much they differ."""
+    return isinstance(t, ty.Basic) and t.kind in (ty.Kind.DOUBLE, ty.Kind.FLOAT)
+
+
+@attrs.define
+class _Group:
+    new: list[tuple[float, ...]] = attrs.Factory(list)
+    old: list[tuple[float, ...]] = attrs.Factory(list)
+    rows: list[tuple[Value, int]] = attrs.Factory(list)
+
+    @property
+    def difference(self) -> float:
+        balance = sum(weight for _, weight in self.rows)
+        if balance or not self.new or not self.old or len(self.new) * len(self.old) > PAIRS:
+            return math.inf
+        sides = (self.new, self.old), (self.old, self.new)
+        return max(min(_distance(a, b) for b in others) for these, others in sides for a in these)
+
+
+def divided(pending: ZSet, item: Type, epsilon: float) -> tuple[ZSet, Residual]:
+    """Of what differs, as rows that are new and rows that are gone, those that differ by more than a threshold; and how
+    far all of it is."""
+    groups: dict[Canonical, _Group] = {}
+    for row, weight in pending:
+        group = groups.setdefault(_group_of(row, item), _Group())
+        numbers = tuple(part for part, t in _parts(row, item) if is_number(t) and part is not None)
+        (group.new if weight > 0 else group.old).append(numbers)
+        group.rows.append((row, weight))
+    differences = {key: group.difference for key, group in groups.items()}
+    due = ZSet.weighted(row for key, group in groups.items() if differences[key] > epsilon for row in group.rows)
+    return due, Residual(max(differences.values(), default=0.0), len(groups))
+
+
+def unlike(rows: ZSet, known: ZSet, item: Type) -> ZSet:
+    """The rows of groups that are new as a whole: none of theirs is taken away, and none is known."""
+    seen = {_group_of(row, item) for row, _ in known}
+    seen |= {_group_of(row, item) for row, weight in rows if weight < 0}
+    return ZSet.weighted((row, weight) for row, weight in rows if _group_of(row, item) not in seen)
+
+
+def _group_of(row: Value, item: Type) -> Canonical:
+    return canonical(tuple(part is None if is_number(t) else part for part, t in _parts(row, item)))
+
+
+def _parts(value: Value, t: Type) -> Iterator[tuple[Value, Type]]:
+    """The parts of a value that are no tuples and no records."""
+    match t:
+        case ty.TupleType(items) if value is not None:
+            assert isinstance(value, tuple)
+            for part, inner in zip(value, items, strict=True):
+                yield from _parts(part, inner)
+        case ty.RecordType(fields) if value is not None:
+            assert isinstance(value, Record)
+            for name, inner in fields:
+                yield from _parts(value[name], inner)
+        case _:
+            yield value, t
+
+
+def _distance(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+    return max(map(relative_difference, one, other), default=0.0)
+
+
+def relative_difference(a: float, b: float) -> float:
+    """How far two numbers are from each other, relative to the larger one.
+
+    >>> relative_difference(2.0, 1.0), relative_difference(0.0, 0.0), relative_difference(math.nan, 1.0)
+    (0.5, 0.0, inf)
+    """
+    if a == b or (math.isnan(a) and math.isnan(b)):
+        return 0.0
+    difference = abs(a - b) / max(abs(a), abs(b))
+    return math.inf if math.isnan(difference) else difference
