@@ -23,7 +23,7 @@ from mrql.parser import parse_type
 from mrql.program import Query as ProgramQuery
 from mrql.program import compile_program
 from mrql.rewrite.infer import stream_names
-from mrql.rewrite.passes import Trace, rewrite, run_passes
+from mrql.rewrite.passes import EPSILON, Trace, rewrite, run_passes
 from mrql.rewrite.ways import Way
 from mrql.scope import Globals
 from mrql.typing import resolve
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from mrql.runtime.frames import Frame
+    from mrql.runtime.residual import Residual
     from mrql.runtime.view import SparkView
 
 
-Loop: TypeAlias = Literal["auto", "recompute", "exact", "fixpoint"]
+Loop: TypeAlias = Literal["auto", "recompute", "exact", "fixpoint", "diffuse"]
 """The ways in which loops over streams are kept up to date (`mrql.rewrite.ways.Way`)."""
 
 
@@ -91,18 +92,18 @@ class Query:
     def type(self) -> Type:
         return self.query.type
 
-    def trace(self, *, insert_only: bool = False, loop: Loop = "auto") -> Trace:
+    def trace(self, *, insert_only: bool = False, loop: Loop = "auto", epsilon: float = EPSILON) -> Trace:
         """How the query becomes its stages, those of a view that is made with the same arguments.
 
         Raises: UserError when the way `loop` is not there for a loop.
         """
-        return _trace(self.term, self.streams, insert_only, loop)
+        return _trace(self.term, self.streams, insert_only, loop, epsilon)
 
-    def explain(self, *, insert_only: bool = False, loop: Loop = "auto") -> str:
+    def explain(self, *, insert_only: bool = False, loop: Loop = "auto", epsilon: float = EPSILON) -> str:
         """Every step from the query to its stages, as text."""
         from mrql.explain import explain_trace
 
-        return explain_trace(self.trace(insert_only=insert_only, loop=loop))
+        return explain_trace(self.trace(insert_only=insert_only, loop=loop, epsilon=epsilon))
 
     def batch(self, spark: SparkSession | None = None, **streams: DataFrame) -> DataFrame:
         """Evaluates the query once over all its streams.
@@ -130,6 +131,7 @@ class Query:
         insert_only: bool = False,
         strict: bool = False,
         loop: Loop = "auto",
+        epsilon: float = EPSILON,
         **tables: DataFrame,
     ) -> View:
         """A view of the query, empty at first. A stream that is given a DataFrame here is a static table.
@@ -146,7 +148,7 @@ class Query:
         from mrql.runtime.view import SparkView
 
         term = _with_static(self.term, frozenset(tables))
-        plan = _trace(term, self.streams, insert_only, loop).plan
+        plan = _trace(term, self.streams, insert_only, loop, epsilon).plan
         if strict:
             require_incremental(plan)
         frames = {name: self._frame(name, df) for name, df in tables.items()}
@@ -207,6 +209,11 @@ class View:
         """The answer over all that was applied so far."""
         return self._view.answer()
 
+    @property
+    def residual(self) -> Residual | None:
+        """How far the values of loops that are carried over (`loop="diffuse"`) may be off; None without such."""
+        return self._view.residual if self._view.plan.feedbacks else None
+
     def close(self) -> None:
         """Frees the state."""
         self._view.close()
@@ -220,8 +227,9 @@ class View:
         self.close()
 
 
-def _trace(term: Term, streams: dict[str, Type], insert_only: bool, loop: Loop) -> Trace:
-    return rewrite(term, shrinking=frozenset() if insert_only else frozenset(streams), way=Way(loop))
+def _trace(term: Term, streams: dict[str, Type], insert_only: bool, loop: Loop, epsilon: float) -> Trace:
+    shrinking = frozenset[str]() if insert_only else frozenset(streams)
+    return rewrite(term, shrinking=shrinking, way=Way(loop), epsilon=epsilon)
 
 
 def _with_static(term: Term, tables: frozenset[str]) -> Term:

@@ -40,7 +40,7 @@ from mrql.options import malformed_options, opened, report_kept
 from mrql.output import SHOWN_ROWS, Printer, json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.passes import EPSILON, rewrite
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.untrace import is_trace
 from mrql.rewrite.ways import Way
@@ -142,8 +142,27 @@ LOOP = click.option(
     "way",
     type=click.Choice(Way, case_sensitive=False),
     default=Way.AUTO,
+    is_eager=True,  # --epsilon depends on it
     show_default="auto",
     help="How loops over streams are kept up to date.",
+)
+
+
+def _epsilon(context: click.Context, _: click.Parameter, value: float | None) -> float:
+    """The threshold; given for another way it would do nothing."""
+    if value is None:
+        return EPSILON
+    if context.params.get("way") is not Way.DIFFUSE:
+        raise click.BadParameter("only --loop diffuse has a threshold")
+    return value
+
+
+EPSILON_OPTION = click.option(
+    "--epsilon",
+    type=click.FloatRange(min=0),
+    callback=_epsilon,
+    show_default=str(EPSILON),
+    help="With --loop diffuse: what changes by no more than this, relative to its size, does not go on to others.",
 )
 STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part that each batch computes again.")
 
@@ -153,14 +172,15 @@ STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part
 @ARGS
 @STRICT
 @LOOP
+@EPSILON_OPTION
 @common_options
 @reports_errors
-def check(file: Path, args: tuple[str, ...], strict: bool, way: Way, common: Common) -> None:
+def check(file: Path, args: tuple[str, ...], strict: bool, way: Way, epsilon: float, common: Common) -> None:
     """Parse and type a query file, and say what its expressions are."""
     program = load(file, common.data, args, common.max_steps)
     # Otherwise it does not matter here how a query is kept up to date.
     if strict or way is not Way.AUTO:
-        plans = [plan_of(program, query, way) for query in program.queries]
+        plans = [plan_of(program, query, way, epsilon) for query in program.queries]
         must_be_incremental(*(plans if strict else ()))
     for query in program.queries:
         if common.as_json:
@@ -178,16 +198,25 @@ def check(file: Path, args: tuple[str, ...], strict: bool, way: Way, common: Com
 @click.option("--graph", type=click.Path(dir_okay=False, path_type=Path), help="Draw the stages into an SVG file.")
 @STRICT
 @LOOP
+@EPSILON_OPTION
 @common_options
 @reports_errors
 def explain(
-    file: Path, args: tuple[str, ...], as_json: bool, graph: Path | None, strict: bool, way: Way, common: Common
+    file: Path,
+    args: tuple[str, ...],
+    as_json: bool,
+    graph: Path | None,
+    strict: bool,
+    way: Way,
+    epsilon: float,
+    common: Common,
 ) -> None:
     """Show every step from a query's text to the stages that keep it up to date."""
     from mrql.explain import explain_graph, explain_json, explain_trace
 
     program = load(file, common.data, args, common.max_steps)
-    traces = [(query, rewrite(query.term, shrinking=program.shrinking, way=way)) for query in program.queries]
+    shrinking = program.shrinking
+    traces = [(q, rewrite(q.term, shrinking=shrinking, way=way, epsilon=epsilon)) for q in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))
     if graph is not None:
@@ -284,6 +313,7 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
 )
 @STRICT
 @LOOP
+@EPSILON_OPTION
 @malformed_options
 @operation_options
 @common_options
@@ -302,6 +332,7 @@ def stream(
     checkpoint: Path | None,
     strict: bool,
     way: Way,
+    epsilon: float,
     quarantine: Path | None,
     operation: Operation,
     common: Common,
@@ -313,7 +344,7 @@ def stream(
     program = load(file, common.data, args, common.max_steps)
     query = streaming_query(program, file)
     rewritable = rewrites == "apply"
-    plan = plan_of(program, query, way, rewritable=rewritable)
+    plan = plan_of(program, query, way, epsilon, rewritable=rewritable)
     if strict:
         must_be_incremental(plan)
     for traced in filter(is_trace, subterms(query.term)):
@@ -352,11 +383,11 @@ def streaming_query(program: Program, file: Path) -> Query:
     return streaming[0]
 
 
-def plan_of(program: Program, query: Query, way: Way, *, rewritable: bool = False) -> Plan:
+def plan_of(program: Program, query: Query, way: Way, epsilon: float = EPSILON, *, rewritable: bool = False) -> Plan:
     """How a query is kept up to date, with the deletions that its program declares, and those of files that change."""
     files = {name for name, spec in program.sources.items() if spec.stream and spec.adapter is None}
     shrinking = program.shrinking | (files if rewritable else frozenset())
-    return rewrite(query.term, shrinking=shrinking, way=way).plan
+    return rewrite(query.term, shrinking=shrinking, way=way, epsilon=epsilon).plan
 
 
 def must_be_incremental(*plans: Plan) -> None:
@@ -428,6 +459,10 @@ def verify(
     Every expression that reads a stream is verified, with the deletions that the file declares and with deletions from
     all of its streams.
     """
+    if way is Way.DIFFUSE:
+        raise click.UsageError(
+            "a loop that is carried over is no more exact than its residual says: nothing to compare"
+        )
     from mrql.runtime.stream import must_exist
     from mrql.verify import Effort
     from mrql.verify.command import verify_expression

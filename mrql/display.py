@@ -25,9 +25,10 @@ COLUMNS = ("batch", "rows/s", "rows", "keys touched", "state rows", "state size"
 
 def progress(report: Report) -> str:
     """The line that a batch leaves on standard error."""
+    residual = "" if report.residual is None else f"; residual: {report.residual}"
     return (
         f"batch {report.number}: {report.rows:,} rows in {report.files} files, {report.touched:,} keys touched, "
-        f"{report.state_rows:,} state rows, {report.milliseconds:,.0f} ms"
+        f"{report.state_rows:,} state rows, {report.milliseconds:,.0f} ms{residual}"
     )
 
 

@@ -6,6 +6,7 @@ Both are made of one record, so that they cannot say different things.
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +17,7 @@ import attrs
 
 from mrql.algebra.errors import UserError
 from mrql.runtime.report import Report
+from mrql.runtime.residual import Residual
 
 LOOPBACK = "127.0.0.1"
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -38,7 +40,13 @@ def record_of(report: Report) -> dict[str, Any]:
         "touched_keys": report.touched,
         "state": {name: {"rows": size.rows, "bytes": size.bytes} for name, size in measured.states.items()},
         "checkpoint_bytes": measured.checkpoint_bytes,
+        "residual": None if report.residual is None else _residual(report.residual),
     }
+
+
+def _residual(residual: Residual) -> dict[str, Any]:
+    """How far loops that are carried over may be off; JSON has no infinite number."""
+    return {"change": residual.change if math.isfinite(residual.change) else None, "elements": residual.groups}
 
 
 # --- a line for each batch ----------------------------------------------------------------------
@@ -113,12 +121,22 @@ GAUGES: dict[Family, Callable[[Mapping[str, Any]], Samples]] = {
     Family("mrql_checkpoint_bytes", "gauge", "Bytes of the runs of the last commit.", None, "bytes"): lambda r: _one(
         r["checkpoint_bytes"]
     ),
+    Family("mrql_residual", "gauge", "How far loops that are carried over may be off, as a part of one."): lambda r: (
+        {}
+        if r["residual"] is None
+        else {None: math.inf if r["residual"]["change"] is None else r["residual"]["change"]}
+    ),
 }
 """What is as it was after the last batch."""
 
 
 def _one(number: float | None) -> Samples:
     return {} if number is None else {None: number}
+
+
+def _off(record: Mapping[str, Any]) -> Samples:
+    residual = record["residual"]
+    return {} if residual is None else {None: math.inf if residual["change"] is None else residual["change"]}
 
 
 def _seconds(record: Mapping[str, Any]) -> Samples:
@@ -172,7 +190,9 @@ def _escaped(label: str) -> str:
 
 def _number(number: float) -> str:
     """A number; one that adds up fractions is written without their rounding errors."""
-    return str(number) if isinstance(number, int) else f"{number:.6f}"
+    if isinstance(number, int):
+        return str(number)
+    return "+Inf" if math.isinf(number) else f"{number:.6f}"
 
 
 # --- the endpoint -------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from mrql.runtime.checkpoint.reference_states import ReferenceStates
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.directories import Arrived, Batch, Part, files_of
 from mrql.runtime.reference import ReferenceView
+from mrql.runtime.residual import Residual
 from mrql.runtime.sizes import StateSize, reference_sizes, spark_sizes
 from mrql.runtime.stream import Put, Sizes
 
@@ -86,6 +87,9 @@ class ReferenceEngine:
 
     def state_sizes(self) -> Mapping[str, StateSize]:
         return reference_sizes(self.view)
+
+    def residual(self) -> Residual | None:
+        return self.view.residual if self.view.plan.feedbacks else None
 
     def durable(self) -> States:
         assert self.states is not None
@@ -189,6 +193,9 @@ class SparkEngine:
 
     def state_sizes(self) -> Mapping[str, StateSize]:
         return spark_sizes(self.view)
+
+    def residual(self) -> Residual | None:
+        return self.view.residual if self.view.plan.feedbacks else None
 
     def durable(self) -> States:
         assert self.states is not None

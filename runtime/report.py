@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from mrql.runtime.residual import Residual
 from mrql.runtime.sinks import Answer
 from mrql.runtime.sizes import StateSize
 
@@ -56,6 +57,8 @@ class Report:
     touched: int
     state_rows: int
     milliseconds_of: Mapping[Phase, float]
+    residual: Residual | None = None
+    """How far the values of loops that are carried over may be off, where there are some."""
     kept_aside: str | None = None
     """What was done with malformed rows, where there were some."""
     measured: Measured | None = None

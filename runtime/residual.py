@@ -33,6 +33,22 @@ class Residual:
     groups: int = 0
     """How many elements, or groups of such that are alike, differ."""
 
+    def __str__(self) -> str:
+        """In words.
+
+        >>> print(Residual(0.00051, 12)), print(Residual()), print(Residual(math.inf, 1))
+        12 elements differ by up to 0.051 %
+        no element differs
+        1 element is not there or new
+        (None, None, None)
+        """
+        if not self.groups:
+            return "no element differs"
+        elements = f"{self.groups:,} elements" if self.groups > 1 else "1 element"
+        if math.isinf(self.change):
+            return f"{elements} {'differ, some are' if self.groups > 1 else 'is'} not there or new"
+        return f"{elements} differ{'' if self.groups > 1 else 's'} by up to {100 * self.change:.2g} %"
+
     def and_also(self, other: Residual) -> Residual:
         return Residual(max(self.change, other.change), self.groups + other.groups)
 

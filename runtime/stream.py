@@ -24,6 +24,7 @@ from mrql.runtime.copies import Copies
 from mrql.runtime.directories import Adapted, Arrived, Batch, Directory, Part, Watched, next_batch, placed, watch
 from mrql.runtime.durable import Files
 from mrql.runtime.report import Clock, Counting, Measured, Phase, Report
+from mrql.runtime.residual import Residual
 from mrql.runtime.sinks import Answer, Several, publish
 from mrql.runtime.sizes import StateSize
 
@@ -69,6 +70,9 @@ class Engine(Protocol):
 
     def state_sizes(self) -> Mapping[str, StateSize]:
         """The same by the name of the stage, with bytes."""
+
+    def residual(self) -> Residual | None:
+        """How far the values of loops that are carried over may be off after the last batch; None without such."""
 
     def durable(self) -> States:
         """The states, to be committed; of an engine that was made to go on from a checkpoint."""
@@ -185,6 +189,7 @@ class Loop:
             touched=sizes.touched,
             state_rows=sizes.rows,
             milliseconds_of=clock.milliseconds,
+            residual=self.engine.residual(),
             kept_aside=kept,
             measured=None if counting is None else self._measured(counting),
         )

@@ -14,7 +14,7 @@ from mrql.algebra.tidy import tidy
 from mrql.explain.costs import Work
 from mrql.explain.facts import DerivedFacts, Facts, PassFacts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Table, delta_rule, fed, occurrence_names, renamed, shown_units
-from mrql.rewrite.stages import Feed
+from mrql.rewrite.stages import Feed, Feedback, Feedbacks
 from mrql.rewrite.ways import Chosen
 
 Document = dict[str, Any]
@@ -31,9 +31,15 @@ def render_document(facts: Facts) -> Document:
         "loops": [{"name": n, "type": show_type(e.type), "term": show(e)} for n, e in facts.loops],
         "ways": [_way(chosen) for chosen in facts.plan.ways],
         "derived": [_derived(passed) for passed in facts.derived],
+        "carried": [_carried(part, loop) for loop in facts.plan.feedbacks for part in loop.parts],
         "python": [{"function": function.called, "reason": function.reason} for function in facts.python],
         "answer": {"term": show(facts.answer), "cost": facts.cost.cost.value, "reason": facts.cost.reason},
     }
+
+
+def _carried(part: Feedback, loop: Feedbacks) -> Document:
+    value, start = show(part.value), show(part.start)
+    return {"name": part.fed.name, "value": value, "start": start, "epsilon": loop.epsilon, "steps": loop.steps}
 
 
 def _sources(facts: Facts) -> list[Document]:

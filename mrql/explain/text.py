@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from mrql.algebra.binders import alpha_equal
 from mrql.algebra.show import pretty, show_type
 from mrql.algebra.terms import Term
+from mrql.algebra.tidy import tidy
 from mrql.explain.costs import Cost, Work, listed
 from mrql.explain.differences import PRUNED, Difference
 from mrql.explain.facts import DerivedFacts, Facts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Role, Table, delta_rule, fed
-from mrql.rewrite.stages import Shape, Stage
+from mrql.rewrite.stages import Feedbacks, Shape, Stage
 from mrql.rewrite.ways import Chosen, Way
 
 STEP = 2
@@ -120,6 +121,8 @@ def render_text(facts: Facts, width: int) -> str:
         if recursive is not None:
             _recursive(page, recursive, stage.stage)
             told.add(recursive.derived.name)
+    for fed_back in facts.plan.feedbacks:
+        _feedbacks(page, fed_back, facts)
     _answer(page, facts)
     _differences(page, facts)
     return page.text()
@@ -151,6 +154,7 @@ def _query(page: Page, facts: Facts) -> None:
 HOW = {
     Way.FIXPOINT: "as a fixpoint (--loop fixpoint)",
     Way.EXACT: "step by step (--loop exact)",
+    Way.DIFFUSE: "by carrying its value over (--loop diffuse)",
     Way.RECOMPUTE: "by running it again (--loop recompute)",
 }
 
@@ -220,6 +224,21 @@ def _recursive(page: Page, facts: DerivedFacts, stage: Stage) -> None:
         f"Δ{name} goes back to {stage.name}, the earliest steps first, until nothing changes ([DBSP] §6); it costs"
     )
     page.prose(f"{facts.cost.cost.value} of each step: {facts.cost.reason}", level=2)
+
+
+def _feedbacks(page: Page, loop: Feedbacks, facts: Facts) -> None:
+    names = listed([part.fed.name for part in loop.parts])
+    page.heading(
+        f"Stream {names}: what the loop had" if len(loop.parts) == 1 else f"Streams {names}: what the loop had"
+    )
+    for part in loop.parts:
+        page.term(f"{part.fed.name} begins with", tidy(part.start, facts.keep))
+        page.term("and after a step it would be", tidy(part.value, facts.keep))
+    page.gap()
+    page.line(
+        f"what differs from {names} by more than {loop.epsilon:g}, relative to its size, is fed back to it, in at most "
+        f"{loop.steps} steps a batch; what is left is the residual of the batch"
+    )
 
 
 def _merge(page: Page, facts: StageFacts) -> None:

@@ -38,7 +38,7 @@ class Effort:
     batches: int
     rows: int
     way: Way = Way.AUTO
-    """How loops over streams are kept up to date."""
+    """How loops over streams are kept up to date: in one of the ways that are exact."""
 
 
 @attrs.frozen

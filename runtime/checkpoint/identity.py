@@ -33,7 +33,7 @@ class Identities:
     stages: Mapping[str, str]
     """By the name of a stage."""
     ledgers: Mapping[str, str]
-    """By the name of a stream that can lose rows."""
+    """By the name of a stream that can lose rows, or of one that a loop feeds."""
     query: str
     """The query as a whole: its states and the answer over them."""
 
@@ -44,6 +44,11 @@ def identities(plan: Plan, specs: Mapping[str, SourceSpec]) -> Identities:
     ledgers = {name: _digest("ledger", known.named(name)) for name in sorted(plan.shrinking)}
     for name, loop in plan.loops:
         known.sources[name] = _digest("loop", known.text(loop))
+    for carried in plan.feedbacks:
+        # Its stages are known by the whole loop: what they hold depends on how it came about.
+        text = known.text(carried.loop)
+        for i, part in enumerate(carried.parts):
+            known.sources[part.fed.name] = ledgers[part.fed.name] = _digest("carried", text, str(i))
     for stage in plan.stages:
         for derived in plan.derived_for(stage):
             known.sources[derived.name] = _digest("derived", known.text(derived.term))
