@@ -121,11 +121,7 @@ GAUGES: dict[Family, Callable[[Mapping[str, Any]], Samples]] = {
     Family("mrql_checkpoint_bytes", "gauge", "Bytes of the runs of the last commit.", None, "bytes"): lambda r: _one(
         r["checkpoint_bytes"]
     ),
-    Family("mrql_residual", "gauge", "How far loops that are carried over may be off, as a part of one."): lambda r: (
-        {}
-        if r["residual"] is None
-        else {None: math.inf if r["residual"]["change"] is None else r["residual"]["change"]}
-    ),
+    Family("mrql_residual", "gauge", "By how much elements of loops may be off, as a part of one."): lambda r: _off(r),
 }
 """What is as it was after the last batch."""
 

@@ -269,7 +269,8 @@ class ReferenceView:
                 left = present[name].weight(row)
                 if left < 0:
                     raise MissingRow(name, row, -left)
-        self.present |= present
+        # Another dictionary: the one before is gone back to when the batch fails.
+        self.present = {**self.present, **present}
 
     def _value(self, term: Term) -> Value:
         """A term over the states as they are."""

@@ -13,7 +13,7 @@ from mrql.algebra.terms import element_type
 from mrql.algebra.types import Type
 from mrql.rewrite.stages import Component, Shape, Stage
 from mrql.runtime.expressions import zero_sql
-from mrql.runtime.frames import Frame, numbered
+from mrql.runtime.frames import Frame, numbered, union_all
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, label, quote, sql_type, to_sql
 from mrql.runtime.relation import Relation
@@ -29,26 +29,41 @@ class Rows:
     stepped: bool
     """Whether the batch before it changed the table."""
     appended: Relation | None
-    """What that batch has added; None if it was merged with all the rest, where it is marked."""
+    """What the last step of that batch has added; None if it was merged with all the rest, where it is marked."""
+    young: tuple[Relation, ...]
+    """What all steps of that batch have added."""
+    steps: object
+    """The same for all snapshots between the steps of one batch."""
     shrinks: bool
 
     @staticmethod
     def of(table: Table, batch: int) -> Rows:
+        runs, young = (tuple(run.relation for run in runs) for runs in (table.runs, table.young))
         appended = table.appended.relation if table.appended else None
-        return Rows(table, tuple(run.relation for run in table.runs), table.batch == batch, appended, table.shrinks)
+        return Rows(table, runs, table.batch == batch, appended, young, table.young, table.shrinks)
 
     def all(self) -> Relation:
         return self.table.current(self.runs)
 
-    def change(self) -> Relation:
-        """What the batch before has added to a table that changes are appended to."""
-        assert self.appended is not None
-        return self.appended if self.stepped else self.appended.where("false")
+    def has_changed(self, before: Rows | None) -> bool:
+        """Whether anything has come to the table since it was as `before`."""
+        if self.appended is None:
+            return self.stepped
+        return before is None or self.runs != before.runs
 
-    def touched(self) -> Relation:
-        """The keys that the batch before has touched, each with what the change has of it, or what it has become."""
+    def change(self, before: Rows | None) -> Relation:
+        """What has come to a table that changes are appended to since it was as `before`: a step ago, or before the
+        batch."""
+        assert self.appended is not None
+        if not self.has_changed(before):
+            return self.appended.where("false")
+        within = before is not None and before.steps is self.steps
+        return self.appended if within else union_all(self.young)
+
+    def touched(self, before: Rows | None) -> Relation:
+        """The keys that were touched since then, each with what the change has of it, or what it has become."""
         if self.appended is not None:
-            return self.change()
+            return self.change(before)
         return self.runs[0].where(f"{TOUCHED} = 1" if self.stepped else "false")
 
 
@@ -90,11 +105,12 @@ class Snapshot:
         rows = [*([] if self.groups is None else [self.groups]), *(bag.rows for bag in self.bags.values())]
         return [each.runs for each in rows]
 
-    def change(self) -> Frame:
-        """How the batch before the snapshot changed the stage's bag."""
+    def change(self, before: Snapshot) -> Frame:
+        """How the stage's bag has changed since a snapshot before it."""
         if 0 not in self.bags:
             return self.empty()
-        return Frame(self.bags[0].rows.change(), self.bags[0].shape, quote("w"), changes=True)
+        old = before.bags[0].rows if 0 in before.bags else None
+        return Frame(self.bags[0].rows.change(old), self.bags[0].shape, quote("w"), changes=True)
 
     # --- the three shapes ---------------------------------------------------------------------
 
@@ -180,7 +196,8 @@ class Touched:
         self._before = before
         self._after = after
         self._keep = keep
-        self._rows = after.groups if after.groups is not None and after.groups.stepped else None
+        changed = after.groups is not None and after.groups.has_changed(before.groups)
+        self._rows = after.groups if changed else None
 
     def before(self) -> Frame:
         """The bag of `(key, value)` of the touched keys as it was."""
@@ -199,11 +216,16 @@ class Touched:
         return self._after.keyed(self._new_groups(self._rows), bags)
 
     @cached_property
+    def _touched(self) -> Relation:
+        assert self._rows is not None
+        return self._rows.touched(self._before.groups)
+
+    @cached_property
     def _old_groups(self) -> Relation | None:
         if self._rows is None or self._before.groups is None:
             return None
         table = self._rows.table
-        found = table.lookup(self._before.groups.runs, self._rows.touched())
+        found = table.lookup(self._before.groups.runs, self._touched)
         if found is None:
             return None
         old = table.merged([found], whole=False)
@@ -213,20 +235,22 @@ class Touched:
     def _new_groups(self, rows: Rows) -> Relation:
         old = self._old_groups
         if rows.appended is None or old is None:
-            return rows.touched()
-        return rows.table.merged([old, rows.touched()], whole=False)
+            # The steps of a batch may have touched a key several times.
+            return self._touched if len(rows.young) < 2 else rows.table.merged([self._touched], whole=False)
+        return rows.table.merged([old, self._touched], whole=False)
 
     @cached_property
     def _old_bags(self) -> dict[int, Relation]:
-        assert self._rows is not None
-        keys = self._rows.touched()
+        keys = self._touched
         found = {i: bag.rows.table.lookup(bag.rows.runs, keys) for i, bag in self._before.bags.items()}
         return {i: self._kept(rows) for i, rows in found.items() if rows is not None}
 
     def _new_bag(self, index: int) -> list[Relation]:
         old = self._old_bags.get(index)
         added = self._after.bags[index].rows
-        return [*([] if old is None else [old]), *([added.change()] if added.stepped or old is None else [])]
+        before = self._before.bags[index].rows if index in self._before.bags else None
+        change = [added.change(before)] if added.has_changed(before) or old is None else []
+        return [*([] if old is None else [old]), *change]
 
     def _merged_bag(self, index: int, parts: Sequence[Relation]) -> Relation:
         return self._after.bags[index].rows.table.merged(parts)

@@ -233,7 +233,7 @@ class Table:
         elif len(self.young) == upkeep.YOUNG:
             merged = Run.of(self.plans, self._compacted(self.young), self.young)
             self._replace(self.young, merged)
-            self.young = [merged]
+            self.young[:] = [merged]
         run = Run.of(self.plans, self.merged([changes], whole=not self.runs))
         self.runs.append(run)
         self.young.append(run)

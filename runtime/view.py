@@ -459,7 +459,8 @@ class SparkView:
         moved = tuple(stage for stage in stages if stage.name not in others)
         bag, keyed = linear_stage(term, moved), touched_stage(term, moved)
         if bag is not None:
-            change = after[stages.index(bag)].change()
+            index = stages.index(bag)
+            change = after[index].change(before[index])
             frame = self._over({**others, bag.name: change}, columns).bag(term)
             return [attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")]
         if keyed is not None:
