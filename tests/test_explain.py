@@ -445,7 +445,7 @@ def test_answers_by_key(name: str) -> None:
 
 # --- JSON ---------------------------------------------------------------------------------------
 
-TEXT, FLAG, MAYBE = (str,), (bool,), (str, type(None))
+TEXT, FLAG, MAYBE, NUMBER = (str,), (bool,), (str, type(None)), (int, float)
 COLUMN = {"name": TEXT, "role": TEXT, "type": TEXT, "merge": MAYBE}
 SCHEMA: dict[str, Any] = {
     "query": {"text": MAYBE, "place": MAYBE, "term": TEXT},
@@ -485,6 +485,7 @@ SCHEMA: dict[str, Any] = {
     "loops": [{"name": TEXT, "type": TEXT, "term": TEXT}],
     "ways": [{"place": MAYBE, "way": TEXT, "reason": TEXT}],
     "derived": [{"name": TEXT, "type": TEXT, "term": TEXT, "cost": TEXT, "reason": TEXT}],
+    "carried": [{"name": TEXT, "value": TEXT, "start": TEXT, "epsilon": NUMBER, "steps": NUMBER}],
     "python": [{"function": TEXT, "reason": TEXT}],
     "answer": {"term": TEXT, "cost": TEXT, "reason": TEXT},
 }
