@@ -138,10 +138,12 @@ class Query:
 
         With `insert_only` nothing is ever deleted: then the rows themselves need not be kept to tell a wrong deletion,
         and of a minimum or maximum only the value. A `strict` view is refused where a batch would compute a part of the
-        query again from a whole state. `loop` is the way in which loops over streams are kept up to date: `fixpoint`
-        where a step only adds, `exact` step by step, `recompute` from the start, `auto` the best of these that there is,
-        and `diffuse` on from the value that the loop had, where what changes by no more than `epsilon`, relative to its
-        size, is left as it is (`View.residual`).
+        query again from a whole state.
+
+        `loop` is the way in which loops over streams are kept up to date: `fixpoint` where a step only adds, `exact`
+        step by step, `recompute` from the start, `auto` the best of these that there is, and `diffuse` on from the
+        value that the loop had, where what changes by no more than `epsilon`, relative to its size, is left as it is
+        (`View.residual`).
 
         Raises: UserError when a table is no stream of the query or of another type, a strict view is refused, or the
             way is not there for a loop.

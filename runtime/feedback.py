@@ -34,13 +34,17 @@ class Carried:
     """What the stream was fed; it is kept in a checkpoint."""
     plans: Plans
     epsilon: float
-    kept: Callable[[Run], None]
+    keep: Callable[[Run], None]
     """Is told of what is kept until the next batch."""
-    taken: list[Relation] = attrs.Factory(list)
-    """What was fed and is to be taken away from what is pending."""
     pending: Table | None = None
-    groups: Run | None = None
-    """What is pending, group by group, with how far each is from what it was."""
+    """By how much the value of the step differs from what was fed, in groups: the elements that are new in one, those
+    that are gone, and how far these are from those."""
+    due: bool = False
+    """Whether any of that matters."""
+    fed: list[Run] = attrs.Factory(list)
+    """What the batch has fed so far."""
+    begun: Relation | None = None
+    """What of it the loop begins with, which is not taken away from what is pending yet."""
 
     @property
     def name(self) -> str:
@@ -49,8 +53,8 @@ class Carried:
     @property
     def is_empty(self) -> bool:
         """Whether the loop has nothing, and so begins anew."""
-        fed = self.ledger.table
-        return fed is None or not any(run.rows is None or run.rows for run in fed.runs)
+        table = self.ledger.table
+        return table is None or not any(run.rows is None or run.rows for run in table.runs)
 
     # --- columns ------------------------------------------------------------------------------
 
@@ -59,17 +63,12 @@ class Carried:
             self.ledger.keys = Keys(value, "r")
         return self.ledger.keys
 
-    def _made(self, value: Layout) -> tuple[Keys, Table, Table]:
-        """The columns of the elements, and the two tables."""
-        keys = self._keys(value)
-        like = self._like(keys)
+    def _table(self, keys: Keys) -> Table:
+        """The table of what was fed."""
         if self.ledger.table is None:
-            self.ledger.table = weighted(self.plans, keys.names, like)
-        if self.pending is None:
-            self.pending = weighted(self.plans, keys.names, like)
-        for table in (self.ledger.table, self.pending):
-            table.shrinks = True
-        return keys, self.ledger.table, self.pending
+            self.ledger.table = weighted(self.plans, keys.names, self._like(keys))
+        self.ledger.table.shrinks = True
+        return self.ledger.table
 
     def _like(self, keys: Keys) -> tuple[str, ...]:
         """The columns by which elements are alike: all but the numbers. Which of these are missing is one of them."""
@@ -79,69 +78,84 @@ class Carried:
         return [name for name, atom in zip(keys.names, atoms(keys.shape), strict=False) if is_number(atom.type)]
 
     def _rows(self, keys: Keys, change: Frame) -> Relation:
+        """The rows of a change, moved to where those that are like them are."""
         value = canonical(Expressions(), change.value)
-        return change.df.select(*keys.columns(value), f"CAST({change.weight or '1L'} AS BIGINT) AS w")
+        rows = change.df.select(*keys.columns(value), f"CAST({change.weight or '1L'} AS BIGINT) AS w")
+        return rows.repartition(*self._like(keys))
 
     # --- what is fed --------------------------------------------------------------------------
 
+    def start(self) -> None:
+        """Forgets what a batch that failed has left."""
+        self.fed, self.begun, self.due = [], None, False
+
     def begin(self, start: Frame) -> Frame:
         """Feeds what the loop begins with."""
-        return self._fed(start)
+        keys = self._keys(start.value)
+        return self._begin(keys, self._rows(keys, start))
 
     def add_new(self, change: Frame) -> Frame:
         """Feeds what is new of what the loop begins with, where it has nothing alike."""
-        keys, fed, _ = self._made(change.value)
-        rows = fed.partitioned(self._rows(keys, change))
-        known = fed.lookup([run.relation for run in fed.runs], rows)
+        keys = self._keys(change.value)
+        table, rows = self._table(keys), self._rows(keys, change)
+        known = table.lookup([run.relation for run in table.runs], rows)
         columns = [*keys.names, "w"]
         sides = rows.select(*columns, "w < 0 AS known")
         if known is not None:
-            here = fed.merged([known], whole=False).where("w > 0")
+            here = table.merged([known], whole=False).where("w > 0")
             sides = sides.union(here.select(*columns, "true AS known"))
         like = list(self._like(keys))
         entry = f"IF(known, NULL, struct({', '.join([*self._numbers(keys), 'w'])}))"
         groups = sides.aggregate(like, [f"collect_list({entry}) AS rows", "bool_or(known) AS known"])
-        found = groups.where("NOT known").select(*like, "inline(rows)").select(*columns)
-        return self._fed(Frame(found, keys.value, "w", changes=True))
+        return self._begin(keys, groups.where("NOT known").select(*like, "inline(rows)").select(*columns))
+
+    def _begin(self, keys: Keys, rows: Relation) -> Frame:
+        fed = self._feed(keys, rows)
+        self.begun = fed.df.select(*keys.names, "-w AS w")
+        return fed
 
     def feed_back(self) -> Frame:
         """Feeds what is pending of the groups that matter."""
-        assert self.groups is not None
         assert self.ledger.keys is not None
-        keys = self.ledger.keys
-        due = self.groups.relation.where(f"difference > {self.epsilon!r}D")
-        rows = due.select(*self._like(keys), "inline(concat(new, old))").select(*keys.names, "w")
-        return self._fed(Frame(rows, keys.value, "w", changes=True))
+        return self._feed(self.ledger.keys, self._of_groups(self.ledger.keys, f"difference > {self.epsilon!r}D"))
 
-    def _fed(self, change: Frame) -> Frame:
-        """Adds a change to what was fed; it is no more pending."""
-        keys, fed, _ = self._made(change.value)
-        run = Run.of(self.plans, fed.partitioned(self._rows(keys, change)))
-        self.kept(run)
-        fed.update(run.relation)
-        self.taken.append(run.relation.select(*keys.names, "-w AS w"))
+    def _feed(self, keys: Keys, rows: Relation) -> Frame:
+        run = Run.of(self.plans, rows)
+        self.keep(run)
+        self.fed.append(run)
         return Frame(run.relation, keys.value, "w", changes=True)
+
+    def note_fed(self) -> None:
+        """Adds what the batch has fed to what was fed before."""
+        if self.fed and self.ledger.keys is not None:
+            self._table(self.ledger.keys).update(union_all([run.relation for run in self.fed]))
+            self.fed = []
 
     # --- what is pending ----------------------------------------------------------------------
 
-    def put_off(self, change: Frame) -> None:
-        """Adds a change of the step's value to what is pending."""
-        keys, _, pending = self._made(change.value)
-        rows = pending.partitioned(self._rows(keys, change))
-        pending.merge(union_all([rows, *self.taken]))
-        self.taken = []
+    def compare(self, change: Frame) -> None:
+        """Adds a change of the step's value to what is pending, and compares that group by group. Once anything of it
+        is fed back, it is pending no more."""
+        keys = self._keys(change.value)
+        rows = [self._rows(keys, change)]
+        if self.pending is None:
+            self.pending = weighted(self.plans, self._like(keys))
+        if self.pending.runs:
+            rows.append(self._of_groups(keys, f"difference <= {self.epsilon!r}D" if self.due else "true"))
+        if self.begun is not None:
+            rows.append(self.begun)
+            self.begun = None
+        self._compare(keys, rows)
 
     def restore(self, value: Frame) -> None:
         """Finds what is pending from the value of the step and what was fed, which were read from a checkpoint."""
-        keys, fed, _ = self._made(value.value)
-        self.taken = [run.relation.select(*keys.names, "-w AS w") for run in fed.runs]
-        self.put_off(value)
+        keys = self._keys(value.value)
+        self.pending = weighted(self.plans, self._like(keys))
+        fed = [run.relation.select(*keys.names, "-w AS w") for run in self._table(keys).runs]
+        self._compare(keys, [self._rows(keys, value), *fed])
 
-    def compare(self) -> None:
-        """Finds how far what is pending is from what it was, group by group."""
+    def _compare(self, keys: Keys, rows: list[Relation]) -> None:
         assert self.pending is not None
-        assert self.ledger.keys is not None
-        keys = self.ledger.keys
         like, numbers = list(self._like(keys)), self._numbers(keys)
         entry = f"struct({', '.join([*numbers, 'w'])})"
         measures = [
@@ -149,20 +163,27 @@ class Carried:
             f"collect_list(IF(w < 0, {entry}, NULL)) AS old",
             "sum(w) AS balance",
         ]
-        (run,) = self.pending.runs
-        groups = run.relation.aggregate(like, measures)
-        difference = f"{_difference(numbers)} AS difference"
-        self.groups = Run.of(self.plans, groups.select(*like, "new", "old", difference))
-        self.kept(self.groups)
+        different = union_all(rows).aggregate(keys.names, ["sum(w) AS w"]).where("w <> 0")
+        groups = different.aggregate(like, measures)
+        self.pending.replace(groups.select(*like, "new", "old", f"{_difference(numbers)} AS difference"))
 
-    def residual(self) -> tuple[Residual, bool]:
-        """How far what is pending goes, and whether any of it matters."""
-        assert self.groups is not None
+    def _of_groups(self, keys: Keys, condition: str) -> Relation:
+        """The rows of some groups of what is pending."""
+        assert self.pending is not None
+        (run,) = self.pending.runs
+        rows = run.relation.where(condition).select(*self._like(keys), "inline(concat(new, old))")
+        return rows.select(*keys.names, "w")
+
+    def residual(self) -> Residual:
+        """How far what is pending goes."""
+        assert self.pending is not None
+        (run,) = self.pending.runs
         measures = ["max(difference) AS change", "count(1) AS groups"]
-        found = self.plans.dataframe(self.groups.relation.aggregate([], measures)).head()
+        found = self.plans.dataframe(run.relation.aggregate([], measures)).head()
         assert found is not None
         change = found["change"] or 0.0
-        return Residual(change, found["groups"]), change > self.epsilon
+        self.due = change > self.epsilon
+        return Residual(change, found["groups"])
 
 
 def _difference(numbers: list[str]) -> str:

@@ -221,6 +221,11 @@ class Table:
         self.retired += self.runs
         self.runs, self.appended = [run], None
 
+    def replace(self, rows: Relation) -> None:
+        """Puts rows in the place of all that there are."""
+        self.retired += self.runs
+        self.runs = [Run.of(self.plans, rows, self.runs)]
+
     def append(self, changes: Relation, *, again: bool = False) -> Run:
         """Adds a partitioned change as a run of its own, and returns the run.
 

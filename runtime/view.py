@@ -245,6 +245,7 @@ class SparkView:
         starts, inside = self.plan.below(loop.starts), self.plan.inside(loop)
         merge(starts - {*merged}, changes)
         for each in carried:
+            each.start()
             if each.is_empty:
                 changes[each.name] = each.begin(self._whole(each.feedback.start))
             elif each.feedback.start_reads & self.stepped:
@@ -274,18 +275,18 @@ class SparkView:
             with self.columns.apart("r__"):
                 for each in carried:
                     value, is_first = each.feedback.value, starting and taken == 1
-                    each.put_off(self._whole(value) if is_first else self._derived_change(value, earlier))
-                    each.compare()
+                    each.compare(self._whole(value) if is_first else self._derived_change(value, earlier))
                 self._compute([run for run in self.asides if run.rows is None])
                 found = [each.residual() for each in carried]
-                if taken == loop.steps or not any(due for _, due in found):
+                due = [each for each in carried if each.due]
+                if taken == loop.steps or not due:
                     break
                 earlier = [state.snapshot() for state in self.states]
-                fed = {each.name: each.feed_back() for each, (_, due) in zip(carried, found, strict=True) if due}
-                self._merge(inside, fed, earlier)
-        if loop.loop.limit is None and any(due for _, due in found):
+                self._merge(inside, {each.name: each.feed_back() for each in due}, earlier)
+        if loop.loop.limit is None and due:
             raise endless(loop.loop)
-        for residual, _ in found:
+        for each, residual in zip(carried, found, strict=True):
+            each.note_fed()
             self.residual = self.residual.and_also(residual)
 
     def settle(self, *, counting: bool = False) -> None:
