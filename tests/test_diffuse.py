@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
@@ -33,6 +35,7 @@ from mrql.rewrite.ways import Way
 from mrql.runtime.reference import ReferenceView
 from mrql.runtime.residual import Residual, divided, relative_difference
 from mrql.verify.replay import close
+from tests.checkpoint.streams import Stream
 from tests.loop_files import FILES, LOOPS, kmeans, pagerank, present
 from tests.loop_queries import edge_histories
 
@@ -231,7 +234,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
     from tests.runtime.test_equivalence import INTERPRETED, as_rows
 
     file = FILES[name]
-    program = file.program(tmp_path, steps=4)
+    program = file.program(tmp_path, steps=3)
     (query,) = program.queries
     ((stream, spec),) = program.sources.items()
     t = BagType(spec.row)
@@ -241,7 +244,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
         view = SparkView(plan, spark)
         before = view.answer()
         assert collect_value(before, query.type) == Bag([])
-        for batch in file.history(2):
+        for batch in file.history(1):
             change = ZSet.of(file.bag(batch.inserted)) - ZSet.of(file.bag(batch.deleted))
             sides = [from_dataframe(to_dataframe(spark, s, t), t.item) for s in (change.positive(), change.negative())]
             old = as_rows(collect_value(view.answer(), query.type), query.type)
@@ -254,6 +257,48 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
             assert view.residual.change == pytest.approx(reference.residual.change, abs=1e-9)
         view.close()
     assert jvm.persistent_rdds(spark) <= left
+
+
+@pytest.mark.spark
+def test_a_stream_on_spark_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    """What it had is in its checkpoint: a stream that is started again for each batch answers as one that is not."""
+    from mrql.runtime import session
+    from tests.runtime.test_equivalence import INTERPRETED
+
+    text = """
+    points = stream(csv, "edges", ",", type((double, long)), tagged);
+    repeat middle = {(0.0, 1), (10.0, 2)}
+      step select (avg(x), n)
+             from (x, k) in points
+            group by n: (select n from (m, n) in middle order by abs(m - x))[0]
+     limit 3
+    """
+    write_points(tmp_path)
+    with session.settings(spark, INTERPRETED):
+        stream = Stream(tmp_path, text, engine="spark", spark=spark, way=Way.DIFFUSE, max_files=None)
+        late = sorted((tmp_path / "edges").iterdir())[1:]
+        for batch in late:
+            batch.rename(tmp_path / batch.name)
+        stream.run()
+        for batch in late:
+            (tmp_path / batch.name).rename(batch)
+            stream.run()
+    found = stream.answers()
+    alone = attrs.evolve(stream, max_files=1).uninterrupted()
+    assert found.keys() == alone.keys()
+    assert len(found) == 2
+    for name, answer in found.items():
+        assert close(answer, alone[name]), name
+
+
+def write_points(home: Path) -> None:
+    """Two heaps of points, which move."""
+    (home / "edges").mkdir()
+    rows = [[(0.0, 1), (1.0, 1), (9.0, 1), (11.0, 1)], [(3.0, 2), (14.0, 2)]]
+    for number, points in enumerate(rows):
+        file = home / "edges" / f"{number}.csv"
+        file.write_text("".join(f"+,{x},{n}\n" for x, n in points))
+        os.utime(file, ns=(number * 10**9, number * 10**9))
 
 
 # --- commands -----------------------------------------------------------------------------------

@@ -113,6 +113,7 @@ class Stream:
     """The address of a table that it writes to, besides."""
     checkpoint_name: str = "checkpoint"
     rewritable: bool = False
+    way: Way = Way.AUTO
 
     @property
     def outputs(self) -> tuple[Place, ...]:
@@ -128,7 +129,7 @@ class Stream:
         return Running(
             program,
             query,
-            plan_of(program, query, Way.AUTO, rewritable=self.rewritable),
+            plan_of(program, query, self.way, rewritable=self.rewritable),
             self.engine,
             self._session,
             options,
