@@ -83,7 +83,7 @@ def consumed(manifest: Manifest | None, spec: SourceSpec, copies: Copies | None 
         found = saved.get((_place(part), weight))
         files = () if found is None else found.files
         seen = {Path(file.path): Seen(file.size, file.modified) for file in files}
-        directories.append(Directory(part, weight, seen, copies))
+        directories.append(Directory(part, weight, seen, copies=copies))
     return directories
 
 
