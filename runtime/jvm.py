@@ -246,7 +246,8 @@ class Switch:
     @staticmethod
     def of(spark: SparkSession, wanted: Mapping[str, str]) -> Switch:
         """What there is to do for settings that are wanted, as those of the session are now."""
-        jvm = spark.sparkContext._gateway.jvm
+        gateway: Any = spark.sparkContext._gateway
+        jvm = gateway.jvm
         before = {key: spark.conf.get(key, None) for key in wanted}
         changed, restored, removed = jvm.java.util.Properties(), jvm.java.util.Properties(), jvm.java.util.ArrayList()
         for key, value in wanted.items():

@@ -42,9 +42,7 @@ def read(
 
     Raises: UserError at a file that is malformed as a whole. A malformed row raises one when it is read.
     """
-    reject = fail if quarantine is None else quarantine.reject
-    if again and quarantine is not None:
-        reject = lambda _: None  # noqa: E731
+    reject = fail if quarantine is None else _is_kept if again else quarantine.reject
     given = list_files(spec) if files is None else files
     paths = [file for file in given if _is_whole(spec, file, reject)]
     if not paths:
@@ -54,6 +52,10 @@ def read(
         _set_aside(spec, rows, paths, quarantine)
     frame = from_dataframe(rows.kept(), spec.row)
     return attrs.evolve(frame, weight=TAGGED) if spec.tagged else frame
+
+
+def _is_kept(row: Malformed) -> None:
+    """A malformed row that was put into quarantine before."""
 
 
 def _is_whole(spec: SourceSpec, file: Path, reject: Reject) -> bool:
