@@ -21,11 +21,25 @@ from mrql.scope import Globals, Scope
 from mrql.translate import translate
 from mrql.typing import no_duplicates, resolve
 
-ADAPTERS = {
-    "postgresql": "mrql.postgresql.source:PostgresTable",
-    "socket": "mrql.runtime.socket:SocketLines",
-}
-"""The adapters that come with the package, by their names in a query; others are named in `stream(adapter, …)`."""
+
+@attrs.frozen
+class Kind:
+    """A kind of source that is no files, by its name in a query."""
+
+    name: str
+    adapter: str | None
+    """What reads it; None where the query names that."""
+    example: str
+    """The strings that it is given."""
+
+
+_KINDS = (
+    Kind("postgresql", "mrql.postgresql.source:PostgresTable", '"postgresql://host/db?table=t&column=id"'),
+    Kind("socket", "mrql.runtime.socket:SocketLines", '"host:port"'),
+    Kind(Format.ADAPTER.value, None, '"module:name", "…"'),
+)
+ADAPTERS = {kind.name: kind for kind in _KINDS}
+"""The kinds of adapters, those that come with the package and one's own."""
 
 FORMATS: dict[str, Format] = {"line": Format.CSV, **{format.value: format for format in Format}}
 
@@ -48,10 +62,10 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
 
     Raises: UserError when an argument is missing, or of a kind or format that cannot be read yet.
     """
-    if source.format in ADAPTERS or source.format == Format.ADAPTER.value:
-        return _adapted(source, name, known)
+    if source.format in ADAPTERS:
+        return _adapted(source, ADAPTERS[source.format], name, known)
     if source.format not in FORMATS:
-        named = ", ".join(format for format in (*FORMATS, *ADAPTERS))
+        named = ", ".join(dict.fromkeys((*FORMATS, *ADAPTERS)))
         raise UserError(f"unknown format `{source.format}`", source.span, f"formats that are read: {named}")
     format = FORMATS[source.format]
     arguments = _arguments(source, known)
@@ -82,7 +96,7 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     return _with_row(spec, source, arguments, known)
 
 
-def _adapted(source: syntax.SourceExpr, name: str | None, known: Globals) -> SourceSpec:
+def _adapted(source: syntax.SourceExpr, kind: Kind, name: str | None, known: Globals) -> SourceSpec:
     """The description of a stream that an adapter reads.
 
     Raises: UserError when an argument is missing, or one too many.
@@ -96,11 +110,10 @@ def _adapted(source: syntax.SourceExpr, name: str | None, known: Globals) -> Sou
     if wrong is not None:
         raise UserError(f"`{source.format}` takes strings and a type only", wrong.span)
     texts = [text.value for text in arguments.strings]
-    if source.format in ADAPTERS:
-        texts.insert(0, ADAPTERS[source.format])
+    if kind.adapter is not None:
+        texts.insert(0, kind.adapter)
     if len(texts) != 2:
-        wanted = {"postgresql": '"postgresql://host/db?table=t&column=id"', "socket": '"host:port"'}
-        hint = f"stream({source.format}, {wanted.get(source.format, chr(34) + 'module:name' + chr(34) + ', …')}, …)"
+        hint = f"stream({source.format}, {kind.example}, …)"
         raise UserError(f"`{source.format}` is told where to read from", source.span, hint)
     if source.format == "socket":
         if arguments.row is not None:
@@ -117,7 +130,7 @@ def _adapted(source: syntax.SourceExpr, name: str | None, known: Globals) -> Sou
         path=texts[1],
         row=row,
         # What others read may take rows away again; what these read only grows.
-        tagged=source.format not in ADAPTERS,
+        tagged=kind.adapter is None,
         adapter=texts[0],
         span=source.span,
     )

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 import mrql
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import Format, SourceSpec
 from mrql.endings import INTERRUPTED
 from mrql.logs import logged
-from mrql.operation import Operation
+from mrql.operation import Operation, Watch
 from mrql.options import report_kept
 from mrql.postgresql.address import Address
 from mrql.postgresql.sink import TableSink
@@ -36,6 +36,7 @@ from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
 from mrql.runtime.copies import Copies
 from mrql.runtime.durable import Files
 from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
+from mrql.runtime.losses import StatesLost
 from mrql.runtime.sinks import Several, Sink
 from mrql.runtime.stream import Emit, Loop, Options, Stop
 from mrql.sinks.console import ConsoleSink
@@ -88,8 +89,45 @@ class Running:
             _run(self, store, opened)
 
 
+LOSSES = 3
+"""So many times in a row a batch is done again when executors were lost in it."""
+
+
 def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
-    """Runs a stream; what it opens is closed by whoever has called."""
+    """Runs a stream; what it opens is closed by whoever has called.
+
+    With a checkpoint, a stream whose states were lost goes back to its last commit, and on from there.
+    """
+    stop, losses = Stop(), 0
+    watch: Watch | None = None
+    while True:
+        committed = None if store is None else store.manifest
+        try:
+            with ExitStack() as held:
+                loop = _loop(running, store, stop, held)
+                if watch is None:
+                    watch = opened.enter_context(running.operation.watched())
+                    opened.enter_context(_stopped_by_signals(stop))
+                loop.measuring = watch.needs_sizes
+                for report in loop.run():
+                    watch.tell(report)
+            break
+        except StatesLost as error:
+            if store is None:
+                raise
+            losses = losses + 1 if store.manifest is committed else 1
+            if losses > LOSSES:
+                message = f"{error.message}, {losses} times in one batch"
+                raise EngineError(message, store.continues) from error
+            after = "starting over" if store.manifest is None else f"going back to batch {store.manifest.batch}"
+            logger.warning("%s: %s", error.message, after)
+            store.recover()
+    if stop.comes(0):
+        logger.info("stopped")
+
+
+def _loop(running: Running, store: Store | None, stop: Stop, opened: ExitStack) -> Loop:
+    """A stream from its beginning, or from its last commit on."""
     going_on = store is not None and store.manifest is not None
     with nullcontext() if store is None else store.told():
         sink = Several(tuple(_sinks(running, store, opened)))
@@ -111,13 +149,7 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
     elif kept is not None and (said := commits.keep(kept, "tables")) is not None:
         logger.warning("%s", said)
     _say_what_is_missing(specs.values(), running.options)
-    stop = Stop()
-    with running.operation.watched() as watch, _stopped_by_signals(stop):
-        loop = Loop(engine, specs, running.options, sink, kept, commits, copies, stop, measuring=watch.needs_sizes)
-        for report in loop.run():
-            watch.tell(report)
-    if stop.comes(0):
-        logger.info("stopped")
+    return Loop(engine, specs, running.options, sink, kept, commits, copies, stop)
 
 
 # --- its parts ----------------------------------------------------------------------------------

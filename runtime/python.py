@@ -27,6 +27,7 @@ from mrql.algebra.show import show, show_type
 from mrql.algebra.terms import Get, Nth, PVar, Term, Var
 from mrql.algebra.traversal import children, with_children
 from mrql.runtime.arrow import OverArrow
+from mrql.runtime.cluster import ship
 from mrql.runtime.layout import sql_type
 
 _NAME = re.compile(r"\bmrql_python_[0-9a-f]{24}\b")
@@ -80,7 +81,10 @@ def register(spark: SparkSession, texts: Iterable[str]) -> None:
     if not _KNOWN:
         return
     done = _REGISTERED.setdefault(spark, set())
-    for name in {found for text in texts for found in _NAME.findall(text)} - done:
+    new = {found for text in texts for found in _NAME.findall(text)} - done
+    if new:
+        ship(spark)
+    for name in new:
         function = _KNOWN[name]
         spark.udf.register(name, F.arrow_udf(function.function(), sql_type(function.term.type)))  # type: ignore[attr-defined]
         done.add(name)

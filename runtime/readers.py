@@ -42,9 +42,7 @@ def read(
 
     Raises: UserError at a file that is malformed as a whole. A malformed row raises one when it is read.
     """
-    reject = fail if quarantine is None else quarantine.reject
-    if again and quarantine is not None:
-        reject = pass_over
+    reject = fail if quarantine is None else pass_over if again else quarantine.reject
     given = list_files(spec) if files is None else files
     paths = [file for file in given if _is_whole(spec, file, reject)]
     if not paths:

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
-from mrql.runtime import jvm
+from mrql.runtime import cluster, jvm
 from mrql.runtime.java import not_started, require_java
 
 logger = logging.getLogger(__name__)
@@ -78,6 +78,8 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
         "spark.sql.codegen.cache.maxEntries": "5000",
         **STEP_SETTINGS,
     }
+    if cluster.is_cluster(master):
+        defaults |= cluster.SETTINGS
     for key, value in {**defaults, **(conf or {})}.items():
         builder = builder.config(key, value)
     with _quiet_start() as said:
@@ -86,6 +88,8 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
         except Exception as error:
             raise not_started(error, said()) from error
         spark.sparkContext.setLogLevel("OFF")
+    if cluster.is_cluster(spark.sparkContext.master):
+        cluster.wait_for_executors(spark)
     logger.debug("Spark %s runs on %s", spark.version, spark.sparkContext.master)
     return spark
 

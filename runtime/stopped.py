@@ -15,6 +15,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from mrql.algebra.errors import EngineError
+from mrql.runtime.losses import StatesLost
 
 OUT_OF_MEMORY = 52
 """The exit code of Spark's Java process when there was no memory left."""
@@ -59,7 +60,8 @@ def ended(text: str) -> EngineError | None:
     if _NO_MEMORY.search(text):
         return _no_memory("executor" if "ExecutorLostFailure" in text else "driver")
     if _LOST.search(text):
-        return EngineError("an executor of Spark was lost, and with it a part of the states")
+        hint = "a stream with a --checkpoint goes back to its last commit by itself"
+        return StatesLost("an executor of Spark was lost, and with it a part of the states", hint)
     if is_running():
         return None
     code = _exit_code()

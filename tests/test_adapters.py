@@ -112,11 +112,6 @@ def test_a_changed_query_reads_again(tmp_path: Path) -> None:
             "there is no adapter tests.adapters:Nothing",
         ),
         ('stream(adapter, "nowhere:Numbers", "x", type(<n: long>))', "there is no adapter nowhere:Numbers"),
-        ('stream(adapter, "x", type(<n: long>))', "`adapter` is told where to read from"),
-        ('stream(postgresql, "postgresql://db/d?table=t&column=id")', "`postgresql` needs the type of its rows"),
-        ('stream(socket, "host:1", type(string))', "the rows of a socket are strings"),
-        ('stream(socket, "host:1", tagged)', "`socket` takes strings and a type only"),
-        ('source(socket, "host:1")', "what is read with `socket` is a stream"),
         ('stream(socket, "host")', '"host" is not of the form host:port'),
         (
             'stream(postgresql, "postgresql://db/d?table=t", type(<id: long>))',

@@ -135,10 +135,8 @@ class TableSink:
         return f"the table {self.address.name} is at batch {found.record.batch}"
 
     def _stands(self) -> str:
-        """What to do after an error."""
-        if self.after is None:
-            return ""
-        return f"batch {self.after} is in the table, and the same command goes on after it"
+        """What the table has after an error."""
+        return "" if self.after is None else f"batch {self.after} is in the table"
 
     # --- a batch ------------------------------------------------------------------------------
 

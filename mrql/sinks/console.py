@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import attrs
-from rich.console import Console
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values import Value
-from mrql.output import item_type, json_line, print_table
+from mrql.output import Printer, item_type, json_line, print_table
 from mrql.runtime.durable import Files, Publication
 from mrql.runtime.sinks import Answer
 
@@ -70,4 +69,4 @@ class Printed:
         if sink.as_json:
             print(json_line(sink.line, sink.type, self.value), flush=True)
         else:
-            print_table(self.value, sink.type, Console(file=sys.stdout))
+            print_table(self.value, sink.type, Printer(file=sys.stdout))

@@ -63,15 +63,19 @@ def identities(plan: Plan, specs: Mapping[str, SourceSpec]) -> Identities:
 
 
 def source_identity(spec: SourceSpec) -> str:
-    """What a source is known by: all that is declared of it, with the place where its files are."""
-    if spec.adapter is not None:
-        return _digest("source", repr(spec))
-    placed = attrs.evolve(
-        spec,
-        path=str(Path(spec.path).absolute()),
-        deletions=None if spec.deletions is None else str(Path(spec.deletions).absolute()),
-    )
-    return _digest("source", repr(placed))
+    """What a source is known by: all that is declared of it, with the place where its files are.
+
+    An option that is not used is no part of it: a state stays what it is when sources learn another one.
+    """
+    placed = spec
+    if spec.adapter is None:
+        placed = attrs.evolve(
+            spec,
+            path=str(Path(spec.path).absolute()),
+            deletions=None if spec.deletions is None else str(Path(spec.deletions).absolute()),
+        )
+    values = ((field, getattr(placed, field.name)) for field in attrs.fields(SourceSpec) if field.repr)
+    return _digest("source", *(f"{field.name}={value!r}" for field, value in values if value != field.default))
 
 
 @attrs.frozen

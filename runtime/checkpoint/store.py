@@ -88,14 +88,15 @@ class Store:
             lock = Lock.of(root)
             try:
                 store = Store(root, files, lock, latest(root))
-                store._recover()
+                store.recover()
             except BaseException:
                 lock.close()
                 raise
         return store
 
-    def _recover(self) -> None:
-        """Publishes what is committed, and removes what is not."""
+    def recover(self) -> None:
+        """Publishes what is committed, and removes what is not; what is written from now on has names of its own."""
+        self.token = secrets.token_hex(4)
         if self.manifest is not None:
             for publication in self.manifest.publications:
                 publication.publish(self.files)
@@ -161,6 +162,11 @@ class Store:
     def _needed(self) -> set[str]:
         return {run.path for manifest in self.kept for run in manifest.runs()}
 
+    @property
+    def continues(self) -> str:
+        """What is committed, and how to go on."""
+        return _continues(self.manifest)
+
     def told(self) -> AbstractContextManager[None]:
         """Turns what goes wrong with files in a block into one message, which says which batch is committed."""
         return told(self.root, lambda: self.manifest)
@@ -201,7 +207,8 @@ def told(root: Path, committed: Callable[[], Manifest | None]) -> Iterator[None]
         raise _disk_full(root, committed()) from error
     except EngineError as error:
         hints = [hint for hint in (error.hint, _continues(committed())) if hint]
-        raise EngineError(error.message, "; ".join(hints)) from error
+        error.hint = "; ".join(hints)
+        raise
     except OSError as error:
         elsewhere = error.filename is not None and not Path(error.filename).absolute().is_relative_to(root.absolute())
         if elsewhere:

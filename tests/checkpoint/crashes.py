@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -76,7 +77,7 @@ def survives(stream: Stream, random: Random, *, kills: int, delay: float, server
 
     With a server, it keeps a table there, too, which then holds the answer to all of the data.
     """
-    table = f"killed_{random.getrandbits(64):x}"
+    table = f"killed_{secrets.token_hex(8)}"
     stream.address = None if server is None else server.address(table)
     expected = stream.uninterrupted()
     killed = Killed(stream, random, delay)

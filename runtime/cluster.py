@@ -1,0 +1,116 @@
+"""Spark on other machines: what a session is set to there, who works for it, and this package for Python on them."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import re
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from weakref import WeakSet
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+SETTINGS: Mapping[str, str] = {
+    # A task waits so long for the executor that has its rows. A batch is dozens of short stages, and each would wait
+    # for three seconds as Spark has it.
+    "spark.locality.wait": "100ms",
+    # An executor that is killed without a word is missed after this time, not after two minutes.
+    "spark.network.timeout": "60s",
+    "spark.executor.heartbeatInterval": "5s",
+}
+"""Settings of a session on a cluster, unless others are asked for."""
+
+PATIENCE = 15.0
+"""After so many seconds without an executor it is said that one is waited for."""
+SETTLED = 1.0
+"""When no executor has come for so many seconds, those that are there are taken to be all."""
+
+SHIPPED = ("mrql", "attr", "attrs", "lark")
+"""The package, and what it imports that executors with PySpark and PyArrow need not have."""
+
+_LOCAL = re.compile(r"local(\[.*\])?")
+_SHIPPED: WeakSet[SparkContext] = WeakSet()
+
+
+def is_cluster(master: str | None) -> bool:
+    """Whether a master has executors of their own.
+
+    >>> is_cluster("local[4]"), is_cluster("local-cluster[2,1,2048]"), is_cluster("spark://host:7077")
+    (False, True, True)
+    """
+    return master is not None and _LOCAL.fullmatch(master) is None
+
+
+def wait_for_executors(spark: SparkSession) -> None:
+    """Returns when executors are there: how many there are says in how many partitions states are kept.
+
+    Without any Spark would wait as well, and say nothing.
+    """
+    start = last = time.monotonic()
+    count, said = 0, False
+    while not count or time.monotonic() - last < SETTLED:
+        now = executors(spark)
+        if now != count:
+            count, last = now, time.monotonic()
+        if not count and not said and time.monotonic() - start > PATIENCE:
+            logger.warning("waiting for executors of %s", spark.sparkContext.master)
+            said = True
+        time.sleep(0.1)
+    logger.debug("%d executors, %d cores", count, spark.sparkContext.defaultParallelism)
+
+
+def executors(spark: SparkSession) -> int:
+    """How many executors there are."""
+    # The driver keeps blocks, too, and so is one of them.
+    return int(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()) - 1
+
+
+# --- the package --------------------------------------------------------------------------------
+
+
+def ship(spark: SparkSession) -> None:
+    """Has the executors of a cluster import this package as it is here, whatever is installed there; once a context."""
+    context = spark.sparkContext
+    if context not in _SHIPPED and is_cluster(context.master):
+        context.addPyFile(str(_archive()))
+        _SHIPPED.add(context)
+
+
+@lru_cache(maxsize=1)
+def _archive() -> Path:
+    """The packages in one archive, which is there as long as this process."""
+    path = Path(_directory().name) / "mrql-package.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in SHIPPED:
+            for file, inside in _files(name):
+                archive.write(file, inside)
+    return path
+
+
+@lru_cache(maxsize=1)
+def _directory() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="mrql-")
+
+
+def _files(package: str) -> Iterator[tuple[Path, str]]:
+    """The files of a package with their names in an archive. Parts of it may be links to directories elsewhere."""
+    found = importlib.util.find_spec(package)
+    assert found is not None
+    assert found.origin is not None
+
+    def below(directory: Path, inside: str) -> Iterator[tuple[Path, str]]:
+        for path in sorted(directory.iterdir()):
+            if path.is_dir() and path.name != "__pycache__":
+                yield from below(path, f"{inside}/{path.name}")
+            elif path.is_file():
+                yield path, f"{inside}/{path.name}"
+
+    yield from below(Path(found.origin).parent, package)

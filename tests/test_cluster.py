@@ -1,0 +1,161 @@
+"""Streams on the executors of a cluster: the same answers, whichever of them are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from mrql.algebra.errors import EngineError
+from mrql.runtime import cluster
+from mrql.runtime.losses import StatesLost
+from mrql.runtime.stream import Loop
+from mrql.streaming import LOSSES
+from tests.checkpoint.streams import Stream, answers, fill
+from tests.cluster import YOUNG, standalone
+
+SHIFTED = """
+import shifted from "shifts";
+edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));
+select (x, sum(shifted(y)), max(y)) from (x, y) in edges group by x;
+"""
+SHIFTS = '''
+from pathlib import Path
+
+import mrql
+
+
+def shifted(n: int) -> int:
+    """One more; where this package was found is noted."""
+    with (Path(__file__).parent / "found").open("a") as noted:
+        noted.write(f"{mrql.__file__}\\n")
+    return n + 1
+'''
+BATCHES = 6
+PATIENCE = 600
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Some batches, every third one with deletions."""
+    fill(tmp_path, BATCHES, Random(3), first=40)
+    return tmp_path
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_executors_are_killed(home: Path) -> None:
+    """One of two, and then both: the stream goes back to its last commit by itself. Its functions in Python find this
+    package, which was sent to them."""
+    (home / "shifts.py").write_text(SHIFTS)
+    stream = Stream(home, SHIFTED)
+    expected = stream.uninterrupted()
+    with standalone(2) as spark:
+        command = [sys.executable, "-m", "mrql", "stream", str(home / "q.mrql"), "--data", str(home), "--once"]
+        command += ["--max-files", "1", "--output", str(stream.out), "--checkpoint", str(stream.checkpoint)]
+        command += ["--master", spark.master, "--conf", f"spark.executor.extraJavaOptions={YOUNG}"]
+        command += ["--conf", f"spark.driver.extraJavaOptions={YOUNG}", "--conf", "spark.executor.memory=600m"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            for batch, wanted in ((1, 1), (3, 2)):
+                wait_for(stream.out / f"batch-{batch:06d}", process)
+                for executor in spark.executors()[:wanted]:
+                    os.kill(executor, signal.SIGKILL)
+            _, told = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, told
+    assert "an executor of Spark was lost, and with it a part of the states: going back to batch" in told
+    assert answers(stream.out) == expected
+    assert any("mrql-package.zip" in line for line in (home / "found").read_text().splitlines())
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    """Returns when something is there that a process makes."""
+    until = time.monotonic() + PATIENCE
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until, f"there is no {path}"
+        time.sleep(0.02)
+
+
+# --- going back ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("losses", [1, LOSSES])
+def test_a_batch_is_done_again(
+    home: Path, losses: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """States are lost in a batch, at most so many times: each batch is there once, from the first to the last."""
+    stream = Stream(home)
+    expected = stream.uninterrupted()
+    lose(monkeypatch, {0: losses, 3: losses, 4: losses})
+    stream.run()
+    assert stream.answers() == expected
+    told = [line for line in capsys.readouterr().err.splitlines() if "was lost" in line]
+    assert [line.partition("an executor was lost: ")[2] for line in told] == [
+        *["starting over"] * losses,
+        *["going back to batch 2"] * losses,
+        *["going back to batch 3"] * losses,
+    ]
+
+
+def test_a_batch_is_not_done_for_ever(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that loses its states each time ends the stream; the same command goes on after the last commit."""
+    stream = Stream(home)
+    lose(monkeypatch, {2: LOSSES + 1})
+    with pytest.raises(EngineError) as caught:
+        stream.run()
+    assert caught.value.message == f"an executor was lost, {LOSSES + 1} times in one batch"
+    assert caught.value.hint == "batch 1 is committed, and the same command goes on after it"
+    stream.run()
+    assert stream.answers() == stream.uninterrupted()
+
+
+def test_nothing_to_go_back_to(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a checkpoint the stream ends."""
+    stream = Stream(home)
+    lose(monkeypatch, {0: 1})
+    with pytest.raises(StatesLost):
+        stream.uninterrupted()
+
+
+def lose(monkeypatch: pytest.MonkeyPatch, times: dict[int, int]) -> None:
+    """Has the engine lose its states after the answers of some batches were put out, so many times."""
+    step, left = Loop._advance, dict(times)
+
+    def advance(self: Loop, batch: object, put: object) -> None:
+        step(self, batch, put)  # type: ignore[arg-type]
+        number = 0 if self.commits is None else self.commits.next_batch
+        if left.get(number, 0):
+            left[number] -= 1
+            raise StatesLost("an executor was lost")
+
+    monkeypatch.setattr(Loop, "_advance", advance)
+
+
+# --- what there is ------------------------------------------------------------------------------
+
+
+def test_masters() -> None:
+    """Which of them have executors of their own."""
+    local = ["local", "local[*]", "local[2]", "local[2,3]", None]
+    assert not [master for master in local if cluster.is_cluster(master)]
+    others = ["local-cluster[2,1,1024]", "spark://host:7077", "yarn", "k8s://https://host:443"]
+    assert [master for master in others if cluster.is_cluster(master)] == others
+
+
+def test_the_package_is_whole(tmp_path: Path) -> None:
+    """What is sent to executors is enough there, beside PySpark and PyArrow."""
+    code = "import mrql.runtime.arrow, mrql.algebra.imported; print(mrql.__file__)"
+    where = [path for path in sys.path if Path(path).joinpath("pyspark").is_dir()]
+    for name in ("pyspark", "py4j", "pyarrow"):
+        (tmp_path / name).symlink_to(Path(where[0]) / name)
+    archive = cluster._archive()
+    environment = {"PYTHONPATH": os.pathsep.join([str(archive), str(tmp_path)])}
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == ("", f"{archive}/mrql/__init__.py\n")
