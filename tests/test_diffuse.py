@@ -263,8 +263,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
 @pytest.mark.spark
 def test_a_stream_on_spark_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """What it had is in its checkpoint: a stream that is started again for each batch answers as one that is not."""
-    from mrql.runtime import session
-    from tests.runtime.test_equivalence import INTERPRETED
+    from tests.interpreted import interpreted
 
     text = """
     points = stream(csv, "edges", ",", type((double, long)), tagged);
@@ -275,7 +274,7 @@ def test_a_stream_on_spark_goes_on(spark: SparkSession, tmp_path: Path) -> None:
      limit 3
     """
     write_points(tmp_path)
-    with session.settings(spark, INTERPRETED):
+    with interpreted(spark):
         stream = Stream(tmp_path, text, engine="spark", spark=spark, way=Way.DIFFUSE, max_files=None)
         late = sorted((tmp_path / "edges").iterdir())[1:]
         for batch in late:
