@@ -6,7 +6,9 @@ The same cases are generated in every run, so that a failure is nobody's luck. N
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -18,14 +20,17 @@ settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("explore", derandomize=False)
 settings.load_profile("repeatable")
 
+# The processes that tests start have it from here.
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark"))
+
 
 def local_spark() -> SparkSession:
     """A local session with two cores and two shuffle partitions."""
     from mrql.runtime.session import local_session
 
-    # Tests are many small jobs in a young JVM: its second compiler takes more time from them than it gives back.
-    # Without it, there is little room for what the first one makes of the code that Spark generates.
-    young = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m"
+    # As in `tests/spark`. Without the second compiler there is little room for what the first one makes of the code
+    # that Spark generates. Nearly all objects are gone when a job is done: with room for more, collections are few.
+    young = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m -Xms1g -Xmn640m"
     conf = {
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "4g",

@@ -16,10 +16,10 @@ import mrql
 from mrql.algebra.reader import parse_type
 from mrql.algebra.values import Bag, Value, same
 from mrql.api import Loop
-from mrql.runtime import jvm, session
+from mrql.runtime import jvm
 from mrql.runtime.collect import collect_value
 from mrql.runtime.rows import to_dataframe
-from tests.runtime.test_equivalence import INTERPRETED
+from tests.interpreted import interpreted
 
 HOPS = """
 repeat known = {(0, 0)}
@@ -54,7 +54,7 @@ def samples(spark: SparkSession, way: Loop, batches: int, every: int) -> Iterato
     """Keeps the loop up to date over so many batches, and looks at what is there after each `every` of them."""
     query = mrql.compile(HOPS, E="bag((int, int))")
     before = jvm.persistent_rdds(spark)
-    with session.settings(spark, INTERPRETED), query.view(spark, loop=way) as view:
+    with interpreted(spark), query.view(spark, loop=way) as view:
         for number in range(batches):
             new, old = (to_dataframe(spark, edges(n), EDGE) for n in (number, number - WINDOW))
             view.apply(E=mrql.Delta(new, old if number >= WINDOW else None)).count()

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -20,20 +21,33 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from mrql.runtime import session
+from mrql.rewrite.ways import Way
 from mrql.runtime.stream import Emit
 from tests import fuzz, loop_memory
 from tests.bad_input import deaths
 from tests.checkpoint.crashes import survives
 from tests.checkpoint.streams import GROUPS, JOIN, Stream, fill
 from tests.conftest import local_spark
+from tests.construct_queries import construct_queries
+from tests.interpreted import interpreted
+from tests.loop_queries import adding_loops, edge_histories
 from tests.postgresql import MISSING, Server, binaries
 from tests.queries import histories, queries, several_queries
 from tests.rewrite.test_theorems import assert_incremental
-from tests.runtime.test_equivalence import INTERPRETED, TOGETHER, assert_equal_everywhere, assert_kept_up_to_date
+from tests.rewrite.test_ways import History, assert_kept
+from tests.runtime.test_equivalence import (
+    CONSTRUCTS,
+    TOGETHER,
+    assert_construct,
+    assert_equal_everywhere,
+    assert_kept_up_to_date,
+)
 from tests.runtime.test_functions import KINDS, disagreements
+from tests.tpch.cases import NAMES
+from tests.tpch.test_spark import arriving, follow
 
 IN_THE_REFERENCE, ON_SPARK, TEXTS, CALLS = "in the reference", "on Spark", "of odd texts", "of functions"
+TPCH = "of TPC-H in ten batches"
 KILLED = "of processes killed"
 DEATHS = "of Spark ended"
 
@@ -44,7 +58,11 @@ def cases(examples: int) -> settings:
 
 
 def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> None:
-    """One round: many cases in the reference, which is quick, and some on Spark. A case is a query and a history."""
+    """One round: many cases in the reference, which is quick, and some on Spark. A case is a query and a history.
+
+    What `make test` has in fixed numbers is here with new seeds: queries of the rarer constructs, loops, and the
+    queries of TPC-H in turn, each in ten batches.
+    """
 
     @seed(number)
     @cases(300)
@@ -61,6 +79,20 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         history = data.draw(histories(text, deletions=deletions))
         assert_equal_everywhere(spark, text, history, insert_only=not deletions)
         done[ON_SPARK] += 1
+
+    @seed(number)
+    @cases(1)
+    @given(construct_queries(), st.data())
+    def rarer(text: str, data: st.DataObject) -> None:
+        assert_equal_everywhere(spark, text, data.draw(histories(text, deletions=True, most=2)))
+        done[ON_SPARK] += 1
+
+    @seed(number)
+    @cases(60)
+    @given(adding_loops(), edge_histories())
+    def looped(text: str, history: History) -> None:
+        assert_kept(text, history, Way.FIXPOINT)
+        done[IN_THE_REFERENCE] += 1
 
     @seed(number)
     @cases(2)
@@ -90,9 +122,15 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
             raise AssertionError("\n".join(found))
         done[CALLS] += 1
     reference()
-    with session.settings(spark, INTERPRETED):
+    looped()
+    # Every other round has the code that Spark generates, which takes longer to make than to run.
+    with interpreted(spark) if number % 2 else nullcontext():
         alone()
+        rarer()
         together()
+    assert_construct(spark, CONSTRUCTS[number % len(CONSTRUCTS)])
+    follow(spark, NAMES[number % len(NAMES)], *arriving(10, number % 1000))
+    done[TPCH] += 1
 
 
 @attrs.frozen

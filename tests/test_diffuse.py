@@ -226,12 +226,13 @@ def test_relative_difference(a: float, b: float) -> None:
 @pytest.mark.parametrize("name", ["pagerank", "kmeans"])
 def test_on_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
     """The answers, their changes and the residuals are those of the reference semantics, and no rows stay behind."""
-    from mrql.runtime import jvm, session
+    from mrql.runtime import jvm
     from mrql.runtime.collect import collect_value
     from mrql.runtime.frames import changes, from_dataframe
     from mrql.runtime.rows import to_dataframe
     from mrql.runtime.view import SparkView
-    from tests.runtime.test_equivalence import INTERPRETED, as_rows
+    from tests.interpreted import interpreted
+    from tests.runtime.test_equivalence import as_rows
 
     file = FILES[name]
     program = file.program(tmp_path, steps=3)
@@ -240,7 +241,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
     t = BagType(spec.row)
     plan = diffused(query.term, 0.02)
     reference, left = ReferenceView(plan), jvm.persistent_rdds(spark)
-    with session.settings(spark, INTERPRETED):
+    with interpreted(spark):
         view = SparkView(plan, spark)
         before = view.answer()
         assert collect_value(before, query.type) == Bag([])
@@ -262,8 +263,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
 @pytest.mark.spark
 def test_a_stream_on_spark_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """What it had is in its checkpoint: a stream that is started again for each batch answers as one that is not."""
-    from mrql.runtime import session
-    from tests.runtime.test_equivalence import INTERPRETED
+    from tests.interpreted import interpreted
 
     text = """
     points = stream(csv, "edges", ",", type((double, long)), tagged);
@@ -274,7 +274,7 @@ def test_a_stream_on_spark_goes_on(spark: SparkSession, tmp_path: Path) -> None:
      limit 3
     """
     write_points(tmp_path)
-    with session.settings(spark, INTERPRETED):
+    with interpreted(spark):
         stream = Stream(tmp_path, text, engine="spark", spark=spark, way=Way.DIFFUSE, max_files=None)
         late = sorted((tmp_path / "edges").iterdir())[1:]
         for batch in late:

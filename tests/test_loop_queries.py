@@ -24,17 +24,16 @@ def by_reference(program: Program) -> list[Value]:
 
 
 def by_spark(program: Program, spark: SparkSession) -> list[Value]:
-    from mrql.runtime import session
     from mrql.runtime.answers import evaluate as evaluate_on_spark
     from mrql.runtime.collect import collect_value
     from mrql.runtime.loops import passing
     from mrql.runtime.readers import read_net
-    from tests.runtime.test_equivalence import INTERPRETED
+    from tests.interpreted import interpreted
 
     values = []
     for query in program.queries:
         read = {part.name for part in subterms(query.term) if isinstance(part, Stream)}
-        with session.settings(spark, INTERPRETED), passing() as kept:
+        with interpreted(spark), passing() as kept:
             frames = {name: read_net(spark, program.sources[name]) for name in read}
             answer = evaluate_on_spark(spark, run_passes(query.term)[-1].after, frames, kept)
             values.append(collect_value(answer, query.type))

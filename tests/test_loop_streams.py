@@ -81,9 +81,9 @@ def test_kept_up_to_date(name: str, way: Way, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "way"), ON_SPARK)
 def test_kept_up_to_date_on_spark(name: str, way: Way, tmp_path: Path, spark: SparkSession) -> None:
     """And so it is on Spark, over a handful of rows of which one goes: a file for each way."""
-    from mrql.runtime import jvm, session
+    from mrql.runtime import jvm
     from mrql.runtime.collect import collect_value
-    from tests.runtime.test_equivalence import INTERPRETED
+    from tests.interpreted import interpreted
 
     file = FILES[name]
     batches = file.short_history()
@@ -91,7 +91,7 @@ def test_kept_up_to_date_on_spark(name: str, way: Way, tmp_path: Path, spark: Sp
     program = file.program(tmp_path)
     (query,) = program.queries
     before = jvm.persistent_rdds(spark)
-    with session.settings(spark, INTERPRETED):
+    with interpreted(spark):
         engine = SparkEngine(plan_of(program, way), program.sources, spark, query.span.source)
         found = answers(engine, program, lambda rows: collect_value(rows, query.type))  # type: ignore[arg-type]
     for number, answer in enumerate(found):

@@ -19,6 +19,7 @@ from mrql.algebra.files import read_file, read_source
 from mrql.algebra.malformed import Malformed
 from mrql.cli import main
 from mrql.program import compile_program
+from tests.interpreted import interpreted
 
 
 @attrs.frozen
@@ -213,7 +214,8 @@ def test_spark_finds_the_same(tmp_path: Path, spark: SparkSession) -> None:
             home = tmp_path / f"{number}{check.__name__}"
             home.mkdir()
             try:
-                check(home, bad, "spark")
+                with interpreted(spark):
+                    check(home, bad, "spark")
             except AssertionError as error:
                 raise AssertionError(f"{name}: {error}") from error
 

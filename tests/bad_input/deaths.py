@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -25,10 +26,11 @@ select (k, (select x.B from x in r)) from r in s group by k: 1;
 
 
 def started(home: Path, *more: str) -> subprocess.Popen[str]:
-    """A stream on a Spark of its own, with a checkpoint."""
+    """A stream on a Spark of its own, with a checkpoint, whose Java is as anybody's and not as in other tests."""
     command = [sys.executable, "-m", "mrql", "stream", str(home / "q.mrql"), "--data", str(home), "--once"]
     command += ["--max-files", "1", "--output", str(home / "out"), "--checkpoint", str(home / "checkpoint"), *more]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    env = {key: value for key, value in os.environ.items() if key != "SPARK_CONF_DIR"}
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env)
 
 
 def must_say(process: subprocess.Popen[str], message: str, committed: str) -> None:

@@ -20,6 +20,7 @@ from mrql.cli import main
 from mrql.runtime.durable import Files
 from tests.bad_input.situations import Bad, Kept, put
 from tests.bad_input.table import CASES, SETTINGS
+from tests.interpreted import interpreted
 
 MESSAGES = Path(__file__).with_name("messages.txt")
 STREAM = ("stream", "{home}/q.mrql", "--once")
@@ -163,8 +164,9 @@ def test_bad_inputs_on_spark(tmp_path: Path, spark: SparkSession, setting: str) 
     home = tmp_path / "home"
     several = {name: bad for name, bad in CASES.items() if bad.spark and bad.setting == setting}
     first = next(iter(several.values()))
-    begun(home, first, "spark")
-    for name, bad in several.items():
-        said = spoiled(home, bad, "spark")
-        assert (said.text, said.code, said.error) == (messages()[name], bad.code, None), name
-    goes_on(home, first, "spark")
+    with interpreted(spark):
+        begun(home, first, "spark")
+        for name, bad in several.items():
+            said = spoiled(home, bad, "spark")
+            assert (said.text, said.code, said.error) == (messages()[name], bad.code, None), name
+        goes_on(home, first, "spark")

@@ -14,6 +14,7 @@ from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.store import latest, told
 from tests.checkpoint.crashes import is_whole
 from tests.checkpoint.streams import GROUPS, JOIN, Counting, Crash, Failing, Moment, Stream, fill, write
+from tests.interpreted import interpreted
 
 
 @pytest.fixture
@@ -166,10 +167,11 @@ def test_a_crash_of_the_driver_on_spark(
     fill(tmp_path, 3, Random(5))
     stream = Stream(tmp_path, engine="spark", spark=spark)
     expected = stream.uninterrupted()
-    last = operations(stream)
-    for at in range(1, last + 1, 40):
-        stream.clear()
-        dies(stream, at, moment)
-        stream.run()
-        assert stream.answers() == expected, at
-        assert is_whole(stream)
+    with interpreted(spark):
+        last = operations(stream)
+        for at in range(1, last + 1, 40):
+            stream.clear()
+            dies(stream, at, moment)
+            stream.run()
+            assert stream.answers() == expected, at
+            assert is_whole(stream)

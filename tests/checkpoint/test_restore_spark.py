@@ -15,7 +15,7 @@ from mrql.algebra.evaluate import evaluate
 from mrql.algebra.values import Value, close
 from mrql.algebra.zset import ZSet
 from mrql.rewrite.passes import rewrite
-from mrql.runtime import prepared, session, upkeep
+from mrql.runtime import prepared, upkeep
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.checkpoint.spark_states import SparkStates
@@ -29,7 +29,8 @@ from mrql.runtime.view import SparkView
 from tests.checkpoint.saved import Saved
 from tests.incremental_cases import CONSTRUCTS, Construct
 from tests.incremental_cases import STREAMS as TYPES
-from tests.runtime.test_equivalence import HISTORY, INTERPRETED, as_rows
+from tests.interpreted import interpreted
+from tests.runtime.test_equivalence import HISTORY, as_rows
 from tests.runtime.test_plan_shape import exchanged_states
 
 pytestmark = pytest.mark.spark
@@ -124,7 +125,7 @@ def test_every_construct(spark: SparkSession, tmp_path: Path, start: int, monkey
     monkeypatch.setattr(prepared, "PLAIN", 0)
     if start // TOGETHER % 3:
         monkeypatch.setattr(upkeep, "WHOLE", 0)
-    with session.settings(spark, INTERPRETED):
+    with interpreted(spark):
         view = Restarted(together(CONSTRUCTS[start : start + TOGETHER]), spark, tmp_path)
         for lost, batch in zip((None, start // TOGETHER % 2, None), HISTORY, strict=True):
             before = as_rows(view.expected(), view.query.type)

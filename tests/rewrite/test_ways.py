@@ -73,7 +73,7 @@ def changes(*batches: tuple[list[Value], list[Value]]) -> History:
 # --- fixpoints ------------------------------------------------------------------------------------------------------
 
 
-@cases(300)
+@cases(200)
 @given(adding_loops(), edge_histories())
 def test_what_only_adds_is_kept_as_a_fixpoint(text: str, history: History) -> None:
     """Under insertions and deletions, however the edges form cycles."""

@@ -20,14 +20,14 @@ from mrql.algebra.terms import Tup
 from mrql.algebra.values import close
 from mrql.algebra.written import show_value
 from mrql.program import Query
-from mrql.runtime import session
 from mrql.runtime.collect import collect_value
 from mrql.runtime.failures import translated
 from mrql.runtime.rows import to_dataframe
 from tests.cases import Case, cases
 from tests.construct_queries import construct_queries
+from tests.interpreted import interpreted
 from tests.queries import histories
-from tests.runtime.test_equivalence import INTERPRETED, assert_equal_everywhere, few
+from tests.runtime.test_equivalence import assert_equal_everywhere, few
 
 pytestmark = pytest.mark.spark
 
@@ -63,7 +63,7 @@ def test_answers(spark: SparkSession, together: tuple[Case, ...]) -> None:
     term = Tup(tuple(query.term for query in compiled))
     whole = mrql.Query(Query(term, compiled[0].span), dict(together[0].streams))
     frames = {name: frame for case in together for name, frame in _frames(spark, case).items()}
-    with session.settings(spark, INTERPRETED):
+    with interpreted(spark):
         found = collect_value(whole.batch(spark, **frames), whole.type)
     for case, query, value in zip(together, compiled, found, strict=True):
         expected = case.expected(query.type)
@@ -75,7 +75,7 @@ def test_errors(spark: SparkSession, case: Case) -> None:
     """What the data make wrong has the same error as in the reference evaluator, at the same place."""
     query = mrql.Query(case.compiled(), dict(case.streams))
     answer = query.batch(spark, **_frames(spark, case))
-    with pytest.raises(UserError) as caught, session.settings(spark, INTERPRETED), translated(query.query.span.source):
+    with pytest.raises(UserError) as caught, interpreted(spark), translated(query.query.span.source):
         collect_value(answer, query.type)
     with pytest.raises(UserError) as expected:
         evaluate(query.term, case.data)
@@ -83,9 +83,9 @@ def test_errors(spark: SparkSession, case: Case) -> None:
 
 
 @seed(2026)
-@settings(few, max_examples=8)
+@settings(few, max_examples=5)
 @given(construct_queries(), st.data())
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Generated queries that have these constructs, over generated batches with deletions."""
-    with session.settings(spark, INTERPRETED):
+    with interpreted(spark):
         assert_equal_everywhere(spark, text, data.draw(histories(text, deletions=True, most=2)))

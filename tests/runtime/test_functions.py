@@ -26,7 +26,7 @@ from mrql.runtime.layout import Atom, part, quote
 from mrql.runtime.rows import to_dataframe
 from tests.function_calls import Call, calls, split
 from tests.function_document import examples
-from tests.runtime.test_equivalence import INTERPRETED
+from tests.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 
@@ -72,7 +72,7 @@ def disagreements(spark: SparkSession, kind: str, seed: int, rows: int = ROWS) -
     """Where Spark has another value than the reference."""
     wanted = [(call, split(call)[0]) for call in calls(seed, rows, KINDS[kind])]
     wanted = [(call, good) for call, good in wanted if good]
-    with session.settings(spark, INTERPRETED), session.settings(spark, session.STEP_SETTINGS):
+    with interpreted(spark), session.settings(spark, session.STEP_SETTINGS):
         found = on_spark(spark, [(call, [row for row, _ in good]) for call, good in wanted])
     return [
         f"{call} at {row!r}: {show_value(value)} on Spark, {show_value(expected)} in the reference"
@@ -128,7 +128,7 @@ def test_errors(spark: SparkSession, failing: tuple[Call, tuple[Value, ...], str
 
     call, row, message = failing
     with (
-        session.settings(spark, INTERPRETED),
+        interpreted(spark),
         session.settings(spark, session.STEP_SETTINGS),
         pytest.raises(UserError) as caught,
         translated(None),

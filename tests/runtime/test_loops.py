@@ -18,7 +18,7 @@ from mrql.algebra.values import Bag, Value, same
 from mrql.algebra.zset import ZSet
 from mrql.rewrite.passes import rewrite
 from mrql.rewrite.ways import Way
-from mrql.runtime import jvm, session
+from mrql.runtime import jvm
 from mrql.runtime.answers import evaluate as evaluate_on_spark
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.collect import collect_value
@@ -26,9 +26,10 @@ from mrql.runtime.frames import Frame, changes, from_dataframe
 from mrql.runtime.loops import Kept, passing
 from mrql.runtime.rows import to_dataframe
 from mrql.runtime.view import SparkView
+from tests.interpreted import interpreted
 from tests.loop_queries import STREAMS as EDGES_BY_NAME
 from tests.loop_queries import adding_loops, edge_histories
-from tests.runtime.test_equivalence import INTERPRETED, as_rows
+from tests.runtime.test_equivalence import as_rows
 
 pytestmark = pytest.mark.spark
 
@@ -52,7 +53,7 @@ def test_a_loop_leaves_nothing_behind(spark: SparkSession) -> None:
     gc.collect()
     before = jvm.persistent_rdds(spark)
     query = compiled("repeat x = E step select (b, a) from (a, b) in x where count(E) > 0 limit 9")
-    with session.settings(spark, INTERPRETED), passing() as kept:
+    with interpreted(spark), passing() as kept:
         answer = evaluate_on_spark(spark, query.term, {"E": from_dataframe(edges(spark), T.item)}, kept)
         assert len(kept.checkpoints) == 1
         assert jvm.persistent_rdds(spark) <= before + 1
@@ -84,7 +85,7 @@ def test_what_is_written_twice_is_run_once(spark: SparkSession) -> None:
     """The same loop in two places of a query has one value."""
     loop = "repeat x = E step select (b, a) from (a, b) in x limit 1"
     query = compiled(f"r = {loop}; (count(r), sum(select a from (a, b) in r))")
-    with session.settings(spark, INTERPRETED):
+    with interpreted(spark):
         kept = Kept()
         compiler = Compiler(spark, {"E": from_dataframe(edges(spark), T.item)}, kept=kept)
         frame = compiler.one(query.term)
@@ -96,7 +97,7 @@ def test_what_is_written_twice_is_run_once(spark: SparkSession) -> None:
 def test_partitions_do_not_add_up(spark: SparkSession) -> None:
     """A step that is a union has the partitions of both sides; after many steps there are no more than a few a core."""
     query = compiled("repeat x = E step x union E limit 12")
-    with session.settings(spark, INTERPRETED), passing() as kept:
+    with interpreted(spark), passing() as kept:
         answer = evaluate_on_spark(spark, query.term, {"E": from_dataframe(edges(spark).repartition(4), T.item)}, kept)
         assert answer.rdd.getNumPartitions() <= 12
         assert answer.count() == 13 * len(EDGES)
@@ -110,7 +111,7 @@ def test_a_view_runs_its_loop_over_the_states(spark: SparkSession) -> None:
         (EDGES, Bag()),
         (Bag([(6, 5)]), Bag([(4, 1)])),
     ]
-    with session.settings(spark, INTERPRETED):
+    with interpreted(spark):
         before = jvm.persistent_rdds(spark)
         with query.view(spark, loop="recompute") as view, loop.view(spark, loop="recompute") as other:
             present: list[Value] = []
@@ -135,7 +136,7 @@ def test_a_view_runs_a_loop_over_tables_once(spark: SparkSession) -> None:
     text = f"select (s, d) from (s, k) in S, (c, d) in ({CLOSURE}) where k = c"
     query = mrql.compile(text, S="bag((int, int))", E="bag((int, int))")
     rows = [(7, 1), (8, 2), (9, 5)]
-    with session.settings(spark, INTERPRETED):
+    with interpreted(spark):
         before = jvm.persistent_rdds(spark)
         with query.view(spark, E=edges(spark)) as view:
             kept = list(view._view.table_loops.checkpoints)
@@ -182,7 +183,7 @@ def change_frame(spark: SparkSession, view: SparkView, name: str, change: ZSet) 
 @given(adding_loops(), edge_histories(most=2, nodes=4))
 def test_fixpoints(spark: SparkSession, text: str, history: list[dict[str, ZSet]]) -> None:
     """What only adds is kept as a fixpoint on Spark as in the reference semantics."""
-    with session.settings(spark, INTERPRETED):
+    with interpreted(spark):
         kept_up_to_date(spark, text, history, Way.FIXPOINT)
 
 
@@ -190,7 +191,7 @@ def test_a_fixpoint_under_deletions(spark: SparkSession) -> None:
     """A circle does not support itself, and the start of a way takes all that was found from it with it."""
     edges = [(1, 2), (2, 3), (3, 4), (4, 2)]
     history = [{"E": ZSet.of(edges)}, {"E": ZSet.of([(4, 5)]) - ZSet.of([(1, 2)])}, {"E": -ZSet.of([(3, 4)])}]
-    with session.settings(spark, INTERPRETED):
+    with interpreted(spark):
         kept_up_to_date(spark, CLOSURE, history, Way.FIXPOINT)
 
 
@@ -205,7 +206,7 @@ def test_steps_one_by_one(spark: SparkSession) -> None:
      limit 3
     """
     history = [{"E": ZSet.of([(1, 2), (2, 3), (3, 1)])}, {"E": ZSet.of([(2, 4)]) - ZSet.of([(3, 1)])}]
-    with session.settings(spark, INTERPRETED):
+    with interpreted(spark):
         kept_up_to_date(spark, ranks, history, Way.EXACT)
 
 
@@ -217,7 +218,7 @@ def test_a_fixpoint_that_does_not_end(spark: SparkSession) -> None:
            group by n
     """
     query = mrql.compile(text, max_steps=4, E="bag((int, int))")
-    with session.settings(spark, INTERPRETED), query.view(spark) as view:
+    with interpreted(spark), query.view(spark) as view:
         view.apply(E=edges(spark, Bag([(1, 2)])))
         with pytest.raises(UserError, match="this loop does not end: after 4 steps it still changes"):
             view.apply(E=edges(spark, Bag([(2, 1)])))

@@ -22,6 +22,7 @@ from mrql.runtime.session import settings
 from mrql.runtime.snapshot import Touched
 from mrql.runtime.state import MARK, TOUCHED, Table
 from mrql.runtime.view import SparkView
+from tests.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 
@@ -204,7 +205,7 @@ def test_a_plan_is_made_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Relation, "dataframe", spied)
     monkeypatch.setattr(prepared, "_PLANS", WeakKeyDictionary())
-    with query.view(spark) as view:
+    with interpreted(spark), query.view(spark) as view:
         counts = []
         for batch in range(16):
             rows = spark.range(20).selectExpr("id % 5 AS _1", f"id % 7 + {batch} AS _2")
@@ -294,9 +295,10 @@ def test_no_rdds_are_left_behind(spark: SparkSession, text: str) -> None:
     query = mrql.compile(text, S="bag((long, long))")
     view = query.view(spark)
     counts = []
-    for batch in range(50):
-        view.apply(S=spark.range(3).selectExpr("id % 2 AS _1", f"id + {batch} AS _2"))
-        counts.append(persistent_rdds(spark) - before)
+    with interpreted(spark):  # what is kept does not depend on it
+        for batch in range(50):
+            view.apply(S=spark.range(3).selectExpr("id % 2 AS _1", f"id + {batch} AS _2"))
+            counts.append(persistent_rdds(spark) - before)
     assert max(counts[40:]) <= max(counts[5:15]) + 2 * len(view._view.all_tables()), counts
     view.close()
     assert persistent_rdds(spark) <= before
