@@ -113,6 +113,7 @@ class Stream:
     """The address of a table that it writes to, besides."""
     checkpoint_name: str = "checkpoint"
     rewritable: bool = False
+    partitions: int | None = None
 
     @property
     def outputs(self) -> tuple[Place, ...]:
@@ -136,6 +137,7 @@ class Stream:
             quarantine=None if self.quarantine is None else self.home / self.quarantine,
             checkpoint=self.checkpoint,
             rewritable=self.rewritable,
+            partitions=self.partitions,
         )
 
     def _session(self) -> SparkSession:
