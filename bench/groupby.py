@@ -26,9 +26,8 @@ from bench.outcome import Outcome, Target, check
 from bench.rivals import RIVALS, SPARK, SPARK_FILES, STREAMING
 from mrql.program import compile_program
 from mrql.rewrite.passes import rewrite
-from mrql.runtime.durable import Files, Publication
 from mrql.runtime.engines import SparkEngine
-from mrql.runtime.sinks import Answer, Several
+from mrql.runtime.sinks import Answer, Passing, Several
 from mrql.runtime.stream import Options, run
 
 OURS = "mrql"
@@ -53,38 +52,6 @@ def view(job: Job) -> Result:
     return Result(answer, clock.milliseconds)
 
 
-class Dropped:
-    """A sink that computes each answer, keeps none, and remembers the last one."""
-
-    place = None
-    changes = False
-    due = False
-    publications: tuple[Publication, ...] = ()
-
-    def __init__(self) -> None:
-        self.last: DataFrame | None = None
-
-    def prepare(self, number: int, answer: Answer) -> Dropped:
-        """Computes the answer of a batch."""
-        self.last = answer.snapshot()
-        assert isinstance(self.last, DataFrame)
-        consume(self.last)
-        return self
-
-    def publish(self, files: Files) -> None:
-        """Nothing is kept."""
-
-    def start_anew(self) -> None:
-        """Nothing is kept."""
-
-    def hidden(self) -> Iterator[Path]:
-        """Nothing is written."""
-        return iter(())
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
 def stream(job: Job) -> Result:
     """What `mrql stream --once --max-files 1` does, but for the sink: a directory is watched, a file is a batch."""
     with spark_session() as spark:
@@ -97,11 +64,15 @@ def _stream_pass(spark: SparkSession, directory: Path) -> Result:
     program = compile_program(f'points = stream(csv, "{directory}", ",", type((long, long))); {QUERY}', "bench")
     (query,) = program.queries
     engine = SparkEngine(rewrite(query.term).plan, program.sources, spark, query.span.source)
-    sink = Dropped()
-    reports = run(engine, program.sources, Options(once=True, max_files=1), Several((sink,)))
+    last: list[DataFrame] = []
+
+    def compute(answer: Answer) -> None:
+        last[:] = [answer.snapshot()]
+        consume(last[0])
+
+    reports = run(engine, program.sources, Options(once=True, max_files=1), Several((Passing(compute),)))
     milliseconds = {report.number: [report.milliseconds] for report in reports}
-    assert sink.last is not None
-    answer = collected(sink.last)
+    answer = collected(last[0])
     engine.close()
     return Result(answer, milliseconds)
 

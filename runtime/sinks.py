@@ -8,7 +8,7 @@ and has to leave what it finds done.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -70,6 +70,35 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Gives back what it holds. What is prepared and not published is dropped."""
+
+
+@attrs.frozen
+class Passing:
+    """A sink that gives the answer of each batch to a function. Nothing of it stays."""
+
+    take: Callable[[Answer], None]
+    place: None = None
+    changes: bool = False
+    due: bool = False
+    publications: tuple[Publication, ...] = ()
+
+    def prepare(self, number: int, answer: Answer) -> Passing:
+        """Gives it to the function, which has to read it before it returns."""
+        self.take(answer)
+        return self
+
+    def publish(self, files: Files) -> None:
+        """There is nothing to be seen."""
+
+    def start_anew(self) -> None:
+        """Each answer stands by itself."""
+
+    def hidden(self) -> Iterator[Path]:
+        """Nothing is written aside."""
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 @attrs.frozen

@@ -17,24 +17,13 @@ from mrql.rewrite.passes import rewrite, run_passes
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.ways import Way
 from mrql.runtime.engines import ReferenceEngine, SparkEngine
+from mrql.runtime.sinks import Passing, Several
 from mrql.runtime.stream import Engine, Options, run
 from queries.loops.generate import Size, history, rmat
 from tests.loop_files import EVERY_WAY, FILES, pagerank, present
 
 BATCHES = 10
 ON_SPARK = (("paths", Way.FIXPOINT), ("pagerank", Way.EXACT), ("kmeans", Way.RECOMPUTE))
-
-
-class Answers:
-    """A sink that keeps the answer after each batch."""
-
-    def __init__(self, read: Callable[[object], Value]) -> None:
-        self.read = read
-        self.found: list[Value] = []
-
-    def write(self, number: int, rows: object) -> None:
-        """Reads the answer of a batch while it is there."""
-        self.found.append(self.read(rows))
 
 
 def plan_of(program: Program, way: Way) -> Plan:
@@ -46,11 +35,12 @@ def plan_of(program: Program, way: Way) -> Plan:
 
 def answers(engine: Engine, program: Program, read: Callable[[object], Value]) -> list[Value]:
     """The answers after the batches in the directories of a program, a file at a time."""
-    sink = Answers(read)
-    for _ in run(engine, program.sources, Options(once=True, max_files=1), sink):
+    found: list[Value] = []
+    sink = Passing(lambda answer: found.append(read(answer.snapshot())))
+    for _ in run(engine, program.sources, Options(once=True, max_files=1), Several((sink,))):
         pass
     engine.close()
-    return sink.found
+    return found
 
 
 def in_the_reference(program: Program, way: Way) -> list[Value]:
