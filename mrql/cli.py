@@ -36,7 +36,7 @@ from mrql.checkpoints import checkpoint as checkpoint_commands
 from mrql.endings import reports_errors
 from mrql.includes import text_of
 from mrql.operation import Operation, operation_options
-from mrql.options import malformed_options, opened, report_kept
+from mrql.options import MEMORY, PARTITIONS, malformed_options, memory_settings, opened, report_kept
 from mrql.output import SHOWN_ROWS, Printer, json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
@@ -65,6 +65,7 @@ class Common:
     master: str | None
     conf: dict[str, str]
     max_steps: int
+    memory: str | None = None
 
     @property
     def as_json(self) -> bool:
@@ -73,7 +74,12 @@ class Common:
     def session(self) -> SparkSession:
         from mrql.runtime.session import local_session
 
-        return local_session(self.master, self.conf)
+        return local_session(self.master, self.settings)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of Spark that are asked for."""
+        return {**memory_settings(self.memory), **self.conf}
 
 
 def common_options(command: Callable[..., R]) -> Callable[..., R]:
@@ -92,6 +98,7 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         show_default=True,
         help="How many steps a loop without a limit may take.",
     )
+    @MEMORY
     @click.option("--conf", multiple=True, metavar="K=V", help="A Spark setting; may be given more than once.")
     @functools.wraps(command)
     def wrapped(
@@ -101,10 +108,11 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         master: str | None,
         conf: tuple[str, ...],
         max_steps: int,
+        memory: str | None,
         **rest: Any,
     ) -> R:
         settings = dict(_setting(pair) for pair in conf)
-        common = Common(data or Path(), engine, output_format, master, settings, max_steps)
+        common = Common(data or Path(), engine, output_format, master, settings, max_steps, memory)
         return command(common=common, **rest)
 
     return wrapped
@@ -311,6 +319,7 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the state here, and go on from it when started again.",
 )
+@PARTITIONS
 @STRICT
 @LOOP
 @EPSILON_OPTION
@@ -330,6 +339,7 @@ def stream(
     rewrites: str,
     emit: str,
     checkpoint: Path | None,
+    partitions: int | None,
     strict: bool,
     way: Way,
     epsilon: float,
@@ -364,6 +374,7 @@ def stream(
         checkpoint=checkpoint,
         operation=operation,
         rewritable=rewritable,
+        partitions=partitions,
     ).run()
 
 

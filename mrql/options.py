@@ -1,8 +1,9 @@
-"""What commands have in common: what becomes of malformed rows."""
+"""What commands have in common: what becomes of malformed rows, and what Spark may take."""
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,3 +53,40 @@ def report_kept(quarantine: Quarantine | None, name: str) -> None:
     kept = None if quarantine is None else quarantine.keep(name, Files().write)
     if kept is not None:
         click.echo(kept, err=True)
+
+
+# --- what Spark may take ------------------------------------------------------------------------
+
+LEAST_MEMORY = 512
+"""With so many megabytes Spark starts; it refuses to with some less."""
+
+
+def _memory(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
+    """A size of memory, as Java has it."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)([mg])b?", text.lower())
+    if found is None:
+        raise click.BadParameter(f"{text!r} is not a size like 2g or 900m", ctx, param)
+    if int(found[1]) * (1024 if found[2] == "g" else 1) < LEAST_MEMORY:
+        raise click.BadParameter(f"Spark needs at least {LEAST_MEMORY}m", ctx, param)
+    return f"{found[1]}{found[2]}"
+
+
+def memory_settings(size: str | None) -> dict[str, str]:
+    """The settings of Spark for so much memory."""
+    return {} if size is None else {"spark.driver.memory": size, "spark.executor.memory": size}
+
+
+MEMORY = click.option(
+    "--memory",
+    callback=_memory,
+    metavar="SIZE",
+    help="So much memory for Spark, like 2g or 900m, and for each executor of a cluster; half of the machine's by "
+    "default. States that do not fit are spilled to disk.",
+)
+PARTITIONS = click.option(
+    "--partitions",
+    type=click.IntRange(min=1),
+    help="Keep each state in so many partitions; in as many as there are cores by default. It may change at a restart.",
+)

@@ -71,6 +71,8 @@ class Running:
     operation: Operation = Operation()
     rewritable: bool = False
     """Whether files that were read may change; the plan has to be one that can take their rows back."""
+    partitions: int | None = None
+    """In how many partitions Spark keeps a state; as many as can be worked on at once, unless said otherwise."""
 
     @property
     def changes(self) -> bool:
@@ -240,7 +242,8 @@ def _engine(running: Running, kept: Quarantine | None, going_on: GoingOn | None)
     sources = running.program.sources
     if running.engine == "reference":
         return ReferenceEngine(running.plan, sources, kept, going_on)
-    return SparkEngine(running.plan, sources, running.session(), running.query.span.source, kept, going_on)
+    source = running.query.span.source
+    return SparkEngine(running.plan, sources, running.session(), source, kept, going_on, running.partitions)
 
 
 def _say_restored(commits: Commits, built: tuple[str, ...]) -> None:

@@ -133,6 +133,7 @@ class SparkEngine:
         source: Source | None,
         quarantine: Quarantine | None = None,
         going_on: GoingOn | None = None,
+        partitions: int | None = None,
     ) -> None:
         from mrql.runtime.readers import read
         from mrql.runtime.view import SparkView
@@ -145,7 +146,7 @@ class SparkEngine:
         for frame in self.tables.values():
             frame.df.table.persist()
         restored = None if going_on is None else going_on.restored
-        self.view = SparkView(plan, spark, self.tables, source, start=restored is None)
+        self.view = SparkView(plan, spark, self.tables, source, partitions, start=restored is None)
         self.states: SparkStates | None = None
         if going_on is not None:
             from mrql.runtime.checkpoint.spark_states import SparkStates

@@ -58,7 +58,7 @@ def text_of(error: BaseException) -> str:
 def ended(text: str) -> EngineError | None:
     """The error for a failure by which Spark has ended, or lost what it had kept; None where it has done neither."""
     if _NO_MEMORY.search(text):
-        return _no_memory("executor" if "ExecutorLostFailure" in text else "driver")
+        return _no_memory()
     if _LOST.search(text):
         hint = "a stream with a --checkpoint goes back to its last commit by itself"
         return StatesLost("an executor of Spark was lost, and with it a part of the states", hint)
@@ -66,15 +66,15 @@ def ended(text: str) -> EngineError | None:
         return None
     code = _exit_code()
     if code == OUT_OF_MEMORY:
-        return _no_memory("driver")
+        return _no_memory()
     if code is not None and code < 0:
         message = f"Spark's Java process was ended by signal {-code}"
         return EngineError(message, "the system does that where its memory is full" if code == -9 else None)
     return EngineError("Spark has stopped", None if code is None else f"its Java process has ended with code {code}")
 
 
-def _no_memory(whose: str) -> EngineError:
-    hint = f"give it more, with --conf spark.{whose}.memory=8g, say; a batch of fewer files takes less: --max-files N"
+def _no_memory() -> EngineError:
+    hint = "give it more, with --memory 8g, say; a batch of fewer files takes less: --max-files N"
     return EngineError("Spark has run out of memory", hint)
 
 

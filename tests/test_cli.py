@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from mrql.algebra.values import Bag, close
-from mrql.cli import main
+from mrql.cli import Common, main
 
 QUERY = """
 S = stream(csv, "s", ",", type((long, double)));
@@ -232,6 +232,26 @@ def test_malformed_row(home: Path, row: str, reason: str) -> None:
 def test_bad_options(home: Path) -> None:
     """A setting that is none is bad usage."""
     assert mrql("run", home / "q.mrql", "--conf", "oops").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("memory", "said"),
+    [
+        ("plenty", "Error: Invalid value for '--memory': 'plenty' is not a size like 2g or 900m\n"),
+        ("2", "Error: Invalid value for '--memory': '2' is not a size like 2g or 900m\n"),
+        ("300m", "Error: Invalid value for '--memory': Spark needs at least 512m\n"),
+    ],
+)
+def test_memory(home: Path, memory: str, said: str) -> None:
+    """A size that is none, or too little, is said to be before Spark is started."""
+    done = CliRunner().invoke(main, ["run", str(home / "q.mrql"), "--memory", memory])
+    assert (done.exit_code, done.stderr.endswith(said)) == (2, True)
+
+
+def test_what_memory_sets() -> None:
+    """It is that of the driver, and of each executor where there are some; a setting that is named counts before it."""
+    common = Common(Path(), "spark", "json", None, {"spark.executor.memory": "4g"}, 10, "2g")
+    assert common.settings == {"spark.driver.memory": "2g", "spark.executor.memory": "4g"}
 
 
 def test_stream_without_a_stream(home: Path) -> None:

@@ -72,9 +72,9 @@ def memory_ends(home: Path, number: int) -> None:
         texts = pa.array(f"{number} some text that is not short {n}" for n in range(rows))
         (home / "s").mkdir(exist_ok=True)
         pq.write_table(pa.table({"A": pa.array(range(rows)), "B": texts}), home / "s" / f"{age}.parquet")
-    must_say(started(home, "--conf", "spark.driver.memory=500m"), "Spark has run out of memory", "batch 0 is committed")
+    must_say(started(home, "--memory", "512m"), "Spark has run out of memory", "batch 0 is committed")
     assert [path.name for path in sorted((home / "out").glob("batch-*"))] == ["batch-000000"]
-    again = started(home, "--conf", "spark.driver.memory=6g")
+    again = started(home, "--memory", "6g")
     _, said = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, said
     assert [path.name for path in sorted((home / "out").glob("batch-*"))] == ["batch-000000", "batch-000001"]

@@ -114,6 +114,7 @@ class Stream:
     checkpoint_name: str = "checkpoint"
     rewritable: bool = False
     way: Way = Way.AUTO
+    partitions: int | None = None
 
     @property
     def outputs(self) -> tuple[Place, ...]:
@@ -137,6 +138,7 @@ class Stream:
             quarantine=None if self.quarantine is None else self.home / self.quarantine,
             checkpoint=self.checkpoint,
             rewritable=self.rewritable,
+            partitions=self.partitions,
         )
 
     def _session(self) -> SparkSession:

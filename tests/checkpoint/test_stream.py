@@ -22,6 +22,8 @@ from mrql.cli import main
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.inspect import committed
 from mrql.runtime.checkpoint.lock import Lock
+from mrql.runtime.checkpoint.manifest import read_manifest
+from mrql.runtime.checkpoint.store import manifest_files
 from mrql.runtime.stream import Emit
 from tests.checkpoint.streams import GROUPS, JOIN, Stream, batch_answer, fill, write
 
@@ -74,6 +76,28 @@ def test_going_on(home: Path, engine: str, request: pytest.FixtureRequest, capsy
     stream.run()
     assert stream.answers() == expected
     assert capsys.readouterr().err.startswith("going on after batch 2\nbatch 3: ")
+
+
+@pytest.mark.spark
+def test_another_number_of_partitions(home: Path, spark: SparkSession) -> None:
+    """A state that was kept in three partitions is kept in five from a restart on, and the answers are the same."""
+    stream = Stream(home, engine="spark", spark=spark, partitions=3, max_files=None)
+    lines = "".join(f"{n},1\n" for n in range(100, 300))
+    write(home / "edges" / "large.csv", lines, 90)
+    stream.run()
+    assert parts_of_states(stream) == [3]
+    write(home / "edges" / "larger.csv", lines, 91)
+    other = changed(stream, GROUPS, partitions=5)
+    other.run()
+    assert parts_of_states(other) == [5]
+    assert list(other.answers().values())[-1] == batch_answer(other)
+
+
+def parts_of_states(stream: Stream) -> list[int]:
+    """The numbers of files that the runs of the groups of a state are in: none of their partitions is empty."""
+    manifest = read_manifest(manifest_files(stream.checkpoint)[0])
+    tables = [state.tables["groups"] for state in manifest.states.values() if "groups" in state.tables]
+    return [len(table.runs[-1].files) for table in tables]
 
 
 def test_changes_go_on(home: Path) -> None:
