@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import IO
+from typing import IO, Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
@@ -88,6 +88,7 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
         except Exception as error:
             raise not_started(error, said()) from error
         spark.sparkContext.setLogLevel("OFF")
+    _quiet_end(spark)
     if cluster.is_cluster(spark.sparkContext.master):
         cluster.wait_for_executors(spark)
     logger.debug("Spark %s runs on %s", spark.version, spark.sparkContext.master)
@@ -125,6 +126,20 @@ def _switch(spark: SparkSession, wanted: Mapping[str, str]) -> jvm.Switch:
 def _quiet() -> None:
     """Spark reports each failing query to a logger of its own; we report it to the user once."""
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+
+
+def _quiet_end(spark: SparkSession) -> None:
+    """That Java has ended is reported once, by whoever asks it for something; PySpark's server would print a trace."""
+    server = spark.sparkContext._accumulatorServer
+    if server is None or hasattr(server, "quiet"):
+        return
+    otherwise = server.handle_error
+
+    def unless_ended(request: Any, address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
+            otherwise(request, address)
+
+    server.handle_error, server.quiet = unless_ended, True
 
 
 def _driver_memory() -> str:
