@@ -130,7 +130,7 @@ def _quiet() -> None:
 
 def _quiet_end(spark: SparkSession) -> None:
     """That Java has ended is reported once, by whoever asks it for something; PySpark's server would print a trace."""
-    server = spark.sparkContext._accumulatorServer
+    server: Any = spark.sparkContext._accumulatorServer
     if server is None or hasattr(server, "quiet"):
         return
     otherwise = server.handle_error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -53,9 +54,7 @@ def java_is_killed(home: Path, number: int) -> None:
         assert time.monotonic() < until, "the stream hangs"
         if line.startswith("batch 3"):
             break
-    found = subprocess.run(["pgrep", "-P", str(process.pid), "java"], capture_output=True, text=True, check=True)
-    java = int(found.stdout.split()[0])
-    subprocess.run(["kill", f"-{signal.SIGKILL.value}", str(java)], check=True)
+    os.kill(children(process.pid)[0], signal.SIGKILL)
     must_say(process, "Spark's Java process was ended by signal 9", r"batch \d+ is committed")
     seen = answers(home / "out")
     assert all(seen[name] == expected[name] for name in seen)
@@ -63,6 +62,29 @@ def java_is_killed(home: Path, number: int) -> None:
     _, said = again.communicate(timeout=PATIENCE)
     assert again.returncode == 0, said
     assert answers(home / "out") == expected
+
+
+def executor_is_killed(home: Path, number: int) -> None:
+    """One of two that Spark starts on this machine: the stream goes back to its last commit, and to its end."""
+    fill(home, 5, Random(number), first=40)
+    stream = Stream(home, GROUPS)
+    expected = stream.uninterrupted()
+    process = started(home, "--master", "local-cluster[2,1,2048]")
+    assert process.stderr is not None
+    told = []
+    for line in process.stderr:
+        told.append(line)
+        if line.startswith("batch 1"):
+            os.kill(children(children(process.pid)[0])[0], signal.SIGKILL)
+    assert process.wait(PATIENCE) == 0, "".join(told)
+    assert any("going back to batch" in line for line in told), "".join(told)
+    assert answers(home / "out") == expected
+
+
+def children(process: int) -> list[int]:
+    """The Java processes that a process has started."""
+    found = subprocess.run(["pgrep", "-P", str(process), "java"], capture_output=True, text=True, check=True)
+    return [int(child) for child in found.stdout.split()]
 
 
 def memory_ends(home: Path, number: int) -> None:
@@ -80,4 +102,4 @@ def memory_ends(home: Path, number: int) -> None:
     assert [path.name for path in sorted((home / "out").glob("batch-*"))] == ["batch-000000", "batch-000001"]
 
 
-ALL: tuple[Callable[[Path, int], None], ...] = (java_is_killed, memory_ends)
+ALL: tuple[Callable[[Path, int], None], ...] = (java_is_killed, executor_is_killed, memory_ends)
