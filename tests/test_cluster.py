@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from random import Random
 
@@ -17,28 +15,9 @@ from mrql.runtime import cluster
 from mrql.runtime.losses import StatesLost
 from mrql.runtime.stream import Loop
 from mrql.streaming import LOSSES
-from tests.checkpoint.streams import Stream, answers, fill
-from tests.cluster import YOUNG, standalone
+from tests.checkpoint.streams import Stream, fill
 
-SHIFTED = """
-import shifted from "shifts";
-edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));
-select (x, sum(shifted(y)), max(y)) from (x, y) in edges group by x;
-"""
-SHIFTS = '''
-from pathlib import Path
-
-import mrql
-
-
-def shifted(n: int) -> int:
-    """One more; where this package was found is noted."""
-    with (Path(__file__).parent / "found").open("a") as noted:
-        noted.write(f"{mrql.__file__}\\n")
-    return n + 1
-'''
 BATCHES = 5
-PATIENCE = 600
 
 
 @pytest.fixture
@@ -46,40 +25,6 @@ def home(tmp_path: Path) -> Path:
     """Some batches, every third one with deletions."""
     fill(tmp_path, BATCHES, Random(3), first=40)
     return tmp_path
-
-
-@pytest.mark.spark
-@pytest.mark.slow
-def test_executors_are_killed(home: Path) -> None:
-    """One of two, and then both: the stream goes back to its last commit by itself. Its functions in Python find this
-    package, which was sent to them."""
-    (home / "shifts.py").write_text(SHIFTS)
-    stream = Stream(home, SHIFTED)
-    expected = stream.uninterrupted()
-    with standalone(2) as spark:
-        command = [sys.executable, "-m", "mrql", "stream", str(home / "q.mrql"), "--data", str(home), "--once"]
-        command += ["--max-files", "1", "--output", str(stream.out), "--checkpoint", str(stream.checkpoint)]
-        command += ["--master", spark.master, "--conf", f"spark.executor.extraJavaOptions={YOUNG}"]
-        command += ["--conf", f"spark.driver.extraJavaOptions={YOUNG}", "--conf", "spark.executor.memory=600m"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-            for batch, wanted in ((0, 1), (2, 2)):
-                wait_for(stream.out / f"batch-{batch:06d}", process)
-                for executor in spark.executors()[:wanted]:
-                    os.kill(executor, signal.SIGKILL)
-            _, told = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, told
-    assert "an executor of Spark was lost, and with it a part of the states: going back to batch" in told
-    assert answers(stream.out) == expected
-    assert any("mrql-package.zip" in line for line in (home / "found").read_text().splitlines())
-
-
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    """Returns when something is there that a process makes."""
-    until = time.monotonic() + PATIENCE
-    while not path.exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until, f"there is no {path}"
-        time.sleep(0.02)
 
 
 # --- going back ---------------------------------------------------------------------------------

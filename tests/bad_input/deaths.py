@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.checkpoint.streams import GROUPS, Stream, answers, fill, write
+from tests.cluster import YOUNG, standalone
 
 PATIENCE = 1200
 """After so many seconds without an end a process hangs."""
@@ -23,6 +24,25 @@ PATIENCE = 1200
 BY_ONE_KEY = """s = stream(parquet, "s", type(<A: long, B: string>));
 select (k, (select x.B from x in r)) from r in s group by k: 1;
 """
+
+
+SHIFTED = """
+import shifted from "shifts";
+edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));
+select (x, sum(shifted(y)), max(y)) from (x, y) in edges group by x;
+"""
+SHIFTS = '''
+from pathlib import Path
+
+import mrql
+
+
+def shifted(n: int) -> int:
+    """One more; where this package was found is noted."""
+    with (Path(__file__).parent / "found").open("a") as noted:
+        noted.write(f"{mrql.__file__}\\n")
+    return n + 1
+'''
 
 
 def started(home: Path, *more: str) -> subprocess.Popen[str]:
@@ -82,6 +102,37 @@ def executor_is_killed(home: Path, number: int) -> None:
     assert answers(home / "out") == expected
 
 
+def executors_are_killed(home: Path, number: int) -> None:
+    """One of the two of a standalone cluster, and then both: the stream goes back to its last commit by itself. Its
+    functions in Python find this package, which was sent to them."""
+    fill(home, 5, Random(number), first=40)
+    (home / "shifts.py").write_text(SHIFTS)
+    stream = Stream(home, SHIFTED)
+    expected = stream.uninterrupted()
+    with standalone(2) as spark:
+        conf = [f"spark.executor.extraJavaOptions={YOUNG}", f"spark.driver.extraJavaOptions={YOUNG}"]
+        options = [part for one in (*conf, "spark.executor.memory=600m") for part in ("--conf", one)]
+        process = started(home, "--master", spark.master, *options)
+        for batch, wanted in ((0, 1), (2, 2)):
+            wait_for(home / "out" / f"batch-{batch:06d}", process)
+            for executor in spark.executors()[:wanted]:
+                os.kill(executor, signal.SIGKILL)
+        _, told = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, told
+    assert "an executor of Spark was lost, and with it a part of the states: going back to batch" in told
+    assert answers(home / "out") == expected
+    assert any("mrql-package.zip" in line for line in (home / "found").read_text().splitlines())
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    """Returns when something is there that a process makes."""
+    until = time.monotonic() + PATIENCE
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until, f"there is no {path}"
+        time.sleep(0.02)
+
+
 def children(process: int) -> list[int]:
     """The Java processes that a process has started."""
     found = subprocess.run(["pgrep", "-P", str(process), "java"], capture_output=True, text=True, check=True)
@@ -103,4 +154,9 @@ def memory_ends(home: Path, number: int) -> None:
     assert [path.name for path in sorted((home / "out").glob("batch-*"))] == ["batch-000000", "batch-000001"]
 
 
-ALL: tuple[Callable[[Path, int], None], ...] = (java_is_killed, executor_is_killed, memory_ends)
+ALL: tuple[Callable[[Path, int], None], ...] = (
+    java_is_killed,
+    executor_is_killed,
+    executors_are_killed,
+    memory_ends,
+)
