@@ -274,9 +274,9 @@ CONSTRUCTS = [
 def test_constructs(spark: SparkSession, number: int) -> None:
     """Each construct of the language, over missing values and partners that arrive apart.
 
-    Every third is run as code that Spark generates, as they all are by turns in `make soak`.
+    Every ninth is run as code that Spark generates, as they all are by turns in `make soak`.
     """
-    with interpreted(spark) if number % 3 else nullcontext():
+    with interpreted(spark) if number % 9 else nullcontext():
         assert_construct(spark, CONSTRUCTS[number])
 
 
