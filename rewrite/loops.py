@@ -16,7 +16,7 @@ Apart from that, `invariants` finds what is the same in all steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import attrs
 
@@ -31,6 +31,7 @@ from mrql.algebra.binders import (
     scopes,
     step_of,
     substitute,
+    substitute_streams,
     with_step,
 )
 from mrql.algebra.terms import Let, PAny, Pattern, PTuple, PVar, Repeat, Stream, Term, Tup, Var
@@ -71,12 +72,11 @@ def _rewritten(pattern: Pattern, body: Term, run: Rewrite) -> tuple[Pattern, Ter
     pattern, parts = _by_part(pattern, names)
     body = substitute(body, parts)
     sources = {v.name: Stream(names.fresh(v.name), v.type) for v in pattern_vars(pattern) if _is_bag(v.type)}
-    variables = {source.name: name for name, source in sources.items()}
     rewritten = run(substitute(body, sources))
     # The passes took names of their own for what they bind.
     taken = Names({*all_names(rewritten), *_source_names(rewritten), *(v.name for v in pattern_vars(pattern))})
     renaming = {name: taken.fresh(name) for name in sources}
-    closed = _closed(rewritten, {source: renaming[name] for source, name in variables.items()})
+    closed = substitute_streams(rewritten, {s.name: Var(renaming[name], s.type) for name, s in sources.items()})
     return rename_pattern(pattern, renaming), closed
 
 
@@ -107,12 +107,6 @@ def _is_bag(t: ty.Type) -> bool:
 
 def _source_names(term: Term) -> set[str]:
     return {part.name for part in subterms(term) if isinstance(part, Stream)}
-
-
-def _closed(term: Term, variables: Mapping[str, str]) -> Term:
-    if isinstance(term, Stream) and term.name in variables:
-        return Var(variables[term.name], term.type, span=term.span)
-    return map_children(term, lambda child: _closed(child, variables))
 
 
 # --- what does not change from step to step -----------------------------------------------------

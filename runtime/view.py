@@ -132,13 +132,14 @@ class SparkView:
             built: frozenset[str] = frozenset()
             for loop, carried in zip(self.plan.feedbacks, self.carried, strict=True):
                 if self.plan.inside(loop) <= {*kept}:
-                    self._build(self.plan.below(loop.reads) - built, kept, changes, before)
+                    below = self.plan.below(loop.reads)
+                    self._build(below - built, kept, changes, before)
                     for each in carried:
                         each.restore(self._whole(each.feedback.value))
                 else:
                     build = partial(self._build, kept=kept, before=before)
-                    self._carry_over(loop, carried, built, changes, before, build, starting=True)
-                built |= self.plan.below(loop.reads)
+                    below = self._carry_over(loop, carried, built, changes, before, build, starting=True)
+                built |= below
             self._build({state.stage.name for state in self.states} - built, kept, changes, before)
             self.settle()
 
@@ -185,18 +186,25 @@ class SparkView:
         those is new.
         """
         self.stepped, self.residual = set(), Residual()
-        merge = partial(self._merge, before=before, starting=starting)
+        merge = partial(self._merge, before=before, moved=self.stepped, starting=starting)
         merged: frozenset[str] = frozenset()
         for loop, carried in zip(self.plan.feedbacks, self.carried, strict=True):
-            self._carry_over(loop, carried, merged, changes, before, merge, starting=starting)
-            merged |= self.plan.below(loop.reads)
+            merged |= self._carry_over(loop, carried, merged, changes, before, merge, starting=starting)
         merge({state.stage.name for state in self.states} - merged, changes)
 
     def _merge(
-        self, names: Collection[str], changes: dict[str, Frame], before: list[Snapshot], *, starting: bool = False
+        self,
+        names: Collection[str],
+        changes: dict[str, Frame],
+        before: list[Snapshot],
+        moved: set[str],
+        *,
+        starting: bool = False,
     ) -> None:
-        """Merges a batch into some stages; how what is derived from them changes is added to it."""
-        moved = set(self.stepped)
+        """Merges a batch into some stages; how what is derived from them changes is added to it.
+
+        Those that have changed since `before` are in `moved`, and are added to it.
+        """
         for state in self.states:
             if state.stage.name not in names:
                 continue
@@ -237,12 +245,12 @@ class SparkView:
         merge: Callable[[Collection[str], dict[str, Frame]], None],
         *,
         starting: bool,
-    ) -> None:
+    ) -> frozenset[str]:
         """Merges a batch into the stages of a loop that were not `merged` yet, and feeds back what that changes.
 
-        What is new of what the loop begins with comes with the batch.
+        What is new of what the loop begins with comes with the batch. Returns the stages.
         """
-        starts, inside = self.plan.below(loop.starts), self.plan.inside(loop)
+        starts, below, inside = self.plan.below(loop.starts), self.plan.below(loop.reads), self.plan.inside(loop)
         merge(starts - {*merged}, changes)
         for each in carried:
             each.start()
@@ -250,12 +258,13 @@ class SparkView:
                 changes[each.name] = each.begin(self._whole(each.feedback.start))
             elif each.feedback.start_reads & self.stepped:
                 changes[each.name] = each.add_new(self._derived_change(each.feedback.start, before))
-        merge(self.plan.below(loop.reads) - starts - {*merged}, changes)
+        merge(below - starts - {*merged}, changes)
         self._feed_back(loop, carried, inside, before, starting=starting)
         # What is derived from the loop's stages has changed with each of its steps.
         for derived in self.plan.derived:
             if derived.reads & inside:
                 changes.pop(derived.name, None)
+        return below
 
     def _feed_back(
         self,
@@ -282,7 +291,7 @@ class SparkView:
                 if taken == loop.steps or not due:
                     break
                 earlier = [state.snapshot() for state in self.states]
-                self._merge(inside, {each.name: each.feed_back() for each in due}, earlier)
+                self._merge(inside, {each.name: each.feed_back() for each in due}, earlier, set())
         if loop.loop.limit is None and due:
             raise endless(loop.loop)
         for each, residual in zip(carried, found, strict=True):
@@ -455,8 +464,8 @@ class SparkView:
         linear in a bag, it is computed over the bag's change.
         """
         stages = self.plan.stages
-        others = {s.stage.name: s.view() for s, b in zip(after, before, strict=True) if s.is_as(b)}
-        others = {name: view for name, view in others.items() if name in free_vars(term)}
+        read, pairs = free_vars(term), zip(after, before, strict=True)
+        others = {s.stage.name: s.view() for s, b in pairs if s.stage.name in read and s.is_as(b)}
         moved = tuple(stage for stage in stages if stage.name not in others)
         bag, keyed = linear_stage(term, moved), touched_stage(term, moved)
         if bag is not None:
