@@ -5,24 +5,17 @@ It takes the place of the one that an earlier run has written, and is seen as a 
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom
 from mrql.algebra.errors import UserError
-from mrql.algebra.sources import LINE_BREAK, ONLY_MISSING, Format
-from mrql.algebra.span import Span
-from mrql.algebra.types import Type
-from mrql.algebra.values import Value
-from mrql.output import row_cells, row_object
 from mrql.runtime.durable import Files, Publication
 from mrql.runtime.sinks import Answer
+from mrql.sinks.files import Output, write_output
 from mrql.targets import Target
 
 
@@ -54,44 +47,8 @@ def _must_be_free(target: Target) -> None:
 
 
 def _write_rows(target: Target, rows: Any, directory: Path, files: Files) -> None:
-    if hasattr(rows, "write"):  # a DataFrame
-        from mrql.runtime.writers import write_frame
-
-        write_frame(rows, target.format, target.row, directory, target.span)
-        return
-    lines = []
-    for row in rows if ty.is_collection(target.type) else [rows]:
-        is_json = target.format is Format.JSON
-        lines.append(_json(row, target.row) if is_json else csv_line(row_cells(row, target.row), target.span))
-    files.make_directory(directory)
-    files.write(directory / f"part-00000.{target.format.value}", "".join(line + "\n" for line in lines).encode())
-    files.write(directory / "_SUCCESS", b"")
-
-
-def _json(row: Value, t: Type) -> str:
-    return json.dumps(row_object(row, t), ensure_ascii=False)
-
-
-def csv_line(cells: Iterable[Value], span: Span | None) -> str:
-    """A row of a csv file.
-
-    Raises: UserError where there is no line for it.
-    """
-    fields = [_field(value) for value in cells]
-    if fields == [""]:
-        raise UserError(ONLY_MISSING, span)
-    if any("\n" in field or "\r" in field for field in fields):
-        raise UserError(LINE_BREAK, span)
-    return ",".join(fields)
-
-
-def _field(value: Value) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        escaped = value.replace('"', '""')
-        return f'"{escaped}"'
-    return show_atom(value)
+    output = Output(target.type, changes=False, format=target.format, span=target.span)
+    write_output(output, rows, directory, files)
 
 
 @attrs.frozen

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.atoms import show_atom
 from mrql.algebra.errors import UserError
-from mrql.algebra.sources import Format
+from mrql.algebra.sources import LINE_BREAK, ONLY_MISSING, Format
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.algebra.values import Record, Value
@@ -20,7 +21,6 @@ from mrql.output import item_type, row_cells, row_object
 from mrql.runtime.durable import Files
 from mrql.runtime.layout import row_columns
 from mrql.targets import is_flat
-from mrql.writing import csv_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -82,8 +82,30 @@ def _content(output: Output, answer: Any) -> bytes:
             named = {**row_object(row, item_type(output.type)), **dict(zip((WEIGHT,), weight, strict=False))}
             lines.append(json.dumps(named, ensure_ascii=False))
         else:
-            lines.append(csv_line([*row_cells(row, item_type(output.type)), *weight], output.span))
+            lines.append(_csv_line([*row_cells(row, item_type(output.type)), *weight], output.span))
     return "".join(line + "\n" for line in lines).encode()
+
+
+def _csv_line(cells: Iterable[Value], span: Span | None) -> str:
+    """A row of a csv file.
+
+    Raises: UserError where there is no line for it.
+    """
+    fields = [_field(value) for value in cells]
+    if fields == [""]:
+        raise UserError(ONLY_MISSING, span)
+    if any("\n" in field or "\r" in field for field in fields):
+        raise UserError(LINE_BREAK, span)
+    return ",".join(fields)
+
+
+def _field(value: Value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        escaped = value.replace('"', '""')
+        return f'"{escaped}"'
+    return show_atom(value)
 
 
 def _parquet(output: Output, answer: Any) -> bytes:
