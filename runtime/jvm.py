@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import attrs
 from pyspark import SparkContext, StorageLevel
@@ -117,22 +118,41 @@ def compute(rdd: Any, tasks: int) -> int:
 def compute_all(spark: SparkSession, rdds: Sequence[Any]) -> list[int]:
     """Computes the rows of local checkpoints in one job, and returns the number of each.
 
-    It is Spark's numbering of rows that counts them: it has to know where each partition starts, but the last, and so
-    there is one more without rows.
+    A task reads the plans of everything that its stage computes, which takes longer than to compute a small run. So
+    those with as many partitions lie beside each other: a task computes one partition of all of them.
     """
-    if not rdds:
-        return []
-    context = spark.sparkContext._jsc
-    together = context.parallelize([], 1).rdd()
-    for rdd in reversed(rdds):
-        together = rdd.union(together)
-    starts = [partition.startIndex() for partition in together.toJavaRDD().zipWithIndex().rdd().partitions()]
-    counts, at = [], 0
-    for rdd in rdds:
-        size = len(rdd.partitions())
-        counts.append(starts[at + size] - starts[at])
-        at += size
+    java, count = _java(spark), _counting(spark)
+    beside: dict[int, list[int]] = {}
+    for number, rdd in enumerate(rdds):
+        beside.setdefault(rdd.getNumPartitions(), []).append(number)
+    beside.pop(0, None)
+    counts = [0] * len(rdds)
+    if not beside:
+        return counts
+    parts = [
+        java.beside(spark, [java.evaluated(rdds[i], count) for i in numbers], size) for size, numbers in beside.items()
+    ]
+    order = (number for size, numbers in beside.items() for _ in range(size) for number in numbers)
+    for number, row in zip(order, reduce(lambda one, other: one.union(other), parts).collect(), strict=True):
+        counts[number] += row.getLong(0)
     return counts
+
+
+_COUNTING: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
+
+
+def _counting(spark: SparkSession) -> Any:
+    """What Spark's own plan for `count(1)` does with a partition, before the counts are added up; it looks at no
+    columns, and so it is the same for all rows."""
+    context = spark.sparkContext
+    if context not in _COUNTING:
+        nothing = rows(spark, _nothing(spark), spark._jsparkSession.emptyDataFrame().schema())
+        plan = nothing.groupBy().count()._jdf.queryExecution().executedPlan()
+        while _name(plan) != "ShuffleExchangeExec":
+            plan = plan.children().head()
+        counted = plan.child().execute()
+        _COUNTING[context] = _field(counted.getClass(), "evaluatorFactory").get(counted)
+    return _COUNTING[context]
 
 
 class Lazy(ClassicDataFrame):
@@ -343,11 +363,29 @@ class _Java:
         made_with = named("org.apache.spark.rdd.MapPartitionsRDD").getConstructors()[0].getParameterTypes()
         # Each version of Spark has some more of them.
         self._flags = [False for t in made_with if t.getSimpleName() == "boolean"]
+        self._evaluated = gateway.jvm.org.apache.spark.rdd.MapPartitionsWithEvaluatorRDD
+        evaluated_with = named("org.apache.spark.rdd.MapPartitionsWithEvaluatorRDD").getConstructors()[0]
+        self._evaluated_flags = [False for t in evaluated_with.getParameterTypes() if t.getSimpleName() == "boolean"]
+        self._beside = gateway.jvm.org.apache.spark.rdd.SQLPartitioningAwareUnionRDD
+        self._as_scala = gateway.jvm.scala.jdk.javaapi.CollectionConverters.asScala
 
     def mapped(self, rdd: Any, function: Any) -> Any:
         """An RDD with a function of Spark's over the partitions of another."""
         tag = rdd.elementClassTag()
         return self._rdd(rdd, function, *self._flags, tag, tag)
+
+    def evaluated(self, rdd: Any, factory: Any) -> Any:
+        """An RDD with what a plan of Spark's does with the partitions of another."""
+        tag = rdd.elementClassTag()
+        return self._evaluated(rdd, factory, *self._evaluated_flags, tag, tag)
+
+    def beside(self, spark: SparkSession, rdds: Sequence[Any], size: int) -> Any:
+        """The RDD whose each partition is one of each of some others, all with as many."""
+        together = self.util.ArrayList()
+        for rdd in rdds:
+            together.add(rdd)
+        tag = rdds[0].elementClassTag()
+        return self._beside(spark.sparkContext._jsc.sc(), self._as_scala(together).toSeq(), size, tag)
 
 
 def _java(spark: SparkSession) -> _Java:
