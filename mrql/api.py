@@ -23,7 +23,7 @@ from mrql.parser import parse_type
 from mrql.program import Query as ProgramQuery
 from mrql.program import compile_program
 from mrql.rewrite.infer import stream_names
-from mrql.rewrite.passes import EPSILON, Trace, rewrite, run_passes
+from mrql.rewrite.passes import Trace, rewrite, run_passes
 from mrql.rewrite.ways import Way
 from mrql.scope import Globals
 from mrql.typing import resolve
@@ -92,14 +92,14 @@ class Query:
     def type(self) -> Type:
         return self.query.type
 
-    def trace(self, *, insert_only: bool = False, loop: Loop = "auto", epsilon: float = EPSILON) -> Trace:
+    def trace(self, *, insert_only: bool = False, loop: Loop = "auto", epsilon: float | None = None) -> Trace:
         """How the query becomes its stages, those of a view that is made with the same arguments.
 
         Raises: UserError when the way `loop` is not there for a loop.
         """
         return _trace(self.term, self.streams, insert_only, loop, epsilon)
 
-    def explain(self, *, insert_only: bool = False, loop: Loop = "auto", epsilon: float = EPSILON) -> str:
+    def explain(self, *, insert_only: bool = False, loop: Loop = "auto", epsilon: float | None = None) -> str:
         """Every step from the query to its stages, as text."""
         from mrql.explain import explain_trace
 
@@ -131,7 +131,7 @@ class Query:
         insert_only: bool = False,
         strict: bool = False,
         loop: Loop = "auto",
-        epsilon: float = EPSILON,
+        epsilon: float | None = None,
         **tables: DataFrame,
     ) -> View:
         """A view of the query, empty at first. A stream that is given a DataFrame here is a static table.
@@ -142,11 +142,12 @@ class Query:
 
         `loop` is the way in which loops over streams are kept up to date: `fixpoint` where a step only adds, `exact`
         step by step, `recompute` from the start, `auto` the best of these that there is, and `diffuse` on from the
-        value that the loop had, where what changes by no more than `epsilon`, relative to its size, is left as it is
-        (`View.residual`).
+        value that the loop had. With `diffuse`, what changes by no more than `epsilon` (0.001 if nothing is said),
+        relative to its size, is left as it is; with `exact` and an `epsilon`, it is kept back from the next step.
+        `View.residual` says how far off that leaves the answer.
 
-        Raises: UserError when a table is no stream of the query or of another type, a strict view is refused, or the
-            way is not there for a loop.
+        Raises: UserError when a table is no stream of the query or of another type, a strict view is refused, the way
+            is not there for a loop, or has no threshold.
         """
         from mrql.explain import require_incremental
         from mrql.runtime.view import SparkView
@@ -215,8 +216,8 @@ class View:
 
     @property
     def residual(self) -> Residual | None:
-        """How far the values of loops that are carried over (`loop="diffuse"`) may be off; None without such."""
-        return self._view.residual if self._view.plan.feedbacks else None
+        """How far the values of loops may be off of which small changes are kept back; None without such."""
+        return self._view.residual if self._view.plan.has_residual else None
 
     def close(self) -> None:
         """Frees the state."""
@@ -231,7 +232,9 @@ class View:
         self.close()
 
 
-def _trace(term: Term, streams: dict[str, Type], insert_only: bool, loop: Loop, epsilon: float) -> Trace:
+def _trace(term: Term, streams: dict[str, Type], insert_only: bool, loop: Loop, epsilon: float | None) -> Trace:
+    if epsilon is not None and (epsilon < 0 or loop not in ("diffuse", "exact")):
+        raise UserError("epsilon is 0 or more, for loop='diffuse' or loop='exact'")
     shrinking = frozenset[str]() if insert_only else frozenset(streams)
     return rewrite(term, shrinking=shrinking, way=Way(loop), epsilon=epsilon)
 

@@ -156,12 +156,10 @@ LOOP = click.option(
 )
 
 
-def _epsilon(context: click.Context, _: click.Parameter, value: float | None) -> float:
+def _epsilon(context: click.Context, _: click.Parameter, value: float | None) -> float | None:
     """The threshold; given for another way it would do nothing."""
-    if value is None:
-        return EPSILON
-    if context.params.get("way") is not Way.DIFFUSE:
-        raise click.BadParameter("only --loop diffuse has a threshold")
+    if value is not None and context.params.get("way") not in (Way.DIFFUSE, Way.EXACT):
+        raise click.BadParameter("only --loop diffuse and --loop exact have a threshold")
     return value
 
 
@@ -169,8 +167,8 @@ EPSILON_OPTION = click.option(
     "--epsilon",
     type=click.FloatRange(min=0),
     callback=_epsilon,
-    show_default=str(EPSILON),
-    help="With --loop diffuse: what changes by no more than this, relative to its size, does not go on to others.",
+    show_default=f"{EPSILON} for diffuse, 0 for exact",
+    help="What changes by no more than this, relative to its size, does not go on to the next step of a loop.",
 )
 STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part that each batch computes again.")
 
@@ -183,7 +181,7 @@ STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part
 @EPSILON_OPTION
 @common_options
 @reports_errors
-def check(file: Path, args: tuple[str, ...], strict: bool, way: Way, epsilon: float, common: Common) -> None:
+def check(file: Path, args: tuple[str, ...], strict: bool, way: Way, epsilon: float | None, common: Common) -> None:
     """Parse and type a query file, and say what its expressions are."""
     program = load(file, common.data, args, common.max_steps)
     # Otherwise it does not matter here how a query is kept up to date.
@@ -216,7 +214,7 @@ def explain(
     graph: Path | None,
     strict: bool,
     way: Way,
-    epsilon: float,
+    epsilon: float | None,
     common: Common,
 ) -> None:
     """Show every step from a query's text to the stages that keep it up to date."""
@@ -342,7 +340,7 @@ def stream(
     partitions: int | None,
     strict: bool,
     way: Way,
-    epsilon: float,
+    epsilon: float | None,
     quarantine: Path | None,
     operation: Operation,
     common: Common,
@@ -394,7 +392,9 @@ def streaming_query(program: Program, file: Path) -> Query:
     return streaming[0]
 
 
-def plan_of(program: Program, query: Query, way: Way, epsilon: float = EPSILON, *, rewritable: bool = False) -> Plan:
+def plan_of(
+    program: Program, query: Query, way: Way, epsilon: float | None = None, *, rewritable: bool = False
+) -> Plan:
     """How a query is kept up to date, with the deletions that its program declares, and those of files that change."""
     files = {name for name, spec in program.sources.items() if spec.stream and spec.adapter is None}
     shrinking = program.shrinking | (files if rewritable else frozenset())

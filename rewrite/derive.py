@@ -75,14 +75,16 @@ def derive(
     *,
     loops: Sequence[Fixpoint | Diffused] = (),
     exact: bool = False,
+    epsilon: float = 0.0,
 ) -> Plan:
     """The plan of a query in normal form; `query` is the query as it was written, for the record.
 
     The streams in `shrinking` may lose elements again; the others only grow. The query and each of the `loops` read the
-    loops before it. With `exact`, the steps of loops are kept up to date one by one, where that can be.
+    loops before it. With `exact`, the steps of loops are kept up to date one by one, where that can be. What of the
+    value of a loop changes by no more than `epsilon`, relative to its size, is kept back from its steps.
     """
     names = Names({"X", "D"}.union(all_names(term), *(all_names(part) for loop in loops for part in loop.terms)))
-    deriver = _Deriver(names, set(shrinking), exact)
+    deriver = _Deriver(names, set(shrinking), exact, epsilon)
     for loop in loops:
         deriver.define(loop) if isinstance(loop, Fixpoint) else deriver.carry_over(loop)
     answer = deriver.visit(term)
@@ -98,10 +100,11 @@ def _reads_streams(term: Term) -> bool:
 
 
 class _Deriver:
-    def __init__(self, names: Names, shrinking: set[str], exact: bool) -> None:
+    def __init__(self, names: Names, shrinking: set[str], exact: bool, epsilon: float) -> None:
         self.names = names
         self.shrinking = shrinking
         self.exact = exact
+        self.epsilon = epsilon
         self.stages: list[Stage] = []
         self.derived: list[Derived] = []
         self.feedbacks: list[Feedbacks] = []
@@ -162,7 +165,7 @@ class _Deriver:
         """Derived streams for the value of a loop whose step reads what it had."""
         self.shrinking |= {part.fed.name for part in loop.parts} | {part.read.name for part in loop.parts}
         parts = [Feedback(part.fed, self.visit(part.value), self.visit(part.start)) for part in loop.parts]
-        self.feedbacks.append(Feedbacks(loop.loop, tuple(parts)))
+        self.feedbacks.append(Feedbacks(loop.loop, tuple(parts), self.epsilon))
         for part, fed in zip(loop.parts, parts, strict=True):
             self.derived.append(Derived(part.read.name, fed.value))
             self.values[part.read.name] = fed.value
@@ -202,17 +205,17 @@ class _Deriver:
 
     def step(self, value: Term) -> Term:
         """What a step of a loop reads in the place of the value that it begins with."""
-        return self.passed_on(value) if _reads_streams(value) else value
+        return self.passed_on(value, self.epsilon) if _reads_streams(value) else value
 
-    def passed_on(self, term: Term) -> Stream:
+    def passed_on(self, term: Term, epsilon: float = 0.0) -> Stream:
         """A derived stream in the place of a term: its value over the states of its own stages."""
         value = self.visit(term)
         if not isinstance(value.type, ty.BagType):
             value = identity(value, self.names)
         for known in self.derived:
-            if alpha_equal(known.term, value):
+            if alpha_equal(known.term, value) and known.epsilon == epsilon:
                 return known.stream
-        derived = Derived(self.names.fresh("D1"), value)
+        derived = Derived(self.names.fresh("D1"), value, epsilon=epsilon)
         self.derived.append(derived)
         self.shrinking.add(derived.name)
         return derived.stream

@@ -83,11 +83,12 @@ def rewrite(
     checked: bool = False,
     shrinking: frozenset[str] = frozenset(),
     way: Way = Way.AUTO,
-    epsilon: float = EPSILON,
+    epsilon: float | None = None,
 ) -> Trace:
     """Runs all passes over a query and derives its stages. The streams in `shrinking` may lose elements again, and
-    loops over streams are kept up to date in the given way; of those that are carried over what changes by no more than
-    `epsilon`, relative to its size, is kept back.
+    loops over streams are kept up to date in the given way. What of a loop's value changes by no more than `epsilon`,
+    relative to its size, is kept back from its steps: if nothing is said, `EPSILON` of loops that are carried over, and
+    nothing of others.
 
     With `checked`, the term is checked after each pass: well-scoped, well-typed, and of the type that it had.
 
@@ -95,20 +96,21 @@ def rewrite(
         pass breaks a term.
     """
     query = untrace(term)
+    if epsilon is None:
+        epsilon = EPSILON if way is Way.DIFFUSE else 0.0
     around: list[Repeat] = []
     while True:
         ways = choose(query, way, around)
         steps = run_passes(ways.term, checked=checked)
         normal, loops_of_tables = constant(steps[-1].after)
         opened = [loop.with_terms(lambda part: run_passes(part, checked=checked)[-1].after) for loop in ways.opened]
-        plan = derive(normal, query, shrinking, loops=opened, exact=way is Way.EXACT)
+        plan = derive(normal, query, shrinking, loops=opened, exact=way is Way.EXACT, epsilon=epsilon)
         found = [derived.loop for derived in plan.derived if derived.loop is not None and plan.goes_around(derived)]
         if not found:
             break
         around += found
     plan = order(partial(share(plan)))
-    feedbacks = tuple(attrs.evolve(loop, epsilon=epsilon) for loop in plan.feedbacks)
-    return Trace(steps, attrs.evolve(plan, loops=loops_of_tables, feedbacks=feedbacks, ways=ways.chosen))
+    return Trace(steps, attrs.evolve(plan, loops=loops_of_tables, ways=ways.chosen))
 
 
 @deep

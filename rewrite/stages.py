@@ -132,6 +132,8 @@ class Derived:
     term: Term
     loop: Repeat | None = None
     """The loop that a stream stands for whose own stage reads it (`rewrite/fixpoint.py`)."""
+    epsilon: float = 0.0
+    """What changes by no more than this, relative to its size, is kept back (`rewrite/unroll.py`)."""
 
     @property
     def stream(self) -> Stream:
@@ -204,6 +206,16 @@ class Plan:
     """The loops whose values are carried over; each reads those before it."""
     ways: tuple[Chosen, ...] = ()
     """How its loops over streams are kept up to date."""
+
+    @property
+    def withholding(self) -> tuple[Derived, ...]:
+        """The streams of which small changes are kept back."""
+        return tuple(derived for derived in self.derived if derived.epsilon > 0)
+
+    @property
+    def has_residual(self) -> bool:
+        """Whether its answer may be off, by what is kept back."""
+        return bool(self.feedbacks or self.withholding)
 
     @property
     def streams(self) -> dict[str, Type]:

@@ -89,7 +89,7 @@ class ReferenceEngine:
         return reference_sizes(self.view)
 
     def residual(self) -> Residual | None:
-        return self.view.residual if self.view.plan.feedbacks else None
+        return self.view.residual if self.view.plan.has_residual else None
 
     def durable(self) -> States:
         assert self.states is not None
@@ -196,7 +196,7 @@ class SparkEngine:
         return spark_sizes(self.view)
 
     def residual(self) -> Residual | None:
-        return self.view.residual if self.view.plan.feedbacks else None
+        return self.view.residual if self.view.plan.has_residual else None
 
     def durable(self) -> States:
         assert self.states is not None

@@ -121,7 +121,7 @@ def compute_all(spark: SparkSession, rdds: Sequence[Any]) -> list[int]:
     A task reads the plans of everything that its stage computes, which takes longer than to compute a small run. So
     those with as many partitions lie beside each other: a task computes one partition of all of them.
     """
-    java, count = _java(spark), _counting(spark)
+    java, counted = _java(spark), _counting(spark)
     beside: dict[int, list[int]] = {}
     for number, rdd in enumerate(rdds):
         beside.setdefault(rdd.getNumPartitions(), []).append(number)
@@ -130,7 +130,7 @@ def compute_all(spark: SparkSession, rdds: Sequence[Any]) -> list[int]:
     if not beside:
         return counts
     parts = [
-        java.beside(spark, [java.evaluated(rdds[i], count) for i in numbers], size) for size, numbers in beside.items()
+        java.beside(spark, [java.likewise(counted, rdds[i]) for i in numbers], size) for size, numbers in beside.items()
     ]
     order = (number for size, numbers in beside.items() for _ in range(size) for number in numbers)
     for number, row in zip(order, reduce(lambda one, other: one.union(other), parts).collect(), strict=True):
@@ -142,16 +142,17 @@ _COUNTING: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 
 
 def _counting(spark: SparkSession) -> Any:
-    """What Spark's own plan for `count(1)` does with a partition, before the counts are added up; it looks at no
-    columns, and so it is the same for all rows."""
+    """An RDD in which Spark's own plan for `count(1)` has counted the rows of each partition, and not added that up yet.
+
+    It looks at no columns, and so what it does is the same for all rows.
+    """
     context = spark.sparkContext
     if context not in _COUNTING:
         nothing = rows(spark, _nothing(spark), spark._jsparkSession.emptyDataFrame().schema())
         plan = nothing.groupBy().count()._jdf.queryExecution().executedPlan()
         while _name(plan) != "ShuffleExchangeExec":
             plan = plan.children().head()
-        counted = plan.child().execute()
-        _COUNTING[context] = _field(counted.getClass(), "evaluatorFactory").get(counted)
+        _COUNTING[context] = plan.child().execute()
     return _COUNTING[context]
 
 
@@ -374,9 +375,11 @@ class _Java:
         tag = rdd.elementClassTag()
         return self._rdd(rdd, function, *self._flags, tag, tag)
 
-    def evaluated(self, rdd: Any, factory: Any) -> Any:
-        """An RDD with what a plan of Spark's does with the partitions of another."""
-        tag = rdd.elementClassTag()
+    def likewise(self, made: Any, rdd: Any) -> Any:
+        """What a plan of Spark's does with each partition of another RDD, `made` by it, done with those of this one."""
+        if _name(made) == "MapPartitionsRDD":  # where no code is generated
+            return self.mapped(rdd, _field(made.getClass(), "f").get(made))
+        tag, factory = rdd.elementClassTag(), _field(made.getClass(), "evaluatorFactory").get(made)
         return self._evaluated(rdd, factory, *self._evaluated_flags, tag, tag)
 
     def beside(self, spark: SparkSession, rdds: Sequence[Any], size: int) -> Any:

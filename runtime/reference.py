@@ -106,10 +106,12 @@ class ReferenceView:
         self.derived: dict[str, ZSet] = {}
         """The derived streams as they were after the last batch."""
         self.present: dict[str, ZSet] = {}
-        """The rows of the streams that can lose rows again, and what the loops that are carried over have."""
+        """The rows of the streams that can lose rows again, what the loops that are carried over have, and what is
+        withheld."""
         self.starts: dict[str, ZSet] = {}
         """What those would begin with now."""
         self.residual = Residual()
+        """Of the loops that are carried over, and of what is withheld."""
         # A total is there from the start, and what is derived from it too.
         if start:
             self.resume((), {})
@@ -128,6 +130,7 @@ class ReferenceView:
                 below = self._carry_over(loop, built, changes, partial(self._resume, kept=kept))
             built |= below
         self._resume({state.stage.name for state in self.states} - built, changes, kept)
+        self.residual = self.residual.and_also(self._withheld())
 
     def _resume(self, names: Collection[str], changes: dict[str, ZSet], kept: Collection[str]) -> None:
         for state in self.states:
@@ -135,7 +138,8 @@ class ReferenceView:
                 continue
             for derived in self.plan.derived_for(state.stage):
                 if derived.name not in changes:
-                    changes[derived.name] = self._derived_change(derived)
+                    withheld = self.present.get(derived.name, ZSet()) if derived.epsilon else ZSet()
+                    changes[derived.name] = self._derived_change(derived) - withheld
             recursive = self.plan.recursion_of(state.stage)
             if state.stage.name not in kept:
                 self._build(state, changes)
@@ -173,6 +177,7 @@ class ReferenceView:
         for loop in self.plan.feedbacks:
             merged |= self._carry_over(loop, merged, changes, self._merge)
         self._merge({state.stage.name for state in self.states} - merged, changes)
+        self.residual = self.residual.and_also(self._withheld())
 
     def _carry_over(
         self, loop: Feedbacks, merged: frozenset[str], changes: dict[str, ZSet], merge: Merge
@@ -196,7 +201,8 @@ class ReferenceView:
             if state.stage.name in names:
                 for derived in self.plan.derived_for(state.stage):
                     if derived.name not in changes:
-                        changes[derived.name] = self._derived_change(derived)
+                        change = self._derived_change(derived)
+                        changes[derived.name] = self._passed_on(derived, change) if derived.epsilon else change
                 self._step_all(state, changes)
                 recursive = self.plan.recursion_of(state.stage)
                 if recursive is not None:
@@ -287,6 +293,18 @@ class ReferenceView:
         change = after - self.derived.get(derived.name, ZSet())
         self.derived[derived.name] = after
         return change
+
+    def _passed_on(self, derived: Derived, change: ZSet) -> ZSet:
+        """What matters of a change, and of what was withheld before; the rest is withheld."""
+        whole = self.present.get(derived.name, ZSet()) + change
+        due, _ = divided(whole, element_type(derived.stream), derived.epsilon)
+        self.present = {**self.present, derived.name: whole - due}
+        return due
+
+    def _withheld(self) -> Residual:
+        """How far the answer may be off by what is withheld."""
+        left = [(self.present.get(d.name, ZSet()), d) for d in self.plan.withholding]
+        return Residual.of_steps([divided(rows, element_type(d.stream), d.epsilon)[1] for rows, d in left])
 
     def _step(self, state: StageState, index: int, feed: Feed, deltas: Mapping[str, ZSet]) -> None:
         """The delta rule over one feed: one summand for each input that changed."""

@@ -11,7 +11,7 @@ group that has not as many elements as before is infinitely far from what it was
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 
@@ -51,6 +51,17 @@ class Residual:
 
     def and_also(self, other: Residual) -> Residual:
         return Residual(max(self.change, other.change), self.groups + other.groups)
+
+    @staticmethod
+    def of_steps(steps: Sequence[Residual]) -> Residual:
+        """How far steps are from the values of those before them that they should have read, one after the other: off
+        by a part of r_1, …, r_n, what they lead to is off by 1 − Π (1 − r_i), if none of them makes a part larger.
+
+        >>> Residual.of_steps([Residual(0.1, 3), Residual(0.2, 4)])
+        Residual(change=0.28, groups=7)
+        """
+        kept = math.prod(1 - step.change for step in steps)
+        return Residual(round(1 - kept, 12), sum(step.groups for step in steps))
 
 
 def is_number(t: Type) -> bool:

@@ -223,8 +223,9 @@ class Table:
 
     def replace(self, rows: Relation) -> None:
         """Puts rows in the place of all that there are."""
-        self.retired += self.runs
-        self.runs = [Run.of(self.plans, rows, self.runs)]
+        self.unsaved += 1
+        self.retired += [*self.runs, *self._log_only()]
+        self.runs, self.appended, self.log = [Run.of(self.plans, rows, self.runs)], None, None
 
     def append(self, changes: Relation, *, again: bool = False) -> Run:
         """Adds a partitioned change as a run of its own, and returns the run.

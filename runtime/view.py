@@ -36,6 +36,7 @@ from mrql.runtime.state import Run, Table
 from mrql.runtime.step import StageState
 from mrql.runtime.stream import Sizes
 from mrql.runtime.upkeep import Aside
+from mrql.runtime.withheld import Withheld, of_withheld
 
 
 class Step:
@@ -102,7 +103,10 @@ class SparkView:
             Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
         ]
         self.ledgers += [each.ledger for loop in self.carried for each in loop]
-        self.residual = Residual()
+        keep = self._keep_aside
+        self.withheld = {derived.name: Withheld(derived, self.plans, keep) for derived in plan.withholding}
+        self.ledgers += [each.ledger for each in self.withheld.values()]
+        self.fed_back, self.kept_back = Residual(), Residual()
         self.stepped: set[str] = set()
         """The stages that the batch has changed."""
         self.marked: list[tuple[Table, list[Run]]] = []
@@ -140,6 +144,8 @@ class SparkView:
                     build = partial(self._build, kept=kept, before=before)
                     below = self._carry_over(loop, carried, built, changes, before, build, starting=True)
                 built |= below
+            for withheld in self.withheld.values():
+                withheld.restore()
             self._build({state.stage.name for state in self.states} - built, kept, changes, before)
             self.settle()
 
@@ -151,8 +157,16 @@ class SparkView:
             if state.stage.name in names and state.stage.name not in kept:
                 for derived in self.plan.derived_for(state.stage):
                     if derived.name not in changes:
-                        changes[derived.name] = self._whole(derived.term)
+                        changes[derived.name] = self._passed_on_so_far(derived)
                 self._step(state, changes, before, starting=True)
+
+    def _passed_on_so_far(self, derived: Derived) -> Frame:
+        """All rows of a derived stream that stages have been given."""
+        whole = self._whole(derived.term)
+        withheld = self.withheld[derived.name].rows() if derived.name in self.withheld else None
+        if withheld is None:
+            return whole
+        return self._added([whole, signed(withheld, -1, Expressions())], element_type(derived.term))
 
     def advance(self, deltas: Mapping[str, Frame]) -> Step:
         """Plans a batch: its states are there to be read, and are computed with whatever is first asked of them.
@@ -185,7 +199,7 @@ class SparkView:
         A view that starts has states of static tables, and values of nothing, such as totals: what is derived from
         those is new.
         """
-        self.stepped, self.residual = set(), Residual()
+        self.stepped, self.fed_back = set(), Residual()
         merge = partial(self._merge, before=before, moved=self.stepped, starting=starting)
         merged: frozenset[str] = frozenset()
         for loop, carried in zip(self.plan.feedbacks, self.carried, strict=True):
@@ -212,7 +226,9 @@ class SparkView:
                 of_nothing = starting and touched_stage(derived.term, self.plan.stages) is None
                 is_new = derived.name not in changes and derived.loop is None
                 if is_new and (of_nothing or derived.reads & moved):
-                    changes[derived.name] = self._derived_change(derived.term, before, starting=starting)
+                    change = self._derived_change(derived.term, before, starting=starting)
+                    withheld = self.withheld.get(derived.name)
+                    changes[derived.name] = change if withheld is None else withheld.passed_on(change)
             if self._step(state, changes, before, starting=starting):
                 moved.add(state.stage.name)
 
@@ -233,7 +249,7 @@ class SparkView:
 
     def _carried(self, part: Feedback, epsilon: float) -> Carried:
         ledger = Ledger(part.fed.name, element_type(part.fed), self.plans)
-        return Carried(part, ledger, self.plans, epsilon, lambda run: self.asides.append(run))
+        return Carried(part, ledger, self.plans, epsilon, self._keep_aside)
 
     def _carry_over(
         self,
@@ -296,7 +312,7 @@ class SparkView:
             raise endless(loop.loop)
         for each, residual in zip(carried, found, strict=True):
             each.note_fed()
-            self.residual = self.residual.and_also(residual)
+            self.fed_back = self.fed_back.and_also(residual)
 
     def settle(self, *, counting: bool = False) -> None:
         """Computes the states that no action has computed yet, and frees what they have replaced.
@@ -308,12 +324,19 @@ class SparkView:
             self.touched = sum(self._compute(touched=touched))
             for table in self.all_tables():
                 table.merge_aside(self.aside)
+            if self.withheld:
+                self.kept_back = of_withheld([*self.withheld.values()])
         for run in self.stale:
             run.free()
         self.stale = []
         self.stale_loops.free()
         self.marked = []
         self.columns.restart()
+
+    @property
+    def residual(self) -> Residual:
+        """How far the values of loops are off by what does not matter, once the batch is settled."""
+        return self.fed_back.and_also(self.kept_back)
 
     def sizes(self) -> Sizes:
         """How large the settled states are, and how many keys the last batch touched, if those were counted."""
@@ -435,6 +458,10 @@ class SparkView:
     def _added(self, frames: Sequence[Frame], item: Type) -> Frame:
         """The sum of some changes, as one change in which no two rows are equal."""
         return attrs.evolve(netted(union(frames, item, self.columns), self.columns), changes=True)
+
+    def _keep_aside(self, run: Run) -> None:
+        """Keeps a run until the next batch."""
+        self.asides.append(run)
 
     def _aside(self, change: Frame) -> Frame:
         """A change that is kept until the next batch, in columns that are always named alike."""

@@ -343,7 +343,7 @@ def rows_of(batch: Path) -> list[object]:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--epsilon", "0.1"], "only --loop diffuse has a threshold"),
+        (["--epsilon", "0.1"], "only --loop diffuse and --loop exact have a threshold"),
         (["--loop", "diffuse", "--epsilon", "-1"], "-1.0 is not in the range x>=0"),
     ],
 )

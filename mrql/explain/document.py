@@ -67,6 +67,7 @@ def _derived(facts: DerivedFacts) -> Document:
         "name": facts.derived.name,
         "type": show_type(facts.derived.term.type),
         "term": show(facts.term),
+        "epsilon": facts.derived.epsilon,
         "cost": facts.cost.cost.value,
         "reason": facts.cost.reason,
     }

@@ -213,6 +213,11 @@ def _derived(page: Page, facts: DerivedFacts) -> None:
     page.gap()
     page.line(f"Δ{name}, its rows after a batch (+1) and before it (−1), costs {facts.cost.cost.value}:")
     page.prose(facts.cost.reason, level=2)
+    if facts.derived.epsilon:
+        page.line(
+            f"what changes by no more than {facts.derived.epsilon:g}, relative to its size, is kept back; all steps "
+            "together say by how much the answer may be off, the residual of the batch"
+        )
 
 
 def _recursive(page: Page, facts: DerivedFacts, stage: Stage) -> None:

@@ -51,7 +51,9 @@ def identities(plan: Plan, specs: Mapping[str, SourceSpec]) -> Identities:
             known.sources[part.fed.name] = ledgers[part.fed.name] = _digest("carried", text, str(i))
     for stage in plan.stages:
         for derived in plan.derived_for(stage):
-            known.sources[derived.name] = _digest("derived", known.text(derived.term))
+            known.sources[derived.name] = _derived_digest(derived, known)
+            if derived.epsilon:
+                ledgers[derived.name] = known.sources[derived.name]
         found = _digest("stage", *_texts(stage, plan.recursion_of(stage), known))
         # Two states of one query that are the same are told apart by their order.
         twins = sum(other.startswith(found) for other in known.stages.values())
@@ -76,6 +78,12 @@ def source_identity(spec: SourceSpec) -> str:
         )
     values = ((field, getattr(placed, field.name)) for field in attrs.fields(SourceSpec) if field.repr)
     return _digest("source", *(f"{field.name}={value!r}" for field, value in values if value != field.default))
+
+
+def _derived_digest(derived: Derived, known: _Known) -> str:
+    """What a derived stream is known by; what is withheld of one depends on the threshold."""
+    withheld = [repr(derived.epsilon)] if derived.epsilon else []
+    return _digest("derived", known.text(derived.term), *withheld)
 
 
 @attrs.frozen

@@ -114,6 +114,7 @@ class Stream:
     checkpoint_name: str = "checkpoint"
     rewritable: bool = False
     way: Way = Way.AUTO
+    epsilon: float | None = None
     partitions: int | None = None
 
     @property
@@ -130,7 +131,7 @@ class Stream:
         return Running(
             program,
             query,
-            plan_of(program, query, self.way, rewritable=self.rewritable),
+            plan_of(program, query, self.way, self.epsilon, rewritable=self.rewritable),
             self.engine,
             self._session,
             options,

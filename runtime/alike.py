@@ -1,0 +1,96 @@
+"""Elements that are alike but for their numbers, as rows on Spark: which of them differ, and by how much.
+
+What differs lies in groups of elements that are alike (`residual.py`), each with those that are new, those that are
+gone, and how far these are from those. All rows lie by what makes them alike, so that a group is compared where it is:
+one aggregation finds how far its new elements are from its old ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import attrs
+
+from mrql.runtime.expressions import Expressions, canonical
+from mrql.runtime.frames import Frame, union_all
+from mrql.runtime.keys import Keys
+from mrql.runtime.layout import atoms
+from mrql.runtime.relation import Relation
+from mrql.runtime.residual import PAIRS, is_number
+
+INFINITE = "CAST('Infinity' AS DOUBLE)"
+
+RESIDUAL = ("max(difference) AS change", "count(1) AS groups")
+"""How far some groups are from what they were, as measures over them."""
+
+
+@attrs.frozen(slots=False)
+class Alike:
+    """Rows `(element…, w)` with the elements in the columns of some keys."""
+
+    keys: Keys
+
+    @cached_property
+    def by(self) -> tuple[str, ...]:
+        """The columns by which elements are alike: all but the numbers. Which of these are missing is one of them."""
+        return tuple(name for name in self.keys.names if name not in self.numbers)
+
+    @cached_property
+    def numbers(self) -> list[str]:
+        named = zip(self.keys.names, atoms(self.keys.shape), strict=False)
+        return [name for name, atom in named if is_number(atom.type)]
+
+    def rows(self, change: Frame) -> Relation:
+        """The rows of a change, moved to where those that are like them are."""
+        value = canonical(Expressions(), change.value)
+        rows = change.df.select(*self.keys.columns(value), f"CAST({change.weight or '1L'} AS BIGINT) AS w")
+        return rows.repartition(*self.by)
+
+    def groups(self, rows: Sequence[Relation]) -> Relation:
+        """What of some rows does not cancel out: what makes a group, its elements `new` and `old`, and their
+        `difference`."""
+        entry = f"struct({', '.join([*self.numbers, 'w'])})"
+        measures = [
+            f"collect_list(IF(w > 0, {entry}, NULL)) AS new",
+            f"collect_list(IF(w < 0, {entry}, NULL)) AS old",
+            "sum(w) AS balance",
+        ]
+        different = union_all(rows).aggregate(self.keys.names, ["sum(w) AS w"]).where("w <> 0")
+        groups = different.aggregate(list(self.by), measures)
+        return groups.select(*self.by, "new", "old", f"{_difference(self.numbers)} AS difference")
+
+    def of_groups(self, groups: Relation, condition: str) -> Relation:
+        """The rows of some groups."""
+        rows = groups.where(condition).select(*self.by, "inline(concat(new, old))")
+        return rows.select(*self.keys.names, "w")
+
+
+def matter(epsilon: float) -> str:
+    """The condition under which a group matters."""
+    return f"difference > {epsilon!r}D"
+
+
+def _difference(numbers: list[str]) -> str:
+    """How far the elements `new` of a group are from the `old` ones, in SQL."""
+
+    def nearest(these: str, others: str) -> str:
+        inner = f"array_min(transform({others}, b -> {_distance(numbers)}))"
+        return f"array_max(transform({these}, a -> {inner}))"
+
+    uneven = "balance <> 0 OR size(new) = 0 OR size(old) = 0"
+    many = f"CAST(size(new) AS BIGINT) * size(old) > {PAIRS}"
+    return (
+        f"CASE WHEN {uneven} OR {many} THEN {INFINITE}"
+        f" ELSE greatest({nearest('new', 'old')}, {nearest('old', 'new')}) END"
+    )
+
+
+def _distance(numbers: list[str]) -> str:
+    parts = [_relative_difference(f"CAST(a.{n} AS DOUBLE)", f"CAST(b.{n} AS DOUBLE)") for n in numbers]
+    return f"greatest({', '.join(parts)})" if len(parts) > 1 else parts[0] if parts else "0D"
+
+
+def _relative_difference(a: str, b: str) -> str:
+    difference = f"abs({a} - {b}) / greatest(abs({a}), abs({b}))"
+    return f"CASE WHEN {a} = {b} THEN 0D ELSE nanvl({difference}, {INFINITE}) END"

@@ -1,0 +1,88 @@
+"""What of the changes of a derived stream is kept back from the stages that read it, because it is too little.
+
+A stage that reads the stream has been given all but what is *withheld*. A batch's change is added to that; of what does
+not cancel out, the groups of elements that are off by more than a threshold are passed on, and the others are withheld
+(`alike.py`, `residual.py`). So what the stage reads is never off by more than the threshold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from mrql.algebra.terms import element_type
+from mrql.rewrite.stages import Derived
+from mrql.runtime.alike import RESIDUAL, Alike, matter
+from mrql.runtime.frames import Frame, union_all
+from mrql.runtime.keys import Keys
+from mrql.runtime.ledger import Ledger
+from mrql.runtime.prepared import Plans
+from mrql.runtime.relation import Relation
+from mrql.runtime.residual import Residual
+from mrql.runtime.state import Run, weighted
+
+
+@attrs.define(eq=False)
+class Withheld:
+    """What is kept back of one derived stream."""
+
+    derived: Derived
+    plans: Plans
+    keep: Callable[[Run], None]
+    """Is told of what is kept until the next batch."""
+    ledger: Ledger = attrs.Factory(
+        lambda self: Ledger(self.derived.name, element_type(self.derived.stream), self.plans), takes_self=True
+    )
+    """The rows that are withheld; they are kept in a checkpoint."""
+    groups: Run | None = None
+    """Those that the last batch has compared, where there are any."""
+    residual: Residual = Residual()
+
+    def passed_on(self, change: Frame) -> Frame:
+        """What matters of a change, and of what was withheld before."""
+        if self.ledger.keys is None:
+            self.ledger.keys = Keys(change.value, "r")
+        alike = Alike(self.ledger.keys)
+        if self.ledger.table is None:
+            self.ledger.table = weighted(self.plans, alike.keys.names, alike.by)
+            self.ledger.table.shrinks = True
+        table = self.ledger.table
+        groups = self._compared(alike, [alike.rows(change), *(run.relation for run in table.runs)])
+        table.replace(alike.of_groups(groups.relation, f"NOT {matter(self.derived.epsilon)}"))
+        return Frame(
+            alike.of_groups(groups.relation, matter(self.derived.epsilon)), alike.keys.value, "w", changes=True
+        )
+
+    def rows(self) -> Frame | None:
+        """What is withheld."""
+        if self.ledger.table is None or self.ledger.keys is None:
+            return None
+        rows = union_all([run.relation for run in self.ledger.table.runs])
+        return Frame(rows, self.ledger.keys.value, "w", changes=True)
+
+    def restore(self) -> None:
+        """Compares what was read from a checkpoint."""
+        if self.ledger.table is not None and self.ledger.keys is not None:
+            alike = Alike(self.ledger.keys)
+            self._compared(alike, [run.relation for run in self.ledger.table.runs])
+
+    def _compared(self, alike: Alike, rows: Sequence[Relation]) -> Run:
+        self.groups = Run.of(self.plans, alike.groups(rows))
+        self.keep(self.groups)
+        return self.groups
+
+
+def of_withheld(withheld: Sequence[Withheld]) -> Residual:
+    """How far the answer may be off by what is withheld, once that is computed."""
+    compared = [(each, groups.relation) for each in withheld if (groups := each.groups) is not None]
+    if compared:
+        sides = [
+            groups.where(f"NOT {matter(each.derived.epsilon)}").select(f"{i} AS number", "difference")
+            for i, (each, groups) in enumerate(compared)
+        ]
+        measured = compared[0][0].plans.dataframe(union_all(sides).aggregate(["number"], RESIDUAL))
+        found = {row["number"]: Residual(row["change"], row["groups"]) for row in measured.collect()}
+        for i, (each, _) in enumerate(compared):
+            each.residual, each.groups = found.get(i, Residual()), None
+    return Residual.of_steps([each.residual for each in withheld])

@@ -1,0 +1,171 @@
+"""Loops that are kept up to date step by step, but for changes that are too small, `--loop exact --epsilon`.
+
+What a step reads is never off by more than the threshold, and the answer by no more than the residual says.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra.errors import UserError
+from mrql.algebra.terms import Term, element_type
+from mrql.algebra.types import BagType
+from mrql.algebra.values import Bag, Value
+from mrql.algebra.zset import ZSet
+from mrql.rewrite.passes import rewrite
+from mrql.rewrite.stages import Plan
+from mrql.rewrite.ways import Way
+from mrql.runtime.reference import ReferenceView
+from mrql.runtime.residual import Residual, divided, relative_difference
+from mrql.verify.replay import close
+from tests.checkpoint.streams import Stream
+from tests.loop_files import FILES, pagerank, present
+from tests.loop_queries import edge_histories
+from tests.test_diffuse import RANKS, SHRINKING, STREAMS, write_points
+
+
+def exact(term: Term, epsilon: float | None = None) -> Plan:
+    return rewrite(term, checked=True, shrinking=SHRINKING, way=Way.EXACT, epsilon=epsilon).plan
+
+
+def check_bound(view: ReferenceView, expected: Value) -> None:
+    """No step reads what is off by more than the threshold, nor is the answer by more than the residual."""
+    for derived in view.plan.withholding:
+        withheld = view.present.get(derived.name, ZSet())
+        assert divided(withheld, element_type(derived.stream), 0.0)[1].change <= derived.epsilon
+    found = view.answer()
+    assert isinstance(found, Bag)
+    assert isinstance(expected, Bag)
+    one, other = dict(found.items), dict(expected.items)  # type: ignore[arg-type]
+    assert one.keys() == other.keys()
+    off = max((relative_difference(one[page], other[page]) for page in one), default=0.0)
+    assert off <= view.residual.change + 1e-9
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from((0.3, 0.85)), st.sampled_from((1, 2, 6)), st.sampled_from((0.01, 0.2)), edge_histories())
+def test_any_history(damping: float, steps: int, epsilon: float, history: list[dict[str, ZSet]]) -> None:
+    """Pages come, vanish and return; a step of ranks makes no relative difference larger."""
+    term = mrql.compile(RANKS.format(damping=damping, steps=steps), **STREAMS).term
+    view, all_of_it = ReferenceView(exact(term, epsilon)), ReferenceView(exact(term))
+    for batch in history:
+        for each in (view, all_of_it):
+            each.apply(batch)
+        check_bound(view, all_of_it.answer())
+
+
+def test_small_changes_do_not_spread(tmp_path: Path) -> None:
+    """Over ten batches with deletions; fewer keys are touched than without a threshold."""
+    file = FILES["pagerank"]
+    (query,) = file.program(tmp_path, steps=8).queries
+    batches = file.history(10)
+    view, all_of_it = (ReferenceView(exact(query.term, epsilon)) for epsilon in (0.05, None))
+    touched, off = [0, 0], []
+    for number, batch in enumerate(batches):
+        for i, each in enumerate((view, all_of_it)):
+            each.apply({"edges": ZSet.of(file.bag(batch.inserted)) - ZSet.of(file.bag(batch.deleted))})
+            touched[i] += sum(len(state.touched_keys) for state in each.states)
+        check_bound(view, pagerank(present(batches[: number + 1]), 8))
+        off.append(view.residual.change)
+    assert max(off) > 0
+    assert all_of_it.residual == Residual()
+    assert touched[0] < touched[1]
+
+
+def test_a_batch_that_fails_changes_nothing() -> None:
+    text = RANKS.format(damping=0.5, steps=3).replace("0.15 +", "1 / (if n = 9 then 0 else 1) +")
+    view = ReferenceView(exact(mrql.compile(text, **STREAMS).term, 0.1))
+    view.apply({"E": ZSet.of([(1, 2), (2, 3), (2, 4), (4, 1)])})
+    view.apply({"E": ZSet.of([(2, 5)])})
+    before, withheld = view.answer(), dict(view.present)
+    with pytest.raises(UserError, match="division by zero"):
+        view.apply({"E": ZSet.of([(3, 9), (9, 1)])})
+    assert view.answer() == before
+    assert view.present == withheld
+
+
+@pytest.mark.spark
+def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """The answers and the residuals are those of the reference semantics, and no rows stay behind."""
+    from mrql.runtime import jvm
+    from mrql.runtime.collect import collect_value
+    from mrql.runtime.frames import changes, from_dataframe
+    from mrql.runtime.rows import to_dataframe
+    from mrql.runtime.view import SparkView
+    from tests.interpreted import interpreted
+
+    file = FILES["pagerank"]
+    program = file.program(tmp_path, steps=3)
+    (query,) = program.queries
+    t = BagType(program.sources["edges"].row)
+    plan = exact(query.term, 0.02)
+    assert len(plan.withholding) == 3
+    reference, left = ReferenceView(plan), jvm.persistent_rdds(spark)
+    withheld = 0
+    with interpreted(spark):
+        view = SparkView(plan, spark)
+        for batch in file.history(2):
+            change = ZSet.of(file.bag(batch.inserted)) - ZSet.of(file.bag(batch.deleted))
+            sides = [from_dataframe(to_dataframe(spark, s, t), t.item) for s in (change.positive(), change.negative())]
+            view.apply({"edges": changes(sides[0], sides[1], view.columns)})
+            reference.apply({"edges": change})
+            assert close(collect_value(view.answer(), query.type), reference.answer())
+            assert view.residual.change == pytest.approx(reference.residual.change, abs=1e-9)
+            assert view.residual.groups == reference.residual.groups
+            withheld += view.residual.groups
+        view.close()
+    assert withheld > 0
+    assert jvm.persistent_rdds(spark) <= left
+
+
+MIDDLE = """
+points = stream(csv, "edges", ",", type((double, long)), tagged);
+repeat middle = {(0.0, 1), (10.0, 2)}
+  step select (avg(x), n)
+         from (x, k) in points
+        group by n: (select n from (m, n) in middle order by abs(m - x))[0]
+ limit 3
+"""
+
+
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+def test_a_stream_goes_on(request: pytest.FixtureRequest, tmp_path: Path, engine: str) -> None:
+    """What is withheld is in the checkpoint: a stream that is started again answers as one that is not."""
+    spark = request.getfixturevalue("spark") if engine == "spark" else None
+    write_points(tmp_path)
+    stream = Stream(tmp_path, MIDDLE, engine=engine, spark=spark, way=Way.EXACT, epsilon=0.5, max_files=None)
+    late = sorted((tmp_path / "edges").iterdir())[1:]
+    for batch in late:
+        batch.rename(tmp_path / batch.name)
+    stream.run()
+    for batch in late:
+        (tmp_path / batch.name).rename(batch)
+        stream.run()
+    found = stream.answers()
+    alone = attrs.evolve(stream, max_files=1).uninterrupted()
+    assert found.keys() == alone.keys()
+    assert len(found) == 2
+    for name, answer in found.items():
+        assert close(answer, alone[name]), name
+
+
+def test_explain_says_what_is_kept_back() -> None:
+    text = RANKS.format(damping=0.85, steps=3)
+    explained = mrql.compile(text, **STREAMS).explain(loop="exact", epsilon=0.001)
+    assert "what changes by no more than 0.001, relative to its size, is kept back" in explained
+    assert "kept back" not in mrql.compile(text, **STREAMS).explain(loop="exact")
+
+
+def test_a_threshold_is_for_some_ways_only() -> None:
+    query = mrql.compile(RANKS.format(damping=0.85, steps=3), **STREAMS)
+    with pytest.raises(UserError, match="epsilon is 0 or more, for loop='diffuse' or loop='exact'"):
+        query.trace(epsilon=0.1)
+    with pytest.raises(UserError, match="epsilon is 0 or more"):
+        query.trace(loop="exact", epsilon=-1.0)
