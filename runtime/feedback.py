@@ -36,8 +36,8 @@ class Carried:
     pending: Table | None = None
     """By how much the value of the step differs from what was fed, in groups: the elements that are new in one, those
     that are gone, and how far these are from those."""
-    due: bool = False
-    """Whether any of that matters."""
+    offered: Run | None = None
+    """What of that matters; it is computed with it."""
     fed: list[Run] = attrs.Factory(list)
     """What the batch has fed so far."""
     begun: Relation | None = None
@@ -71,7 +71,7 @@ class Carried:
 
     def start(self) -> None:
         """Forgets what a batch that failed has left."""
-        self.fed, self.begun, self.due = [], None, False
+        self.fed, self.begun, self.offered = [], None, None
 
     def begin(self, start: Frame) -> Frame:
         """Feeds what the loop begins with."""
@@ -93,21 +93,29 @@ class Carried:
         return self._begin(alike, groups.where("NOT known").select(*alike.by, "inline(rows)").select(*columns))
 
     def _begin(self, alike: Alike, rows: Relation) -> Frame:
-        fed = self._feed(alike, rows)
+        fed = self._feed(alike, self._aside(rows))
         self.begun = fed.df.select(*alike.keys.names, "-w AS w")
         return fed
+
+    @property
+    def is_due(self) -> bool:
+        """Whether anything that is pending matters, once that is computed."""
+        return self.offered is not None and bool(self.offered.rows)
 
     def feed_back(self) -> Frame:
         """Feeds what is pending of the groups that matter."""
         assert self.ledger.keys is not None
-        alike = Alike(self.ledger.keys)
-        return self._feed(alike, alike.of_groups(self._groups, matter(self.epsilon)))
+        assert self.offered is not None
+        return self._feed(Alike(self.ledger.keys), self.offered)
 
-    def _feed(self, alike: Alike, rows: Relation) -> Frame:
-        run = Run.of(self.plans, rows)
-        self.keep(run)
+    def _feed(self, alike: Alike, run: Run) -> Frame:
         self.fed.append(run)
         return Frame(run.relation, alike.keys.value, "w", changes=True)
+
+    def _aside(self, rows: Relation) -> Run:
+        run = Run.of(self.plans, rows)
+        self.keep(run)
+        return run
 
     def note_fed(self) -> None:
         """Adds what the batch has fed to what was fed before."""
@@ -118,18 +126,20 @@ class Carried:
     # --- what is pending ----------------------------------------------------------------------
 
     def compare(self, change: Frame) -> None:
-        """Adds a change of the step's value to what is pending, and compares that group by group. Once anything of it
-        is fed back, it is pending no more."""
+        """Adds a change of the step's value to what is pending, and compares that group by group. What is fed back of
+        it is pending no more."""
         alike = self._alike(change.value)
         rows = [alike.rows(change)]
         if self.pending is None:
             self.pending = weighted(self.plans, alike.by)
         if self.pending.runs:
-            rows.append(alike.of_groups(self._groups, f"NOT {matter(self.epsilon)}" if self.due else "true"))
+            was_fed = self.offered is not None and self.offered in self.fed
+            rows.append(alike.of_groups(self._groups, f"NOT {matter(self.epsilon)}" if was_fed else "true"))
         if self.begun is not None:
             rows.append(self.begun)
             self.begun = None
         self.pending.replace(alike.groups(rows))
+        self.offered = self._aside(alike.of_groups(self._groups, matter(self.epsilon)))
 
     def restore(self, value: Frame) -> None:
         """Finds what is pending from the value of the step and what was fed, which were read from a checkpoint."""
@@ -148,6 +158,4 @@ class Carried:
         """How far what is pending goes."""
         found = self.plans.dataframe(self._groups.aggregate([], RESIDUAL)).head()
         assert found is not None
-        change = found["change"] or 0.0
-        self.due = change > self.epsilon
-        return Residual(change, found["groups"])
+        return Residual(found["change"] or 0.0, found["groups"])

@@ -142,7 +142,7 @@ _COUNTING: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 
 
 def _counting(spark: SparkSession) -> Any:
-    """An RDD in which Spark's own plan for `count(1)` has counted the rows of each partition, and not added that up yet.
+    """An RDD in which Spark's own plan for `count(1)` has counted the rows of each partition, and not added them up.
 
     It looks at no columns, and so what it does is the same for all rows.
     """

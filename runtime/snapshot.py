@@ -47,8 +47,8 @@ class Rows:
 
     def has_changed(self, before: Rows | None) -> bool:
         """Whether anything has come to the table since it was as `before`."""
-        if self.appended is None:
-            return self.stepped
+        if self.appended is None and not self.stepped:
+            return False
         return before is None or self.runs != before.runs
 
     def change(self, before: Rows | None) -> Relation:

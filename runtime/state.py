@@ -53,6 +53,11 @@ def mark() -> Measure:
     return Measure(TOUCHED, f"CAST(max({TOUCHED}) = {MARK} AS INT)")
 
 
+def mark_too() -> Measure:
+    """The measure that marks the rows that a merge touches, besides those that are marked."""
+    return Measure(TOUCHED, f"CAST(max({TOUCHED}) > 0 AS INT)")
+
+
 @attrs.define(eq=False, slots=False)
 class Run:
     """Some rows of a table. Their number is known once an action has computed them."""
@@ -137,6 +142,8 @@ class Table:
     """Whether a change may have taken something back, so that there may be rows that are not alive."""
     recurs: bool = False
     """Whether a batch may change it several times, step by step."""
+    by_runs: bool = False
+    """Whether the steps of the batch add runs, and are not merged with all the rest."""
     runs: list[Run] = attrs.Factory(list)
     young: list[Run] = attrs.Factory(list)
     """The runs that the last batch has added."""
@@ -164,12 +171,14 @@ class Table:
 
     # --- reading ------------------------------------------------------------------------------
 
-    def merged(self, parts: Sequence[Relation], *, whole: bool = True) -> Relation:
+    def merged(self, parts: Sequence[Relation], *, whole: bool = True, again: bool = False) -> Relation:
         """Rows of equal keys in one row; those that are not alive are gone, if the parts are the `whole` of the table.
 
-        In a part of the whole, a row that is not alive is a change: it takes away what the others have.
+        In a part of the whole, a row that is not alive is a change: it takes away what the others have. When a batch
+        changes the table `again`, what its steps before have touched stays marked.
         """
-        merges = [f"{measure.merge} AS {measure.name}" for measure in self.measures]
+        measures = [mark_too() if again and measure.name == TOUCHED else measure for measure in self.measures]
+        merges = [f"{measure.merge} AS {measure.name}" for measure in measures]
         rows = union_all(parts).aggregate(self.keys, merges)
         if not self.shrinks or not whole:
             return rows
@@ -204,20 +213,23 @@ class Table:
         return changes.repartition(*self.partition_by) if self.partition_by else changes
 
     def update(self, changes: Relation, *, again: bool = False) -> None:
-        """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own, and
-        likewise to one that a batch changes again."""
-        if self.is_large or self.recurs:
+        """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own. All
+        steps of a batch do it alike."""
+        if not again:
+            self.by_runs = self.is_large or (self.recurs and _rows(self.runs) > upkeep.STEPWISE)
+        if self.by_runs:
             self.append(changes, again=again)
         else:
-            self.merge(changes)
+            self.merge(changes, again=again)
 
-    def merge(self, changes: Relation) -> None:
+    def merge(self, changes: Relation, *, again: bool = False) -> None:
         """Merges a partitioned change and all runs into one new run."""
         self.unsaved += 1
         self.retired += self._log_only()
         self.log = Run.of(self.plans, changes) if self.logged else None
         changes = changes if self.log is None else self.log.relation
-        run = Run.of(self.plans, self.merged([*(run.relation for run in self.runs), changes]), self.runs)
+        merged = self.merged([*(run.relation for run in self.runs), changes], again=again)
+        run = Run.of(self.plans, merged, self.runs)
         self.retired += self.runs
         self.runs, self.appended = [run], None
 

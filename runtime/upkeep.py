@@ -21,6 +21,11 @@ To look up the touched keys of a state is a query more, and to bring a batch to 
 many rows costs.
 """
 
+STEPWISE = 10_000
+"""Groups of at most so many rows are merged whole in each step of a loop too: each number of runs is a plan of its own,
+and what was merged in a step is kept until the next batch.
+"""
+
 GROWTH = 2
 """A run is merged with those after it unless it is more than so many times larger than they are together."""
 

@@ -179,7 +179,7 @@ class SparkView:
         self.lookups, self.asides = [], []
         self.stale_loops.take(self.loops)
         for table in self.all_tables():
-            table.retired = []
+            table.retired, table.young = [], []
             table.take_merged()
         self.marked = [(table, list(table.runs)) for table in self.all_tables()]
         before = [state.snapshot() for state in self.states]
@@ -302,17 +302,16 @@ class SparkView:
                     value, is_first = each.feedback.value, starting and taken == 1
                     each.compare(self._whole(value) if is_first else self._derived_change(value, earlier))
                 self._compute([run for run in self.asides if run.rows is None])
-                found = [each.residual() for each in carried]
-                due = [each for each in carried if each.due]
+                due = [each for each in carried if each.is_due]
                 if taken == loop.steps or not due:
                     break
                 earlier = [state.snapshot() for state in self.states]
                 self._merge(inside, {each.name: each.feed_back() for each in due}, earlier, set())
         if loop.loop.limit is None and due:
             raise endless(loop.loop)
-        for each, residual in zip(carried, found, strict=True):
+        for each in carried:
             each.note_fed()
-            self.fed_back = self.fed_back.and_also(residual)
+            self.fed_back = self.fed_back.and_also(each.residual())
 
     def settle(self, *, counting: bool = False) -> None:
         """Computes the states that no action has computed yet, and frees what they have replaced.

@@ -32,6 +32,7 @@ from mrql.rewrite.diffuse import diffuse
 from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.ways import Way
+from mrql.runtime import upkeep
 from mrql.runtime.reference import ReferenceView
 from mrql.runtime.residual import Residual, divided, relative_difference
 from mrql.verify.replay import close
@@ -223,9 +224,15 @@ def test_relative_difference(a: float, b: float) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("name", ["pagerank", "kmeans"])
-def test_on_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    """The answers, their changes and the residuals are those of the reference semantics, and no rows stay behind."""
+@pytest.mark.parametrize(
+    ("name", "stepwise"), [("pagerank", upkeep.STEPWISE), ("pagerank", -1), ("kmeans", -1)], ids=str
+)
+def test_on_spark(
+    spark: SparkSession, tmp_path: Path, name: str, stepwise: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answers, their changes and the residuals are those of the reference semantics, and no rows stay behind;
+    with groups that are merged whole in each step, and with such that each step adds a run to."""
+    monkeypatch.setattr(upkeep, "STEPWISE", stepwise)
     from mrql.runtime import jvm
     from mrql.runtime.collect import collect_value
     from mrql.runtime.frames import changes, from_dataframe
