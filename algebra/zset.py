@@ -33,7 +33,9 @@ class ZSet:
 
     def add(self, value: Value, weight: int) -> None:
         """Adds to the weight of a value, in place."""
-        key = canonical(value)
+        self._add(canonical(value), value, weight)
+
+    def _add(self, key: Canonical, value: Value, weight: int) -> None:
         total = weight + (self.entries[key][1] if key in self.entries else 0)
         if total:
             self.entries[key] = (value, total)
@@ -48,10 +50,13 @@ class ZSet:
         return len(self.entries)
 
     def __add__(self, other: ZSet) -> ZSet:
-        return ZSet.weighted((*self, *other))
+        result = ZSet(dict(self.entries))
+        for key, (value, weight) in other.entries.items():
+            result._add(key, value, weight)
+        return result
 
     def __neg__(self) -> ZSet:
-        return ZSet.weighted((value, -weight) for value, weight in self)
+        return ZSet({key: (value, -weight) for key, (value, weight) in self.entries.items()})
 
     def __sub__(self, other: ZSet) -> ZSet:
         return self + -other

@@ -31,8 +31,8 @@ class Carried:
     """What the stream was fed; it is kept in a checkpoint."""
     plans: Plans
     epsilon: float
-    keep: Callable[[Run], None]
-    """Is told of what is kept until the next batch."""
+    keep: Callable[[Relation], Run]
+    """Keeps rows until the next batch."""
     pending: Table | None = None
     """By how much the value of the step differs from what was fed, in groups: the elements that are new in one, those
     that are gone, and how far these are from those."""
@@ -40,6 +40,8 @@ class Carried:
     """What of that matters; it is computed with it."""
     fed: list[Run] = attrs.Factory(list)
     """What the batch has fed so far."""
+    residual: Residual = Residual()
+    """How far what is pending goes, after the last batch."""
     begun: Relation | None = None
     """What of it the loop begins with, which is not taken away from what is pending yet."""
 
@@ -93,7 +95,7 @@ class Carried:
         return self._begin(alike, groups.where("NOT known").select(*alike.by, "inline(rows)").select(*columns))
 
     def _begin(self, alike: Alike, rows: Relation) -> Frame:
-        fed = self._feed(alike, self._aside(rows))
+        fed = self._feed(alike, self.keep(rows))
         self.begun = fed.df.select(*alike.keys.names, "-w AS w")
         return fed
 
@@ -112,16 +114,12 @@ class Carried:
         self.fed.append(run)
         return Frame(run.relation, alike.keys.value, "w", changes=True)
 
-    def _aside(self, rows: Relation) -> Run:
-        run = Run.of(self.plans, rows)
-        self.keep(run)
-        return run
-
-    def note_fed(self) -> None:
-        """Adds what the batch has fed to what was fed before."""
+    def end(self) -> None:
+        """Adds what the batch has fed to what was fed before, and measures what is left."""
         if self.fed and self.ledger.keys is not None:
             self._table(Alike(self.ledger.keys)).update(union_all([run.relation for run in self.fed]))
             self.fed = []
+        self.residual = self._residual()
 
     # --- what is pending ----------------------------------------------------------------------
 
@@ -139,7 +137,7 @@ class Carried:
             rows.append(self.begun)
             self.begun = None
         self.pending.replace(alike.groups(rows))
-        self.offered = self._aside(alike.of_groups(self._groups, matter(self.epsilon)))
+        self.offered = self.keep(alike.of_groups(self._groups, matter(self.epsilon)))
 
     def restore(self, value: Frame) -> None:
         """Finds what is pending from the value of the step and what was fed, which were read from a checkpoint."""
@@ -154,7 +152,7 @@ class Carried:
         (run,) = self.pending.runs
         return run.relation
 
-    def residual(self) -> Residual:
+    def _residual(self) -> Residual:
         """How far what is pending goes."""
         found = self.plans.dataframe(self._groups.aggregate([], RESIDUAL)).head()
         assert found is not None

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
-from mrql.algebra import types as ty
-from mrql.algebra.binders import free_vars
-from mrql.algebra.evaluate import endless
 from mrql.algebra.span import Source
-from mrql.algebra.terms import Stream, Term, element_type
-from mrql.algebra.types import Type
-from mrql.rewrite.answer import linear_stage, touched_stage
-from mrql.rewrite.stages import Derived, Feedback, Feedbacks, Plan
-from mrql.runtime import jvm, upkeep
-from mrql.runtime.answers import answer_rows, output_columns, output_rows
+from mrql.algebra.terms import Stream, element_type
+from mrql.rewrite.answer import touched_stage
+from mrql.rewrite.stages import Derived, Feedback, Plan
+from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler
-from mrql.runtime.expressions import Expressions, canonical
+from mrql.runtime.changes import Changes
+from mrql.runtime.expressions import Expressions
 from mrql.runtime.failures import translated
 from mrql.runtime.feedback import Carried
-from mrql.runtime.frames import Columns, Frame, flat, netted, signed, union, union_all
-from mrql.runtime.layout import part, quote, to_sql
+from mrql.runtime.frames import Columns, Frame, signed
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
-from mrql.runtime.relation import Relation
 from mrql.runtime.residual import Residual
+from mrql.runtime.rounds import Rounds
 from mrql.runtime.session import settings, step_settings
-from mrql.runtime.snapshot import Snapshot, Touched
+from mrql.runtime.snapshot import Snapshot
 from mrql.runtime.state import Run, Table
 from mrql.runtime.step import StageState
 from mrql.runtime.stream import Sizes
@@ -50,12 +45,12 @@ class Step:
     def snapshot(self) -> DataFrame:
         """The answer after the batch."""
         with settings(self._view.spark, self._view.settings):
-            return self._view.plans.dataframe(self._view.answer_over(self._after))
+            return self._view.plans.dataframe(self._view.changes.answer(self._after))
 
     def changes(self) -> DataFrame:
         """The answer after the batch minus the one before, as rows with a weight."""
         with settings(self._view.spark, self._view.settings):
-            return self._view.plans.dataframe(self._view.difference(self._after, self._before))
+            return self._view.plans.dataframe(self._view.changes.of_answer(self._after, self._before))
 
 
 class SparkView:
@@ -82,7 +77,7 @@ class SparkView:
         self.columns = Columns()
         self.settings = step_settings(spark, partitions)
         self.plans = Plans(spark, self.settings)
-        self.loops, self.stale_loops, self.table_loops = Kept(), Kept(), Kept()
+        self.stale_loops, self.table_loops = Kept(), Kept()
         with settings(spark, self.settings), translated(source):
             for name, loop in plan.loops:
                 self.tables[name] = Compiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
@@ -98,21 +93,21 @@ class SparkView:
             )
             for stage in plan.stages
         ]
+        self.changes = Changes(plan, spark, self.plans, self.tables, self.columns, self.states)
+        self.rounds = Rounds(plan, self.changes, self._merge, self._compute_kept)
         self.carried = [[self._carried(part, loop.epsilon) for part in loop.parts] for loop in plan.feedbacks]
         self.ledgers = [
             Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
         ]
         self.ledgers += [each.ledger for loop in self.carried for each in loop]
-        keep = self._keep_aside
+        keep = self.changes.kept
         self.withheld = {derived.name: Withheld(derived, self.plans, keep) for derived in plan.withholding}
         self.ledgers += [each.ledger for each in self.withheld.values()]
-        self.fed_back, self.kept_back = Residual(), Residual()
+        self.kept_back = Residual()
         self.stepped: set[str] = set()
         """The stages that the batch has changed."""
         self.marked: list[tuple[Table, list[Run]]] = []
         self.stale: list[Run] = []
-        self.lookups: list[Run] = []
-        self.asides: list[Run] = []
         self.touched = 0
         self.aside = Aside(spark)
         if start:
@@ -139,10 +134,12 @@ class SparkView:
                     below = self.plan.below(loop.reads)
                     self._build(below - built, kept, changes, before)
                     for each in carried:
-                        each.restore(self._whole(each.feedback.value))
+                        each.restore(self.changes.whole(each.feedback.value))
                 else:
                     build = partial(self._build, kept=kept, before=before)
-                    below = self._carry_over(loop, carried, built, changes, before, build, starting=True)
+                    below = self.rounds.carry_over(
+                        loop, carried, built, changes, before, build, self.stepped, starting=True
+                    )
                 built |= below
             for withheld in self.withheld.values():
                 withheld.restore()
@@ -162,11 +159,11 @@ class SparkView:
 
     def _passed_on_so_far(self, derived: Derived) -> Frame:
         """All rows of a derived stream that stages have been given."""
-        whole = self._whole(derived.term)
+        whole = self.changes.whole(derived.term)
         withheld = self.withheld[derived.name].rows() if derived.name in self.withheld else None
         if withheld is None:
             return whole
-        return self._added([whole, signed(withheld, -1, Expressions())], element_type(derived.term))
+        return self.changes.added([whole, signed(withheld, -1, Expressions())], element_type(derived.term))
 
     def advance(self, deltas: Mapping[str, Frame]) -> Step:
         """Plans a batch: its states are there to be read, and are computed with whatever is first asked of them.
@@ -175,9 +172,8 @@ class SparkView:
         """
         # What the batch before this one has replaced and looked up may still be read by its changes, until now.
         self.stale += [run for table in self.all_tables() for run in table.retired]
-        self.stale += self.lookups + self.asides
-        self.lookups, self.asides = [], []
-        self.stale_loops.take(self.loops)
+        self.stale += self.changes.forget()
+        self.stale_loops.take(self.changes.loops)
         for table in self.all_tables():
             table.retired, table.young = [], []
             table.take_merged()
@@ -199,11 +195,13 @@ class SparkView:
         A view that starts has states of static tables, and values of nothing, such as totals: what is derived from
         those is new.
         """
-        self.stepped, self.fed_back = set(), Residual()
+        self.stepped = set()
         merge = partial(self._merge, before=before, moved=self.stepped, starting=starting)
         merged: frozenset[str] = frozenset()
         for loop, carried in zip(self.plan.feedbacks, self.carried, strict=True):
-            merged |= self._carry_over(loop, carried, merged, changes, before, merge, starting=starting)
+            merged |= self.rounds.carry_over(
+                loop, carried, merged, changes, before, merge, self.stepped, starting=starting
+            )
         merge({state.stage.name for state in self.states} - merged, changes)
 
     def _merge(
@@ -226,7 +224,7 @@ class SparkView:
                 of_nothing = starting and touched_stage(derived.term, self.plan.stages) is None
                 is_new = derived.name not in changes and derived.loop is None
                 if is_new and (of_nothing or derived.reads & moved):
-                    change = self._derived_change(derived.term, before, starting=starting)
+                    change = self.changes.since(derived.term, before, starting=starting)
                     withheld = self.withheld.get(derived.name)
                     changes[derived.name] = change if withheld is None else withheld.passed_on(change)
             if self._step(state, changes, before, starting=starting):
@@ -240,78 +238,10 @@ class SparkView:
             return False
         self.stepped.add(state.stage.name)
         recursive = self.plan.recursion_of(state.stage)
-        found = None if recursive is None else self._settled(state, recursive, before, starting=starting)
+        found = None if recursive is None else self.rounds.settled(state, recursive, before, starting=starting)
         if recursive is not None and found is not None:
             changes[recursive.name] = found
         return True
-
-    # --- loops that are carried over ----------------------------------------------------------
-
-    def _carried(self, part: Feedback, epsilon: float) -> Carried:
-        ledger = Ledger(part.fed.name, element_type(part.fed), self.plans)
-        return Carried(part, ledger, self.plans, epsilon, self._keep_aside)
-
-    def _carry_over(
-        self,
-        loop: Feedbacks,
-        carried: Sequence[Carried],
-        merged: Collection[str],
-        changes: dict[str, Frame],
-        before: list[Snapshot],
-        merge: Callable[[Collection[str], dict[str, Frame]], None],
-        *,
-        starting: bool,
-    ) -> frozenset[str]:
-        """Merges a batch into the stages of a loop that were not `merged` yet, and feeds back what that changes.
-
-        What is new of what the loop begins with comes with the batch. Returns the stages.
-        """
-        starts, below, inside = self.plan.below(loop.starts), self.plan.below(loop.reads), self.plan.inside(loop)
-        merge(starts - {*merged}, changes)
-        for each in carried:
-            each.start()
-            if each.is_empty:
-                changes[each.name] = each.begin(self._whole(each.feedback.start))
-            elif each.feedback.start_reads & self.stepped:
-                changes[each.name] = each.add_new(self._derived_change(each.feedback.start, before))
-        merge(below - starts - {*merged}, changes)
-        self._feed_back(loop, carried, inside, before, starting=starting)
-        # What is derived from the loop's stages has changed with each of its steps.
-        for derived in self.plan.derived:
-            if derived.reads & inside:
-                changes.pop(derived.name, None)
-        return below
-
-    def _feed_back(
-        self,
-        loop: Feedbacks,
-        carried: Sequence[Carried],
-        inside: Collection[str],
-        before: list[Snapshot],
-        *,
-        starting: bool,
-    ) -> None:
-        """Feeds back what a batch has changed of a loop's bags, step by step, as far as it matters.
-
-        Raises: UserError when a loop without a limit does not come to rest.
-        """
-        earlier = before
-        for taken in range(1, loop.steps + 1):
-            with self.columns.apart("r__"):
-                for each in carried:
-                    value, is_first = each.feedback.value, starting and taken == 1
-                    each.compare(self._whole(value) if is_first else self._derived_change(value, earlier))
-                self._compute([run for run in self.asides if run.rows is None])
-                due = [each for each in carried if each.is_due]
-                if taken == loop.steps or not due:
-                    break
-                earlier = [state.snapshot() for state in self.states]
-                self._merge(inside, {each.name: each.feed_back() for each in due}, earlier, set())
-        if loop.loop.limit is None and due:
-            raise endless(loop.loop)
-        for each in carried:
-            each.note_fed()
-            self.fed_back = self.fed_back.and_also(each.residual())
 
     def settle(self, *, counting: bool = False) -> None:
         """Computes the states that no action has computed yet, and frees what they have replaced.
@@ -335,7 +265,8 @@ class SparkView:
     @property
     def residual(self) -> Residual:
         """How far the values of loops are off by what does not matter, once the batch is settled."""
-        return self.fed_back.and_also(self.kept_back)
+        fed_back = (each.residual for loop in self.carried for each in loop)
+        return reduce(Residual.and_also, fed_back, self.kept_back)
 
     def sizes(self) -> Sizes:
         """How large the settled states are, and how many keys the last batch touched, if those were counted."""
@@ -366,21 +297,17 @@ class SparkView:
     def answer(self) -> DataFrame:
         """The answer over all that was applied so far."""
         with settings(self.spark, self.settings), translated(self.source):
-            return self.plans.dataframe(self.answer_over([state.snapshot() for state in self.states]))
-
-    def answer_over(self, snapshots: list[Snapshot]) -> Relation:
-        """The answer over states as they were at some time."""
-        return answer_rows(self._compiler(self.plan.answer, snapshots, Columns()), self.plan.answer)
+            return self.plans.dataframe(self.changes.answer([state.snapshot() for state in self.states]))
 
     def close(self) -> None:
         """Frees the states."""
         self.aside.close()
         for table in self.all_tables():
             table.close()
-        for run in [*self.stale, *self.lookups, *self.asides]:
+        for run in self.stale:
             run.free()
-        self.stale, self.lookups, self.asides = [], [], []
-        for kept in (self.loops, self.stale_loops, self.table_loops):
+        self.stale = []
+        for kept in (self.changes, self.stale_loops, self.table_loops):
             kept.free()
 
     def all_tables(self) -> list[Table]:
@@ -388,86 +315,12 @@ class SparkView:
         kept += [each.pending for loop in self.carried for each in loop if each.pending is not None]
         return [*(table for state in self.states for table in state.all_tables()), *kept]
 
-    def _compiler(self, term: Term, snapshots: list[Snapshot], columns: Columns) -> Compiler:
-        """A compiler for a term over states as they were at some time."""
-        read = free_vars(term)
-        return self._over({s.stage.name: s.view() for s in snapshots if s.stage.name in read}, columns)
+    def _carried(self, part: Feedback, epsilon: float) -> Carried:
+        ledger = Ledger(part.fed.name, element_type(part.fed), self.plans)
+        return Carried(part, ledger, self.plans, epsilon, self.changes.kept)
 
-    def _over(self, states: Mapping[str, Frame], columns: Columns) -> Compiler:
-        return Compiler(self.spark, {**self.tables, **states}, columns, self.loops)
-
-    # --- changes ------------------------------------------------------------------------------
-
-    def difference(self, after: list[Snapshot], before: list[Snapshot]) -> Relation:
-        """The answer over some states minus that over others, as rows with a weight."""
-        sides = [
-            (output_rows(side, weighted=True), [quote(name) for name, _ in output_columns(side.value)])
-            for side in self._sides(self.plan.answer, after, before, Columns())
-        ]
-        whole = union_all([rows for rows, _ in sides])
-        return whole.aggregate(sides[0][1], ["sum(weight) AS weight"]).where("weight <> 0")
-
-    def _derived_change(self, term: Term, before: list[Snapshot], *, starting: bool = False) -> Frame:
-        """How what is derived from states has changed since `before`, as rows with a weight, no two of them equal."""
-        after = [state.snapshot() for state in self.states]
-        sides = self._sides(term, after, before, self.columns)
-        return self._added(sides[:1] if starting else sides, element_type(term))
-
-    def _settled(
-        self, state: StageState, recursive: Derived, before: list[Snapshot], *, starting: bool
-    ) -> Frame | None:
-        """Takes the changes of what is made from a state back to it, those with the earliest time first, until there
-        are none. Returns all of them; None where there are none.
-
-        Raises: UserError when that takes more steps than it may.
-        """
-        index, earlier, item = self.states.index(state), list(before), element_type(recursive.term)
-        found: list[Frame] = []
-        left: list[Frame] = []
-        while True:
-            # Each step has the names of the one before it, and so its plans.
-            with self.columns.apart("r__"):
-                change = self._derived_change(recursive.term, earlier, starting=starting and not found)
-                pending = self._aside(self._added([*left, change], item) if left else change)
-                now = self._first(pending, recursive)
-                if now is None:
-                    break
-                found = [*found, now] if len(found) < upkeep.YOUNG else [self._aside(self._added([*found, now], item))]
-                left = [pending, signed(now, -1, Expressions())]
-                earlier[index] = state.snapshot()
-                state.step({recursive.name: now}, again=True)
-        return self._added(found, item) if len(found) > 1 else next(iter(found), None)
-
-    def _first(self, pending: Frame, recursive: Derived) -> Frame | None:
-        """Of facts that have changed those of the earliest time; None where there are none.
-
-        Raises: UserError when that is later than it may be.
-        """
-        self._compute([run for run in self.asides if run.rows is None])
-        if not self.asides[-1].rows:
-            return None
-        time = to_sql(part(pending.value, "_2", ty.LONG))
-        first = self.plans.dataframe(pending.df.aggregate([], [f"min({time}) AS first"])).head()
-        assert first is not None
-        assert recursive.loop is not None
-        if recursive.loop.limit is None and first[0] > recursive.loop.most:
-            raise endless(recursive.loop)
-        return self._aside(pending.where(f"{time} = {first[0]}L"))
-
-    def _added(self, frames: Sequence[Frame], item: Type) -> Frame:
-        """The sum of some changes, as one change in which no two rows are equal."""
-        return attrs.evolve(netted(union(frames, item, self.columns), self.columns), changes=True)
-
-    def _keep_aside(self, run: Run) -> None:
-        """Keeps a run until the next batch."""
-        self.asides.append(run)
-
-    def _aside(self, change: Frame) -> Frame:
-        """A change that is kept until the next batch, in columns that are always named alike."""
-        named = flat(change, Columns("f__"))
-        run = Run.of(self.plans, named.df)
-        self.asides.append(run)
-        return attrs.evolve(named, df=run.relation, changes=True)
+    def _compute_kept(self) -> None:
+        self._compute([run for run in self.changes.asides if run.rows is None])
 
     def _compute(self, more: Sequence[Run] = (), touched: Sequence[Any] = ()) -> list[int]:
         """Computes some runs and those of the states that no action has computed yet, in one job; returns how many rows
@@ -477,40 +330,3 @@ class SparkView:
         for run, number in zip(runs, rows, strict=False):
             run.rows = number
         return rows[len(runs) :]
-
-    def _whole(self, term: Term) -> Frame:
-        """All rows of what is derived from states, as a batch."""
-        compiler = self._compiler(term, [state.snapshot() for state in self.states], self.columns)
-        return self._added([_side(compiler, term, 1)], element_type(term))
-
-    def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:
-        """A term over some states and over others, the latter taken away.
-
-        Where each key has its value by itself, only those that the batch touched are looked at; where the term is
-        linear in a bag, it is computed over the bag's change.
-        """
-        stages = self.plan.stages
-        read, pairs = free_vars(term), zip(after, before, strict=True)
-        others = {s.stage.name: s.view() for s, b in pairs if s.stage.name in read and s.is_as(b)}
-        moved = tuple(stage for stage in stages if stage.name not in others)
-        bag, keyed = linear_stage(term, moved), touched_stage(term, moved)
-        if bag is not None:
-            index = stages.index(bag)
-            change = after[index].change(before[index])
-            frame = self._over({**others, bag.name: change}, columns).bag(term)
-            return [attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")]
-        if keyed is not None:
-            index = stages.index(keyed)
-            touched = Touched(before[index], after[index], self.lookups.append)
-            compilers = [
-                self._over({**others, keyed.name: side}, columns) for side in (touched.after(), touched.before())
-            ]
-        else:
-            compilers = [self._compiler(term, s, columns) for s in (after, before)]
-        return [_side(compiler, term, sign) for compiler, sign in zip(compilers, (1, -1), strict=True)]
-
-
-def _side(compiler: Compiler, term: Term, sign: int) -> Frame:
-    """The value of a term as one side of a difference."""
-    frame = compiler.bag(term) if ty.is_collection(term.type) else compiler.one(term)
-    return signed(frame, sign, compiler.expressions)

@@ -29,8 +29,8 @@ class Withheld:
 
     derived: Derived
     plans: Plans
-    keep: Callable[[Run], None]
-    """Is told of what is kept until the next batch."""
+    keep: Callable[[Relation], Run]
+    """Keeps rows until the next batch."""
     ledger: Ledger = attrs.Factory(
         lambda self: Ledger(self.derived.name, element_type(self.derived.stream), self.plans), takes_self=True
     )
@@ -68,8 +68,7 @@ class Withheld:
             self._compared(alike, [run.relation for run in self.ledger.table.runs])
 
     def _compared(self, alike: Alike, rows: Sequence[Relation]) -> Run:
-        self.groups = Run.of(self.plans, alike.groups(rows))
-        self.keep(self.groups)
+        self.groups = self.keep(alike.groups(rows))
         return self.groups
 
 

@@ -116,7 +116,7 @@ def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, mo
         view.apply(S=rows)
         step = view._view.advance({"S": query._frame("S", rows)})
         with settings(spark, view._view.settings):
-            touched = Touched(step._before[0], step._after[0], view._view.lookups.append)
+            touched = Touched(step._before[0], step._after[0], view._view.changes.lookups.append)
             sides = [touched.before().df, touched.after().df]
             plans = [planned(spark, side) for side in sides]
         view._view.rollback()

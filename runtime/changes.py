@@ -1,0 +1,142 @@
+"""How what is made from the states of a view changes with a batch: the answer, and what is passed on to stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+from pyspark.sql import SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.binders import free_vars
+from mrql.algebra.terms import Term, element_type
+from mrql.algebra.types import Type
+from mrql.rewrite.answer import linear_stage, touched_stage
+from mrql.rewrite.stages import Plan
+from mrql.runtime.answers import answer_rows, output_columns, output_rows
+from mrql.runtime.bulk import Compiler
+from mrql.runtime.expressions import Expressions, canonical
+from mrql.runtime.frames import Columns, Frame, flat, netted, signed, union, union_all
+from mrql.runtime.layout import quote
+from mrql.runtime.loops import Kept
+from mrql.runtime.prepared import Plans
+from mrql.runtime.relation import Relation
+from mrql.runtime.snapshot import Snapshot, Touched
+from mrql.runtime.state import Run
+from mrql.runtime.step import StageState
+
+
+@attrs.define(eq=False)
+class Changes:
+    """Terms over the states of a view, and by how much their values differ between two times."""
+
+    plan: Plan
+    spark: SparkSession
+    plans: Plans
+    tables: Mapping[str, Frame]
+    columns: Columns
+    states: Sequence[StageState]
+    loops: Kept = attrs.Factory(Kept)
+    """What the loops have left that were run for the last batch."""
+    lookups: list[Run] = attrs.Factory(list)
+    """What the changes of the last batch have looked up, computed with whatever asks for it first."""
+    asides: list[Run] = attrs.Factory(list)
+    """Changes that are kept until the next batch."""
+
+    def forget(self) -> list[Run]:
+        """Leaves what was kept for the last batch to whoever frees it."""
+        runs = self.lookups + self.asides
+        self.lookups, self.asides = [], []
+        return runs
+
+    def free(self) -> None:
+        """Frees what is kept."""
+        for run in self.forget():
+            run.free()
+        self.loops.free()
+
+    # --- values -------------------------------------------------------------------------------
+
+    def answer(self, snapshots: list[Snapshot]) -> Relation:
+        """The answer over states as they were at some time."""
+        return answer_rows(self._compiler(self.plan.answer, snapshots, Columns()), self.plan.answer)
+
+    def whole(self, term: Term) -> Frame:
+        """All rows of what is derived from states, as a batch."""
+        compiler = self._compiler(term, self._now(), self.columns)
+        return self.added([_side(compiler, term, 1)], element_type(term))
+
+    # --- differences --------------------------------------------------------------------------
+
+    def of_answer(self, after: list[Snapshot], before: list[Snapshot]) -> Relation:
+        """The answer over some states minus that over others, as rows with a weight."""
+        sides = [
+            (output_rows(side, weighted=True), [quote(name) for name, _ in output_columns(side.value)])
+            for side in self._sides(self.plan.answer, after, before, Columns())
+        ]
+        whole = union_all([rows for rows, _ in sides])
+        return whole.aggregate(sides[0][1], ["sum(weight) AS weight"]).where("weight <> 0")
+
+    def since(self, term: Term, before: list[Snapshot], *, starting: bool = False) -> Frame:
+        """How what is derived from states has changed since `before`, as rows with a weight, no two of them equal."""
+        sides = self._sides(term, self._now(), before, self.columns)
+        return self.added(sides[:1] if starting else sides, element_type(term))
+
+    def added(self, frames: Sequence[Frame], item: Type) -> Frame:
+        """The sum of some changes, as one change in which no two rows are equal."""
+        return attrs.evolve(netted(union(frames, item, self.columns), self.columns), changes=True)
+
+    def aside(self, change: Frame) -> Frame:
+        """A change that is kept until the next batch, in columns that are always named alike."""
+        named = flat(change, Columns("f__"))
+        run = self.kept(named.df)
+        return attrs.evolve(named, df=run.relation, changes=True)
+
+    def kept(self, rows: Relation) -> Run:
+        """Rows that are kept until the next batch."""
+        run = Run.of(self.plans, rows)
+        self.asides.append(run)
+        return run
+
+    def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:
+        """A term over some states and over others, the latter taken away.
+
+        Where each key has its value by itself, only those that the batch touched are looked at; where the term is
+        linear in a bag, it is computed over the bag's change.
+        """
+        stages = self.plan.stages
+        read, pairs = free_vars(term), zip(after, before, strict=True)
+        others = {s.stage.name: s.view() for s, b in pairs if s.stage.name in read and s.is_as(b)}
+        moved = tuple(stage for stage in stages if stage.name not in others)
+        bag, keyed = linear_stage(term, moved), touched_stage(term, moved)
+        if bag is not None:
+            index = stages.index(bag)
+            change = after[index].change(before[index])
+            frame = self._over({**others, bag.name: change}, columns).bag(term)
+            return [attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")]
+        if keyed is not None:
+            index = stages.index(keyed)
+            touched = Touched(before[index], after[index], self.lookups.append)
+            compilers = [
+                self._over({**others, keyed.name: side}, columns) for side in (touched.after(), touched.before())
+            ]
+        else:
+            compilers = [self._compiler(term, s, columns) for s in (after, before)]
+        return [_side(compiler, term, sign) for compiler, sign in zip(compilers, (1, -1), strict=True)]
+
+    def _compiler(self, term: Term, snapshots: list[Snapshot], columns: Columns) -> Compiler:
+        """A compiler for a term over states as they were at some time."""
+        read = free_vars(term)
+        return self._over({s.stage.name: s.view() for s in snapshots if s.stage.name in read}, columns)
+
+    def _over(self, states: Mapping[str, Frame], columns: Columns) -> Compiler:
+        return Compiler(self.spark, {**self.tables, **states}, columns, self.loops)
+
+    def _now(self) -> list[Snapshot]:
+        return [state.snapshot() for state in self.states]
+
+
+def _side(compiler: Compiler, term: Term, sign: int) -> Frame:
+    """The value of a term as one side of a difference."""
+    frame = compiler.bag(term) if ty.is_collection(term.type) else compiler.one(term)
+    return signed(frame, sign, compiler.expressions)
