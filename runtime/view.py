@@ -280,6 +280,8 @@ class SparkView:
                 table.rollback([])
         for table, runs in self.marked:
             table.rollback(runs)
+        for withheld in self.withheld.values():
+            withheld.groups = None  # they were computed from what is gone
         self.marked = []
         self.columns.restart()
 

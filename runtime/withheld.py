@@ -47,12 +47,10 @@ class Withheld:
         if self.ledger.table is None:
             self.ledger.table = weighted(self.plans, alike.keys.names, alike.by)
             self.ledger.table.shrinks = True
-        table = self.ledger.table
-        groups = self._compared(alike, [alike.rows(change), *(run.relation for run in table.runs)])
-        table.replace(alike.of_groups(groups.relation, f"NOT {matter(self.derived.epsilon)}"))
-        return Frame(
-            alike.of_groups(groups.relation, matter(self.derived.epsilon)), alike.keys.value, "w", changes=True
-        )
+        table, due = self.ledger.table, matter(self.derived.epsilon)
+        groups = self._compared(alike, [alike.rows(change), *(run.relation for run in table.runs)]).relation
+        table.replace(alike.of_groups(groups, f"NOT {due}"))
+        return Frame(alike.of_groups(groups, due), alike.keys.value, "w", changes=True)
 
     def rows(self) -> Frame | None:
         """What is withheld."""

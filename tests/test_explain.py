@@ -484,7 +484,7 @@ SCHEMA: dict[str, Any] = {
     ],
     "loops": [{"name": TEXT, "type": TEXT, "term": TEXT}],
     "ways": [{"place": MAYBE, "way": TEXT, "reason": TEXT}],
-    "derived": [{"name": TEXT, "type": TEXT, "term": TEXT, "cost": TEXT, "reason": TEXT}],
+    "derived": [{"name": TEXT, "type": TEXT, "term": TEXT, "epsilon": NUMBER, "cost": TEXT, "reason": TEXT}],
     "carried": [{"name": TEXT, "value": TEXT, "start": TEXT, "epsilon": NUMBER, "steps": NUMBER}],
     "python": [{"function": TEXT, "reason": TEXT}],
     "answer": {"term": TEXT, "cost": TEXT, "reason": TEXT},
