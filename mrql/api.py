@@ -24,7 +24,7 @@ from mrql.program import Query as ProgramQuery
 from mrql.program import compile_program
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import Trace, rewrite, run_passes
-from mrql.rewrite.ways import Way
+from mrql.rewrite.ways import THRESHOLD, Way
 from mrql.scope import Globals
 from mrql.typing import resolve
 
@@ -233,7 +233,7 @@ class View:
 
 
 def _trace(term: Term, streams: dict[str, Type], insert_only: bool, loop: Loop, epsilon: float | None) -> Trace:
-    if epsilon is not None and (epsilon < 0 or loop not in ("diffuse", "exact")):
+    if epsilon is not None and (epsilon < 0 or Way(loop) not in THRESHOLD):
         raise UserError("epsilon is 0 or more, for loop='diffuse' or loop='exact'")
     shrinking = frozenset[str]() if insert_only else frozenset(streams)
     return rewrite(term, shrinking=shrinking, way=Way(loop), epsilon=epsilon)

@@ -43,7 +43,7 @@ from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import EPSILON, rewrite
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.untrace import is_trace
-from mrql.rewrite.ways import Way
+from mrql.rewrite.ways import THRESHOLD, Way
 from mrql.running import ReferenceRunner, Runner, SparkRunner, sources_of
 from mrql.sinks.places import Place, places
 
@@ -158,7 +158,7 @@ LOOP = click.option(
 
 def _epsilon(context: click.Context, _: click.Parameter, value: float | None) -> float | None:
     """The threshold; given for another way it would do nothing."""
-    if value is not None and context.params.get("way") not in (Way.DIFFUSE, Way.EXACT):
+    if value is not None and context.params.get("way") not in THRESHOLD:
         raise click.BadParameter("only --loop diffuse and --loop exact have a threshold")
     return value
 

@@ -38,6 +38,10 @@ class Way(Enum):
     """What the loop had goes on to be improved: a change spreads from where it begins, as far as it matters."""
 
 
+THRESHOLD = (Way.DIFFUSE, Way.EXACT)
+"""The ways that can keep small changes back."""
+
+
 @attrs.frozen
 class Chosen:
     """A loop, the way in which it is kept up to date, and why."""

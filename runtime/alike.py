@@ -15,9 +15,11 @@ import attrs
 from mrql.runtime.expressions import Expressions, canonical
 from mrql.runtime.frames import Frame, union_all
 from mrql.runtime.keys import Keys
-from mrql.runtime.layout import atoms
+from mrql.runtime.layout import Layout, atoms
+from mrql.runtime.ledger import Ledger
 from mrql.runtime.relation import Relation
 from mrql.runtime.residual import PAIRS, is_number
+from mrql.runtime.state import Table, weighted
 
 INFINITE = "CAST('Infinity' AS DOUBLE)"
 
@@ -64,6 +66,21 @@ class Alike:
         """The rows of some groups."""
         rows = groups.where(condition).select(*self.by, "inline(concat(new, old))")
         return rows.select(*self.keys.names, "w")
+
+
+def alike_of(ledger: Ledger, value: Layout) -> Alike:
+    """The elements of a ledger that is kept in groups; the first value says in which columns."""
+    if ledger.keys is None:
+        ledger.keys = Keys(value, "r")
+    return Alike(ledger.keys)
+
+
+def table_of(ledger: Ledger, alike: Alike) -> Table:
+    """The table of a ledger, in which elements that are alike lie together."""
+    if ledger.table is None:
+        ledger.table = weighted(ledger.plans, alike.keys.names, alike.by)
+    ledger.table.shrinks = True
+    return ledger.table
 
 
 def matter(epsilon: float) -> str:

@@ -11,10 +11,8 @@ from collections.abc import Callable
 import attrs
 
 from mrql.rewrite.stages import Feedback
-from mrql.runtime.alike import RESIDUAL, Alike, matter
+from mrql.runtime.alike import RESIDUAL, Alike, alike_of, matter, table_of
 from mrql.runtime.frames import Frame, union_all
-from mrql.runtime.keys import Keys
-from mrql.runtime.layout import Layout
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation
@@ -55,20 +53,6 @@ class Carried:
         table = self.ledger.table
         return table is None or not any(run.rows is None or run.rows for run in table.runs)
 
-    # --- columns ------------------------------------------------------------------------------
-
-    def _alike(self, value: Layout) -> Alike:
-        if self.ledger.keys is None:
-            self.ledger.keys = Keys(value, "r")
-        return Alike(self.ledger.keys)
-
-    def _table(self, alike: Alike) -> Table:
-        """The table of what was fed."""
-        if self.ledger.table is None:
-            self.ledger.table = weighted(self.plans, alike.keys.names, alike.by)
-        self.ledger.table.shrinks = True
-        return self.ledger.table
-
     # --- what is fed --------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -77,13 +61,13 @@ class Carried:
 
     def begin(self, start: Frame) -> Frame:
         """Feeds what the loop begins with."""
-        alike = self._alike(start.value)
+        alike = alike_of(self.ledger, start.value)
         return self._begin(alike, alike.rows(start))
 
     def add_new(self, change: Frame) -> Frame:
         """Feeds what is new of what the loop begins with, where it has nothing alike."""
-        alike = self._alike(change.value)
-        table, rows = self._table(alike), alike.rows(change)
+        alike = alike_of(self.ledger, change.value)
+        table, rows = table_of(self.ledger, alike), alike.rows(change)
         known = table.lookup([run.relation for run in table.runs], rows)
         columns = [*alike.keys.names, "w"]
         sides = rows.select(*columns, "w < 0 AS known")
@@ -117,7 +101,7 @@ class Carried:
     def end(self) -> None:
         """Adds what the batch has fed to what was fed before, and measures what is left."""
         if self.fed and self.ledger.keys is not None:
-            self._table(Alike(self.ledger.keys)).update(union_all([run.relation for run in self.fed]))
+            table_of(self.ledger, Alike(self.ledger.keys)).update(union_all([run.relation for run in self.fed]))
             self.fed = []
         self.residual = self._residual()
 
@@ -126,7 +110,7 @@ class Carried:
     def compare(self, change: Frame) -> None:
         """Adds a change of the step's value to what is pending, and compares that group by group. What is fed back of
         it is pending no more."""
-        alike = self._alike(change.value)
+        alike = alike_of(self.ledger, change.value)
         rows = [alike.rows(change)]
         if self.pending is None:
             self.pending = weighted(self.plans, alike.by)
@@ -141,9 +125,9 @@ class Carried:
 
     def restore(self, value: Frame) -> None:
         """Finds what is pending from the value of the step and what was fed, which were read from a checkpoint."""
-        alike = self._alike(value.value)
+        alike = alike_of(self.ledger, value.value)
         self.pending = weighted(self.plans, alike.by)
-        fed = [run.relation.select(*alike.keys.names, "-w AS w") for run in self._table(alike).runs]
+        fed = [run.relation.select(*alike.keys.names, "-w AS w") for run in table_of(self.ledger, alike).runs]
         self.pending.replace(alike.groups([alike.rows(value), *fed]))
 
     @property

@@ -129,20 +129,18 @@ def compute_all(spark: SparkSession, rdds: Sequence[Any]) -> list[int]:
     counts = [0] * len(rdds)
     if not beside:
         return counts
-    parts = [
-        java.beside(spark, [java.likewise(counted, rdds[i]) for i in numbers], size) for size, numbers in beside.items()
-    ]
+    parts = [java.beside(spark, [counted(rdds[i]) for i in numbers], size) for size, numbers in beside.items()]
     order = (number for size, numbers in beside.items() for _ in range(size) for number in numbers)
     for number, row in zip(order, reduce(lambda one, other: one.union(other), parts).collect(), strict=True):
         counts[number] += row.getLong(0)
     return counts
 
 
-_COUNTING: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
+_COUNTING: WeakKeyDictionary[SparkContext, Callable[[Any], Any]] = WeakKeyDictionary()
 
 
-def _counting(spark: SparkSession) -> Any:
-    """An RDD in which Spark's own plan for `count(1)` has counted the rows of each partition, and not added them up.
+def _counting(spark: SparkSession) -> Callable[[Any], Any]:
+    """Makes of an RDD one in which Spark's own plan for `count(1)` counts the rows of each partition, each by itself.
 
     It looks at no columns, and so what it does is the same for all rows.
     """
@@ -152,7 +150,7 @@ def _counting(spark: SparkSession) -> Any:
         plan = nothing.groupBy().count()._jdf.queryExecution().executedPlan()
         while _name(plan) != "ShuffleExchangeExec":
             plan = plan.children().head()
-        _COUNTING[context] = plan.child().execute()
+        _COUNTING[context] = _java(spark).likewise(plan.child().execute())
     return _COUNTING[context]
 
 
@@ -375,12 +373,13 @@ class _Java:
         tag = rdd.elementClassTag()
         return self._rdd(rdd, function, *self._flags, tag, tag)
 
-    def likewise(self, made: Any, rdd: Any) -> Any:
-        """What a plan of Spark's does with each partition of another RDD, `made` by it, done with those of this one."""
+    def likewise(self, made: Any) -> Callable[[Any], Any]:
+        """What a plan of Spark's does with each partition of the RDD that it has `made`, for any other RDD."""
         if _name(made) == "MapPartitionsRDD":  # where no code is generated
-            return self.mapped(rdd, _field(made.getClass(), "f").get(made))
-        tag, factory = rdd.elementClassTag(), _field(made.getClass(), "evaluatorFactory").get(made)
-        return self._evaluated(rdd, factory, *self._evaluated_flags, tag, tag)
+            function = _field(made.getClass(), "f").get(made)
+            return lambda rdd: self.mapped(rdd, function)
+        factory, tag = _field(made.getClass(), "evaluatorFactory").get(made), made.elementClassTag()
+        return lambda rdd: self._evaluated(rdd, factory, *self._evaluated_flags, tag, tag)
 
     def beside(self, spark: SparkSession, rdds: Sequence[Any], size: int) -> Any:
         """The RDD whose each partition is one of each of some others, all with as many."""

@@ -31,7 +31,7 @@ from mrql.runtime.state import Run, Table
 from mrql.runtime.step import StageState
 from mrql.runtime.stream import Sizes
 from mrql.runtime.upkeep import Aside
-from mrql.runtime.withheld import Withheld, of_withheld
+from mrql.runtime.withheld import Withheld, measure
 
 
 class Step:
@@ -103,7 +103,6 @@ class SparkView:
         keep = self.changes.kept
         self.withheld = {derived.name: Withheld(derived, self.plans, keep) for derived in plan.withholding}
         self.ledgers += [each.ledger for each in self.withheld.values()]
-        self.kept_back = Residual()
         self.stepped: set[str] = set()
         """The stages that the batch has changed."""
         self.marked: list[tuple[Table, list[Run]]] = []
@@ -254,7 +253,7 @@ class SparkView:
             for table in self.all_tables():
                 table.merge_aside(self.aside)
             if self.withheld:
-                self.kept_back = of_withheld([*self.withheld.values()])
+                measure([*self.withheld.values()])
         for run in self.stale:
             run.free()
         self.stale = []
@@ -266,7 +265,8 @@ class SparkView:
     def residual(self) -> Residual:
         """How far the values of loops are off by what does not matter, once the batch is settled."""
         fed_back = (each.residual for loop in self.carried for each in loop)
-        return reduce(Residual.and_also, fed_back, self.kept_back)
+        kept_back = Residual.of_steps([each.residual for each in self.withheld.values()])
+        return reduce(Residual.and_also, fed_back, kept_back)
 
     def sizes(self) -> Sizes:
         """How large the settled states are, and how many keys the last batch touched, if those were counted."""

@@ -13,14 +13,13 @@ import attrs
 
 from mrql.algebra.terms import element_type
 from mrql.rewrite.stages import Derived
-from mrql.runtime.alike import RESIDUAL, Alike, matter
+from mrql.runtime.alike import RESIDUAL, Alike, alike_of, matter, table_of
 from mrql.runtime.frames import Frame, union_all
-from mrql.runtime.keys import Keys
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation
 from mrql.runtime.residual import Residual
-from mrql.runtime.state import Run, weighted
+from mrql.runtime.state import Run
 
 
 @attrs.define(eq=False)
@@ -41,13 +40,8 @@ class Withheld:
 
     def passed_on(self, change: Frame) -> Frame:
         """What matters of a change, and of what was withheld before."""
-        if self.ledger.keys is None:
-            self.ledger.keys = Keys(change.value, "r")
-        alike = Alike(self.ledger.keys)
-        if self.ledger.table is None:
-            self.ledger.table = weighted(self.plans, alike.keys.names, alike.by)
-            self.ledger.table.shrinks = True
-        table, due = self.ledger.table, matter(self.derived.epsilon)
+        alike = alike_of(self.ledger, change.value)
+        table, due = table_of(self.ledger, alike), matter(self.derived.epsilon)
         groups = self._compared(alike, [alike.rows(change), *(run.relation for run in table.runs)]).relation
         table.replace(alike.of_groups(groups, f"NOT {due}"))
         return Frame(alike.of_groups(groups, due), alike.keys.value, "w", changes=True)
@@ -70,8 +64,8 @@ class Withheld:
         return self.groups
 
 
-def of_withheld(withheld: Sequence[Withheld]) -> Residual:
-    """How far the answer may be off by what is withheld, once that is computed."""
+def measure(withheld: Sequence[Withheld]) -> None:
+    """Measures how far the streams are off that the last batch has changed, once what is withheld is computed."""
     compared = [(each, groups.relation) for each in withheld if (groups := each.groups) is not None]
     if compared:
         sides = [
@@ -82,4 +76,3 @@ def of_withheld(withheld: Sequence[Withheld]) -> Residual:
         found = {row["number"]: Residual(row["change"], row["groups"]) for row in measured.collect()}
         for i, (each, _) in enumerate(compared):
             each.residual, each.groups = found.get(i, Residual()), None
-    return Residual.of_steps([each.residual for each in withheld])

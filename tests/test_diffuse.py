@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 
-import attrs
 import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
@@ -39,6 +37,7 @@ from mrql.verify.replay import close
 from tests.checkpoint.streams import Stream
 from tests.loop_files import FILES, LOOPS, kmeans, pagerank, present
 from tests.loop_queries import edge_histories
+from tests.moving_points import MIDDLE, assert_goes_on
 
 RANKS = """
 repeat r = select (a, 1.0) from (a, b) in E group by a
@@ -272,40 +271,8 @@ def test_a_stream_on_spark_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """What it had is in its checkpoint: a stream that is started again for each batch answers as one that is not."""
     from tests.interpreted import interpreted
 
-    text = """
-    points = stream(csv, "edges", ",", type((double, long)), tagged);
-    repeat middle = {(0.0, 1), (10.0, 2)}
-      step select (avg(x), n)
-             from (x, k) in points
-            group by n: (select n from (m, n) in middle order by abs(m - x))[0]
-     limit 3
-    """
-    write_points(tmp_path)
     with interpreted(spark):
-        stream = Stream(tmp_path, text, engine="spark", spark=spark, way=Way.DIFFUSE, max_files=None)
-        late = sorted((tmp_path / "edges").iterdir())[1:]
-        for batch in late:
-            batch.rename(tmp_path / batch.name)
-        stream.run()
-        for batch in late:
-            (tmp_path / batch.name).rename(batch)
-            stream.run()
-    found = stream.answers()
-    alone = attrs.evolve(stream, max_files=1).uninterrupted()
-    assert found.keys() == alone.keys()
-    assert len(found) == 2
-    for name, answer in found.items():
-        assert close(answer, alone[name]), name
-
-
-def write_points(home: Path) -> None:
-    """Two heaps of points, which move."""
-    (home / "edges").mkdir()
-    rows = [[(0.0, 1), (1.0, 1), (9.0, 1), (11.0, 1)], [(3.0, 2), (14.0, 2)]]
-    for number, points in enumerate(rows):
-        file = home / "edges" / f"{number}.csv"
-        file.write_text("".join(f"+,{x},{n}\n" for x, n in points))
-        os.utime(file, ns=(number * 10**9, number * 10**9))
+        assert_goes_on(Stream(tmp_path, MIDDLE, engine="spark", spark=spark, way=Way.DIFFUSE, max_files=None))
 
 
 # --- commands -----------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -28,7 +27,8 @@ from mrql.verify.replay import close
 from tests.checkpoint.streams import Stream
 from tests.loop_files import FILES, pagerank, present
 from tests.loop_queries import edge_histories
-from tests.test_diffuse import RANKS, SHRINKING, STREAMS, write_points
+from tests.moving_points import MIDDLE, assert_goes_on
+from tests.test_diffuse import RANKS, SHRINKING, STREAMS
 
 
 def exact(term: Term, epsilon: float | None = None) -> Plan:
@@ -129,35 +129,11 @@ def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert jvm.persistent_rdds(spark) <= left
 
 
-MIDDLE = """
-points = stream(csv, "edges", ",", type((double, long)), tagged);
-repeat middle = {(0.0, 1), (10.0, 2)}
-  step select (avg(x), n)
-         from (x, k) in points
-        group by n: (select n from (m, n) in middle order by abs(m - x))[0]
- limit 3
-"""
-
-
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_a_stream_goes_on(request: pytest.FixtureRequest, tmp_path: Path, engine: str) -> None:
     """What is withheld is in the checkpoint: a stream that is started again answers as one that is not."""
     spark = request.getfixturevalue("spark") if engine == "spark" else None
-    write_points(tmp_path)
-    stream = Stream(tmp_path, MIDDLE, engine=engine, spark=spark, way=Way.EXACT, epsilon=0.5, max_files=None)
-    late = sorted((tmp_path / "edges").iterdir())[1:]
-    for batch in late:
-        batch.rename(tmp_path / batch.name)
-    stream.run()
-    for batch in late:
-        (tmp_path / batch.name).rename(batch)
-        stream.run()
-    found = stream.answers()
-    alone = attrs.evolve(stream, max_files=1).uninterrupted()
-    assert found.keys() == alone.keys()
-    assert len(found) == 2
-    for name, answer in found.items():
-        assert close(answer, alone[name]), name
+    assert_goes_on(Stream(tmp_path, MIDDLE, engine=engine, spark=spark, way=Way.EXACT, epsilon=0.5, max_files=None))
 
 
 def test_explain_says_what_is_kept_back() -> None:
