@@ -22,7 +22,7 @@ QUERY = "select (a, avg(d)) from (a, b) in left, (c, d) in right where b = c gro
 BATCHES = 10
 """After the initial data; batch 9 is the one that [MRQL] §13 shows."""
 
-PASSES = 3
+PASSES = 6
 """How often mrql goes through all batches, from the start each time. The first time the JVM compiles itself."""
 
 WINDOW = 3

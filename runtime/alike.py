@@ -13,11 +13,11 @@ from functools import cached_property
 import attrs
 
 from mrql.runtime.expressions import Expressions, canonical
-from mrql.runtime.frames import Frame, union_all
+from mrql.runtime.frames import Frame
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import Layout, atoms
 from mrql.runtime.ledger import Ledger
-from mrql.runtime.relation import Relation
+from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.residual import PAIRS, is_number
 from mrql.runtime.state import Table, weighted
 

@@ -60,7 +60,7 @@ from mrql.rewrite.normalize import normalize
 from mrql.rewrite.split import Part, split
 from mrql.rewrite.untrace import is_trace
 from mrql.runtime.expressions import Environment, Expressions, aggregate_sql, canonical, cast
-from mrql.runtime.frames import Columns, Frame, expanded, flat, null_of, union, union_all
+from mrql.runtime.frames import Columns, Frame, expanded, flat, null_of, union
 from mrql.runtime.layout import (
     Atom,
     Layout,
@@ -77,7 +77,7 @@ from mrql.runtime.layout import (
 )
 from mrql.runtime.loops import Kept
 from mrql.runtime.opened import loop_value, opened_term
-from mrql.runtime.relation import Relation
+from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.tracing import trace
 
 LARGE = 10_000

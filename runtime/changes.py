@@ -16,11 +16,11 @@ from mrql.rewrite.stages import Plan
 from mrql.runtime.answers import answer_rows, output_columns, output_rows
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.expressions import Expressions, canonical
-from mrql.runtime.frames import Columns, Frame, flat, netted, signed, union, union_all
+from mrql.runtime.frames import Columns, Frame, flat, netted, signed, union
 from mrql.runtime.layout import quote
 from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
-from mrql.runtime.relation import Relation
+from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.snapshot import Snapshot, Touched
 from mrql.runtime.state import Run
 from mrql.runtime.step import StageState

@@ -12,10 +12,10 @@ import attrs
 
 from mrql.rewrite.stages import Feedback
 from mrql.runtime.alike import RESIDUAL, Alike, alike_of, matter, table_of
-from mrql.runtime.frames import Frame, union_all
+from mrql.runtime.frames import Frame
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.prepared import Plans
-from mrql.runtime.relation import Relation
+from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.residual import Residual
 from mrql.runtime.state import Run, Table, weighted
 

@@ -16,7 +16,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.opened import REPLACED
 from mrql.algebra.sources import Format, SourceSpec
 from mrql.runtime import variants
-from mrql.runtime.layout import quote, row_columns
+from mrql.runtime.layout import quote
 from mrql.runtime.times import is_time, text_type, time_of
 
 TAG = "mrql_tag"
@@ -169,8 +169,8 @@ def _read_columns(spark: SparkSession, spec: SourceSpec, paths: list[str], apart
     from mrql.runtime.readers import conformed
 
     df = spark.read.parquet(*paths) if spec.format is Format.PARQUET else spark.read.option(PROLEPTIC, True).orc(paths)
-    columns = [quote(name) for name, _ in row_columns(spec.row)]
-    return Rows(conformed(df, spec.row, spec.path), columns)
+    rows = conformed(df, spec.row, spec.path)
+    return Rows(rows, [quote(name) for name in rows.columns])
 
 
 FORMATS: Mapping[Format, Reader] = {
@@ -181,3 +181,17 @@ FORMATS: Mapping[Format, Reader] = {
     Format.PARQUET: _read_columns,
     Format.ORC: _read_columns,
 }
+
+
+def column_names(spec: SourceSpec) -> list[str] | None:
+    """The columns that the rows of a source are read into; None where they depend on the files."""
+    match spec.format:
+        case Format.CSV:
+            names = [c.name for c in spec.columns if c.type is not None]
+            return [*names, TAG] if spec.tagged else names
+        case Format.JSON if isinstance(spec.row, ty.RecordType):
+            return list(spec.row.names)
+        case Format.JSON | Format.TEXT | Format.XML:
+            return ["value"]
+        case _:
+            return None

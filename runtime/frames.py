@@ -13,7 +13,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.runtime.expressions import Expressions, canonical, cast
 from mrql.runtime.layout import Atom, Layout, Struct, as_columns, atoms, part, quote, sql_type, to_sql, with_columns
-from mrql.runtime.relation import Relation
+from mrql.runtime.relation import Relation, union_all
 
 
 @attrs.frozen
@@ -98,14 +98,6 @@ def union(frames: Sequence[Frame], item: Type, columns: Columns) -> Frame:
             named.append(f"CAST({frame.weight or '1L'} AS BIGINT) AS {weight}")
         fitted_frames.append(frame.df.select(*(named or ["true AS c"])))
     return Frame(union_all(fitted_frames), value, weight, all(frame.changes for frame in frames))
-
-
-def union_all(parts: Sequence[Relation]) -> Relation:
-    """The rows of some relations with the same columns."""
-    whole = parts[0]
-    for other in parts[1:]:
-        whole = whole.union(other)
-    return whole
 
 
 def signed(frame: Frame, sign: int, expressions: Expressions) -> Frame:

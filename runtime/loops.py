@@ -54,6 +54,8 @@ class Lying:
     spark: SparkSession
     checkpoint: Any
     schema: Any
+    shape: None = None
+    """Nothing is known of which partition a row is in."""
 
     @property
     def signature(self) -> str:

@@ -21,11 +21,11 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.runtime import jvm
-from mrql.runtime.layout import quote
 from mrql.runtime.relation import Op, Relation
+from mrql.runtime.scans import Scans
 
 REMEMBERED = 512
-"""How many plans a session remembers; of the states of a view there are as many as there are numbers of runs."""
+"""How many plans a session remembers."""
 
 PLAIN = 1
 """How often Spark plans a relation as it does any other before its plan is kept: to keep it takes longer, once."""
@@ -71,6 +71,7 @@ class Plans:
         self.spark = spark
         self._settings = tuple(sorted(settings.items()))
         self._known = _PLANS.setdefault(spark, OrderedDict())
+        self._scans = Scans(spark, self._settings)
 
     def checkpoint(self, relation: Relation, *, small: bool) -> Checkpoint:
         """The rows of a relation, kept with their partitioning when they are first computed."""
@@ -114,21 +115,25 @@ class Plans:
         rows: dict[int, Any] = {}
         for _, place in template.slots:
             if place not in rows:
-                rows[place] = _leaf_rows(relation.leaves[place], template.read.get(place))
+                rows[place] = self._leaf_rows(relation.leaves[place], template.read.get(place))
         return jvm.execute(self.spark, template.plan, {leaf: rows[place] for leaf, place in template.slots})
+
+    def _leaf_rows(self, leaf: Relation, read: tuple[str, ...] | None) -> Any:
+        """The rows of a leaf as an RDD. Of a batch, columns that are not read are not asked for."""
+        return leaf.rows.rdd if leaf.op is Op.KEPT else self._scans.rows(leaf.table, read)
 
     def _made(self, relation: Relation) -> Template | None:
         """Plans a relation over leaves of which Spark knows the columns and the partitioning, but no more.
 
         There is no template of a plan that cannot be copied.
         """
-        given: dict[int, DataFrame] = {}
+        given: dict[Hashable, DataFrame] = {}
         places: dict[int, int] = {}
         for place, leaf in enumerate(relation.leaves):
             df = leaf.rows.df if leaf.op is Op.KEPT else jvm.opaque(self.spark, leaf.table)
-            given[id(leaf)] = df
+            given[leaf.identity] = df
             places[jvm.rdd_of(df).id()] = place
-        df = relation.dataframe(self.spark, lambda leaf: given[id(leaf)])
+        df = relation.dataframe(self.spark, lambda leaf: given[leaf.identity])
         plan = jvm.Plan(df)
         if not plan.can_be_copied():
             return None
@@ -140,19 +145,3 @@ class Plans:
                 if needed is not None and needed < {*leaf.table.columns}:
                     read[place] = tuple(sorted(needed))
         return Template(plan.emptied(self.spark, [number for number, _ in slots]), slots, read, *plan.kept())
-
-
-def _leaf_rows(leaf: Relation, read: tuple[str, ...] | None) -> Any:
-    """The rows of a leaf as an RDD. Of a batch, columns that are not read are not asked for."""
-    if leaf.op is Op.KEPT:
-        return leaf.rows.rdd
-    return jvm.rows_of(leaf.table if read is None else _without(leaf.table, read))
-
-
-def _without(df: DataFrame, read: tuple[str, ...]) -> DataFrame:
-    """The same columns, but nothing in those that are not read."""
-    columns = []
-    for field in df.schema.fields:
-        name = quote(field.name)
-        columns.append(name if field.name in read else f"CAST(NULL AS {field.dataType.simpleString()}) AS {name}")
-    return df.selectExpr(*columns)

@@ -22,11 +22,12 @@ from mrql.algebra.zset import ZSet
 from mrql.runtime import variants
 from mrql.runtime.directories import Arrived, Part, Portion, placed
 from mrql.runtime.expressions import numbered
-from mrql.runtime.formats import FORMATS, TAGGED, Rows
+from mrql.runtime.formats import FORMATS, TAGGED, Rows, column_names
 from mrql.runtime.frames import Columns, Frame, changes, from_dataframe, union
 from mrql.runtime.layout import quote, row_columns, sql_type
 from mrql.runtime.ledger import net
 from mrql.runtime.rows import to_dataframe
+from mrql.runtime.scans import Files
 
 
 def read(
@@ -47,11 +48,25 @@ def read(
     paths = [file for file in given if _is_whole(spec, file, reject)]
     if not paths:
         return from_dataframe(spark.createDataFrame([], row_schema(spec.row)), spec.row)
-    rows = FORMATS[spec.format](spark, spec, [str(path) for path in paths], quarantine is not None)
-    if quarantine is not None and not again:
-        _set_aside(spec, rows, paths, quarantine)
-    frame = from_dataframe(rows.kept(), spec.row)
+
+    def rows() -> Rows:
+        return FORMATS[spec.format](spark, spec, [str(path) for path in paths], quarantine is not None)
+
+    names = column_names(spec)
+    if names is None or (quarantine is not None and not again):
+        found = rows()
+        if quarantine is not None and not again:
+            _set_aside(spec, found, paths, quarantine)
+        table = found.kept()
+    else:
+        table = Files(spark, (_kind(spec), quarantine is not None), names, paths, lambda: rows().kept())
+    frame = from_dataframe(table, spec.row)
     return attrs.evolve(frame, weight=TAGGED) if spec.tagged else frame
+
+
+def _kind(spec: SourceSpec) -> SourceSpec:
+    """How files are read, whatever they are called."""
+    return attrs.evolve(spec, name="", path="", deletions=None)
 
 
 def _is_whole(spec: SourceSpec, file: Path, reject: Reject) -> bool:
@@ -158,10 +173,7 @@ def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:
         if len(df.columns) != len(wanted):
             raise UserError(f"{what} has {len(df.columns)} columns, where {len(wanted)} were expected")
         found = {name: field.dataType for (name, _), field in zip(wanted, df.schema.fields, strict=True)}
-    as_wanted = [(name, sql_type(t).lower()) for name, t in wanted]
-    if [(field.name, field.dataType.simpleString()) for field in df.schema.fields] == as_wanted and not any(
-        t == ty.ANY for _, t in wanted
-    ):
+    if _fits(df, row):
         return df
     if not isinstance(row, ty.RecordType):
         df = df.toDF(*(name for name, _ in wanted))
@@ -177,6 +189,16 @@ def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:
         made = utc_fields(quote(name)) if have == "timestamp" else f"CAST({quote(name)} AS {sql_type(t)})"
         columns.append(f"{made} AS {quote(name)}")
     return df.selectExpr(*columns)
+
+
+def _fits(df: DataFrame, row: Type) -> bool:
+    """Whether the columns of a DataFrame can stay as they are. Those of a tuple may have any names that differ."""
+    names, wanted = [name.lower() for name in df.columns], row_columns(row)
+    if isinstance(row, ty.RecordType) and df.columns != [name for name, _ in wanted]:
+        return False
+    types = [field.dataType.simpleString() for field in df.schema.fields]
+    as_wanted = types == [sql_type(t).lower() for _, t in wanted] and not any(t == ty.ANY for _, t in wanted)
+    return as_wanted and len({*names}) == len(names)
 
 
 _WIDENING: dict[Type, tuple[str, ...]] = {

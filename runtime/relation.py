@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mrql.runtime import jvm, python
+from mrql.runtime.scans import Files
 
 
 class Op(Enum):
@@ -43,6 +44,10 @@ class Kept(Protocol):
     """Rows that are kept from one batch to others."""
 
     @property
+    def spark(self) -> SparkSession:
+        """The session that keeps them."""
+
+    @property
     def signature(self) -> Hashable:
         """The columns and the partitioning."""
 
@@ -53,6 +58,43 @@ class Kept(Protocol):
     @property
     def rdd(self) -> Any:
         """Spark's handle of the rows."""
+
+    @property
+    def shape(self) -> jvm.Shape | None:
+        """The same as Spark has it, where it says of each row which partition it is in."""
+
+
+@attrs.define(eq=False, slots=False)
+class Beside:
+    """Rows that are kept, and lie alike, as one leaf: a plan is the same however many of them there are."""
+
+    kept: tuple[Kept, ...]
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that keeps them."""
+        return self.kept[0].spark
+
+    @property
+    def shape(self) -> jvm.Shape | None:
+        """That of each of them."""
+        return self.kept[0].shape
+
+    @property
+    def signature(self) -> Hashable:
+        """That of each of them."""
+        return self.kept[0].signature
+
+    @cached_property
+    def rdd(self) -> Any:
+        """Each partition is one of each of them."""
+        return jvm.beside(self.spark, [rows.rdd for rows in self.kept])
+
+    @cached_property
+    def df(self) -> DataFrame:
+        """The rows as a DataFrame."""
+        assert self.shape is not None
+        return self.shape.over(self.spark, self.rdd)
 
 
 @attrs.frozen(eq=False)
@@ -104,6 +146,11 @@ class Relation:
         kept: Kept = self.leaf
         return kept
 
+    @property
+    def lies(self) -> bool:
+        """Whether it is kept, with each row in the partition of its key."""
+        return self.op is Op.KEPT and self.rows.shape is not None
+
     # --- operations ---------------------------------------------------------------------------
 
     def select(self, *columns: str) -> Relation:
@@ -148,15 +195,20 @@ class Relation:
     # --- what it says -------------------------------------------------------------------------
 
     @cached_property
+    def identity(self) -> Hashable:
+        """The same for a relation that is read twice, and for two leaves that have the same rows beside each other."""
+        return tuple(map(id, self.leaf.kept)) if isinstance(self.leaf, Beside) else id(self)
+
+    @cached_property
     def _nodes(self) -> tuple[Relation, ...]:
         """This relation and all below it, each once, parts first."""
-        found: dict[int, Relation] = {}
+        found: dict[Hashable, Relation] = {}
 
         def visit(node: Relation) -> None:
-            if id(node) not in found:
+            if node.identity not in found:
                 for part in node.parts:
                     visit(part)
-                found[id(node)] = node
+                found[node.identity] = node
 
         visit(self)
         return tuple(found.values())
@@ -169,9 +221,9 @@ class Relation:
     @cached_property
     def signature(self) -> Hashable:
         """What determines the plan: all but the rows of the batch and those that are kept."""
-        places = {id(node): place for place, node in enumerate(self._nodes)}
+        places = {node.identity: place for place, node in enumerate(self._nodes)}
         return tuple(
-            (node.op, node.arguments, node._leaf_signature(), tuple(places[id(part)] for part in node.parts))
+            (node.op, node.arguments, node._leaf_signature(), tuple(places[part.identity] for part in node.parts))
             for node in self._nodes
         )
 
@@ -180,7 +232,7 @@ class Relation:
             case Op.KEPT:
                 return self.rows.signature
             case Op.BATCH:
-                return self.table.schema.json()
+                return self.table.kind if isinstance(self.table, Files) else self.table.schema.json()
             case _:
                 return self.leaf  # a DataFrame is equal to itself alone
 
@@ -189,10 +241,10 @@ class Relation:
     def dataframe(self, spark: SparkSession, given: Callable[[Relation], DataFrame] | None = None) -> DataFrame:
         """The relation as a DataFrame; `given` says what stands for a leaf whose rows change."""
         python.register(spark, (text for node in self._nodes for text in python.flattened(node.arguments)))
-        made: dict[int, DataFrame] = {}
+        made: dict[Hashable, DataFrame] = {}
         for node in self._nodes:
-            made[id(node)] = node._made(spark, [made[id(part)] for part in node.parts], given)
-        return made[id(self)]
+            made[node.identity] = node._made(spark, [made[part.identity] for part in node.parts], given)
+        return made[self.identity]
 
     def _made(
         self, spark: SparkSession, parts: list[DataFrame], given: Callable[[Relation], DataFrame] | None
@@ -232,6 +284,31 @@ class Relation:
                 return df.limit(count)
             case _:
                 raise AssertionError(f"{self.op} with {len(parts)} parts")
+
+
+def union_all(parts: Sequence[Relation]) -> Relation:
+    """The rows of some relations with the same columns."""
+    whole, *others = side_by_side(parts)
+    for other in others:
+        whole = whole.union(other)
+    return whole
+
+
+def side_by_side(parts: Sequence[Relation]) -> list[Relation]:
+    """The same rows in fewer relations: those that are kept, and lie alike, become one, in the place of their first."""
+    found: list[Relation] = []
+    places: dict[Hashable, int] = {}
+    for part in parts:
+        place = places.setdefault(part.rows.signature, len(found)) if part.lies else len(found)
+        if place == len(found):
+            found.append(part)
+        else:
+            found[place] = Relation.kept(Beside((*_kept(found[place]), *_kept(part))))
+    return found
+
+
+def _kept(leaf: Relation) -> tuple[Kept, ...]:
+    return leaf.rows.kept if isinstance(leaf.rows, Beside) else (leaf.rows,)
 
 
 def _sort(text: str, descending: bool) -> Any:

@@ -17,13 +17,12 @@ from functools import cached_property
 from typing import Any
 
 import attrs
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import AtomicType
 
 from mrql.runtime import jvm, upkeep
-from mrql.runtime.frames import union_all
 from mrql.runtime.prepared import Checkpoint, Plans
-from mrql.runtime.relation import Relation
+from mrql.runtime.relation import Relation, side_by_side, union_all
 
 TOUCHED = "touched"
 """The column that marks a row: 1 where the last batch touched it, else 0. The rows of a change bring `MARK`.
@@ -79,10 +78,20 @@ class Run:
         return self.kept.rdd
 
     @property
+    def spark(self) -> SparkSession:
+        """The session that keeps them."""
+        return self.plans.spark
+
+    @property
     def signature(self) -> str:
         """The columns and the partitioning of rows that are not kept by columns."""
         assert isinstance(self.kept, Checkpoint)
         return self.kept.shape.signature
+
+    @property
+    def shape(self) -> jvm.Shape | None:
+        """The same as Spark has it, where it says of each row which partition it is in."""
+        return self.kept.shape if isinstance(self.kept, Checkpoint) and self.kept.shape.is_by_key else None
 
     @cached_property
     def df(self) -> DataFrame:
@@ -200,7 +209,7 @@ class Table:
         if not runs:
             return None
         keys = wanted.select(*self.partition_by).hint("shuffle_hash")
-        return union_all([run.semi_join(keys, self.partition_by) for run in runs])
+        return union_all([run.semi_join(keys, self.partition_by) for run in side_by_side(runs)])
 
     # --- changing -----------------------------------------------------------------------------
 

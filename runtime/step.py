@@ -20,7 +20,7 @@ from mrql.rewrite.multilinear import Input, delta_choices
 from mrql.rewrite.stages import Component, Feed, Shape, Stage
 from mrql.runtime.bulk import Compiler, drops_null_keys
 from mrql.runtime.expressions import Expressions, aggregate_sql, canonical, cast
-from mrql.runtime.frames import Columns, Frame, fit, numbered, union_all
+from mrql.runtime.frames import Columns, Frame, fit, numbered
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import (
     Layout,
@@ -38,7 +38,7 @@ from mrql.runtime.layout import (
     with_columns,
 )
 from mrql.runtime.prepared import Plans
-from mrql.runtime.relation import Relation
+from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.snapshot import BagRows, Rows, Snapshot
 from mrql.runtime.state import MARK, TOUCHED, Measure, Table, mark, weighted
 

@@ -19,9 +19,8 @@ from tests.tpch.cases import FIXED, NAMES, Case, case, expected, net
 
 pytestmark = pytest.mark.spark
 
-TEN = {"q01", "q03", "q06", "q10", "q13", "q18"}
-"""What comes in ten batches; the others come in three, as each batch takes a moment to plan. In `make soak` each comes
-in ten."""
+STREAMED = ("q01", "q03", "q06", "q10", "q13", "q18")
+"""What comes in ten batches. In the reference engine all of them do, and on Spark those of `make soak`."""
 
 
 @cache
@@ -58,10 +57,10 @@ def test_batch(spark: SparkSession, name: str) -> None:
     assert close(found, answers[-1][name]), f"{show_value(found)}, not {show_value(answers[-1][name])}"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", STREAMED)
 def test_stream(spark: SparkSession, name: str) -> None:
     """After each batch of insertions and deletions the answer is that of SQL over what is left."""
-    follow(spark, name, *arriving(10 if name in TEN else 3))
+    follow(spark, name, *arriving(10))
 
 
 def follow(spark: SparkSession, name: str, batches: Sequence[Batch], in_sql: Sequence[Mapping[str, Value]]) -> None:

@@ -1,0 +1,42 @@
+"""The one place that reaches through PySpark into the JVM, and what to do where that is not possible.
+
+A local checkpoint cuts the lineage of a state, but its blocks stay until the driver's garbage collector finds them.
+Freeing them at once needs the handle of the plan's RDD, which PySpark does not give out. Under Spark Connect there is
+no such handle: then `persist` and `unpersist` serve, whose lineage is cut by reading the run back.
+"""
+
+from __future__ import annotations
+
+from mrql.runtime.jvm.jobs import compute, compute_all, observed_now
+from mrql.runtime.jvm.kept import Columnar, Shape, free, kept, local_checkpoint, persistent_rdds
+from mrql.runtime.jvm.lazily import Lazy, column
+from mrql.runtime.jvm.plans import Plan, execute, executed_plan
+from mrql.runtime.jvm.rows import beside, in_partitions, opaque, rdd_of, rows, rows_of
+from mrql.runtime.jvm.scans import Opened, Scan
+from mrql.runtime.jvm.switch import Switch
+
+__all__ = [
+    "Columnar",
+    "Lazy",
+    "Opened",
+    "Plan",
+    "Scan",
+    "Shape",
+    "Switch",
+    "beside",
+    "column",
+    "compute",
+    "compute_all",
+    "execute",
+    "executed_plan",
+    "free",
+    "in_partitions",
+    "kept",
+    "local_checkpoint",
+    "observed_now",
+    "opaque",
+    "persistent_rdds",
+    "rdd_of",
+    "rows",
+    "rows_of",
+]

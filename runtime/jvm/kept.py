@@ -1,0 +1,106 @@
+"""Rows that are kept, and how they are freed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import attrs
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.runtime.jvm.handles import handles, items, name_of
+from mrql.runtime.jvm.jobs import compute
+
+BYTES = StorageLevel.MEMORY_AND_DISK
+ROWS = StorageLevel.MEMORY_AND_DISK_DESER
+
+BY_KEY = ("HashPartitioning", "SinglePartition$")
+"""The ways in which rows with equal keys are in one partition, the same one wherever rows lie in this way."""
+
+
+@attrs.frozen
+class Shape:
+    """The columns and the partitioning of rows, as Spark's plan of rows that are there already."""
+
+    plan: Any
+    signature: str
+    is_by_key: bool
+    """Whether it says of each row which partition it is in."""
+
+    def over(self, spark: SparkSession, rdd: Any) -> DataFrame:
+        """Rows of this shape as a DataFrame."""
+        leaf = self.plan.newInstance()
+        java = handles(spark)
+        java.kept.set(leaf, rdd)
+        return DataFrame(java.datasets.ofRows(spark._jsparkSession, leaf), spark)
+
+
+def local_checkpoint(df: DataFrame, *, small: bool) -> tuple[Any, Shape]:
+    """The same rows, kept with their partitioning when they are first computed, and without their history.
+
+    A small one is kept as bytes. Rows kept as objects are faster to read again, but Spark estimates their size while it
+    stores them, which takes longer than to write some ten thousand of them down.
+    """
+    kept = df.localCheckpoint(False, BYTES if small else ROWS)
+    leaf = kept._jdf.queryExecution().logical()
+    java = handles(df.sparkSession)
+    # Rows of this shape may be those of several checkpoints, one after the other.
+    java.kept_order.set(leaf, java.seq(()))
+    is_by_key = name_of(leaf.outputPartitioning()) in BY_KEY
+    return leaf.rdd(), Shape(leaf, _signature(leaf), is_by_key)
+
+
+def kept(spark: SparkSession, rdd: Any, copied: Any, *, small: bool) -> Any:
+    """The RDD of a plan's rows, kept when it is first computed, without its history.
+
+    The rows must be copied, for a plan puts each into the place of the one before. `copied` is how Spark itself does.
+    """
+    java = handles(spark)
+    level = java.as_bytes if small else java.as_rows
+    return java.mapped(rdd, copied).persist(level).localCheckpoint()
+
+
+@attrs.frozen
+class Columnar:
+    """Rows kept by columns, compressed: a tenth of the memory, and faster to scan.
+
+    It is Spark's own cache of a DataFrame, but not one that `spark.catalog.clearCache()` knows of.
+    """
+
+    df: DataFrame
+    buffers: Any
+
+    @staticmethod
+    def of(rows: DataFrame) -> Columnar:
+        """The same rows, with their partitioning, to be kept when they are computed; they are read from `rows` once."""
+        spark = rows.sparkSession
+        java = handles(spark)
+        cached = java.cached.apply(java.as_rows, rows._jdf.queryExecution(), java.none)
+        buffers = cached.cacheBuilder().cachedColumnBuffers().localCheckpoint()
+        return Columnar(DataFrame(java.datasets.ofRows(spark._jsparkSession, cached), spark), buffers)
+
+    def compute(self, tasks: int) -> None:
+        """Computes the rows, in so many tasks at most."""
+        compute(self.buffers, tasks)
+
+    def free(self) -> None:
+        """Frees the rows."""
+        free(self.buffers)
+
+
+def free(rdd: Any) -> None:
+    """Frees the blocks of a local checkpoint."""
+    rdd.unpersist(False)
+
+
+def persistent_rdds(spark: SparkSession) -> int:
+    """How many RDDs Spark keeps blocks of."""
+    return int(spark.sparkContext._jsc.getPersistentRDDs().size())
+
+
+def _signature(leaf: Any) -> str:
+    """The columns and the partitioning of rows, in words in which equal ones are the same."""
+    names = {f"#{a.exprId().id()}": f"#{i}" for i, a in enumerate(items(leaf.output()))}
+    partitioning = re.sub(r"#\d+", lambda found: names.get(found[0], found[0]), leaf.outputPartitioning().toString())
+    return f"{leaf.schema().json()} {partitioning}"

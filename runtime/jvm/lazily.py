@@ -1,0 +1,46 @@
+"""What PySpark makes at once, made once or when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from typing import Any
+
+from pyspark import SparkContext
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+
+def column(text: str) -> Column:
+    """The column of an SQL expression, made once: to find the function by its name costs more than to call it."""
+    return _column(SparkContext._gateway, text)
+
+
+@lru_cache(maxsize=4096)
+def _column(gateway: Any, text: str) -> Column:
+    return F.expr(text)
+
+
+class Lazy(ClassicDataFrame):
+    """A DataFrame that is not even analysed before something is asked of it.
+
+    Under Spark Connect every DataFrame is so; the classic ones take milliseconds of a batch for each operation.
+    """
+
+    def __init__(self, make: Callable[[], DataFrame], spark: SparkSession) -> None:
+        super().__init__(None, spark)
+        self._make = make
+
+    # The base class sets its handle in its constructor; here that is put off.
+    @cached_property
+    def _planned(self) -> Any:
+        return self._make()._jdf
+
+    @property
+    def _jdf(self) -> Any:
+        return self._planned
+
+    @_jdf.setter
+    def _jdf(self, handle: None) -> None:
+        pass

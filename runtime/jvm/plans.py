@@ -1,0 +1,97 @@
+"""Physical plans that are used again, with other rows at their leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.runtime.jvm.handles import field, handles, items, name_of, nothing
+from mrql.runtime.jvm.kept import Shape, free, local_checkpoint
+
+
+class Plan:
+    """The physical plan of a DataFrame."""
+
+    def __init__(self, df: DataFrame) -> None:
+        self._df = df
+        self._plan = df._jdf.queryExecution().executedPlan()
+
+    def can_be_copied(self) -> bool:
+        """Whether a copy of the plan is a plan of its own: one with a query inside an expression shares that."""
+        return bool(self._plan.subqueriesAll().isEmpty())
+
+    def rdds(self) -> Iterator[tuple[int, int]]:
+        """The leaves that scan an RDD: the number of each, and the RDD's."""
+        for number, leaf in enumerate(items(self._plan.collectLeaves())):
+            if name_of(leaf) == "RDDScanExec":
+                yield number, leaf.rdd().id()
+
+    def read_of(self, leaves: Sequence[int]) -> set[str] | None:
+        """The columns that are read of some leaves with the same columns; None if it may be all."""
+        wanted = {*leaves}
+        found: set[str] = set()
+        for number, (leaf, above) in enumerate(paths(self._plan)):
+            if number in wanted:
+                read = _read(leaf, above)
+                if read is None:
+                    return None
+                found |= read
+        return found
+
+    def emptied(self, spark: SparkSession, leaves: Sequence[int]) -> Any:
+        """A copy without the rows of some leaves, so that it keeps nothing alive."""
+        return _filled(spark, self._plan, dict.fromkeys(leaves, nothing(spark)))
+
+    def kept(self) -> tuple[Shape, Any]:
+        """The columns and the partitioning of the plan's rows when they are kept, and how Spark copies a row for it."""
+        rdd, shape = local_checkpoint(self._df, small=True)
+        free(rdd)
+        spark = self._df.sparkSession
+        handles(spark).kept.set(shape.plan, nothing(spark))
+        return shape, field(rdd.getClass(), "f").get(rdd)
+
+
+def execute(spark: SparkSession, plan: Any, rows: Mapping[int, Any]) -> Any:
+    """The rows of a copy of a plan, with an RDD for each of the given leaves."""
+    return _filled(spark, plan, rows).execute()
+
+
+def executed_plan(df: DataFrame) -> str:
+    """The physical plan, as text."""
+    return str(df._jdf.queryExecution().executedPlan().toString())
+
+
+def _filled(spark: SparkSession, plan: Any, rows: Mapping[int, Any]) -> Any:
+    java = handles(spark)
+    # A plan works in the session that is the active one of the thread that makes it.
+    java.sessions.setActiveSession(spark._jsparkSession)
+    copy = plan.clone()
+    leaves = copy.collectLeaves()
+    for number, rdd in rows.items():
+        java.scanned.set(leaves.apply(number), rdd)
+    return copy
+
+
+def paths(plan: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """The leaves of a plan in order, each with the nodes above it."""
+    children = list(items(plan.children()))
+    if not children:
+        yield plan, above
+    for child in children:
+        yield from paths(child, (*above, plan))
+
+
+def _read(leaf: Any, above: Sequence[Any]) -> set[str] | None:
+    """The columns of a leaf that are read by what is above it; None if they are passed on as they are."""
+    used: set[int] = set()
+    for node in reversed(above):
+        name = name_of(node)
+        if name in ("ProjectExec", "FilterExec", "HashAggregateExec", "ObjectHashAggregateExec"):
+            used |= {attribute.exprId().id() for attribute in items(node.references().toSeq())}
+            if name != "FilterExec":
+                return {a.name() for a in items(leaf.output()) if a.exprId().id() in used}
+        elif name not in ("WholeStageCodegenExec", "InputAdapter"):
+            return None
+    return None

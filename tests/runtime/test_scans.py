@@ -1,0 +1,138 @@
+"""Files of a batch are read by the plan that has read those of a batch before it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+import mrql
+from mrql.algebra import types as ty
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.files import read_source
+from mrql.algebra.sources import Format, SourceSpec
+from mrql.program import compile_program
+from mrql.rewrite.passes import rewrite
+from mrql.runtime import jvm
+from mrql.runtime.collect import collect_value
+from mrql.runtime.engines import SparkEngine
+from mrql.runtime.readers import read
+from mrql.runtime.scans import Scans
+from mrql.runtime.sinks import Answer, Passing, Several
+from mrql.runtime.stream import Options, run
+
+pytestmark = pytest.mark.spark
+
+SUMS = "select (x, sum(y)) from (x, y) in S group by x"
+
+
+@pytest.fixture
+def read_again(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many files were read each time that a plan was used for other files."""
+    found: list[int] = []
+    plain = jvm.Scan.rows
+
+    def rows(scan: jvm.Scan, files: jvm.Opened) -> Any:
+        found.append(files.relation.location().rootPaths().size())
+        return plain(scan, files)
+
+    monkeypatch.setattr(jvm.Scan, "rows", rows)
+    return found
+
+
+def written(file: Path, batch: int, between: str = ",") -> str:
+    file.write_text("".join(f"{key}{between}{batch + key}\n" for key in range(3)))
+    return str(file)
+
+
+def csv(spark: SparkSession, file: str, between: str = ",") -> DataFrame:
+    return spark.read.schema("a long, b long").csv(file, sep=between)
+
+
+def after(view: mrql.View) -> dict[int, int]:
+    return dict(map(tuple, view.answer().collect()))
+
+
+def test_frames_of_files_are_planned_once(spark: SparkSession, tmp_path: Path, read_again: list[int]) -> None:
+    """A view that is given DataFrames of files."""
+    with mrql.compile(SUMS, S="bag((long, long))").view(spark) as view:
+        for batch in range(5):
+            view.apply(S=csv(spark, written(tmp_path / f"{batch}.csv", batch)))
+            assert after(view) == {key: sum(n + key for n in range(batch + 1)) for key in range(3)}
+    assert len(read_again) >= 2
+
+
+def test_files_with_other_options_are_read_by_them(spark: SparkSession, tmp_path: Path, read_again: list[int]) -> None:
+    with mrql.compile(SUMS, S="bag((long, long))").view(spark) as view:
+        for batch in range(8):
+            between = ",;"[batch % 2]
+            view.apply(S=csv(spark, written(tmp_path / f"{batch}.csv", batch, between), between))
+        assert after(view) == {key: sum(n + key for n in range(8)) for key in range(3)}
+
+
+def test_what_is_made_of_files_is_planned_as_it_is(spark: SparkSession, tmp_path: Path, read_again: list[int]) -> None:
+    """Only a DataFrame of files and nothing else is known by its files and its options."""
+    with mrql.compile(SUMS, S="bag((long, long))").view(spark) as view:
+        for batch in range(5):
+            rows = csv(spark, written(tmp_path / f"{batch}.csv", batch))
+            view.apply(S=rows.where(f"a <> {batch % 3}"))
+        kept = [(key, n + key) for n in range(5) for key in range(3) if key != n % 3]
+        assert after(view) == {key: sum(y for x, y in kept if x == key) for key in range(3)}
+    assert read_again == []
+
+
+PROGRAMS = {
+    "csv": f's = stream(csv, "{{}}", ",", type((long, long))); {SUMS.replace("S", "s")};',
+    "json": f's = stream(json, "{{}}", type(<x: long, y: long>)); {SUMS.replace("(x, y) in S", "<x: x, y: y> in s")};',
+    "text": 's = stream(text, "{}"); select (k, count(l)) from l in s group by k: l;',
+    "tagged": f's = stream(csv, "{{}}", ",", type((long, long)), tagged); {SUMS.replace("S", "s")};',
+}
+
+LINES = {"csv": "{},{}", "json": '{{"x": {}, "y": {}}}', "text": "line {} {}", "tagged": "+,{},{}"}
+
+
+@pytest.mark.parametrize("form", PROGRAMS)
+def test_a_stream_plans_its_files_once(spark: SparkSession, tmp_path: Path, form: str, read_again: list[int]) -> None:
+    """Batches of one file and of several; each answer is the one over all files."""
+    directory = tmp_path / "in"
+    directory.mkdir()
+    program = compile_program(PROGRAMS[form].format(directory), "test")
+    (query,) = program.queries
+    specs = dict(program.sources)
+    engine = SparkEngine(rewrite(query.term).plan, specs, spark, query.span.source)
+    answers: list[DataFrame] = []
+    sink = Several((Passing(lambda answer: answers.append(_computed(answer))),))
+    reports = run(engine, specs, Options(interval=0), sink)
+    for batch in range(5):
+        for part in range(1 + batch % 2):
+            lines = [LINES[form].format(key, batch + part) for key in range(4)]
+            # Spark sees whole files: they are moved in.
+            (tmp_path / "new").write_text("\n".join(lines) + "\n")
+            (tmp_path / "new").rename(directory / f"{batch}-{part}")
+        next(reports)
+        expected = evaluate(query.term, {name: read_source(spec) for name, spec in specs.items()})
+        assert collect_value(answers[-1], query.term.type) == expected
+    reports.close()  # type: ignore[attr-defined]
+    engine.close()
+    assert len(read_again) >= 2
+
+
+def _computed(answer: Answer) -> DataFrame:
+    frame: DataFrame = answer.snapshot()
+    return frame.sparkSession.createDataFrame(frame.collect(), frame.schema)
+
+
+def test_a_file_that_is_gone_is_missed(spark: SparkSession, tmp_path: Path) -> None:
+    """What a plan is used for again does not pass over a file that is not there."""
+    spec = SourceSpec("s", True, Format.TEXT, str(tmp_path), ty.STRING)
+    (tmp_path / "there").write_text("a\nb\n")
+    scans = Scans(spark, "settings of this test")
+    frames = [read(spark, spec, [tmp_path / "there"]).df.table for _ in range(3)]
+    assert [scans.rows(frame, None).count() for frame in frames] == [2, 2, 2]
+    gone = read(spark, spec, [tmp_path / "there"]).df.table
+    (tmp_path / "there").unlink()
+    with pytest.raises(AnalysisException, match="PATH_NOT_FOUND"):
+        scans.rows(gone, None)
