@@ -73,7 +73,7 @@ class Expressions:
         """The terms that are known to have no call of a function in Python, by their identity."""
 
     def fresh(self, base: str = "x") -> str:
-        return f"{base}{next(self.counter)}"
+        return f"{base}__v{next(self.counter)}"
 
     # --- scalars ------------------------------------------------------------------------------
 
@@ -475,7 +475,7 @@ def from_text(text: str, target: Type, at: str) -> str:
 def numbered(base: str) -> variants.Fresh:
     """Names of lambda variables for a piece of SQL of its own."""
     numbers = count()
-    return lambda prefix=base: f"{prefix}_{next(numbers)}"
+    return lambda prefix=base: f"{prefix}__v_{next(numbers)}"
 
 
 def cast_array(sql: str, source: Type, target: Type) -> str:

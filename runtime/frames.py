@@ -12,7 +12,19 @@ from pyspark.sql import DataFrame
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.runtime.expressions import Expressions, canonical, cast
-from mrql.runtime.layout import Atom, Layout, Struct, as_columns, atoms, part, quote, sql_type, to_sql, with_columns
+from mrql.runtime.layout import (
+    Atom,
+    Layout,
+    Struct,
+    as_columns,
+    atoms,
+    may_be_ours,
+    part,
+    quote,
+    sql_type,
+    to_sql,
+    with_columns,
+)
 from mrql.runtime.relation import Relation, union_all
 
 
@@ -146,12 +158,15 @@ def fit(value: Layout, shape: Layout) -> Layout:
 
 
 def from_dataframe(df: DataFrame, row: Type, weight: str | None = None) -> Frame:
-    """A frame over a DataFrame's columns, by name for records, by position for tuples, the first one otherwise."""
+    """A frame over a DataFrame's columns: those of a record or a tuple in their order, the first one otherwise."""
     names = df.columns
+    if any(map(may_be_ours, names)):
+        names = [f"_{i + 1}" if may_be_ours(name) else name for i, name in enumerate(names)]
+        df = df.toDF(*names)
     rows = Relation.of(df)
     match row:
         case ty.RecordType(fields):
-            parts = [(name, Atom(quote(name), t)) for name, t in fields]
+            parts = [(name, Atom(quote(names[i]), t)) for i, (name, t) in enumerate(fields)]
         case ty.TupleType(items):
             parts = [(f"_{i + 1}", Atom(quote(names[i]), t)) for i, t in enumerate(items)]
         case _:

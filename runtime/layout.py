@@ -7,6 +7,7 @@ nothing, and a struct is made only where a value has to be one (inside an array,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TypeAlias, assert_never
 
@@ -60,6 +61,18 @@ def labels(t: Type) -> tuple[tuple[str, Type], ...]:
 def row_columns(row: Type) -> tuple[tuple[str, Type], ...]:
     """The columns of the rows of a type, as they are read and written."""
     return labels(row) if isinstance(row, ty.TupleType | ty.RecordType) and labels(row) else (("value", row),)
+
+
+_OURS = re.compile(r"\w*__v?_?\d+", re.IGNORECASE)
+
+
+def may_be_ours(name: str) -> bool:
+    """Whether a column has a name as we give them to columns and to variables of SQL, which would hide it.
+
+    >>> may_be_ours("c__3"), may_be_ours("X__V0"), may_be_ours("x0")
+    (True, True, False)
+    """
+    return _OURS.fullmatch(name) is not None
 
 
 def quote(name: str) -> str:

@@ -63,8 +63,8 @@ class Scans:
         scan = self._known.pop(key, None)
         if scan is not None:
             self._known[key] = scan
-            files = scan.opened(table.paths) if isinstance(table, Files) else opened
-            if files is not None and files.is_read_like(scan.first):
+            files = scan.opened(table.paths) if isinstance(table, Files) else scan.as_the_first(opened)
+            if files is not None:
                 return scan.rows(files)
         df = table if read is None else _without(table, read)
         if kind is not None and (made := jvm.Scan.of(df)) is not None:

@@ -40,10 +40,6 @@ class Opened:
         relation = self.relation
         return relation.dataSchema().json(), name_of(relation.fileFormat()), _options(relation).hashCode()
 
-    def is_read_like(self, other: Opened) -> bool:
-        """Whether another one of the same kind has the same options."""
-        return bool(_options(self.relation).equals(_options(other.relation)))
-
 
 @attrs.frozen
 class Scan:
@@ -80,6 +76,11 @@ class Scan:
         read = java.read_by.get(leaf.inputRDD())
         # The node above has noted what its child was; a copy of it looks at what it is.
         return Scan(spark, plan.clone() if above else rows, leaf, read, Opened(leaf.relation()))
+
+    def as_the_first(self, files: Opened | None) -> Opened | None:
+        """Files of the same kind, where they have the same options too."""
+        alike = files is not None and _options(files.relation).equals(_options(self.first.relation))
+        return files if alike else None
 
     def opened(self, paths: Sequence[Path]) -> Opened | None:
         """Other files, to be read as the first ones were; None where one of them is not there."""

@@ -409,6 +409,29 @@ def test_narrower_columns_widen(spark: SparkSession) -> None:
         assert view.answer().columns == ["value"]
 
 
+@pytest.mark.parametrize("name", ["X0", "x1", "k0", "v_0", "X__V0", "x__v1", "c__0", "C__1", "r__0", "w", "touched"])
+def test_a_field_with_any_name(spark: SparkSession, name: str) -> None:
+    """No column is hidden by what we give names to, whatever it is called: Spark does not tell X0 from x0."""
+    t = parse_type(f"{{<{name}: long, L: {{long}}>}}")
+    rows = [Record({name: 10, "L": Bag([1, 2])}), Record({name: 200, "L": Bag([3, 4])}), Record({name: 10, "L": Bag()})]
+    heads = [
+        f"(select x + y + r.{name} from x in r.L, y in r.L where x < y + r.{name})",
+        f"(select (k, sum(x) + r.{name}) from x in r.L group by k: x mod 2)",
+        f"sum(select x * r.{name} from x in r.L)",
+        f"(select x from x in r.L order by r.{name} - x)",
+    ]
+    query = mrql.compile(f"select (r.{name}, {', '.join(heads)}) from r in R", R=t)
+    counted = mrql.compile(f"select (k, sum(r.{name}), count(r)) from r in R, x in r.L group by k: r.{name}", R=t)
+    for each in (query, counted):
+        expected = evaluate(each.term, {"R": Bag(rows)})
+        frame = to_dataframe(spark, Bag(rows), t)
+        assert collect_value(each.batch(spark, R=frame), each.type) == expected
+        with each.view(spark) as view:
+            for row in rows:
+                view.apply(R=to_dataframe(spark, Bag([row]), t))
+            assert collect_value(view.answer(), each.type) == expected
+
+
 def test_a_group_in_a_select_in_the_head(spark: SparkSession) -> None:
     """Spark's analyzer takes more than its usual 100 rounds for functions that are nested like this."""
     text = (
