@@ -13,7 +13,8 @@ import attrs
 
 from mrql.algebra.binders import Names, all_names, alpha_equal, free_vars
 from mrql.algebra.errors import UserError
-from mrql.algebra.terms import Repeat, Stream, Term
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.terms import Lit, Repeat, Stream, Term
 from mrql.algebra.traversal import map_children, subterms
 from mrql.rewrite.diffuse import Diffused, diffuse, diffuse_obstacle
 from mrql.rewrite.fixpoint import Fixpoint, NotAdding, fixpoint
@@ -95,6 +96,7 @@ class _Choice:
         part = map_children(part, self.visit)
         if not isinstance(part, Repeat) or free_vars(part) or not stream_names(part):
             return part
+        part = _with_known_limit(part)
         known = next((found for loop, found in self.found if alpha_equal(loop, part)), None)
         return self.loop(part) if known is None else known.value
 
@@ -138,6 +140,23 @@ class _Choice:
         if not any(alpha_equal(known.loop, loop) for known in self.chosen):
             self.chosen.append(Chosen(loop, way, reason))
         return loop
+
+
+def _with_known_limit(loop: Repeat) -> Repeat:
+    """The loop with its limit as a number, where no data are in it: one that is made of the arguments of the query.
+
+    Raises: UserError when it has no value.
+    """
+    limit = loop.limit
+    if (
+        limit is None
+        or isinstance(limit, Lit)
+        or free_vars(limit)
+        or any(isinstance(p, Stream) for p in subterms(limit))
+    ):
+        return loop
+    steps = evaluate(limit)
+    return loop if steps is None else attrs.evolve(loop, limit=Lit(steps, limit.type, span=limit.span))
 
 
 def _refused(loop: Repeat, how: str, reason: str) -> UserError:

@@ -9,13 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mrql
+from mrql.algebra import types as ty
 from mrql.algebra.binders import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
-from mrql.algebra.terms import Repeat, Term
+from mrql.algebra.reader import parse_type
+from mrql.algebra.terms import Lit, Repeat, Term
 from mrql.algebra.traversal import subterms
 from mrql.algebra.values import Bag, Value, same
 from mrql.algebra.zset import ZSet
+from mrql.program import compile_program
 from mrql.rewrite.fixpoint import NotAdding, fixpoint
 from mrql.rewrite.passes import Trace, rewrite
 from mrql.rewrite.ways import Way
@@ -207,6 +210,27 @@ def test_steps_over_two_bags(history: History, steps: int) -> None:
      limit {steps}
     """
     assert_kept(text, history, Way.EXACT)
+
+
+@pytest.mark.parametrize(
+    ("way", "step"),
+    [
+        (Way.EXACT, "select (b, a) from (a, b) in x"),
+        (Way.FIXPOINT, "select distinct z from z in x"),
+        (Way.DIFFUSE, "select (b, a) from (a, b) in x"),
+    ],
+)
+def test_a_limit_made_of_arguments(way: Way, step: str) -> None:
+    """The number of steps is known where it is computed without any data."""
+    text = f"select z from z in (repeat x = E step {step} limit (args[0] as int) + 1);"
+    streams = {"E": parse_type("{(long, long)}")}
+    (query,) = compile_program(text, "test", streams=streams, args=["2"]).queries
+    (chosen,) = rewrite(query.term, way=way).plan.ways
+    assert (chosen.way, chosen.loop.limit) == (way, Lit(3, ty.INT))
+    (query,) = compile_program(text, "test", streams=streams, args=["two"]).queries
+    with pytest.raises(UserError, match='"two" is not a value of type int') as caught:
+        rewrite(query.term, way=way)
+    assert caught.value.span is not None
 
 
 @pytest.mark.parametrize(
