@@ -64,7 +64,7 @@ def _rows_of(number: int) -> str:
 
 
 def samples(spark: SparkSession, home: Path, batches: int, every: int) -> list[Sample]:
-    """Runs the stream to its end, looks at what is there after each `every` of its batches, and holds the last answer
+    """Runs the stream to its end, says what is there after each `every` of its batches, and holds the last answer
     against the one from scratch."""
     fill(home, batches)
     stream = Stream(home, engine="spark", spark=spark, max_files=2)
@@ -74,6 +74,7 @@ def samples(spark: SparkSession, home: Path, batches: int, every: int) -> list[S
         times.append(report.milliseconds)
         if (report.number + 1) % every == 0:
             found.append(_sample(spark, stream.checkpoint, report.number + 1, median(times), before))
+            click.echo(f"  {found[-1]}")
             times.clear()
 
     with patch.object(Watch, "tell", tell):
@@ -104,7 +105,7 @@ def growth(found: Sequence[Sample]) -> Iterator[str]:
 @click.command()
 @click.option("--batches", type=click.IntRange(30), default=500, show_default=True)
 def main(batches: int) -> None:
-    """Prints what is there after each tenth of the batches, and the medians of the second and of the last third."""
+    """Prints what is there every now and then, and the medians of the second and of the last third."""
     from tests.conftest import local_spark
 
     spark = local_spark()
@@ -113,8 +114,6 @@ def main(batches: int) -> None:
             found = samples(spark, Path(home), batches, max(1, batches // 30))
     finally:
         spark.stop()
-    for sample in found:
-        click.echo(f"  {sample}")
     for line in growth(found):
         click.echo(line)
 
