@@ -148,12 +148,7 @@ def _with_known_limit(loop: Repeat) -> Repeat:
     Raises: UserError when it has no value.
     """
     limit = loop.limit
-    if (
-        limit is None
-        or isinstance(limit, Lit)
-        or free_vars(limit)
-        or any(isinstance(p, Stream) for p in subterms(limit))
-    ):
+    if isinstance(limit, Lit | None) or free_vars(limit) or any(isinstance(part, Stream) for part in subterms(limit)):
         return loop
     steps = evaluate(limit)
     return loop if steps is None else attrs.evolve(loop, limit=Lit(steps, limit.type, span=limit.span))

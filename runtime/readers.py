@@ -53,11 +53,12 @@ def read(
         return FORMATS[spec.format](spark, spec, [str(path) for path in paths], quarantine is not None)
 
     names = column_names(spec)
-    if names is None or (quarantine is not None and not again):
+    if quarantine is not None and not again:
         found = rows()
-        if quarantine is not None and not again:
-            _set_aside(spec, found, paths, quarantine)
+        _set_aside(spec, found, paths, quarantine)
         table = found.kept()
+    elif names is None:
+        table = rows().kept()
     else:
         table = Files(spark, (_kind(spec), quarantine is not None), names, paths, lambda: rows().kept())
     frame = from_dataframe(table, spec.row)

@@ -51,7 +51,6 @@ class Scans:
     """How the files of batches are read."""
 
     def __init__(self, spark: SparkSession, settings: Hashable) -> None:
-        self._spark = spark
         self._settings = settings
         self._known = _SCANS.setdefault(spark, OrderedDict())
 

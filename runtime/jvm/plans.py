@@ -19,8 +19,8 @@ class Plan:
         self._plan = df._jdf.queryExecution().executedPlan()
 
     def can_be_copied(self) -> bool:
-        """Whether a copy of the plan is a plan of its own: one with a query inside an expression shares that."""
-        return bool(self._plan.subqueriesAll().isEmpty())
+        """Whether a copy of the plan is a plan of its own."""
+        return can_be_copied(self._plan)
 
     def rdds(self) -> Iterator[tuple[int, int]]:
         """The leaves that scan an RDD: the number of each, and the RDD's."""
@@ -51,6 +51,11 @@ class Plan:
         spark = self._df.sparkSession
         handles(spark).kept.set(shape.plan, nothing(spark))
         return shape, field(rdd.getClass(), "f").get(rdd)
+
+
+def can_be_copied(plan: Any) -> bool:
+    """Whether a copy of a plan is a plan of its own: one with a query inside an expression shares that."""
+    return bool(plan.subqueriesAll().isEmpty())
 
 
 def execute(spark: SparkSession, plan: Any, rows: Mapping[int, Any]) -> Any:

@@ -10,7 +10,7 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.runtime.jvm.handles import field, handles, items, name_of, nothing
-from mrql.runtime.jvm.plans import execute, paths
+from mrql.runtime.jvm.plans import can_be_copied, execute, paths
 
 BY_ROWS = ("CSVFileFormat", "JsonFileFormat", "TextFileFormat")
 """The formats that Spark reads row by row, whatever the settings and the files are."""
@@ -60,12 +60,11 @@ class Scan:
 
     @staticmethod
     def of(df: DataFrame) -> Scan | None:
-        """That of a DataFrame; None where it reads something else too, or has a query inside an expression: copies
-        would share that."""
+        """That of a DataFrame; None where it reads something else too, or cannot be copied."""
         spark, java = df.sparkSession, handles(df.sparkSession)
         plan = df._jdf.queryExecution().executedPlan().clone()
         leaves = list(paths(plan))
-        if len(leaves) != 1 or name_of(leaves[0][0]) != "FileSourceScanExec" or not plan.subqueriesAll().isEmpty():
+        if len(leaves) != 1 or name_of(leaves[0][0]) != "FileSourceScanExec" or not can_be_copied(plan):
             return None
         ((leaf, above),) = leaves
         rows = java.rows_scanned(
