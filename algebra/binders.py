@@ -74,20 +74,32 @@ def binder(term: Term) -> Pattern | None:
             return None
 
 
+REMEMBERED = 20_000
+"""Of so many terms at most it is remembered which variables are free."""
+
+_FREE: dict[int, tuple[Term, frozenset[str]]] = {}
+"""By the identity of a term: the term, which is kept so that no other can have it, and its free variables."""
+
+
 def free_vars(term: Term) -> frozenset[str]:
     """The names of the variables that the term uses and does not bind."""
-    match term:
-        case Var(name, _):
-            return frozenset({name})
-        case Let(pattern, value, body):
-            return free_vars(value) | (free_vars(body) - bound_names(pattern))
-        case CMap(Lambda(param, body), source):
-            return free_vars(source) | (free_vars(body) - bound_names(param))
-        case Repeat():
-            parts = zip(children(term), scopes(term), strict=True)
-            return frozenset().union(*(free_vars(child) - bound for child, bound in parts))
-        case _:
-            return frozenset().union(*map(free_vars, children(term)))
+    if isinstance(term, Var):
+        return frozenset({term.name})
+    inner = children(term)
+    if not inner:
+        return frozenset()
+    known = _FREE.get(id(term))
+    if known is None:
+        if len(_FREE) >= REMEMBERED:
+            _FREE.clear()
+        known = _FREE[id(term)] = term, _free(term, inner)
+    return known[1]
+
+
+def _free(term: Term, inner: tuple[Term, ...]) -> frozenset[str]:
+    if binder(term) is None:
+        return frozenset().union(*map(free_vars, inner))
+    return frozenset().union(*(free_vars(child) - bound for child, bound in zip(inner, scopes(term), strict=True)))
 
 
 def all_names(term: Term) -> frozenset[str]:

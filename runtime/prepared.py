@@ -60,8 +60,6 @@ class Template:
     read: Mapping[int, tuple[str, ...]]
     """The columns that the plan reads of a leaf that is a batch, by the leaf's number, where that is not all."""
     shape: jvm.Shape
-    copied: Any
-    """How Spark copies a row to keep it."""
 
 
 class Plans:
@@ -79,7 +77,7 @@ class Plans:
         if template is None:
             return Checkpoint(*jvm.local_checkpoint(relation.dataframe(self.spark), small=small))
         rdd = self._rows(template, relation)
-        return Checkpoint(jvm.kept(self.spark, rdd, template.copied, small=small), template.shape)
+        return Checkpoint(jvm.kept(self.spark, rdd, small=small), template.shape)
 
     def dataframe(self, relation: Relation) -> DataFrame:
         """The rows of a relation, computed as a whole: what is asked of them is planned apart."""
@@ -144,4 +142,4 @@ class Plans:
                 needed = plan.read_of([number for number, at in slots if at == place])
                 if needed is not None and needed < {*leaf.table.columns}:
                     read[place] = tuple(sorted(needed))
-        return Template(plan.emptied(self.spark, [number for number, _ in slots]), slots, read, *plan.kept())
+        return Template(plan.emptied(self.spark, [number for number, _ in slots]), slots, read, plan.shape())

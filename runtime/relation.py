@@ -261,7 +261,7 @@ class Relation:
             case Op.RANGE, (int() as start, int() as end, str() as name), _:
                 return spark.range(start, end).toDF(name)
             case Op.SELECT, columns, [df]:
-                return df.selectExpr(*columns)
+                return jvm.select(df, columns)
             case Op.WHERE, (str() as condition,), [df]:
                 return df.where(condition)
             case Op.JOIN, (tuple() as names, str() as how), [df, other]:
@@ -271,11 +271,11 @@ class Relation:
             case Op.CROSS, _, [df, other]:
                 return df.crossJoin(other)
             case Op.AGGREGATE, (tuple() as keys, tuple() as measures), [df]:
-                return df.groupBy(*map(jvm.column, keys)).agg(*map(jvm.column, measures))
+                return jvm.aggregate(df, keys, measures)
             case Op.UNION, _, [df, other]:
                 return df.union(other)
             case Op.REPARTITION, names, [df]:
-                return df.repartition(*names)
+                return jvm.repartition(df, names)
             case Op.HINT, (str() as name,), [df]:
                 return df.hint(name)
             case Op.ORDER, columns, [df]:

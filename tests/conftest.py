@@ -30,7 +30,8 @@ def local_spark() -> SparkSession:
 
     # As in `tests/spark`. Without the second compiler there is little room for what the first one makes of the code
     # that Spark generates. Nearly all objects are gone when a job is done: with room for more, collections are few.
-    young = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m -Xms1g -Xmn640m"
+    trusting = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    young = f"{trusting} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m -Xms1g -Xmn640m"
     conf = {
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "4g",

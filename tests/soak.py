@@ -29,6 +29,7 @@ from tests.checkpoint.crashes import survives
 from tests.checkpoint.streams import GROUPS, JOIN, Stream, fill
 from tests.conftest import local_spark
 from tests.construct_queries import construct_queries
+from tests.incremental_cases import CONSTRUCTS as INCREMENTAL
 from tests.interpreted import interpreted
 from tests.loop_queries import adding_loops, edge_histories
 from tests.postgresql import MISSING, Server, binaries
@@ -37,9 +38,11 @@ from tests.rewrite.test_theorems import assert_incremental
 from tests.rewrite.test_ways import History, assert_kept
 from tests.runtime.test_equivalence import (
     CONSTRUCTS,
+    ONE_BY_ONE,
     TOGETHER,
     assert_construct,
     assert_equal_everywhere,
+    assert_follows,
     assert_kept_up_to_date,
 )
 from tests.runtime.test_functions import KINDS, disagreements
@@ -128,6 +131,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         alone()
         rarer()
         together()
+        assert_follows(spark, INCREMENTAL[number % len(INCREMENTAL)], ONE_BY_ONE)
     assert_construct(spark, CONSTRUCTS[number % len(CONSTRUCTS)])
     follow(spark, NAMES[number % len(NAMES)], *arriving(10, number % 1000))
     done[TPCH] += 1

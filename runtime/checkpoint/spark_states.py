@@ -1,12 +1,13 @@
 """The states of Spark on disk: runs are Parquet files, partitioned as the table is.
 
-A table is restored by one merge of its runs, brought to where their keys belong: Parquet does not say how files are
-partitioned, and the number of partitions may be another one now.
+A table is restored by one merge of its runs. Files say by their names which partition of how many their rows are; where
+there are as many now, they are read as such, and otherwise brought to where their keys belong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from mrql.algebra.errors import InternalError
-from mrql.runtime import upkeep
+from mrql.runtime import jvm, upkeep
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.layouts import layout_from_json, layout_to_json
 from mrql.runtime.checkpoint.live import LiveState
@@ -74,7 +75,7 @@ class SparkTable:
         assert self.table.log is not None or whole
         with settings(self.view.spark, self.view.settings), translated(self.view.source):
             df = self._all() if whole or self.table.log is None else self.table.log.df
-            return write_rows(df, self.table.runs[0].df.schema, directory, files)
+            return write_rows(df, self.table.runs[0].df.schema, self.table.partition_by, directory, files)
 
     def _all(self) -> DataFrame:
         runs = self.table.runs
@@ -86,19 +87,51 @@ class SparkTable:
         self.table.saved(logged=not small)
 
 
-def write_rows(df: DataFrame, schema: StructType, directory: Path, files: Files) -> dict[str, int]:
-    """Writes rows with the columns of a schema; says how many each file has."""
+def write_rows(df: DataFrame, schema: StructType, by: Sequence[str], directory: Path, files: Files) -> dict[str, int]:
+    """Writes rows with the columns of a schema; says how many each file has. Rows that lie in partitions by the hash of
+    some columns are written as such."""
     import pyarrow.parquet as pq
 
     if df.schema.simpleString() != schema.simpleString():
         types = [(quote(field.name), field.dataType.simpleString()) for field in schema]
         df = df.selectExpr(*(f"CAST({name} AS {t}) AS {name}" for name, t in types))
+    partitions = jvm.partitions_by(df, by) if by else None
     df.write.parquet(str(directory))
     parts = {path for path in directory.iterdir() if path.name.startswith("part-")}
     # What else Spark leaves there, such as checksums of its own, no manifest names.
     for path in sorted({*directory.iterdir()} - parts):
         files.remove(path)
+    if partitions is not None:
+        parts = {_named(path, partitions, files) for path in sorted(parts)}
     return {path.name: pq.read_metadata(path).num_rows for path in parts}
+
+
+WRITTEN = re.compile(r"part-(\d+)-.*?(-c\d+)?(?=\.)")
+"""What Spark calls a file: the number of the partition, and of the file among those of the partition."""
+
+NAMED = re.compile(r"part.*-of-(\d+)_\d+\.")
+"""What a file of one partition is called: how many there are, and which one it is."""
+
+
+def _named(file: Path, partitions: int, files: Files) -> Path:
+    """A file that Spark has written, with the number of its partition in its name."""
+    found = WRITTEN.match(file.name)
+    assert found is not None
+    named = file.with_name(f"part{found[2] or ''}-of-{partitions}_{found[1]}.parquet")
+    files.rename(file, named)
+    return named
+
+
+def partitions_of(names: Iterable[str]) -> int | None:
+    """In how many partitions some files are, each in one of them; None where that is not said, or not the same.
+
+    >>> partitions_of(["part-c000-of-2_00000.parquet", "part-c000-of-2_00001.parquet"])
+    2
+    >>> partitions_of(["part-c000-of-2_00000.parquet", "part-c000-of-4_00001.parquet"])
+    """
+    found = {named[1] if (named := NAMED.fullmatch(name, endpos=name.rindex(".") + 1)) else None for name in names}
+    (only, *others) = found
+    return None if others or only is None else int(only)
 
 
 @attrs.define
@@ -120,7 +153,7 @@ class SparkStates:
     def load(self, restored: Restored) -> None:
         """Puts what is kept of a checkpoint into the view."""
         reader = Reader(self.view.plans, restored.root)
-        with settings(self.view.spark, self.view.settings), translated(None):
+        with settings(self.view.spark, {**self.view.settings, **BY_PARTITION}), translated(None):
             for state in self.view.states:
                 if state.stage.name in restored.states:
                     _load_stage(state, restored.states[state.stage.name], reader)
@@ -167,6 +200,13 @@ def _inputs(state: StageState) -> list[tuple[str, int, int, str]]:
 # --- reading ------------------------------------------------------------------------------------
 
 
+BY_PARTITION: Mapping[str, str] = {
+    "spark.sql.sources.bucketing.enabled": "true",
+    "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+}
+"""With these, files that were written by partition are read by partition, whatever is asked of them."""
+
+
 @attrs.frozen
 class Reader:
     """Reads tables of a checkpoint as those of a view."""
@@ -177,9 +217,9 @@ class Reader:
     def table(self, saved: SavedTable) -> Table:
         """A table with all of its rows in one run, which is computed with the next action that reads it."""
         table = self.definition(saved)
-        rows = table.partitioned(Relation.of(self._rows(saved)))
+        rows = self._merged(table, saved)
         small = sum(run.rows for run in saved.runs) < upkeep.SMALL
-        run = Run(self.plans, self.plans.checkpoint(table.merged([rows]), small=small))
+        run = Run(self.plans, self.plans.checkpoint(rows, small=small))
         table.runs = [run]
         # No batch has touched it; what a batch adds is told apart from what was there.
         table.batch = -1
@@ -196,8 +236,12 @@ class Reader:
 
     def merged(self, saved: SavedTable) -> DataFrame:
         """All rows of a table, those of equal keys merged."""
-        table = self.definition(saved)
-        return table.merged([table.partitioned(Relation.of(self._rows(saved)))]).dataframe(self.plans.spark)
+        return self._merged(self.definition(saved), saved).dataframe(self.plans.spark)
+
+    def _merged(self, table: Table, saved: SavedTable) -> Relation:
+        rows = table.partitioned(Relation.of(self._rows(saved)))
+        # The first run was written whole: its keys are different ones.
+        return table.merged([rows]) if len(saved.runs) > 1 else rows.where(table.alive)
 
     def schema(self, saved: SavedTable) -> StructType:
         """The columns of a table."""
@@ -209,6 +253,10 @@ class Reader:
         if not paths:
             raise InternalError("checkpoint", "a table without a file")
         df = self.plans.spark.read.schema(schema).parquet(*paths)
+        by = saved.form["partition_by"]
+        partitions = partitions_of(file.name for run in saved.runs for file in run.files)
+        if partitions is not None and str(partitions) == self.plans.spark.conf.get("spark.sql.shuffle.partitions"):
+            df = jvm.in_buckets(df, by, partitions)
         # What was touched by the batch that has written a row is not what the next one touches.
         names = [f"0 AS {TOUCHED}" if name == TOUCHED else quote(name) for name in schema.names]
         return df.selectExpr(*names) if TOUCHED in schema.names else df
@@ -237,7 +285,7 @@ def spark_writer(
     reader = Reader(Plans(spark, held), root)
 
     def write(table: SavedTable, directory: Path) -> dict[str, int]:
-        with settings(spark, held), translated(None):
-            return write_rows(reader.merged(table), reader.schema(table), directory, files)
+        with settings(spark, {**held, **BY_PARTITION}), translated(None):
+            return write_rows(reader.merged(table), reader.schema(table), table.form["partition_by"], directory, files)
 
     return lambda table: partial(write, table)

@@ -7,9 +7,11 @@ no such handle: then `persist` and `unpersist` serve, whose lineage is cut by re
 
 from __future__ import annotations
 
+from mrql.runtime.jvm.buckets import in_buckets, partitions_by
 from mrql.runtime.jvm.jobs import compute, compute_all, observed_now
 from mrql.runtime.jvm.kept import Columnar, Shape, free, kept, local_checkpoint, persistent_rdds
 from mrql.runtime.jvm.lazily import Lazy, column
+from mrql.runtime.jvm.operations import aggregate, repartition, select
 from mrql.runtime.jvm.plans import Plan, execute, executed_plan
 from mrql.runtime.jvm.rows import beside, in_partitions, opaque, rdd_of, rows, rows_of
 from mrql.runtime.jvm.scans import Opened, Scan
@@ -23,6 +25,7 @@ __all__ = [
     "Scan",
     "Shape",
     "Switch",
+    "aggregate",
     "beside",
     "column",
     "compute",
@@ -30,13 +33,17 @@ __all__ = [
     "execute",
     "executed_plan",
     "free",
+    "in_buckets",
     "in_partitions",
     "kept",
     "local_checkpoint",
     "observed_now",
     "opaque",
+    "partitions_by",
     "persistent_rdds",
     "rdd_of",
+    "repartition",
     "rows",
     "rows_of",
+    "select",
 ]

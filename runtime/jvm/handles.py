@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 
 class Handles:
@@ -19,10 +20,15 @@ class Handles:
         self.cached = getattr(getattr(sql.execution.columnar, "InMemoryRelation$"), "MODULE$")
         self.util = gateway.jvm.java.util
         self.none = gateway.jvm.scala.Option.empty()
+        self.some = gateway.jvm.scala.Some
+        self.buckets = sql.catalyst.catalog.BucketSpec
         self._arguments = partial(gateway.new_array, gateway.jvm.java.lang.Object)
-        self.sessions = sql.classic.SparkSession
-        self.datasets = sql.classic.Dataset
+        self.activate = sql.classic.SparkSession.setActiveSession
+        self.dataset = sql.classic.Dataset.ofRows
         self.scanned = field(named("org.apache.spark.sql.execution.RDDScanExec"), "rdd")
+        self._logical = getattr(getattr(sql.execution, "LogicalRDD$"), "MODULE$")
+        made_from = _method(named("org.apache.spark.sql.execution.LogicalRDD$"), "fromDataset").getParameterTypes()
+        self._logical_flags = [False for t in made_from if t.getSimpleName() == "boolean"]
         self.kept = field(named("org.apache.spark.sql.execution.LogicalRDD"), "rdd")
         self.kept_order = field(named("org.apache.spark.sql.execution.LogicalRDD"), "outputOrdering")
         self.rows_scanned = sql.execution.RDDScanExec
@@ -46,6 +52,9 @@ class Handles:
         self._evaluated_flags = [False for t in evaluated_with.getParameterTypes() if t.getSimpleName() == "boolean"]
         self._beside = gateway.jvm.org.apache.spark.rdd.SQLPartitioningAwareUnionRDD
         self._as_scala = gateway.jvm.scala.jdk.javaapi.CollectionConverters.asScala
+        self._list = gateway.jvm.java.util.ArrayList
+        self._parsed = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper().readValue
+        self._texts = gateway.new_array(gateway.jvm.java.lang.String, 0).getClass()
 
     def mapped(self, rdd: Any, function: Any) -> Any:
         """An RDD with a function of Spark's over the partitions of another."""
@@ -59,6 +68,10 @@ class Handles:
             return lambda rdd: self.mapped(rdd, function)
         factory, tag = field(made.getClass(), "evaluatorFactory").get(made), made.elementClassTag()
         return lambda rdd: self._evaluated(rdd, factory, *self._evaluated_flags, tag, tag)
+
+    def leaf(self, rdd: Any, df: DataFrame) -> Any:
+        """What Spark's plan for rows is that are kept in an RDD, and were computed as those of a DataFrame."""
+        return self._logical.fromDataset(rdd, df._jdf, *self._logical_flags)
 
     def beside(self, spark: SparkSession, rdds: Sequence[Any]) -> Any:
         """The RDD whose each partition is one of each of some others, all with as many."""
@@ -80,10 +93,14 @@ class Handles:
 
     def seq(self, of: Iterable[Any]) -> Any:
         """A sequence of Scala's."""
-        together = self.util.ArrayList()
+        together = self._list()
         for item in of:
             together.add(item)
         return self._as_scala(together).toSeq()
+
+    def texts(self, of: Sequence[str]) -> Any:
+        """An array of texts, handed over as one."""
+        return self._parsed(json.dumps(of), self._texts)
 
 
 def handles(spark: SparkSession) -> Handles:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import attrs
-from pyspark import StorageLevel
+from pyspark import SparkContext, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-from mrql.runtime.jvm.handles import handles, items, name_of
+from mrql.runtime.jvm.handles import field, handles, items, name_of, nothing
 from mrql.runtime.jvm.jobs import compute
 
 BYTES = StorageLevel.MEMORY_AND_DISK
@@ -33,7 +34,7 @@ class Shape:
         leaf = self.plan.newInstance()
         java = handles(spark)
         java.kept.set(leaf, rdd)
-        return DataFrame(java.datasets.ofRows(spark._jsparkSession, leaf), spark)
+        return DataFrame(java.dataset(spark._jsparkSession, leaf), spark)
 
 
 def local_checkpoint(df: DataFrame, *, small: bool) -> tuple[Any, Shape]:
@@ -44,21 +45,43 @@ def local_checkpoint(df: DataFrame, *, small: bool) -> tuple[Any, Shape]:
     """
     kept = df.localCheckpoint(False, BYTES if small else ROWS)
     leaf = kept._jdf.queryExecution().logical()
-    java = handles(df.sparkSession)
+    return leaf.rdd(), _shape(df.sparkSession, leaf)
+
+
+def shape_of(df: DataFrame) -> Shape:
+    """The columns and the partitioning that rows have when they are kept."""
+    spark = df.sparkSession
+    return _shape(spark, handles(spark).leaf(nothing(spark), df))
+
+
+def _shape(spark: SparkSession, leaf: Any) -> Shape:
     # Rows of this shape may be those of several checkpoints, one after the other.
+    java = handles(spark)
     java.kept_order.set(leaf, java.seq(()))
-    is_by_key = name_of(leaf.outputPartitioning()) in BY_KEY
-    return leaf.rdd(), Shape(leaf, _signature(leaf), is_by_key)
+    return Shape(leaf, _signature(leaf), name_of(leaf.outputPartitioning()) in BY_KEY)
 
 
-def kept(spark: SparkSession, rdd: Any, copied: Any, *, small: bool) -> Any:
+def kept(spark: SparkSession, rdd: Any, *, small: bool) -> Any:
     """The RDD of a plan's rows, kept when it is first computed, without its history.
 
-    The rows must be copied, for a plan puts each into the place of the one before. `copied` is how Spark itself does.
+    The rows are copied, for a plan puts each into the place of the one before.
     """
     java = handles(spark)
     level = java.as_bytes if small else java.as_rows
-    return java.mapped(rdd, copied).persist(level).localCheckpoint()
+    return java.mapped(rdd, _copied(spark)).persist(level).localCheckpoint()
+
+
+_COPIED: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
+
+
+def _copied(spark: SparkSession) -> Any:
+    """How Spark itself copies the rows of a partition to keep them."""
+    context = spark.sparkContext
+    if context not in _COPIED:
+        rdd, _ = local_checkpoint(spark.range(0), small=True)
+        free(rdd)
+        _COPIED[context] = field(rdd.getClass(), "f").get(rdd)
+    return _COPIED[context]
 
 
 @attrs.frozen
@@ -78,7 +101,7 @@ class Columnar:
         java = handles(spark)
         cached = java.cached.apply(java.as_rows, rows._jdf.queryExecution(), java.none)
         buffers = cached.cacheBuilder().cachedColumnBuffers().localCheckpoint()
-        return Columnar(DataFrame(java.datasets.ofRows(spark._jsparkSession, cached), spark), buffers)
+        return Columnar(DataFrame(java.dataset(spark._jsparkSession, cached), spark), buffers)
 
     def compute(self, tasks: int) -> None:
         """Computes the rows, in so many tasks at most."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mrql.runtime.jvm.handles import field, handles, items, name_of, nothing
-from mrql.runtime.jvm.kept import Shape, free, local_checkpoint
+from mrql.runtime.jvm.handles import handles, items, name_of, nothing
+from mrql.runtime.jvm.kept import Shape, shape_of
 
 
 class Plan:
@@ -44,13 +44,9 @@ class Plan:
         """A copy without the rows of some leaves, so that it keeps nothing alive."""
         return _filled(spark, self._plan, dict.fromkeys(leaves, nothing(spark)))
 
-    def kept(self) -> tuple[Shape, Any]:
-        """The columns and the partitioning of the plan's rows when they are kept, and how Spark copies a row for it."""
-        rdd, shape = local_checkpoint(self._df, small=True)
-        free(rdd)
-        spark = self._df.sparkSession
-        handles(spark).kept.set(shape.plan, nothing(spark))
-        return shape, field(rdd.getClass(), "f").get(rdd)
+    def shape(self) -> Shape:
+        """The columns and the partitioning of the plan's rows when they are kept."""
+        return shape_of(self._df)
 
 
 def can_be_copied(plan: Any) -> bool:
@@ -71,7 +67,7 @@ def executed_plan(df: DataFrame) -> str:
 def _filled(spark: SparkSession, plan: Any, rows: Mapping[int, Any]) -> Any:
     java = handles(spark)
     # A plan works in the session that is the active one of the thread that makes it.
-    java.sessions.setActiveSession(spark._jsparkSession)
+    java.activate(spark._jsparkSession)
     copy = plan.clone()
     leaves = copy.collectLeaves()
     for number, rdd in rows.items():

@@ -18,13 +18,14 @@ from mrql.rewrite.passes import rewrite
 from mrql.runtime import prepared, upkeep
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.restore import Restored
-from mrql.runtime.checkpoint.spark_states import SparkStates
+from mrql.runtime.checkpoint.spark_states import BY_PARTITION, Reader, SparkStates
 from mrql.runtime.collect import collect_changes, collect_value
 from mrql.runtime.frames import Frame, changes, from_dataframe
 from mrql.runtime.jvm import executed_plan, persistent_rdds
 from mrql.runtime.relation import Relation
 from mrql.runtime.rows import to_dataframe
 from mrql.runtime.session import settings
+from mrql.runtime.state import TOUCHED
 from mrql.runtime.view import SparkView
 from tests.checkpoint.saved import Saved
 from tests.incremental_cases import CONSTRUCTS, Construct
@@ -35,7 +36,7 @@ from tests.runtime.test_plan_shape import exchanged_states
 
 pytestmark = pytest.mark.spark
 
-TOGETHER = 4
+TOGETHER = 2
 """So many constructs make one query."""
 
 TRIED = [0, 76]
@@ -161,3 +162,28 @@ def test_what_is_restored_lies_where_it_lay(
     assert close(view.answer(), view.expected())
     view.close()
     assert persistent_rdds(spark) == kept
+
+
+@pytest.mark.parametrize(("partitions", "moved"), [(2, 0), (3, 1)])
+def test_what_was_written_by_partition_is_read_so(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, moved: int
+) -> None:
+    """Rows are moved to where their keys belong only where there are more or fewer partitions than were written."""
+    monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(upkeep, "WHOLE", 0)
+    view = Restarted("select (x, sum(y), count(y)) from (x, y) in S group by x", spark, tmp_path)
+    view.apply(HISTORY[0])
+    view.apply(HISTORY[1])
+    groups = view.view.states[0].groups
+    assert groups is not None
+    written = next(iter(view.saved.states.values())).tables["groups"]
+    assert len(written.runs) > 1
+    reader = Reader(view.view.plans, view.saved.store.root)
+    columns = [name for name in groups.columns if name != TOUCHED]
+    with settings(spark, {**view.view.settings, **BY_PARTITION, "spark.sql.shuffle.partitions": str(partitions)}):
+        rows = reader.merged(written)
+        assert executed_plan(rows).count("Exchange") == moved
+        found = {*map(tuple, rows.select(columns).collect())}
+    state = groups.merged([run.relation for run in groups.runs]).dataframe(spark)
+    assert found == {*map(tuple, state.where(groups.alive).select(columns).collect())}
+    view.close()

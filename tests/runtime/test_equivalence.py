@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import cache
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -87,12 +88,12 @@ def assert_kept_up_to_date(spark: SparkSession, text: str, arrived: list[Batch])
             assert close(found, expected), f"batch {n}: {show_value(found)}, not {show_value(expected)}"
 
 
-# Of the generated cases a query with a history is one. With deletions there are 10 + 11 × 3, without 52, and 5 of
+# Of the generated cases a query with a history is one. With deletions there are 7 + 11 × 3, without 55, and 5 of
 # `test_cases.py` for the rarer constructs: a hundred. `make soak` runs as many as it is given time for.
 
 
 @seed(2026)
-@settings(few, max_examples=10)
+@settings(few, max_examples=7)
 @given(queries(), st.data())
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Generated queries over generated batches with deletions have the reference's answers and changes."""
@@ -110,7 +111,7 @@ def test_generated_queries_together(spark: SparkSession, text: str, data: st.Dat
 
 
 @seed(2026)
-@settings(few, max_examples=52)
+@settings(few, max_examples=55)
 @given(queries(), st.data())
 def test_generated_queries_over_insertions(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """The cheaper states of streams that only grow give the same answers."""
@@ -150,36 +151,49 @@ HISTORY: Sequence[Mapping[str, tuple[list[Value], list[Value]]]] = [
 """Rows to insert and to delete: duplicates, missing values, sums that cancel, keys that vanish and return."""
 
 
+ONE_BY_ONE, AT_LAST_TOGETHER = ((0,), (1,), (2,)), ((0,), (1, 2))
+"""Which batches of the history come together."""
+
+
+def arriving(numbers: Sequence[int], name: str) -> tuple[list[Value], list[Value]]:
+    """What comes of a stream, and what goes, in batches of the history that come together."""
+    parts = [HISTORY[number].get(name, ([], [])) for number in numbers]
+    return [row for come, _ in parts for row in come], [row for _, gone in parts for row in gone]
+
+
 @cache
-def delta_of(spark: SparkSession, number: int, name: str) -> mrql.Delta:
-    """What a batch of the history changes of a stream, made once for all constructs."""
-    frames = [to_dataframe(spark, rows, TYPES[name]) if rows else None for rows in HISTORY[number][name]]
+def delta_of(spark: SparkSession, numbers: Sequence[int], name: str) -> mrql.Delta:
+    """The same as DataFrames, made once for all constructs."""
+    frames = [to_dataframe(spark, rows, TYPES[name]) if rows else None for rows in arriving(numbers, name)]
     return mrql.Delta(*frames)
 
 
 @pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
-def test_every_construct_follows_its_streams(
-    spark: SparkSession, construct: Construct, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The queries of `docs/incremental.md`: the sum of all changes after each batch, and the answer after the last.
+def test_every_construct_follows_its_streams(spark: SparkSession, construct: Construct) -> None:
+    """The queries of `docs/incremental.md`, over a history in two batches; in `make soak` it comes in three."""
+    with interpreted(spark):
+        assert_follows(spark, construct, AT_LAST_TOGETHER)
+
+
+def assert_follows(spark: SparkSession, construct: Construct, history: Sequence[Sequence[int]]) -> None:
+    """The sum of all changes after each batch, and the answer after the last, are the reference's.
 
     Groups are kept as those of large states are, in runs that the touched keys are looked up in; and plans are used
     again from the first.
     """
-    monkeypatch.setattr(upkeep, "WHOLE", 0)
-    monkeypatch.setattr(prepared, "PLAIN", 0)
     query = mrql.compile(construct.query, **TYPES)
     streams = sorted(query.trace().plan.streams)
     item = query.type.item if isinstance(query.type, ty.BagType | ty.ListType) else query.type
     present = {name: ZSet() for name in streams}
-    with interpreted(spark), query.view(spark) as view:
+    with patch.object(upkeep, "WHOLE", 0), patch.object(prepared, "PLAIN", 0), query.view(spark) as view:
         accumulated = as_rows(evaluate(query.term, {name: Bag() for name in streams}), query.type)
-        for number, batch in enumerate(HISTORY):
+        for numbers in history:
             deltas = {}
-            for name in sorted(batch.keys() & present.keys()):
-                come, gone = batch[name]
+            for name in streams:
+                come, gone = arriving(numbers, name)
                 present[name] = present[name] + ZSet.of(come) - ZSet.of(gone)
-                deltas[name] = delta_of(spark, number, name)
+                if come or gone:
+                    deltas[name] = delta_of(spark, numbers, name)
             accumulated = accumulated + ZSet.weighted(collect_changes(view.apply(**deltas), item))
             expected = evaluate(query.term, {name: rows.bag() for name, rows in present.items()})
             assert close(accumulated.bag(), as_rows(expected, query.type).bag())
@@ -270,9 +284,9 @@ CONSTRUCTS = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(CONSTRUCTS)), ids=CONSTRUCTS.__getitem__)
+@pytest.mark.parametrize("number", range(0, len(CONSTRUCTS), 3), ids=CONSTRUCTS.__getitem__)
 def test_constructs(spark: SparkSession, number: int) -> None:
-    """Each construct of the language, over missing values and partners that arrive apart.
+    """The constructs of the language, over missing values and partners that arrive apart: every third of them.
 
     Every ninth is run as code that Spark generates, as they all are by turns in `make soak`.
     """
@@ -409,7 +423,7 @@ def test_narrower_columns_widen(spark: SparkSession) -> None:
         assert view.answer().columns == ["value"]
 
 
-@pytest.mark.parametrize("name", ["X0", "x1", "k0", "v_0", "X__V0", "x__v1", "c__0", "C__1", "r__0", "w", "touched"])
+@pytest.mark.parametrize("name", ["X0", "k0", "x__v1", "C__1", "touched"])
 def test_a_field_with_any_name(spark: SparkSession, name: str) -> None:
     """No column is hidden by what we give names to, whatever it is called: Spark does not tell X0 from x0."""
     t = parse_type(f"{{<{name}: long, L: {{long}}>}}")
