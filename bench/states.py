@@ -4,9 +4,9 @@
     python -m bench.states memory --keys 20000000 --memory 2g
 
 `restore` prints the seconds in which a stream is started again from its checkpoint and takes one more batch, beside
-those in which it takes all of the data anew. `memory` has a stream go through the data batch by batch with little
-memory, holds its answer against the one that is computed from all of the data with NumPy, and prints the most memory
-that Java took.
+those in which it takes all of the data anew, and those in which Spark does no more than start and answer one query.
+`memory` has a stream go through the data batch by batch with little memory, holds its answer against the one that is
+computed from all of the data with NumPy, and prints the most memory that Java took.
 """
 
 from __future__ import annotations
@@ -70,6 +70,12 @@ def command(home: Path, name: str, *more: str) -> list[str]:
     return [*said, "--checkpoint", str(home / f"{name}-state"), "--output", str(home / f"{name}-out"), *more]
 
 
+def one_query(home: Path, memory: str) -> list[str]:
+    """The answer to a query without data."""
+    (home / "one.mrql").write_text("select x + 1 from x in {1};")
+    return [sys.executable, "-m", "mrql", "run", str(home / "one.mrql"), "--engine", "spark", "--memory", memory]
+
+
 def seconds(command: Sequence[str]) -> float:
     start = time.perf_counter()
     subprocess.run(command, check=True)
@@ -118,6 +124,9 @@ def restore(keys: int, rows: int, memory: str) -> None:
             require(last_answer(home / f"{name}-out"), data.answer())
         click.echo(f"{keys:,} keys, {rows} rows each: built in {built:.1f} s")
         click.echo(f"restored, with a batch, in {restored:.1f} s; rebuilt in {rebuilt:.1f} s: {restored / rebuilt:.2f}")
+        idle = seconds(one_query(home, memory))
+        ratio = (restored - idle) / (rebuilt - idle)
+        click.echo(f"Spark alone takes {idle:.1f} s to start and to answer a query; without these: {ratio:.2f}")
 
 
 @main.command()

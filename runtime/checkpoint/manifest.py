@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,7 +17,7 @@ import attrs
 from mrql.algebra.errors import UserError
 from mrql.runtime.durable import Publication
 
-FORMAT = 1
+FORMAT = 2
 """The version of all that lies in a checkpoint. It is a part of what a state is known by."""
 
 Json: TypeAlias = Any
@@ -132,8 +133,26 @@ class Manifest:
         return json.dumps({"sha256": _checksum(body), **body}, ensure_ascii=False, indent=1) + "\n"
 
 
-def _plain(_owner: object, _field: object, value: Json) -> Json:
+def _plain(owner: object, field: attrs.Attribute[Json], value: Json) -> Json:
+    if isinstance(owner, SavedDirectory) and field.name == "files":
+        return _listed(value)
     return str(value) if isinstance(value, Path) else value
+
+
+def _listed(files: Iterable[SavedFile]) -> dict[str, list[str]]:
+    """The files of each directory, a line for each: a manifest names all that was ever read."""
+    found: dict[str, list[str]] = {}
+    for file in files:
+        directory, name = os.path.split(file.path)
+        found.setdefault(directory, []).append(f"{file.size} {file.modified} {name}")
+    return found
+
+
+def _files(listed: Mapping[str, list[str]]) -> Iterator[SavedFile]:
+    for directory, lines in listed.items():
+        for line in lines:
+            size, modified, name = line.split(" ", 2)
+            yield SavedFile(os.path.join(directory, name), int(size), int(modified))
 
 
 def _checksum(body: Mapping[str, Json]) -> str:
@@ -175,10 +194,7 @@ def _manifest(body: dict[str, Json]) -> Manifest:
 
 
 def _source(body: Json) -> SavedSource:
-    directories = (
-        SavedDirectory(d["path"], d["weight"], tuple(SavedFile(**file) for file in d["files"]))
-        for d in body["directories"]
-    )
+    directories = (SavedDirectory(d["path"], d["weight"], tuple(_files(d["files"]))) for d in body["directories"])
     return SavedSource(body["static"], tuple(directories), body["offset"])
 
 
