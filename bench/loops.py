@@ -23,8 +23,11 @@ QUERIES = Path(__file__).parent.parent / "queries" / "loops"
 STEPS = 10
 """The steps of the loops that have a limit."""
 
-PASSES = 2
-"""How often mrql goes through all batches, from the start each time. The first time the JVM compiles itself."""
+PASSES = 3
+"""How often mrql goes through all batches, from the start each time. At first the JVM compiles itself."""
+
+COUNTED = 4
+"""The last batches, which are measured."""
 
 FROM_FILES = "Spark, recomputing from the files"
 CACHED = "Spark, recomputing from a cached frame"
@@ -100,7 +103,7 @@ class Ours:
 
 @dataclass(frozen=True)
 class Measured:
-    """Milliseconds of each batch after the first rows, and the answer after the last one."""
+    """Milliseconds of the last batches, and the answer after the last one."""
 
     milliseconds: list[float]
     answer: Answer
@@ -121,11 +124,11 @@ def ours(case: Case, view: Mapping[str, Any], files: Sequence[Files], passes: in
                         kept.apply(**{case.stream: mrql.Delta(insert, delete)})
                         consume(kept.answer())
                 answer = case.answer(kept.answer())
-    return Measured(_after_the_first(clock), answer)
+    return Measured(_counted(clock), answer)
 
 
-def _after_the_first(clock: Clock) -> list[float]:
-    return [times[-1] for number, times in sorted(clock.milliseconds.items()) if number > 0]
+def _counted(clock: Clock) -> list[float]:
+    return [times[-1] for _, times in sorted(clock.milliseconds.items())][-COUNTED:]
 
 
 def read(spark: SparkSession, case: Case, files: Sequence[Path]) -> DataFrame:
@@ -141,7 +144,7 @@ def recomputed(case: Case, cached: bool, files: Sequence[Files]) -> Measured:
     clock = Clock()
     with spark_session() as spark:
         # The first of them is the JVM's to get warm, and is not counted.
-        for number, batch in enumerate([files[1], *files[1:]]):
+        for number, batch in enumerate(files[-COUNTED - 1 :]):
             rows = read(spark, case, batch.present)
             if cached:
                 rows = rows.coalesce(spark.sparkContext.defaultParallelism).cache()
@@ -151,7 +154,7 @@ def recomputed(case: Case, cached: bool, files: Sequence[Files]) -> Measured:
                 consume(answer)
             last = case.answer(answer)
             spark.catalog.clearCache()
-    return Measured(_after_the_first(clock), last)
+    return Measured(_counted(clock), last)
 
 
 def spark_kmeans(rows: DataFrame) -> DataFrame:
