@@ -9,7 +9,7 @@ join.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 from pyspark.sql import SparkSession
@@ -60,7 +60,7 @@ from mrql.rewrite.normalize import normalize
 from mrql.rewrite.split import Part, split
 from mrql.rewrite.untrace import is_trace
 from mrql.runtime.expressions import Environment, Expressions, aggregate_sql, canonical, cast
-from mrql.runtime.frames import Columns, Frame, expanded, flat, null_of, union
+from mrql.runtime.frames import Columns, Frame, Side, expanded, flat, null_of, union
 from mrql.runtime.layout import (
     Atom,
     Layout,
@@ -473,6 +473,12 @@ class Compiler:
         env = bind(key, columns) | {p.name: _stored(p, name) for p, name in zip(parts, names, strict=True)}
         return self.over(rest, Frame(df, Struct((), ty.UNIT)), env)
 
+    def side(self, frame: Frame, key_type: Type) -> Side:
+        """A side of a join by the key of its pairs."""
+        gathering = frame.df.gathering
+        by_key = gathering is not None and is_joined_by(frame, key_type, gathering.by)
+        return Side.of(frame, self.columns, opens_later=by_key)
+
     def joined(self, term: CMap) -> Frame:
         """`cMap(λ(k, (xs, ys)). e, coGroup(c, d))` where e is linear in both sides: an inner join on the key."""
         key, groups, body = function_parts(term)
@@ -480,9 +486,10 @@ class Compiler:
         assert isinstance(source, CoGroup)
         assert isinstance(groups, PTuple)
         key_type = pair_type(source)[0]
-        sides = [self.bag(side) for side in (source.left, source.right)]
-        in_place = all(joined_where_it_lies(side, key_type) for side in sides)
-        left, right = (flat(side, self.columns) for side in sides)
+        frames = [self.bag(side) for side in (source.left, source.right)]
+        in_place = all(joined_where_it_lies(frame, key_type) for frame in frames)
+        sides = [self.side(frame, key_type) for frame in frames]
+        left, right = (side.frame for side in sides)
         (left_key, left_value), (right_key, right_value) = (
             self.keyed(frame, key_type, joins=True) for frame in (left, right)
         )
@@ -492,6 +499,8 @@ class Compiler:
             f"{a.sql} {'=' if plain or not (a.missing and b.missing) else '<=>'} {b.sql}" for a, b in pairs
         )
         df = join(left, right, condition, in_place=in_place)
+        for side in sides:
+            df = side.opened(df)
         x, y = self.names.fresh("x"), self.names.fresh("y")
         xs, ys = (group.name for group in groups.items if isinstance(group, PVar))
         elements: dict[str, Term] = {xs: Single(Var(x, left_value.type)), ys: Single(Var(y, right_value.type))}
@@ -503,8 +512,13 @@ class Compiler:
 
 def joined_where_it_lies(side: Frame, key_type: Type) -> bool:
     """Whether a join by the key of its pairs finds a side's rows where they are, or may move them."""
+    return side.lies_by is None or is_joined_by(side, key_type, side.lies_by)
+
+
+def is_joined_by(side: Frame, key_type: Type, columns: Sequence[str]) -> bool:
+    """Whether the key of a side's pairs is what some columns have."""
     key = part(side.value, "_1", key_type)
-    return side.lies_by is None or [atom.sql for atom in atoms(key)] == [quote(name) for name in side.lies_by]
+    return [atom.sql for atom in atoms(key)] == [quote(name) for name in columns]
 
 
 def join(left: Frame, right: Frame, condition: str, *, in_place: bool = True) -> Relation:

@@ -25,7 +25,7 @@ from mrql.runtime.layout import (
     to_sql,
     with_columns,
 )
-from mrql.runtime.relation import Relation, union_all
+from mrql.runtime.relation import ROWS, Relation, union_all
 
 
 @attrs.frozen
@@ -94,6 +94,35 @@ def flat(frame: Frame, columns: Columns, kept: Iterable[str] = ()) -> Frame:
     named += [quote(name) for name in kept]
     # A bag of () has no columns of its own, but its rows count.
     return attrs.evolve(frame, df=frame.df.select(*(named or ["true AS c"])), value=value, weight=weight)
+
+
+@attrs.frozen
+class Side:
+    """A side of a join: its frame, and the array with a part of its columns, where that is opened after the join."""
+
+    frame: Frame
+    opening: str | None = None
+
+    @staticmethod
+    def of(frame: Frame, columns: Columns, *, opens_later: bool) -> Side:
+        """The frame as `flat` makes it. Rows that are gathered need not be opened for a join by their key."""
+        flattened, gathering = flat(frame, columns), frame.df.gathering
+        if gathering is None or not opens_later:
+            return Side(flattened)
+        before = [atom.sql for atom in atoms(frame.value)] + ([] if frame.weight is None else [frame.weight])
+        after = [atom.sql for atom in atoms(flattened.value)] + ([] if frame.weight is None else [flattened.weight])
+        names = dict(zip(before, after, strict=True))
+        if not {*names} <= {quote(name) for name in gathering.columns}:
+            return Side(flattened)
+        array, others = quote(next(columns.take())), (names.get(quote(name)) for name in gathering.others)
+        opened = ", ".join(name or quote(next(columns.take())) for name in others)
+        keys = [f"{quote(name)} AS {names[quote(name)]}" for name in gathering.by if quote(name) in names]
+        closed = frame.df.parts[0].select(*keys, f"{ROWS} AS {array}")
+        return Side(attrs.evolve(flattened, df=closed), f"inline({array}) AS ({opened})")
+
+    def opened(self, joined: Relation) -> Relation:
+        """The rows of a join with this side."""
+        return joined if self.opening is None else joined.select("*", self.opening)
 
 
 def union(frames: Sequence[Frame], item: Type, columns: Columns) -> Frame:

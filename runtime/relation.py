@@ -34,10 +34,30 @@ class Op(Enum):
     CROSS = "cross"
     AGGREGATE = "aggregate"
     UNION = "union"
+    OPEN = "open"
     REPARTITION = "repartition"
     HINT = "hint"
     ORDER = "order"
     LIMIT = "limit"
+
+
+ROWS = "rows"
+"""The column with the array, where rows are gathered."""
+
+
+@attrs.frozen
+class Gathering:
+    """How rows are gathered: one for each value of some columns, with an array of all `others` that there are of it."""
+
+    by: tuple[str, ...]
+    others: tuple[str, ...]
+    columns: tuple[str, ...]
+    """All of them, in the order that they have outside."""
+
+    @property
+    def element(self) -> str:
+        """An element of the array."""
+        return f"struct({', '.join(self.others)})"
 
 
 class Kept(Protocol):
@@ -164,6 +184,8 @@ class Relation:
 
     def semi_join(self, other: Relation, columns: Sequence[str]) -> Relation:
         """The rows for which the other has one with the same values in some columns."""
+        if self.gathering is not None and {*columns} <= {*self.gathering.by}:
+            return attrs.evolve(self, parts=(self.parts[0].semi_join(other, columns),))
         return Relation(Op.JOIN, (tuple(columns), "left_semi"), (self, other))
 
     def cross(self, other: Relation) -> Relation:
@@ -175,6 +197,19 @@ class Relation:
 
     def union(self, other: Relation) -> Relation:
         return Relation(Op.UNION, (), (self, other))
+
+    def gathered(self, gathering: Gathering) -> Relation:
+        """A row for each key, with an array of all that it has."""
+        return self.aggregate(gathering.by, [f"collect_list({gathering.element}) AS {ROWS}"])
+
+    def opened(self, gathering: Gathering) -> Relation:
+        """The rows that were gathered."""
+        return Relation(Op.OPEN, (gathering,), (self,))
+
+    @property
+    def gathering(self) -> Gathering | None:
+        """How what is opened was gathered."""
+        return self.arguments[0] if self.op is Op.OPEN else None
 
     def repartition(self, *columns: str) -> Relation:
         return Relation(Op.REPARTITION, columns, (self,))
@@ -274,6 +309,8 @@ class Relation:
                 return jvm.aggregate(df, keys, measures)
             case Op.UNION, _, [df, other]:
                 return df.union(other)
+            case Op.OPEN, (Gathering() as gathering,), [df]:
+                return jvm.select(jvm.select(df, [*gathering.by, f"inline({ROWS})"]), gathering.columns)
             case Op.REPARTITION, names, [df]:
                 return jvm.repartition(df, names)
             case Op.HINT, (str() as name,), [df]:
@@ -305,6 +342,19 @@ def side_by_side(parts: Sequence[Relation]) -> list[Relation]:
         else:
             found[place] = Relation.kept(Beside((*_kept(found[place]), *_kept(part))))
     return found
+
+
+def united(parts: Sequence[Relation]) -> Relation:
+    """The union of some relations. Where some are opened, all are opened at once: what is not gathered becomes an array
+    for each row. So a join can come before that."""
+    how = next((part.gathering for part in parts if part.gathering is not None), None)
+    if how is None:
+        return union_all(parts)
+    closed = [part.parts[0] for part in parts if part.gathering == how]
+    others = [part for part in parts if part.gathering != how]
+    if others:
+        closed.append(union_all(others).select(*how.by, f"array({how.element}) AS {ROWS}"))
+    return union_all(closed).opened(how)
 
 
 def _kept(leaf: Relation) -> tuple[Kept, ...]:

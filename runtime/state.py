@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import attrs
@@ -21,8 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import AtomicType
 
 from mrql.runtime import jvm, upkeep
+from mrql.runtime.large import Gathered, Packing
 from mrql.runtime.prepared import Checkpoint, Plans
-from mrql.runtime.relation import Relation, side_by_side, union_all
+from mrql.runtime.relation import Gathering, Relation, side_by_side, union_all, united
 
 TOUCHED = "touched"
 """The column that marks a row: 1 where the last batch touched it, else 0. The rows of a change bring `MARK`.
@@ -62,7 +63,7 @@ class Run:
     """Some rows of a table. Their number is known once an action has computed them."""
 
     plans: Plans
-    kept: Checkpoint | jvm.Columnar
+    kept: Checkpoint | jvm.Columnar | Gathered
     rows: int | None = None
 
     @staticmethod
@@ -73,7 +74,7 @@ class Run:
 
     @property
     def rdd(self) -> Any:
-        """Spark's handle of the rows; those that are kept by columns have none."""
+        """Spark's handle of the rows; those of a large run that is packed have none."""
         assert isinstance(self.kept, Checkpoint)
         return self.kept.rdd
 
@@ -84,7 +85,7 @@ class Run:
 
     @property
     def signature(self) -> str:
-        """The columns and the partitioning of rows that are not kept by columns."""
+        """The columns and the partitioning of rows that are not packed."""
         assert isinstance(self.kept, Checkpoint)
         return self.kept.shape.signature
 
@@ -98,16 +99,21 @@ class Run:
         """The rows as a DataFrame."""
         if isinstance(self.kept, jvm.Columnar):
             return self.kept.df
+        if isinstance(self.kept, Gathered):
+            return self.kept.relation.dataframe(self.plans.spark)
         return self.kept.shape.over(self.plans.spark, self.kept.rdd)
 
     @cached_property
     def relation(self) -> Relation:
         """The rows, to be read. Those kept by columns stay for many batches, and so are a part of the plans."""
+        if isinstance(self.kept, Gathered):
+            return self.kept.relation
         return Relation.of(self.df) if isinstance(self.kept, jvm.Columnar) else Relation.kept(self)
 
-    def by_columns(self) -> bool:
-        """Whether the rows are kept by columns, or cannot be."""
-        return isinstance(self.kept, jvm.Columnar) or not all(
+    @property
+    def is_packed(self) -> bool:
+        """Whether the rows are kept in a way that is for large runs, or cannot be."""
+        return not isinstance(self.kept, Checkpoint) or not all(
             isinstance(field.dataType, AtomicType) for field in self.df.schema.fields
         )
 
@@ -117,19 +123,26 @@ class Run:
 
 @attrs.frozen
 class Merging:
-    """Runs that are being merged beside the batches, and the run that will take their place."""
+    """Runs that are being merged beside the batches."""
 
     runs: tuple[Run, ...]
-    result: Run
-    rows: Future[int]
-    passing: Run | None
-    """What is needed until then, and no longer."""
+    merged: Run
+    packing: Packing | None
+    """The ways to keep what they are merged into, where it is not kept as it is."""
+    made: Future[Run]
+    """The run that will take their place."""
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether what they are merged into is needed until then, and no longer."""
+        return self.packing is not None and self.merged not in self.runs
 
     def free(self) -> None:
         """Frees what was made."""
-        self.result.free()
-        if self.passing is not None:
-            self.passing.free()
+        if self.packing is not None:
+            self.packing.free()
+        if self.merged not in self.runs:
+            self.merged.free()
 
 
 @attrs.define(eq=False)
@@ -193,9 +206,10 @@ class Table:
             return rows
         return rows.where(f"({self.alive}) OR {TOUCHED} = 1" if self.marked else self.alive)
 
-    def rows(self) -> Relation | None:
-        """All rows, those of equal keys not merged; None when there are none."""
-        return union_all([run.relation for run in self.runs]) if self.runs else None
+    def rows(self, but: Run | None = None) -> Relation | None:
+        """All rows but those of one run, those of equal keys not merged; None when there are none."""
+        runs = [run.relation for run in self.runs if run is not but]
+        return united(runs) if runs else None
 
     def current(self, runs: Sequence[Relation]) -> Relation:
         """The rows of some runs, those of equal keys merged."""
@@ -277,7 +291,7 @@ class Table:
     def merge_aside(self, aside: upkeep.Aside) -> None:
         """Starts to merge the last runs beside the batches, where that is due and takes long.
 
-        What comes of it is kept by columns; so is a run that was as large from the start.
+        What comes of it is packed; so is a run that was as large from the start.
         """
         if self.merging is not None:
             return
@@ -285,26 +299,38 @@ class Table:
         if not due or _rows(due) <= upkeep.ASIDE:
             return
         merged = due[0] if len(due) == 1 else Run.of(self.plans, self._compacted(due), due)
-        if merged.by_columns():
-            self.merging = Merging(tuple(due), merged, aside.compute(merged.rdd), None)
-        else:
-            columnar = jvm.Columnar.of(merged.df)
-            rows = aside.compute(merged.rdd, columnar)
-            passing = None if merged in due else merged
-            self.merging = Merging(tuple(due), Run(self.plans, columnar), rows, passing)
+        packing = None
+        if not merged.is_packed:
+            packing = Packing.of(self.plans, merged.rdd, merged.relation, merged.df, self._gathering)
+        made = aside.compute(partial(self._made, merged, packing))
+        self.merging = Merging(tuple(due), merged, packing, made)
+
+    def _made(self, merged: Run, packing: Packing | None, tasks: int) -> Run:
+        if packing is None:
+            merged.rows = jvm.compute(merged.rdd, tasks)
+            return merged
+        return Run(self.plans, *packing.compute(tasks))
+
+    @property
+    def _gathering(self) -> Gathering | None:
+        """How large runs may be gathered: by what they lie by, where a row has more of a key than that."""
+        if not {*self.partition_by} < {*self.keys}:
+            return None
+        others = tuple(name for name in self.columns if name not in self.partition_by)
+        return Gathering(self.partition_by, others, tuple(self.columns))
 
     def _large_rows(self) -> list[Run]:
-        """A large run that is not kept by columns, but could be."""
-        return next(([run] for run in self.runs if (run.rows or 0) > upkeep.ASIDE and not run.by_columns()), [])
+        """A large run that is not packed, but could be."""
+        return next(([run] for run in self.runs if (run.rows or 0) > upkeep.ASIDE and not run.is_packed), [])
 
     def take_merged(self) -> None:
         """Puts what was merged beside the batches in the place of its runs, if it is finished."""
-        if self.merging is not None and self.merging.rows.done():
+        if self.merging is not None and self.merging.made.done():
             merging, self.merging = self.merging, None
-            merging.result.rows = merging.rows.result()
-            if merging.passing is not None:
-                merging.passing.free()
-            self._replace(merging.runs, merging.result)
+            run = merging.made.result()
+            if merging.is_passing:
+                merging.merged.free()
+            self._replace(merging.runs, run)
 
     def _due(self) -> list[Run]:
         if self.merging is not None:

@@ -166,8 +166,7 @@ class StageState:
         rows = change.df.select(*columns, *([] if read.sums else [f"{weight} AS w"]))
         state.table.shrinks |= change.weight is not None
         run = state.table.append(state.table.partitioned(rows), again=self.again)
-        before = [other.relation for other in state.table.runs if other is not run]
-        old = state.frame(union_all(before) if before else None)
+        old = state.frame(state.table.rows(but=run))
         return {"old": old, "new": state.frame(state.table.rows()), "delta": state.frame(run.relation, changes=True)}
 
     def _input_table(self, read: Input, change: Frame, expressions: Expressions) -> tuple[Layout, Table]:

@@ -6,13 +6,13 @@ merged such that their number stays the logarithm of the state's size, and so th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
-from mrql.runtime import jvm
+T = TypeVar("T")
 
 WHOLE = 200_000
 """Groups of at most so many rows are merged whole in each batch, and as the side of a join a table of so many is moved.
@@ -65,23 +65,16 @@ class Aside:
         self._group = f"mrql-{id(self)}"
         self._threads: ThreadPoolExecutor | None = None
 
-    def compute(self, rdd: Any, columnar: jvm.Columnar | None = None) -> Future[int]:
-        """Starts to compute the rows of a local checkpoint, and those kept by columns that are made of them.
-
-        The future holds the number of rows.
-        """
+    def compute(self, computed: Callable[[int], T]) -> Future[T]:
+        """Starts to compute something, in as many tasks at a time as it is given."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, thread_name_prefix="mrql-upkeep")
-        return self._threads.submit(self._compute, rdd, columnar)
+        return self._threads.submit(self._compute, computed)
 
-    def _compute(self, rdd: Any, columnar: jvm.Columnar | None) -> int:
+    def _compute(self, computed: Callable[[int], T]) -> T:
         context = self._spark.sparkContext
         context.setJobGroup(self._group, "merging the runs of a state", interruptOnCancel=True)
-        tasks = max(1, context.defaultParallelism // 2)
-        rows = jvm.compute(rdd, tasks)
-        if columnar is not None:
-            columnar.compute(tasks)
-        return rows
+        return computed(max(1, context.defaultParallelism // 2))
 
     def close(self) -> None:
         """Gives up what is not finished."""

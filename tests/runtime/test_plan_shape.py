@@ -141,7 +141,7 @@ def test_runs_are_merged_beside_the_batches(spark: SparkSession, monkeypatch: py
             table = groups(view._view)
             if table.merging is not None:
                 merged += 1
-                table.merging.rows.result()
+                table.merging.made.result()
         assert table is not None
         assert merged > 2
         assert len(table.runs) <= 4
@@ -178,7 +178,7 @@ def test_rows_kept_by_columns_stay_where_they_are(
     with settings(spark, view._view.settings):
         table.merge_aside(view._view.aside)
         assert table.merging is not None
-        table.merging.rows.result()
+        table.merging.made.result()
         table.take_merged()
         change = table.partitioned(change_of(rows))
         found = table.lookup([table.runs[0].relation], change)

@@ -1,0 +1,118 @@
+"""Large runs: those that are gathered by key are read, joined, looked up and merged as any others are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from random import Random
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import mrql
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.reader import parse_type
+from mrql.algebra.values import Value, close
+from mrql.algebra.written import show_value
+from mrql.algebra.zset import ZSet
+from mrql.runtime import large, prepared, upkeep
+from mrql.runtime.collect import collect_changes, collect_value
+from mrql.runtime.large import Gathered
+from mrql.runtime.rows import to_dataframe
+from mrql.runtime.view import SparkView
+from tests.interpreted import interpreted
+
+pytestmark = pytest.mark.spark
+
+Row = tuple[int | None, int | None]
+
+PAIRS = parse_type("{(long, long)}")
+STREAMS = ("S", "T", "U")
+
+QUERIES = {
+    "two streams": "select (a, avg(d)) from (a, b) in S, (c, d) in T where b = c group by a",
+    "three streams": "select (a, e, f) from (a, b) in S, (c, d) in T, (e, f) in U where b = c and d = e",
+    "one by two keys": "select (a, d, f) from (a, b) in S, (c, d) in T, (e, f) in U where b = c and a = e",
+    "a nested join": "select (a, select d from (c, d) in T where c = b) from (a, b) in S",
+    "groups": "select (b, select x from x in a) from (a, b) in S group by b",
+}
+
+
+@pytest.fixture(autouse=True)
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All runs are large, and gathered where they can be, at once."""
+
+    def compute(aside: upkeep.Aside, computed: Callable[[int], Value]) -> Future[Value]:
+        done: Future[Value] = Future()
+        done.set_result(computed(1))
+        return done
+
+    for limit in ("WHOLE", "ASIDE"):
+        monkeypatch.setattr(upkeep, limit, 0)
+    monkeypatch.setattr(large, "MANY", 0)
+    monkeypatch.setattr(upkeep.Aside, "compute", compute)
+
+
+def gathered(view: SparkView) -> list[Gathered]:
+    """What a view keeps gathered."""
+    return [run.kept for table in view.all_tables() for run in table.runs if isinstance(run.kept, Gathered)]
+
+
+def batches(count: int, seed: int) -> list[dict[str, tuple[list[Row], list[Row]]]]:
+    """What comes and what goes, of rows with few keys, some of which are missing."""
+    random, present = Random(seed), {name: list[Row]() for name in STREAMS}
+    found = []
+    for _ in range(count):
+        batch = {}
+        for name in random.sample(STREAMS, random.randint(1, 3)):
+            gone = random.sample(present[name], len(present[name]) // 3)
+            for row in gone:
+                present[name].remove(row)
+            come = [(random.choice((0, 1, 2, None)), random.choice((0, 1, 2, None))) for _ in range(6)]
+            present[name] += come
+            batch[name] = (come, gone)
+        found.append(batch)
+    return found
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_answers_and_changes(spark: SparkSession, name: str) -> None:
+    """They are the reference's, after each batch."""
+    query = mrql.compile(QUERIES[name], **dict.fromkeys(STREAMS, PAIRS))
+    streams = query.trace().plan.streams
+    present = {stream: ZSet() for stream in streams}
+    accumulated, seen = ZSet(), 0
+    with interpreted(spark), query.view(spark) as view:
+        for batch in batches(4, seed=7):
+            deltas = {}
+            for stream, (come, gone) in batch.items():
+                if stream in present:
+                    present[stream] = present[stream] + ZSet.of(come) - ZSet.of(gone)
+                    deltas[stream] = mrql.Delta(frame(spark, come), frame(spark, gone))
+            accumulated = accumulated + ZSet.weighted(collect_changes(view.apply(**deltas), query.type.item))
+            expected = evaluate(query.term, {stream: rows.bag() for stream, rows in present.items()})
+            assert close(accumulated.bag(), expected), f"{accumulated!r}, not {show_value(expected)}"
+            found = collect_value(view.answer(), query.type)
+            assert close(found, expected), f"{show_value(found)}, not {show_value(expected)}"
+            seen += len(gathered(view._view))
+    assert seen, "nothing was gathered"
+
+
+def test_a_join_comes_before_its_rows_are_opened(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is gathered, a batch opens only what its keys have found."""
+    monkeypatch.setattr(prepared, "PLAIN", 0)
+    query = mrql.compile(QUERIES["two streams"], **dict.fromkeys("ST", PAIRS))
+    before = {*prepared._PLANS.get(spark, ())}
+    with query.view(spark) as view:
+        for _ in range(3):
+            view.apply(S=frame(spark, [(1, 2), (2, 2)]), T=frame(spark, [(2, 3)]))
+        assert gathered(view._view)
+    made = [plan for key, plan in prepared._PLANS[spark].items() if key not in before]
+    texts = [str(template.plan.toString()) for template in made if isinstance(template, prepared.Template)]
+    opened = [text for text in texts if re.search(r"Generate inline.*\n.*Project.*\n.*ShuffledHashJoin", text)]
+    assert opened, "\n".join(texts)
+
+
+def frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame | None:
+    return to_dataframe(spark, rows, PAIRS) if rows else None
