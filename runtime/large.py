@@ -20,6 +20,9 @@ from mrql.runtime.relation import Gathering, Relation
 MANY = 4
 """Rows are gathered where there are so many for each key, on average."""
 
+MOST = 100_000
+"""They are not where one key has more than so many: its array would be a row that no task can share with another."""
+
 
 @attrs.define(eq=False, slots=False)
 class Gathered:
@@ -77,22 +80,26 @@ class Packing:
     """Spark's handle of them."""
     columnar: jvm.Columnar
     gathered: Gathered | None
-    keys: Any
-    """Spark's handle of a row for each key, where they may be gathered."""
+    """Where they may be gathered by a key."""
+    keys: Any = None
+    """Spark's handle of a row for each key then."""
+    crowded: Any = None
+    """That of the keys that have too many rows."""
 
     @staticmethod
     def of(plans: Plans, rows: Any, relation: Relation, df: DataFrame, gathering: Gathering | None) -> Packing:
         """For the rows of a handle, which are those of a relation and of a DataFrame."""
         columnar = jvm.Columnar.of(df)
         if gathering is None:
-            return Packing(rows, columnar, None, None)
-        keys = plans.rdd(relation.aggregate(gathering.by, ["count(1) AS n"]))
-        return Packing(rows, columnar, Gathered.of(plans, relation, gathering), keys)
+            return Packing(rows, columnar, None)
+        counts = relation.aggregate(gathering.by, ["count(1) AS n"])
+        keys, crowded = plans.rdd(counts), plans.rdd(counts.where(f"n > {MOST}"))
+        return Packing(rows, columnar, Gathered.of(plans, relation, gathering), keys, crowded)
 
     def compute(self, tasks: int) -> tuple[jvm.Columnar | Gathered, int]:
         """Computes the rows, in so many tasks at most, and keeps them in the better way; returns their number too."""
         rows = jvm.compute(self.rows, tasks)
-        if self.gathered is not None and MANY * jvm.compute(self.keys, tasks) <= rows:
+        if self.gathered is not None and self._should_be_gathered(rows, tasks):
             self.columnar.free()
             jvm.compute(self.gathered.rdd, tasks)
             return self.gathered, rows
@@ -100,6 +107,9 @@ class Packing:
             self.gathered.free()
         self.columnar.compute(tasks)
         return self.columnar, rows
+
+    def _should_be_gathered(self, rows: int, tasks: int) -> bool:
+        return MANY * jvm.compute(self.keys, tasks) <= rows and not jvm.compute(self.crowded, tasks)
 
     def free(self) -> None:
         """Frees what was computed."""

@@ -18,6 +18,7 @@ from mrql.algebra.written import show_value
 from mrql.algebra.zset import ZSet
 from mrql.runtime import large, prepared, upkeep
 from mrql.runtime.collect import collect_changes, collect_value
+from mrql.runtime.jvm import Columnar
 from mrql.runtime.large import Gathered
 from mrql.runtime.rows import to_dataframe
 from mrql.runtime.view import SparkView
@@ -112,6 +113,21 @@ def test_a_join_comes_before_its_rows_are_opened(spark: SparkSession, monkeypatc
     texts = [str(template.plan.toString()) for template in made if isinstance(template, prepared.Template)]
     opened = [text for text in texts if re.search(r"Generate inline.*\n.*Project.*\n.*ShuffledHashJoin", text)]
     assert opened, "\n".join(texts)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MANY", 100), ("MOST", 1)])
+def test_others_are_kept_by_columns(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    """Rows that are few for each key, and those of which one key has too many."""
+    monkeypatch.setattr(large, limit, value)
+    query = mrql.compile(QUERIES["two streams"], **dict.fromkeys("ST", PAIRS))
+    with query.view(spark) as view:
+        view.apply(S=frame(spark, [(1, 2), (2, 2)]), T=frame(spark, [(2, 3)]))
+        view.apply(S=frame(spark, [(3, 2)]))
+        kept = [run.kept for table in view._view.all_tables() for run in table.runs]
+        assert any(isinstance(each, Columnar) for each in kept)
+        assert not gathered(view._view)
 
 
 def frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame | None:
