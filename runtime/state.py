@@ -268,7 +268,8 @@ class Table:
         What a batch adds `again`, in the steps of a loop, stays in a few runs that are merged with one another alone:
         so the steps have few plans between them.
         """
-        if not again:
+        if not again or not self.young:
+            # The first of the batch: some tables change in its steps alone.
             self._compact()
             self.young = []
         elif len(self.young) == upkeep.YOUNG:

@@ -1,8 +1,14 @@
-"""What the batches of a loop leave in memory is looked at by `make soak`, over 200 of them; here is how it judges."""
+"""What batches of a loop leave in memory: how `make soak`, which looks at 200 of them, judges, and what it found."""
 
 from __future__ import annotations
 
-from tests.loop_memory import Sample, growth
+import pytest
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.runtime.rows import to_dataframe
+from tests.interpreted import interpreted
+from tests.loop_memory import EDGE, HOPS, Sample, edges, growth
 
 
 def test_what_grows_is_seen() -> None:
@@ -10,3 +16,14 @@ def test_what_grows_is_seen() -> None:
     lost = [Sample(n, n, 100.0 + n) for n in range(3, 31, 3)]
     assert growth(lost) == (12, 1.0)
     assert growth([Sample(n, 5, 100.0) for n in range(3, 31, 3)]) == (0, 0.0)
+
+
+@pytest.mark.spark
+def test_what_only_the_steps_of_a_loop_change_stays_in_a_few_runs(spark: SparkSession) -> None:
+    """A table of the join in the loop gets nothing from the streams, and once got a run with each batch for ever."""
+    query = mrql.compile(HOPS, E="bag((int, int))")
+    with interpreted(spark), query.view(spark, loop="fixpoint") as view:
+        for number in range(12):
+            view.apply(E=to_dataframe(spark, edges(number), EDGE))
+        runs = [len(table.runs) for table in view._view.all_tables()]
+    assert max(runs) <= 6, runs
