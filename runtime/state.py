@@ -315,7 +315,7 @@ class Table:
     @property
     def _gathering(self) -> Gathering | None:
         """How large runs may be gathered: by what they lie by, where a row has more of a key than that."""
-        if not {*self.partition_by} < {*self.keys}:
+        if not self.partition_by or not {*self.partition_by} < {*self.keys}:
             return None
         others = tuple(name for name in self.columns if name not in self.partition_by)
         return Gathering(self.partition_by, others, tuple(self.columns))
