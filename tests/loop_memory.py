@@ -86,11 +86,13 @@ def heap(spark: SparkSession) -> float:
 
 def growth(found: Sequence[Sample]) -> tuple[int, float]:
     """How many RDDs there are more in the last third of the batches than in the second, at most, and how many megabytes
-    are lost with each batch after the first third."""
+    are lost with each batch from the one to the other, at least: what a collection leaves goes up and down by a
+    quarter, as Spark's own caches are softly held."""
     third = len(found) // 3
     second, last = found[third : 2 * third], found[2 * third :]
     rdds = max(sample.rdds for sample in last) - max(sample.rdds for sample in second)
-    return rdds, (last[-1].megabytes - second[0].megabytes) / (last[-1].batch - second[0].batch)
+    megabytes = min(sample.megabytes for sample in last) - min(sample.megabytes for sample in second)
+    return rdds, megabytes / (last[0].batch - second[0].batch)
 
 
 def require_level(spark: SparkSession, way: Loop, batches: int, every: int) -> list[Sample]:
