@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import IO, Any
 from weakref import WeakKeyDictionary
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from mrql.runtime import cluster, jvm
@@ -132,7 +133,9 @@ def _quiet() -> None:
 
 
 def _quiet_end(spark: SparkSession) -> None:
-    """That Java has ended is reported once, by whoever asks it for something; PySpark's server would print a trace."""
+    """That Java has ended is reported once, by whoever asks it for something; Py4J and PySpark's server would print a
+    trace."""
+    logging.getLogger().addFilter(is_news)
     server: Any = spark.sparkContext._accumulatorServer
     if server is None or hasattr(server, "quiet"):
         return
@@ -143,6 +146,12 @@ def _quiet_end(spark: SparkSession) -> None:
             otherwise(request, address)
 
     server.handle_error, server.quiet = unless_ended, True
+
+
+def is_news(record: logging.LogRecord) -> bool:
+    """Whether a record of the root logger is not Py4J's trace of a call in which Java has ended: the call fails too."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, Py4JNetworkError)
 
 
 def _driver_memory() -> str:
