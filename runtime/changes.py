@@ -21,8 +21,8 @@ from mrql.runtime.layout import quote
 from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation, union_all
+from mrql.runtime.runs import Run
 from mrql.runtime.snapshot import Snapshot, Touched
-from mrql.runtime.state import Run
 from mrql.runtime.step import StageState
 
 

@@ -17,7 +17,8 @@ from mrql.runtime.ledger import Ledger
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.residual import Residual
-from mrql.runtime.state import Run, Table, weighted
+from mrql.runtime.runs import Run
+from mrql.runtime.state import Table, weighted
 
 
 @attrs.define(eq=False)

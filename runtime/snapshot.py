@@ -17,7 +17,8 @@ from mrql.runtime.frames import Frame, numbered
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, label, quote, sql_type, to_sql
 from mrql.runtime.relation import Relation, union_all
-from mrql.runtime.state import TOUCHED, Run, Table
+from mrql.runtime.runs import Run
+from mrql.runtime.state import TOUCHED, Table
 
 
 @attrs.frozen

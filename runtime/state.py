@@ -13,17 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import attrs
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import AtomicType
 
 from mrql.runtime import jvm, upkeep
-from mrql.runtime.large import Gathered, Packing
-from mrql.runtime.prepared import Checkpoint, Plans
+from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Gathering, Relation, side_by_side, union_all, united
+from mrql.runtime.runs import Packing, Run
 
 TOUCHED = "touched"
 """The column that marks a row: 1 where the last batch touched it, else 0. The rows of a change bring `MARK`.
@@ -56,69 +54,6 @@ def mark() -> Measure:
 def mark_too() -> Measure:
     """The measure that marks the rows that a merge touches, besides those that are marked."""
     return Measure(TOUCHED, f"CAST(max({TOUCHED}) > 0 AS INT)")
-
-
-@attrs.define(eq=False, slots=False)
-class Run:
-    """Some rows of a table. Their number is known once an action has computed them."""
-
-    plans: Plans
-    kept: Checkpoint | jvm.Columnar | Gathered
-    rows: int | None = None
-
-    @staticmethod
-    def of(plans: Plans, rows: Relation, beside: Sequence[Run] = ()) -> Run:
-        """A run that is computed with the next action that reads it; it will be about as large as those `beside` it."""
-        small = sum(run.rows or 0 for run in beside) < upkeep.SMALL
-        return Run(plans, plans.checkpoint(rows, small=small))
-
-    @property
-    def rdd(self) -> Any:
-        """Spark's handle of the rows; those of a large run that is packed have none."""
-        assert isinstance(self.kept, Checkpoint)
-        return self.kept.rdd
-
-    @property
-    def spark(self) -> SparkSession:
-        """The session that keeps them."""
-        return self.plans.spark
-
-    @property
-    def signature(self) -> str:
-        """The columns and the partitioning of rows that are not packed."""
-        assert isinstance(self.kept, Checkpoint)
-        return self.kept.shape.signature
-
-    @property
-    def shape(self) -> jvm.Shape | None:
-        """The same as Spark has it, where it says of each row which partition it is in."""
-        return self.kept.shape if isinstance(self.kept, Checkpoint) and self.kept.shape.is_by_key else None
-
-    @cached_property
-    def df(self) -> DataFrame:
-        """The rows as a DataFrame."""
-        if isinstance(self.kept, jvm.Columnar):
-            return self.kept.df
-        if isinstance(self.kept, Gathered):
-            return self.kept.relation.dataframe(self.plans.spark)
-        return self.kept.shape.over(self.plans.spark, self.kept.rdd)
-
-    @cached_property
-    def relation(self) -> Relation:
-        """The rows, to be read. Those kept by columns stay for many batches, and so are a part of the plans."""
-        if isinstance(self.kept, Gathered):
-            return self.kept.relation
-        return Relation.of(self.df) if isinstance(self.kept, jvm.Columnar) else Relation.kept(self)
-
-    @property
-    def is_packed(self) -> bool:
-        """Whether the rows are kept in a way that is for large runs, or cannot be."""
-        return not isinstance(self.kept, Checkpoint) or not all(
-            isinstance(field.dataType, AtomicType) for field in self.df.schema.fields
-        )
-
-    def free(self) -> None:
-        self.kept.free()
 
 
 @attrs.frozen
@@ -302,7 +237,7 @@ class Table:
         merged = due[0] if len(due) == 1 else Run.of(self.plans, self._compacted(due), due)
         packing = None
         if not merged.is_packed:
-            packing = Packing.of(self.plans, merged.rdd, merged.relation, merged.df, self._gathering)
+            packing = Packing.of(merged, self._gathering)
         made = aside.compute(partial(self._made, merged, packing))
         self.merging = Merging(tuple(due), merged, packing, made)
 
@@ -310,7 +245,7 @@ class Table:
         if packing is None:
             merged.rows = jvm.compute(merged.rdd, tasks)
             return merged
-        return Run(self.plans, *packing.compute(tasks))
+        return packing.compute(tasks)
 
     @property
     def _gathering(self) -> Gathering | None:

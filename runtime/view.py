@@ -25,9 +25,10 @@ from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
 from mrql.runtime.residual import Residual
 from mrql.runtime.rounds import Rounds
+from mrql.runtime.runs import Run
 from mrql.runtime.session import settings, step_settings
 from mrql.runtime.snapshot import Snapshot
-from mrql.runtime.state import Run, Table
+from mrql.runtime.state import Table
 from mrql.runtime.step import StageState
 from mrql.runtime.stream import Sizes
 from mrql.runtime.upkeep import Aside

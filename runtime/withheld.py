@@ -19,7 +19,7 @@ from mrql.runtime.ledger import Ledger
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.residual import Residual
-from mrql.runtime.state import Run
+from mrql.runtime.runs import Run
 
 
 @attrs.define(eq=False)

@@ -30,8 +30,9 @@ from mrql.runtime.layout import quote
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation
+from mrql.runtime.runs import Run
 from mrql.runtime.session import settings, step_settings
-from mrql.runtime.state import TOUCHED, Measure, Run, Table
+from mrql.runtime.state import TOUCHED, Measure, Table
 from mrql.runtime.step import InputState, StageState
 from mrql.runtime.view import SparkView
 

@@ -16,11 +16,11 @@ from mrql.algebra.reader import parse_type
 from mrql.algebra.values import Value, close
 from mrql.algebra.written import show_value
 from mrql.algebra.zset import ZSet
-from mrql.runtime import large, prepared, upkeep
+from mrql.runtime import prepared, runs, upkeep
 from mrql.runtime.collect import collect_changes, collect_value
 from mrql.runtime.jvm import Columnar
-from mrql.runtime.large import Gathered
 from mrql.runtime.rows import to_dataframe
+from mrql.runtime.runs import Gathered
 from mrql.runtime.view import SparkView
 from tests.interpreted import interpreted
 
@@ -51,7 +51,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for limit in ("WHOLE", "ASIDE"):
         monkeypatch.setattr(upkeep, limit, 0)
-    monkeypatch.setattr(large, "MANY", 0)
+    monkeypatch.setattr(runs, "MANY", 0)
     monkeypatch.setattr(upkeep.Aside, "compute", compute)
 
 
@@ -120,7 +120,7 @@ def test_others_are_kept_by_columns(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
     """Rows that are few for each key, and those of which one key has too many."""
-    monkeypatch.setattr(large, limit, value)
+    monkeypatch.setattr(runs, limit, value)
     query = mrql.compile(QUERIES["two streams"], **dict.fromkeys("ST", PAIRS))
     with query.view(spark) as view:
         view.apply(S=frame(spark, [(1, 2), (2, 2)]), T=frame(spark, [(2, 3)]))

@@ -1,0 +1,163 @@
+"""Runs, of which a state is made: rows that are kept, and freed; large ones are kept by columns, or gathered by key.
+
+Where many rows have one key, as those of a join's input do, they are gathered: a row for each key, with all else in an
+array. A change looks up each of its keys once, and the rows of all other keys are not looked at; a join of a million
+rows with a hundred for each key takes a third of the time. Any other large run is kept by columns, compressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import AtomicType
+
+from mrql.runtime import jvm, upkeep
+from mrql.runtime.prepared import Checkpoint, Plans
+from mrql.runtime.relation import Gathering, Relation
+
+MANY = 4
+"""Rows are gathered where there are so many for each key, on average."""
+
+MOST = 100_000
+"""They are not where one key has more than so many: its array would be a row that no task can share with another."""
+
+
+@attrs.define(eq=False, slots=False)
+class Run:
+    """Some rows of a table. Their number is known once an action has computed them."""
+
+    plans: Plans
+    kept: Checkpoint | jvm.Columnar | Gathered
+    rows: int | None = None
+
+    @staticmethod
+    def of(plans: Plans, rows: Relation, beside: Sequence[Run] = ()) -> Run:
+        """A run that is computed with the next action that reads it; it will be about as large as those `beside` it."""
+        small = sum(run.rows or 0 for run in beside) < upkeep.SMALL
+        return Run(plans, plans.checkpoint(rows, small=small))
+
+    @property
+    def rdd(self) -> Any:
+        """Spark's handle of the rows; those of a large run that is packed have none."""
+        assert isinstance(self.kept, Checkpoint)
+        return self.kept.rdd
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that keeps them."""
+        return self.plans.spark
+
+    @property
+    def signature(self) -> str:
+        """The columns and the partitioning of rows that are not packed."""
+        assert isinstance(self.kept, Checkpoint)
+        return self.kept.shape.signature
+
+    @property
+    def shape(self) -> jvm.Shape | None:
+        """The same as Spark has it, where it says of each row which partition it is in."""
+        return self.kept.shape if isinstance(self.kept, Checkpoint) and self.kept.shape.is_by_key else None
+
+    @cached_property
+    def df(self) -> DataFrame:
+        """The rows as a DataFrame."""
+        if isinstance(self.kept, jvm.Columnar):
+            return self.kept.df
+        if isinstance(self.kept, Gathered):
+            return self.relation.dataframe(self.plans.spark)
+        return self.kept.shape.over(self.plans.spark, self.kept.rdd)
+
+    @cached_property
+    def relation(self) -> Relation:
+        """The rows, to be read. Those kept by columns stay for many batches, and so are a part of the plans."""
+        if isinstance(self.kept, Gathered):
+            return self.kept.relation
+        return Relation.of(self.df) if isinstance(self.kept, jvm.Columnar) else Relation.kept(self)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the rows are kept in a way that is for large runs, or cannot be."""
+        return not isinstance(self.kept, Checkpoint) or not all(
+            isinstance(field.dataType, AtomicType) for field in self.df.schema.fields
+        )
+
+    def free(self) -> None:
+        self.kept.free()
+
+
+@attrs.frozen
+class Gathered:
+    """Rows that are kept in one row for each key."""
+
+    keys: Run
+    """These rows."""
+    gathering: Gathering
+
+    @staticmethod
+    def of(run: Run, gathering: Gathering) -> Gathered:
+        """The rows of a run, to be kept when they are computed."""
+        checkpoint = run.plans.checkpoint(run.relation.gathered(gathering), small=False)
+        return Gathered(Run(run.plans, checkpoint), gathering)
+
+    @property
+    def rdd(self) -> Any:
+        """Spark's handle of what is kept."""
+        return self.keys.rdd
+
+    @property
+    def relation(self) -> Relation:
+        """The rows as they were before."""
+        return self.keys.relation.opened(self.gathering)
+
+    def free(self) -> None:
+        """Frees the rows."""
+        self.keys.free()
+
+
+@attrs.frozen
+class Packing:
+    """The ways to keep the rows of a run that may be large, none of them computed yet."""
+
+    run: Run
+    columnar: jvm.Columnar
+    gathered: Gathered | None
+    """Where they may be gathered by a key."""
+    keys: Any = None
+    """Spark's handle of a row for each key then."""
+    crowded: Any = None
+    """That of the keys that have too many rows."""
+
+    @staticmethod
+    def of(run: Run, gathering: Gathering | None) -> Packing:
+        """The rows of a checkpoint, which may be gathered in one way."""
+        columnar = jvm.Columnar.of(run.df)
+        if gathering is None:
+            return Packing(run, columnar, None)
+        counts = run.relation.aggregate(gathering.by, ["count(1) AS n"])
+        keys, crowded = run.plans.rdd(counts), run.plans.rdd(counts.where(f"n > {MOST}"))
+        return Packing(run, columnar, Gathered.of(run, gathering), keys, crowded)
+
+    def compute(self, tasks: int) -> Run:
+        """Computes the rows, in so many tasks at most, and keeps them in the better way."""
+        rows = jvm.compute(self.run.rdd, tasks)
+        if self.gathered is not None and self._should_be_gathered(rows, tasks):
+            self.columnar.free()
+            jvm.compute(self.gathered.rdd, tasks)
+            return Run(self.run.plans, self.gathered, rows)
+        if self.gathered is not None:
+            self.gathered.free()
+        self.columnar.compute(tasks)
+        return Run(self.run.plans, self.columnar, rows)
+
+    def _should_be_gathered(self, rows: int, tasks: int) -> bool:
+        return MANY * jvm.compute(self.keys, tasks) <= rows and not jvm.compute(self.crowded, tasks)
+
+    def free(self) -> None:
+        """Frees what was computed."""
+        self.columnar.free()
+        if self.gathered is not None:
+            self.gathered.free()
