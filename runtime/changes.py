@@ -78,9 +78,17 @@ class Changes:
         return whole.aggregate(sides[0][1], ["sum(weight) AS weight"]).where("weight <> 0")
 
     def since(self, term: Term, before: list[Snapshot], *, starting: bool = False) -> Frame:
-        """How what is derived from states has changed since `before`, as rows with a weight, no two of them equal."""
+        """How what is derived from states has changed since `before`, as rows with a weight; what is no change is not
+        among them."""
         sides = self._sides(term, self._now(), before, self.columns)
+        if len(sides) == 1 and self._only_grows(term):
+            return attrs.evolve(union(sides, element_type(term), self.columns), changes=True)
         return self.added(sides[:1] if starting else sides, element_type(term))
+
+    def _only_grows(self, term: Term) -> bool:
+        """Whether nothing was ever taken back from any state that a term reads."""
+        read = free_vars(term)
+        return not any(table.shrinks for s in self.states if s.stage.name in read for table in s.all_tables())
 
     def added(self, frames: Sequence[Frame], item: Type) -> Frame:
         """The sum of some changes, as one change in which no two rows are equal."""

@@ -171,6 +171,8 @@ class Expressions:
                 return self.sql(term, env)
 
     def prim(self, term: Prim, env: Environment) -> Layout:
+        from mrql.runtime import ordered  # which compiles what is ordered
+
         function = term.function
         if function == fn.TRACE:
             hint = "trace a whole collection, or use --engine reference"
@@ -193,6 +195,8 @@ class Expressions:
                 return Atom(data.folded(folding, self.sql(arg, env), place(term.span), self.fresh), term.type)
         if function == fn.MEMBER:
             return Atom(variants.text(self.variant(term, env)), ty.ANY)
+        if function == fn.AT and (first := ordered.first_sql(self, term, env)) is not None:
+            return Atom(first, term.type)
         found = resolved(function, tuple(arg.type for arg in term.args))
         assert found is not None, "a term was checked when its type was asked for"
         version, types, _ = found
@@ -221,6 +225,8 @@ class Expressions:
 
     def array(self, term: Term, env: Environment) -> str:
         """A collection as an array, never missing."""
+        from mrql.runtime import ordered  # which compiles what is ordered
+
         if self.in_python(term) or any(own_python_functions(term)):
             return f"coalesce({to_sql(self.python(term, env))}, CAST(array() AS {sql_type(term.type)}))"
         match term:
@@ -239,8 +245,8 @@ class Expressions:
                 return self.group_by(source, env)
             case CoGroup():
                 return self.co_group(term, env)
-            case OrderBy(source, descending):
-                return self.order_by(source, descending, env)
+            case OrderBy():
+                return ordered.ordered_sql(self, term, env)
             case Take(n, source):
                 return f"slice({self.array(source, env)}, 1, CAST(greatest({self.sql(n, env)}, 0) AS INT))"
             case If(condition, then, otherwise):
@@ -337,25 +343,6 @@ class Expressions:
 
     def matching(self, pairs: str, key: Type) -> Matching:
         return Matching(self, pairs, key)
-
-    def order_by(self, source: Term, descending: tuple[bool, ...], env: Environment) -> str:
-        """Sorted by the values first: `array_sort` is stable, and so equal keys keep that order."""
-        key, _ = pair_type(source)
-        p, q = self.fresh("p"), self.fresh("p")
-        pairs = f"transform({self.array(source, env)}, {p} -> named_struct('_1', {p}._2, '_2', {p}._1))"
-        left, right = self.fresh("l"), self.fresh("r")
-        comparison = "0"
-        for (name, _), down in reversed(list(zip(labels(key), descending, strict=True))):
-            a, b = (f"{side}._2.{quote(name)}" for side in (left, right))
-            less, more = ("1", "-1") if down else ("-1", "1")
-            comparison = (
-                f"CASE WHEN {a} <=> {b} THEN {comparison} WHEN {a} IS NULL THEN {less} "
-                f"WHEN {b} IS NULL THEN {more} WHEN {a} < {b} THEN {less} ELSE {more} END"
-            )
-        ordered = f"sort_array({pairs})"
-        if descending:
-            ordered = f"array_sort({ordered}, ({left}, {right}) -> {comparison})"
-        return f"transform({ordered}, {q} -> {q}._1)"
 
 
 class Matching:

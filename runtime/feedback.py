@@ -39,8 +39,8 @@ class Carried:
     """What of that matters; it is computed with it."""
     fed: list[Run] = attrs.Factory(list)
     """What the batch has fed so far."""
-    residual: Residual = Residual()
-    """How far what is pending goes, after the last batch."""
+    measured: tuple[Run, Residual] | None = None
+    """How far the groups of a run go, once that was asked."""
     begun: Relation | None = None
     """What of it the loop begins with, which is not taken away from what is pending yet."""
 
@@ -100,11 +100,10 @@ class Carried:
         return Frame(run.relation, alike.keys.value, "w", changes=True)
 
     def end(self) -> None:
-        """Adds what the batch has fed to what was fed before, and measures what is left."""
+        """Adds what the batch has fed to what was fed before."""
         if self.fed and self.ledger.keys is not None:
             table_of(self.ledger, Alike(self.ledger.keys)).update(union_all([run.relation for run in self.fed]))
             self.fed = []
-        self.residual = self._residual()
 
     # --- what is pending ----------------------------------------------------------------------
 
@@ -137,8 +136,14 @@ class Carried:
         (run,) = self.pending.runs
         return run.relation
 
-    def _residual(self) -> Residual:
-        """How far what is pending goes."""
-        found = self.plans.dataframe(self._groups.aggregate([], RESIDUAL)).head()
-        assert found is not None
-        return Residual(found["change"] or 0.0, found["groups"])
+    @property
+    def residual(self) -> Residual:
+        """How far what is pending goes, after the last batch: a job, when it is first asked."""
+        if self.pending is None or not self.pending.runs:
+            return Residual()
+        (run,) = self.pending.runs
+        if self.measured is None or self.measured[0] is not run:
+            found = self.plans.dataframe(run.relation.aggregate([], RESIDUAL)).head()
+            assert found is not None
+            self.measured = run, Residual(found["change"] or 0.0, found["groups"])
+        return self.measured[1]

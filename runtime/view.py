@@ -265,8 +265,9 @@ class SparkView:
     @property
     def residual(self) -> Residual:
         """How far the values of loops are off by what does not matter, once the batch is settled."""
-        fed_back = (each.residual for loop in self.carried for each in loop)
         kept_back = Residual.of_steps([each.residual for each in self.withheld.values()])
+        with settings(self.spark, self.settings), translated(self.source):
+            fed_back = [each.residual for loop in self.carried for each in loop]
         return reduce(Residual.and_also, fed_back, kept_back)
 
     def sizes(self) -> Sizes:
