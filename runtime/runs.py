@@ -13,7 +13,7 @@ from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import AtomicType
+from pyspark.sql.types import AtomicType, StructType
 
 from mrql.runtime import jvm, upkeep
 from mrql.runtime.prepared import Checkpoint, Plans
@@ -39,6 +39,13 @@ class Run:
         """A run that is computed with the next action that reads it; it will be about as large as those `beside` it."""
         small = sum(run.rows or 0 for run in beside) < upkeep.SMALL
         return Run(plans, plans.checkpoint(rows, small=small))
+
+    @staticmethod
+    def by_columns(plans: Plans, rows: Relation) -> Run:
+        """A large run, which is computed at once and kept by columns."""
+        columnar = jvm.Columnar.of(rows.dataframe(plans.spark))
+        columnar.compute(plans.spark.sparkContext.defaultParallelism)
+        return Run(plans, columnar, columnar.count())
 
     @property
     def rdd(self) -> Any:
@@ -81,12 +88,15 @@ class Run:
     @property
     def is_packed(self) -> bool:
         """Whether the rows are kept in a way that is for large runs, or cannot be."""
-        return not isinstance(self.kept, Checkpoint) or not all(
-            isinstance(field.dataType, AtomicType) for field in self.df.schema.fields
-        )
+        return not isinstance(self.kept, Checkpoint) or not are_atomic(self.df.schema)
 
     def free(self) -> None:
         self.kept.free()
+
+
+def are_atomic(schema: StructType) -> bool:
+    """Whether rows can be packed: Spark's columns hold what is nested as bytes."""
+    return all(isinstance(field.dataType, AtomicType) for field in schema.fields)
 
 
 @attrs.frozen

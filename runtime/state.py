@@ -237,7 +237,7 @@ class Table:
         merged = due[0] if len(due) == 1 else Run.of(self.plans, self._compacted(due), due)
         packing = None
         if not merged.is_packed:
-            packing = Packing.of(merged, self._gathering)
+            packing = Packing.of(merged, self.gathering)
         made = aside.compute(partial(self._made, merged, packing))
         self.merging = Merging(tuple(due), merged, packing, made)
 
@@ -248,7 +248,7 @@ class Table:
         return packing.compute(tasks)
 
     @property
-    def _gathering(self) -> Gathering | None:
+    def gathering(self) -> Gathering | None:
         """How large runs may be gathered: by what they lie by, where a row has more of a key than that."""
         if not self.partition_by or not {*self.partition_by} < {*self.keys}:
             return None

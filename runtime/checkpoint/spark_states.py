@@ -30,7 +30,7 @@ from mrql.runtime.layout import quote
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation
-from mrql.runtime.runs import Run
+from mrql.runtime.runs import Run, are_atomic
 from mrql.runtime.session import settings, step_settings
 from mrql.runtime.state import TOUCHED, Measure, Table
 from mrql.runtime.step import InputState, StageState
@@ -216,11 +216,15 @@ class Reader:
     root: Path
 
     def table(self, saved: SavedTable) -> Table:
-        """A table with all of its rows in one run, which is computed with the next action that reads it."""
+        """A table with all of its rows in one run: a large one is kept by columns at once, any other is computed with
+        the next action that reads it."""
         table = self.definition(saved)
         rows = self._merged(table, saved)
-        small = sum(run.rows for run in saved.runs) < upkeep.SMALL
-        run = Run(self.plans, self.plans.checkpoint(rows, small=small))
+        number = sum(run.rows for run in saved.runs)
+        if number > upkeep.ASIDE and table.gathering is None and are_atomic(self.schema(saved)):
+            run = Run.by_columns(self.plans, rows)
+        else:
+            run = Run(self.plans, self.plans.checkpoint(rows, small=number < upkeep.SMALL))
         table.runs = [run]
         # No batch has touched it; what a batch adds is told apart from what was there.
         table.batch = -1

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.runtime.jvm.handles import field, handles, items, name_of, nothing
 from mrql.runtime.jvm.jobs import compute
+from mrql.runtime.jvm.rows import rows_of
 
 BYTES = StorageLevel.MEMORY_AND_DISK
 ROWS = StorageLevel.MEMORY_AND_DISK_DESER
@@ -106,6 +107,10 @@ class Columnar:
     def compute(self, tasks: int) -> None:
         """Computes the rows, in so many tasks at most."""
         compute(self.buffers, tasks)
+
+    def count(self) -> int:
+        """The number of the rows, which the columns say without being read."""
+        return int(rows_of(self.df.select()).count())
 
     def free(self) -> None:
         """Frees the rows."""

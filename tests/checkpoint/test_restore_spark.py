@@ -137,11 +137,16 @@ def test_every_construct(spark: SparkSession, tmp_path: Path, start: int, monkey
         view.close()
 
 
+@pytest.mark.parametrize(("aside", "scan"), [(upkeep.ASIDE, "Scan ExistingRDD["), (0, "InMemoryTableScan [")])
 def test_what_is_restored_lies_where_it_lay(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, aside: int, scan: str
 ) -> None:
-    """A batch after a restart moves nothing of the state: no plan has an Exchange above it. Nothing is left behind."""
+    """A batch after a restart moves nothing of the state: no plan has an Exchange above it. Nothing is left behind.
+
+    A large state is kept by columns from the start.
+    """
     monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(upkeep, "ASIDE", aside)
     kept = persistent_rdds(spark)
     view = Restarted("select (x, sum(y), count(y)) from (x, y) in S group by x", spark, tmp_path)
     view.apply(HISTORY[0])
@@ -156,7 +161,8 @@ def test_what_is_restored_lies_where_it_lay(
         found = groups.lookup([state], change)
         assert found is not None
         plans = [executed_plan(r.dataframe(spark)) for r in (groups.merged([state, change]), groups.merged([found]))]
-    assert [plan.count("Scan ExistingRDD") for plan in plans] == [1, 1]
+    assert [plan.count(scan) for plan in plans] == [1, 1]
+    assert groups.runs[0].rows == state.dataframe(spark).count()
     assert [exchanged_states(plan) for plan in plans] == [0, 0]
     view.apply(HISTORY[1])
     assert close(view.answer(), view.expected())
