@@ -158,7 +158,9 @@ class Table:
         if not runs:
             return None
         keys = wanted.select(*self.partition_by).hint("shuffle_hash")
-        return union_all([run.semi_join(keys, self.partition_by) for run in side_by_side(runs)])
+        # A semi-join puts the columns that it is by before the others; it does not where rows are gathered.
+        found = (run.semi_join(keys, self.partition_by) for run in side_by_side(runs))
+        return union_all([rows.select(*self.columns) for rows in found])
 
     # --- changing -----------------------------------------------------------------------------
 

@@ -16,11 +16,15 @@ from mrql.algebra.reader import parse_type
 from mrql.algebra.values import Value, close
 from mrql.algebra.written import show_value
 from mrql.algebra.zset import ZSet
-from mrql.runtime import prepared, runs, upkeep
+from mrql.runtime import jvm, prepared, runs, upkeep
 from mrql.runtime.collect import collect_changes, collect_value
 from mrql.runtime.jvm import Columnar
+from mrql.runtime.prepared import Checkpoint, Plans
+from mrql.runtime.relation import Relation
 from mrql.runtime.rows import to_dataframe
 from mrql.runtime.runs import Gathered
+from mrql.runtime.session import settings, step_settings
+from mrql.runtime.state import weighted
 from mrql.runtime.view import SparkView
 from tests.interpreted import interpreted
 
@@ -128,6 +132,26 @@ def test_others_are_kept_by_columns(
         kept = [run.kept for table in view._view.all_tables() for run in table.runs]
         assert any(isinstance(each, Columnar) for each in kept)
         assert not gathered(view._view)
+
+
+def test_what_is_looked_up_has_the_columns_of_the_table(spark: SparkSession) -> None:
+    """Where it lies by a column that is not the first one, in gathered rows and in others."""
+    held = step_settings(spark)
+    with settings(spark, held):
+        table = weighted(Plans(spark, held), ("a", "b"), ("b",))
+        for rows in ("(1L, 10.0D, 1L), (2L, 10.0D, 1L), (3L, 30.0D, 1L)", "(4L, 10.0D, 1L)"):
+            change = Relation.of(spark.sql(f"SELECT * FROM VALUES {rows} AS rows (a, b, w)"))
+            run = table.append(table.partitioned(change))
+            run.rows = jvm.compute(run.rdd, 2)
+            if len(table.runs) == 1:
+                table.merge_aside(upkeep.Aside(spark))
+                table.take_merged()
+        assert [type(run.kept) for run in table.runs] == [Gathered, Checkpoint]
+        wanted = table.partitioned(Relation.of(spark.sql("SELECT 10.0D AS b")))
+        found = table.lookup([run.relation for run in table.runs], wanted)
+        assert found is not None
+        assert {*map(tuple, found.dataframe(spark).collect())} == {(1, 10.0, 1), (2, 10.0, 1), (4, 10.0, 1)}
+        table.close()
 
 
 def frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame | None:
