@@ -174,12 +174,11 @@ def spark_pagerank(rows: DataFrame) -> DataFrame:
     """Links with the number of links of their page are cached for all steps, and a checkpoint is made after each."""
     degrees = rows.groupBy("_1").agg(F.count("_2").alias("links"))
     links = rows.join(degrees, "_1").select("_1", "_2", "links").cache()
-    pages = degrees.count()
-    ranks = degrees.select("_1", F.lit(1 / pages).alias("rank"))
+    ranks = degrees.select("_1", F.lit(1.0).alias("rank"))
     for _ in range(STEPS):
         shares = links.join(ranks, "_1").selectExpr("_2 AS _1", "rank / links AS share")
         zeros = ranks.selectExpr("_1", "0D AS share")
-        rank = F.lit(0.15 / pages) + 0.85 * F.sum("share")
+        rank = F.lit(0.15) + 0.85 * F.sum("share")
         ranks = zeros.union(shares).groupBy("_1").agg(rank.alias("rank")).localCheckpoint()
     return ranks
 

@@ -101,12 +101,12 @@ def pagerank(edges: list[Row], steps: int = STEPS) -> Bag:
     links = defaultdict(list)
     for page, target in edges:
         links[page].append(target)
-    ranks = {page: 1 / len(links) for page in links}
+    ranks = dict.fromkeys(links, 1.0)
     for _ in range(steps):
-        new = dict.fromkeys(ranks, 0.15 / len(links))
+        new = dict.fromkeys(ranks, 0.15)
         for page, targets in links.items():
             for target in targets:
-                new[target] = new.get(target, 0.15 / len(links)) + 0.85 * ranks[page] / len(targets)
+                new[target] = new.get(target, 0.15) + 0.85 * ranks[page] / len(targets)
         ranks = new
     return Bag(ranks.items())
 

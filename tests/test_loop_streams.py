@@ -109,9 +109,9 @@ def test_ranks_are_those_of_networkx(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("steps", [1, 20])
 def test_ranks_without_dead_ends(steps: int) -> None:
-    """Where each page has links, the ranks are those of networkx after each step."""
+    """Where each page has links, the ranks are those of networkx after each step, times the number of pages."""
     circle = [(n, (n + 1) % 9) for n in range(9)]
     edges = sorted({*circle, *next(history(rmat(9), Size(20), seed=1)).inserted})
     graph = nx.DiGraph(edges)
-    ranks = np.full(9, 1 / 9) @ np.linalg.matrix_power(nx.google_matrix(graph, alpha=0.85), steps)
+    ranks = np.ones(9) @ np.linalg.matrix_power(nx.google_matrix(graph, alpha=0.85), steps)
     assert close(pagerank(edges, steps), Bag(zip(graph, ranks.tolist(), strict=True)))

@@ -105,7 +105,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     program = file.program(tmp_path, steps=2)
     (query,) = program.queries
     t = BagType(program.sources["edges"].row)
-    plan = exact(query.term, 0.05)
+    plan = exact(query.term, 0.15)
     assert len(plan.withholding) == 2
     reference, left = ReferenceView(plan), jvm.persistent_rdds(spark)
     withheld = 0
