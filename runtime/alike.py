@@ -12,7 +12,8 @@ from functools import cached_property
 
 import attrs
 
-from mrql.runtime.expressions import Expressions, canonical
+from mrql.runtime.casts import canonical
+from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Frame
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import Layout, atoms

@@ -59,7 +59,8 @@ from mrql.rewrite.lineage import joins_elements
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.split import Part, split
 from mrql.rewrite.untrace import is_trace
-from mrql.runtime.expressions import Environment, Expressions, aggregate_sql, canonical, cast
+from mrql.runtime.casts import canonical, cast
+from mrql.runtime.expressions import Environment, Expressions
 from mrql.runtime.frames import Columns, Frame, Side, expanded, flat, null_of, union
 from mrql.runtime.layout import (
     Atom,
@@ -76,6 +77,7 @@ from mrql.runtime.layout import (
     with_columns,
 )
 from mrql.runtime.loops import Kept
+from mrql.runtime.monoids import aggregate_sql
 from mrql.runtime.opened import loop_value, opened_term
 from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.tracing import trace

@@ -15,7 +15,8 @@ from mrql.rewrite.answer import linear_stage, touched_stage
 from mrql.rewrite.stages import Plan
 from mrql.runtime.answers import answer_rows, output_columns, output_rows
 from mrql.runtime.bulk import Compiler
-from mrql.runtime.expressions import Expressions, canonical
+from mrql.runtime.casts import canonical
+from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Columns, Frame, flat, netted, signed, union
 from mrql.runtime.layout import quote
 from mrql.runtime.loops import Kept

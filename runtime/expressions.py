@@ -8,21 +8,16 @@ whole, and since Spark's errors quote it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
 from itertools import count
-from urllib.parse import quote as urlquote
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom
 from mrql.algebra.definitions import calls_python, own_python_functions
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.functions import argument_types
-from mrql.algebra.functions.function import fails, resolved
-from mrql.algebra.functions.time_text import parsed_date_sql, parsed_timestamp_sql
-from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend, Monoid, Op
+from mrql.algebra.functions.function import resolved
+from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend
 from mrql.algebra.recursive import Folding
-from mrql.algebra.span import Span
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -53,10 +48,13 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
-from mrql.algebra.values import Document, Value
-from mrql.runtime import data, elements, variants
-from mrql.runtime.layout import Atom, Layout, Struct, atoms, bind, label, labels, part, quote, sql_type, to_sql
+from mrql.runtime import data, elements, ordered, variants
+from mrql.runtime.casts import canonical, cast, cast_array, has_null
+from mrql.runtime.layout import Atom, Layout, Struct, atoms, bind, label, part, sql_type, to_sql
+from mrql.runtime.literals import literal_sql, place, value_sql
+from mrql.runtime.monoids import combine_sql, unit_sql, zero_sql
 from mrql.runtime.python import constant, over_columns
+from mrql.runtime.rowloops import repeat_sql
 
 Environment = Mapping[str, Layout]
 
@@ -79,8 +77,6 @@ class Expressions:
 
     def value(self, term: Term, env: Environment) -> Layout:
         """The layout of a term's value over the columns that `env` speaks of."""
-        from mrql.runtime.rowloops import repeat_sql  # which compiles the steps
-
         if not isinstance(term, Tup | Rec) and (self.in_python(term) or any(own_python_functions(term))):
             return self.python(term, env)
         match term:
@@ -171,8 +167,6 @@ class Expressions:
                 return self.sql(term, env)
 
     def prim(self, term: Prim, env: Environment) -> Layout:
-        from mrql.runtime import ordered  # which compiles what is ordered
-
         function = term.function
         if function == fn.TRACE:
             hint = "trace a whole collection, or use --engine reference"
@@ -225,8 +219,6 @@ class Expressions:
 
     def array(self, term: Term, env: Environment) -> str:
         """A collection as an array, never missing."""
-        from mrql.runtime import ordered  # which compiles what is ordered
-
         if self.in_python(term) or any(own_python_functions(term)):
             return f"coalesce({to_sql(self.python(term, env))}, CAST(array() AS {sql_type(term.type)}))"
         match term:
@@ -355,211 +347,3 @@ class Matching:
         p, q = self.expressions.fresh("p"), self.expressions.fresh("p")
         own = to_sql(canonical(self.expressions, Atom(f"{p}._1", self.key)))
         return f"transform(filter({self.pairs}, {p} -> {own} <=> {key}), {q} -> {q}._2)"
-
-
-# --- pieces of SQL ------------------------------------------------------------------------------
-
-
-def place(span: Span | None) -> str:
-    """A comment that carries a place of the query into Spark's errors; of an included file, with the file's name."""
-    if span is None:
-        return ""
-    file = f"@{urlquote(span.source.name)}" if span.source.included else ""
-    return f"/*@{span.start}:{span.end}{file}*/ "
-
-
-def literal_sql(value: object, t: Type) -> str:
-    """A constant."""
-    if value is None:
-        return f"CAST(NULL AS {sql_type(t)})"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, Document):
-        return string_sql(value.text)
-    if isinstance(value, str):
-        return string_sql(value)
-    if isinstance(value, date):
-        return f"{sql_type(t)}'{show_atom(value)}'"
-    if isinstance(value, int):
-        return f"{value}{'L' if t == ty.LONG else ''}" if 0 <= value < 2**31 else f"CAST('{value}' AS {sql_type(t)})"
-    return f"CAST('{show_atom(value)}' AS {sql_type(t)})"
-
-
-def value_sql(value: Value, t: Type) -> str:
-    """A constant of any type."""
-    if value is None or isinstance(t, ty.Basic | ty.Nothing):
-        return literal_sql(value, t)
-    match t:
-        case ty.BagType(item) | ty.ListType(item):
-            return f"CAST(array({', '.join(value_sql(x, item) for x in value)}) AS {sql_type(t)})"
-        case ty.TupleType(items):
-            parts = zip(labels(t), value, items, strict=True)
-            return to_sql(Struct(tuple((name, Atom(value_sql(x, item), item)) for (name, _), x, item in parts), t))
-        case ty.RecordType(fields):
-            return to_sql(Struct(tuple((name, Atom(value_sql(value[name], item), item)) for name, item in fields), t))
-
-
-def string_sql(text: str) -> str:
-    """A string constant; what could end it or is not printable is written as its code."""
-    plain = (c if c.isprintable() and c not in "'\\" else f"\\U{ord(c):08x}" for c in text)
-    return f"'{''.join(plain)}'"
-
-
-def cast(value: Layout, source: Type, target: Type, at: str) -> Layout:
-    """A value widened or converted; parts that are of the wanted type already are left as they are."""
-    if source == target:
-        return value
-    if isinstance(value, Struct) and isinstance(target, ty.TupleType | ty.RecordType):
-        parts = zip(value.fields, labels(source), labels(target), strict=True)
-        return Struct(tuple((name, cast(item, a, b, at)) for (_, item), (_, a), (name, b) in parts), target)
-    if source == ty.NOTHING:
-        return Atom(f"CAST(NULL AS {sql_type(target)})", target)  # a value of no type is null, whatever its column
-    sql = to_sql(value)
-    if target == ty.ANY:
-        return Atom(variants.of_value(sql, source, numbered("j")), target)
-    if source == ty.ANY:
-        return Atom(variants.taken_as(f"parse_json({sql})", target, at, numbered("j")), target)
-    return Atom(converted(sql, source, target, at), target)
-
-
-def converted(value: str, source: Type, target: Type, at: str) -> str:
-    """A value of one type as one of another."""
-    if source == ty.STRING:
-        return from_text(value, target, at)
-    made = f"CAST({value} AS {sql_type(target)})"
-    if not isinstance(target, ty.Basic) or not ty.is_integral(target) or not ty.is_numeric(source):
-        return made
-    if ty.fits(source, target):
-        return made
-    # Spark's own error for a number out of range has no place.
-    low, high = fn.INT_RANGES[target]
-    if source == ty.LONG:
-        held = f"{value} BETWEEN {low} AND {high}"
-    elif target == ty.INT:
-        held = f"{value} > {low - 1}D AND {value} < {high + 1}D"
-    else:
-        held = f"{value} >= {float(low)}D AND {value} < {float(high)}D"
-    return f"CASE WHEN {value} IS NULL OR {held} THEN {made} ELSE {fails(at, 'integer overflow')} END"
-
-
-def from_text(text: str, target: Type, at: str) -> str:
-    """A string as a value of a basic type; Spark takes more for one than the language does."""
-    read = f"CAST({text} AS {at}{sql_type(target)})"
-    wrong = fails(at, f'"{{}}" is not a value of type {target}', text)
-    match target:
-        case ty.DATE:
-            return parsed_date_sql(text, at)
-        case ty.TIMESTAMP:
-            return parsed_timestamp_sql(text, at)
-        case ty.BOOL:
-            return f"CASE WHEN {text} IS NULL OR lower(trim({text})) IN ('true', 'false') THEN {read} ELSE {wrong} END"
-        case ty.FLOAT | ty.DOUBLE:
-            return f"CASE WHEN {text} IS NULL OR {variants.is_number_sql(text)} THEN {read} ELSE {wrong} END"
-        case _:
-            return read
-
-
-def numbered(base: str) -> variants.Fresh:
-    """Names of lambda variables for a piece of SQL of its own."""
-    numbers = count()
-    return lambda prefix=base: f"{prefix}__v_{next(numbers)}"
-
-
-def cast_array(sql: str, source: Type, target: Type) -> str:
-    same = sql_type(source) == sql_type(target)
-    return sql if same else f"CAST({sql} AS {sql_type(target)})"
-
-
-def has_null(value: Layout) -> str:
-    """Whether a value, or a part of it if it is a tuple or record, is missing."""
-    match value:
-        case Struct(()):
-            return "false"
-        case Struct(fields):
-            return f"({' OR '.join(has_null(item) for _, item in fields)})"
-        case Atom(sql, ty.TupleType() | ty.RecordType() as t) if labels(t):
-            parts = [has_null(part(value, name, item)) for name, item in labels(t)]
-            return f"({sql} IS NULL OR {' OR '.join(parts)})"
-        case Atom(sql, _, missing):
-            return f"({sql} IS NULL)" if missing else "false"
-
-
-def canonical(expressions: Expressions, value: Layout) -> Layout:
-    """The value with the bags in it sorted, so that equal bags are equal arrays."""
-    match value:
-        case Struct(fields, t):
-            return Struct(tuple((name, canonical(expressions, item)) for name, item in fields), t)
-        case Atom(sql, t, missing) if any(isinstance(inner, ty.BagType) for inner in ty.walk(t)):
-            return Atom(_sorted(expressions, sql, t), t, missing)
-        case _:
-            return value
-
-
-def _sorted(expressions: Expressions, sql: str, t: Type) -> str:
-    if not any(isinstance(inner, ty.BagType) for inner in ty.walk(t)):
-        return sql
-    x = expressions.fresh()
-    match t:
-        case ty.BagType(item):
-            return f"sort_array(transform({sql}, {x} -> {_sorted(expressions, x, item)}))"
-        case ty.ListType(item):
-            return f"transform({sql}, {x} -> {_sorted(expressions, x, item)})"
-        case _:
-            parts = (f"'{name}', {_sorted(expressions, f'({sql}).{quote(name)}', item)}" for name, item in labels(t))
-            return f"if({sql} IS NULL, NULL, named_struct({', '.join(parts)}))"
-
-
-# --- monoids ------------------------------------------------------------------------------------
-
-
-def zero_sql(monoid: Aggregate, t: Type) -> str:
-    """The zero in the carrier's type."""
-    constant = {Op.SUM: "0", Op.PRODUCT: "1", Op.AND: "true", Op.OR: "false"}.get(monoid.op, "NULL")
-    return f"CAST({constant} AS {sql_type(t)})"
-
-
-def unit_sql(monoid: Aggregate, t: Type, value: Layout) -> str:
-    """The carrier's value of one element: missing elements are skipped."""
-    sql = to_sql(value)
-    missing = any(atom.missing for atom in atoms(value))
-    if monoid.op in (Op.MIN, Op.MAX) or not missing:
-        return sql
-    return f"coalesce({sql}, {zero_sql(monoid, t)})"
-
-
-def combine_sql(monoid: Monoid, a: str, b: str, at: str) -> str:
-    """`a ⊕ b`; `least` and `greatest` skip what is missing."""
-    assert isinstance(monoid, Aggregate)
-    match monoid.op:
-        case Op.SUM:
-            return f"({a} + {at}{b})"
-        case Op.PRODUCT:
-            return f"({a} * {at}{b})"
-        case Op.AND:
-            return f"({a} AND {b})"
-        case Op.OR:
-            return f"({a} OR {b})"
-        case Op.MIN:
-            return f"least({a}, {b})"
-        case Op.MAX:
-            return f"greatest({a}, {b})"
-
-
-def aggregate_sql(monoid: Aggregate, t: Type, value: str, weight: str | None) -> str:
-    """The aggregate function that merges the shares of many rows, each as often as its weight says."""
-    match monoid.op:
-        case Op.SUM:
-            weighted = value if weight is None else f"{value} * {weight}"
-            return f"coalesce(sum({weighted}), {zero_sql(monoid, t)})"
-        case Op.MIN:
-            return f"min({value})"
-        case Op.MAX:
-            return f"max({value})"
-        case Op.AND:
-            return f"coalesce(bool_and({value}), true)"
-        case Op.OR:
-            return f"coalesce(bool_or({value}), false)"
-        case Op.PRODUCT:
-            repeated = f"array({value})" if weight is None else f"array_repeat({value}, CAST({weight} AS INT))"
-            one = zero_sql(monoid, t)
-            return f"aggregate(flatten(collect_list({repeated})), {one}, (a, x) -> a * coalesce(x, {one}))"

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.runtime.expressions import Expressions, canonical, cast
+from mrql.runtime.casts import canonical, cast
+from mrql.runtime.expressions import Expressions
 from mrql.runtime.layout import (
     Atom,
     Layout,

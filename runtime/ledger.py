@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import MissingRow
 from mrql.algebra.types import Type
+from mrql.runtime.casts import canonical
 from mrql.runtime.collect import from_spark
-from mrql.runtime.expressions import Expressions, canonical
+from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Columns, Frame, expanded, netted
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import to_sql

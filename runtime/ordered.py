@@ -6,10 +6,15 @@ so pairs whose key ascends are ordered as they are, and the first of them is the
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mrql.algebra.functions.function import fails
 from mrql.algebra.terms import Lit, OrderBy, Prim, pair_type
-from mrql.runtime.expressions import Environment, Expressions, place
 from mrql.runtime.layout import labels, quote
+from mrql.runtime.literals import place
+
+if TYPE_CHECKING:
+    from mrql.runtime.expressions import Environment, Expressions
 
 
 def ordered_sql(expressions: Expressions, term: OrderBy, env: Environment) -> str:

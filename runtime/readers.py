@@ -20,8 +20,8 @@ from mrql.algebra.types import Type
 from mrql.algebra.values import Value
 from mrql.algebra.zset import ZSet
 from mrql.runtime import variants
+from mrql.runtime.casts import numbered
 from mrql.runtime.directories import Arrived, Part, Portion, placed
-from mrql.runtime.expressions import numbered
 from mrql.runtime.formats import FORMATS, TAGGED, Rows, column_names
 from mrql.runtime.frames import Columns, Frame, changes, from_dataframe, union
 from mrql.runtime.layout import quote, row_columns, sql_type

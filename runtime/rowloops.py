@@ -6,10 +6,16 @@ nothing. Otherwise what is carried stands beside whether to go on, and the steps
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from mrql.algebra.evaluate import endless
 from mrql.algebra.terms import Repeat
-from mrql.runtime.expressions import Environment, Expressions, canonical, place
+from mrql.runtime.casts import canonical
 from mrql.runtime.layout import Atom, bind, sql_type, to_sql
+from mrql.runtime.literals import place
+
+if TYPE_CHECKING:
+    from mrql.runtime.expressions import Environment, Expressions
 
 
 def repeat_sql(expressions: Expressions, term: Repeat, env: Environment) -> str:

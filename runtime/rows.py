@@ -11,7 +11,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values import Record, Value
 from mrql.runtime import variants
 from mrql.runtime.arrow import arrow_type, to_plain
-from mrql.runtime.expressions import numbered
+from mrql.runtime.casts import numbered
 from mrql.runtime.layout import labels, quote, row_columns, sql_type
 
 

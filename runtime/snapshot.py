@@ -12,10 +12,10 @@ from mrql.algebra.monoids import Aggregate
 from mrql.algebra.terms import element_type
 from mrql.algebra.types import Type
 from mrql.rewrite.stages import Component, Shape, Stage
-from mrql.runtime.expressions import zero_sql
 from mrql.runtime.frames import Frame, numbered
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, label, quote, sql_type, to_sql
+from mrql.runtime.monoids import zero_sql
 from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.runs import Run
 from mrql.runtime.state import TOUCHED, Table

@@ -19,7 +19,8 @@ from mrql.algebra.terms import Term
 from mrql.rewrite.multilinear import Input, delta_choices
 from mrql.rewrite.stages import Component, Feed, Shape, Stage
 from mrql.runtime.bulk import Compiler, drops_null_keys
-from mrql.runtime.expressions import Expressions, aggregate_sql, canonical, cast
+from mrql.runtime.casts import canonical, cast
+from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Columns, Frame, fit, numbered
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import (
@@ -37,6 +38,7 @@ from mrql.runtime.layout import (
     unquote,
     with_columns,
 )
+from mrql.runtime.monoids import aggregate_sql
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.snapshot import BagRows, Rows, Snapshot

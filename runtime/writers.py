@@ -10,8 +10,10 @@ from mrql.algebra import types as ty
 from mrql.algebra.sources import LINE_BREAK, ONLY_MISSING, Format
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
-from mrql.runtime.expressions import Expressions, canonical, place
+from mrql.runtime.casts import canonical
+from mrql.runtime.expressions import Expressions
 from mrql.runtime.layout import Atom, quote, row_columns, to_sql
+from mrql.runtime.literals import place
 from mrql.runtime.rows import to_write
 
 
