@@ -50,16 +50,19 @@ class Alike:
         rows = change.df.select(*self.keys.columns(value), f"CAST({change.weight or '1L'} AS BIGINT) AS w")
         return rows.repartition(*self.by)
 
-    def groups(self, rows: Sequence[Relation]) -> Relation:
-        """What of some rows does not cancel out: what makes a group, its elements `new` and `old`, and their
-        `difference`."""
+    def different(self, rows: Sequence[Relation]) -> Relation:
+        """What of some rows does not cancel out."""
+        return union_all(rows).aggregate(self.keys.names, ["sum(w) AS w"]).where("w <> 0")
+
+    def groups(self, different: Relation) -> Relation:
+        """Rows of which no two are of equal elements, as groups: what makes a group, its elements `new` and `old`, and
+        their `difference`."""
         entry = f"struct({', '.join([*self.numbers, 'w'])})"
         measures = [
             f"collect_list(IF(w > 0, {entry}, NULL)) AS new",
             f"collect_list(IF(w < 0, {entry}, NULL)) AS old",
             "sum(w) AS balance",
         ]
-        different = union_all(rows).aggregate(self.keys.names, ["sum(w) AS w"]).where("w <> 0")
         groups = different.aggregate(list(self.by), measures)
         return groups.select(*self.by, "new", "old", f"{_difference(self.numbers)} AS difference")
 

@@ -81,15 +81,17 @@ class Changes:
     def since(self, term: Term, before: list[Snapshot], *, starting: bool = False) -> Frame:
         """How what is derived from states has changed since `before`, as rows with a weight; what is no change is not
         among them."""
-        sides = self._sides(term, self._now(), before, self.columns)
-        if len(sides) == 1 and self._only_grows(term):
+        after = self._now()
+        sides = self._sides(term, after, before, self.columns)
+        if len(sides) == 1 and self._has_only_grown(term, after, before):
             return attrs.evolve(union(sides, element_type(term), self.columns), changes=True)
         return self.added(sides[:1] if starting else sides, element_type(term))
 
-    def _only_grows(self, term: Term) -> bool:
-        """Whether nothing was ever taken back from any state that a term reads."""
-        read = free_vars(term)
-        return not any(table.shrinks for s in self.states if s.stage.name in read for table in s.all_tables())
+    def _has_only_grown(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> bool:
+        """Whether of the states that a term reads those that have changed since `before` have lost nothing, ever."""
+        read, both = free_vars(term), zip(self.states, after, before, strict=True)
+        changed = [state for state, a, b in both if state.stage.name in read and not a.is_as(b)]
+        return not any(table.shrinks for state in changed for table in state.all_tables())
 
     def added(self, frames: Sequence[Frame], item: Type) -> Frame:
         """The sum of some changes, as one change in which no two rows are equal."""

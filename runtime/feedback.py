@@ -11,6 +11,7 @@ from collections.abc import Callable
 import attrs
 
 from mrql.rewrite.stages import Feedback
+from mrql.runtime import upkeep
 from mrql.runtime.alike import RESIDUAL, Alike, alike_of, matter, table_of
 from mrql.runtime.frames import Frame
 from mrql.runtime.ledger import Ledger
@@ -19,6 +20,9 @@ from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.residual import Residual
 from mrql.runtime.runs import Run
 from mrql.runtime.state import Table, weighted
+
+LITTLE = 20
+"""What is fed back is little if what is pending has so many times more rows: each row that is fed changes several."""
 
 
 @attrs.define(eq=False)
@@ -33,14 +37,18 @@ class Carried:
     keep: Callable[[Relation], Run]
     """Keeps rows until the next batch."""
     pending: Table | None = None
-    """By how much the value of the step differs from what was fed, in groups: the elements that are new in one, those
-    that are gone, and how far these are from those."""
+    """By how much the value of the step differs from what was fed: elements that are new, and elements that are gone.
+    Those that are alike lie together."""
     offered: Run | None = None
     """What of that matters; it is computed with it."""
+    rests: bool = False
+    """Whether nothing matters of what is pending, but for what is offered."""
+    again: bool = False
+    """Whether the batch has compared before."""
     fed: list[Run] = attrs.Factory(list)
     """What the batch has fed so far."""
-    measured: tuple[Run, Residual] | None = None
-    """How far the groups of a run go, once that was asked."""
+    measured: tuple[list[Run], Residual] | None = None
+    """How far what is pending goes, in some runs, once that was asked."""
     begun: Relation | None = None
     """What of it the loop begins with, which is not taken away from what is pending yet."""
 
@@ -58,7 +66,7 @@ class Carried:
 
     def start(self) -> None:
         """Forgets what a batch that failed has left."""
-        self.fed, self.begun, self.offered = [], None, None
+        self.fed, self.begun, self.offered, self.again = [], None, None, False
 
     def begin(self, start: Frame) -> Frame:
         """Feeds what the loop begins with."""
@@ -81,7 +89,7 @@ class Carried:
 
     def _begin(self, alike: Alike, rows: Relation) -> Frame:
         fed = self._feed(alike, self.keep(rows))
-        self.begun = fed.df.select(*alike.keys.names, "-w AS w")
+        self.begun = self._taken_away(fed.df, alike)
         return fed
 
     @property
@@ -104,46 +112,83 @@ class Carried:
         if self.fed and self.ledger.keys is not None:
             table_of(self.ledger, Alike(self.ledger.keys)).update(union_all([run.relation for run in self.fed]))
             self.fed = []
+        self.rests = not self.is_due
+
+    def forget(self) -> None:
+        """Forgets how a batch has ended that is taken back."""
+        self.rests = False
 
     # --- what is pending ----------------------------------------------------------------------
 
     def compare(self, change: Frame) -> None:
         """Adds a change of the step's value to what is pending, and compares that group by group. What is fed back of
-        it is pending no more."""
+        it is pending no more.
+
+        All that matters is fed back, as long as there are steps. So what did not change since then does not matter, and
+        only the groups of the change are looked up, unless these are most of them.
+        """
         alike = alike_of(self.ledger, change.value)
         rows = [alike.rows(change)]
-        if self.pending is None:
-            self.pending = weighted(self.plans, alike.by)
-        if self.pending.runs:
-            was_fed = self.offered is not None and self.offered in self.fed
-            rows.append(alike.of_groups(self._groups, f"NOT {matter(self.epsilon)}" if was_fed else "true"))
+        if self.offered is not None and self.offered in self.fed:
+            rows.append(self._taken_away(self.offered.relation, alike))
         if self.begun is not None:
             rows.append(self.begun)
             self.begun = None
-        self.pending.replace(alike.groups(rows))
-        self.offered = self.keep(alike.of_groups(self._groups, matter(self.epsilon)))
+        pending = self._pending_in(alike)
+        if self.rests and self._changes_little(pending):
+            pending.append(union_all(rows), again=self.again)
+            different = self._changed(pending)
+        else:
+            pending.merge(union_all(rows))
+            different = self._all(pending)
+        self.offered = self.keep(alike.of_groups(alike.groups(different), matter(self.epsilon)))
+        self.rests = self.again = True
+
+    def _changes_little(self, pending: Table) -> bool:
+        """Whether a step is likely to change few of many groups, as the first of a batch is, or one that little was fed
+        to."""
+        rows = sum(run.rows or 0 for run in pending.runs)
+        fed = 0 if self.offered is None else self.offered.rows or 0
+        return rows > upkeep.STEPWISE and fed * LITTLE < rows
 
     def restore(self, value: Frame) -> None:
         """Finds what is pending from the value of the step and what was fed, which were read from a checkpoint."""
         alike = alike_of(self.ledger, value.value)
-        self.pending = weighted(self.plans, alike.by)
-        fed = [run.relation.select(*alike.keys.names, "-w AS w") for run in table_of(self.ledger, alike).runs]
-        self.pending.replace(alike.groups([alike.rows(value), *fed]))
+        fed = [self._taken_away(run.relation, alike) for run in table_of(self.ledger, alike).runs]
+        pending = self._pending_in(alike)
+        pending.replace(pending.merged([alike.rows(value), *fed]))
 
-    @property
-    def _groups(self) -> Relation:
-        assert self.pending is not None
-        (run,) = self.pending.runs
-        return run.relation
+    def _pending_in(self, alike: Alike) -> Table:
+        if self.pending is None:
+            self.pending = weighted(self.plans, alike.keys.names, alike.by)
+            self.pending.shrinks = True
+        return self.pending
+
+    @staticmethod
+    def _taken_away(rows: Relation, alike: Alike) -> Relation:
+        return rows.select(*alike.keys.names, "-w AS w")
+
+    @staticmethod
+    def _all(pending: Table) -> Relation:
+        return pending.current([run.relation for run in pending.runs])
+
+    @staticmethod
+    def _changed(pending: Table) -> Relation:
+        """What is pending in the groups that the last step has changed."""
+        assert pending.appended is not None
+        change = pending.appended.relation
+        found = pending.lookup([run.relation for run in pending.runs if run is not pending.appended], change)
+        return pending.merged([change] if found is None else [found, change])
 
     @property
     def residual(self) -> Residual:
         """How far what is pending goes, after the last batch: a job, when it is first asked."""
         if self.pending is None or not self.pending.runs:
             return Residual()
-        (run,) = self.pending.runs
-        if self.measured is None or self.measured[0] is not run:
-            found = self.plans.dataframe(run.relation.aggregate([], RESIDUAL)).head()
+        assert self.ledger.keys is not None
+        if self.measured is None or self.measured[0] != self.pending.runs:
+            groups = Alike(self.ledger.keys).groups(self._all(self.pending))
+            found = self.plans.dataframe(groups.aggregate([], RESIDUAL)).head()
             assert found is not None
-            self.measured = run, Residual(found["change"] or 0.0, found["groups"])
+            self.measured = list(self.pending.runs), Residual(found["change"] or 0.0, found["groups"])
         return self.measured[1]

@@ -191,7 +191,7 @@ class Table:
         merged = self.merged([*(run.relation for run in self.runs), changes], again=again)
         run = Run.of(self.plans, merged, self.runs)
         self.retired += self.runs
-        self.runs, self.appended = [run], None
+        self.runs, self.young, self.appended = [run], [], None
 
     def replace(self, rows: Relation) -> None:
         """Puts rows in the place of all that there are."""

@@ -284,6 +284,8 @@ class SparkView:
             table.rollback(runs)
         for withheld in self.withheld.values():
             withheld.groups = None  # they were computed from what is gone
+        for each in (each for loop in self.carried for each in loop):
+            each.forget()
         self.marked = []
         self.columns.restart()
 
