@@ -380,6 +380,9 @@ def _zeros(components: Iterable[Component]) -> list[Value]:
 
 def _merged(component: Component, stored: Value, share: Value, weight: int) -> Value:
     monoid = component.monoid
+    if isinstance(monoid, BagUnion):
+        # All copies at once: one by one, each would copy the bag.
+        share, weight = Bag([*share] * abs(weight)), 1 if weight > 0 else -1
     for _ in range(1 if monoids.is_idempotent(monoid) and weight > 0 else abs(weight)):
         stored = monoids.combine(monoid, stored, share) if weight > 0 else diminish(monoid, stored, share)
     return _in_range(stored, monoid, component.type)
