@@ -216,7 +216,10 @@ class View:
 
     @property
     def residual(self) -> Residual | None:
-        """How far the values of loops may be off of which small changes are kept back; None without such."""
+        """How far the values of loops may be off of which small changes are kept back; None without such.
+
+        It is computed when it is first read after a batch.
+        """
         return self._view.residual if self._view.plan.has_residual else None
 
     def close(self) -> None:
