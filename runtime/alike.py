@@ -7,7 +7,6 @@ one aggregation finds how far its new elements are from its old ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import attrs
@@ -18,7 +17,7 @@ from mrql.runtime.frames import Frame
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import Layout, atoms
 from mrql.runtime.ledger import Ledger
-from mrql.runtime.relation import Relation, union_all
+from mrql.runtime.relation import Relation
 from mrql.runtime.residual import PAIRS, is_number
 from mrql.runtime.state import Table, weighted
 
@@ -49,10 +48,6 @@ class Alike:
         value = canonical(Expressions(), change.value)
         rows = change.df.select(*self.keys.columns(value), f"CAST({change.weight or '1L'} AS BIGINT) AS w")
         return rows.repartition(*self.by)
-
-    def different(self, rows: Sequence[Relation]) -> Relation:
-        """What of some rows does not cancel out."""
-        return union_all(rows).aggregate(self.keys.names, ["sum(w) AS w"]).where("w <> 0")
 
     def groups(self, different: Relation) -> Relation:
         """Rows of which no two are of equal elements, as groups: what makes a group, its elements `new` and `old`, and

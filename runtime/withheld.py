@@ -60,7 +60,7 @@ class Withheld:
             self._compared(alike, [run.relation for run in self.ledger.table.runs])
 
     def _compared(self, alike: Alike, rows: Sequence[Relation]) -> Run:
-        self.groups = self.keep(alike.groups(alike.different(rows)))
+        self.groups = self.keep(alike.groups(table_of(self.ledger, alike).merged(rows)))
         return self.groups
 
 
