@@ -24,6 +24,7 @@ from mrql.program import Query as ProgramQuery
 from mrql.program import compile_program
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import Trace, rewrite, run_passes
+from mrql.rewrite.threshold import Threshold
 from mrql.rewrite.ways import THRESHOLD, Way
 from mrql.scope import Globals
 from mrql.typing import resolve
@@ -92,18 +93,32 @@ class Query:
     def type(self) -> Type:
         return self.query.type
 
-    def trace(self, *, insert_only: bool = False, loop: Loop = "auto", epsilon: float | None = None) -> Trace:
+    def trace(
+        self,
+        *,
+        insert_only: bool = False,
+        loop: Loop = "auto",
+        epsilon: float | None = None,
+        abs_epsilon: float | None = None,
+    ) -> Trace:
         """How the query becomes its stages, those of a view that is made with the same arguments.
 
         Raises: UserError when the way `loop` is not there for a loop.
         """
-        return _trace(self.term, self.streams, insert_only, loop, epsilon)
+        return _trace(self.term, self.streams, insert_only, loop, epsilon, abs_epsilon)
 
-    def explain(self, *, insert_only: bool = False, loop: Loop = "auto", epsilon: float | None = None) -> str:
+    def explain(
+        self,
+        *,
+        insert_only: bool = False,
+        loop: Loop = "auto",
+        epsilon: float | None = None,
+        abs_epsilon: float | None = None,
+    ) -> str:
         """Every step from the query to its stages, as text."""
         from mrql.explain import explain_trace
 
-        return explain_trace(self.trace(insert_only=insert_only, loop=loop, epsilon=epsilon))
+        return explain_trace(self.trace(insert_only=insert_only, loop=loop, epsilon=epsilon, abs_epsilon=abs_epsilon))
 
     def batch(self, spark: SparkSession | None = None, **streams: DataFrame) -> DataFrame:
         """Evaluates the query once over all its streams.
@@ -132,6 +147,7 @@ class Query:
         strict: bool = False,
         loop: Loop = "auto",
         epsilon: float | None = None,
+        abs_epsilon: float | None = None,
         **tables: DataFrame,
     ) -> View:
         """A view of the query, empty at first. A stream that is given a DataFrame here is a static table.
@@ -142,9 +158,9 @@ class Query:
 
         `loop` is the way in which loops over streams are kept up to date: `fixpoint` where a step only adds, `exact`
         step by step, `recompute` from the start, `auto` the best of these that there is, and `diffuse` on from the
-        value that the loop had. With `diffuse`, what changes by no more than `epsilon` (0.001 if nothing is said),
-        relative to its size, is left as it is; with `exact` and an `epsilon`, it is kept back from the next step.
-        `View.residual` says how far off that leaves the answer.
+        value that the loop had. With `diffuse`, what changes by no more than `epsilon`, relative to its size, or by no
+        more than `abs_epsilon`, is left as it is (by 0.001 of its size if nothing is said); with `exact` and one of
+        them, it is kept back from the next step. `View.residual` says how far off that leaves the answer.
 
         Raises: UserError when a table is no stream of the query or of another type, a strict view is refused, the way
             is not there for a loop, or has no threshold.
@@ -153,7 +169,7 @@ class Query:
         from mrql.runtime.view import SparkView
 
         term = _with_static(self.term, frozenset(tables))
-        plan = _trace(term, self.streams, insert_only, loop, epsilon).plan
+        plan = _trace(term, self.streams, insert_only, loop, epsilon, abs_epsilon).plan
         if strict:
             require_incremental(plan)
         frames = {name: self._frame(name, df) for name, df in tables.items()}
@@ -235,11 +251,20 @@ class View:
         self.close()
 
 
-def _trace(term: Term, streams: dict[str, Type], insert_only: bool, loop: Loop, epsilon: float | None) -> Trace:
-    if epsilon is not None and (epsilon < 0 or Way(loop) not in THRESHOLD):
-        raise UserError("epsilon is 0 or more, for loop='diffuse' or loop='exact'")
+def _trace(
+    term: Term,
+    streams: dict[str, Type],
+    insert_only: bool,
+    loop: Loop,
+    epsilon: float | None,
+    abs_epsilon: float | None,
+) -> Trace:
+    threshold = Threshold.of(epsilon, abs_epsilon)
+    for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
+        if value is not None and (not value >= 0 or Way(loop) not in THRESHOLD):
+            raise UserError(f"{name} is 0 or more, for loop='diffuse' or loop='exact'")
     shrinking = frozenset[str]() if insert_only else frozenset(streams)
-    return rewrite(term, shrinking=shrinking, way=Way(loop), epsilon=epsilon)
+    return rewrite(term, shrinking=shrinking, way=Way(loop), threshold=threshold)
 
 
 def _with_static(term: Term, tables: frozenset[str]) -> Term:

@@ -36,14 +36,15 @@ from mrql.checkpoints import checkpoint as checkpoint_commands
 from mrql.endings import reports_errors
 from mrql.includes import text_of
 from mrql.operation import Operation, operation_options
-from mrql.options import MEMORY, PARTITIONS, malformed_options, memory_settings, opened, report_kept
+from mrql.options import LOOP, MEMORY, PARTITIONS, loop_options, malformed_options, memory_settings, opened, report_kept
 from mrql.output import SHOWN_ROWS, Printer, json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
 from mrql.rewrite.infer import stream_names
-from mrql.rewrite.passes import EPSILON, rewrite
+from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan
+from mrql.rewrite.threshold import Threshold
 from mrql.rewrite.untrace import is_trace
-from mrql.rewrite.ways import THRESHOLD, Way
+from mrql.rewrite.ways import Way
 from mrql.running import ReferenceRunner, Runner, SparkRunner, sources_of
 from mrql.sinks.places import Place, places
 
@@ -145,31 +146,6 @@ def load(file: Path, base: Path, args: tuple[str, ...] = (), max_steps: int = ST
 # --- check and explain --------------------------------------------------------------------------
 
 
-LOOP = click.option(
-    "--loop",
-    "way",
-    type=click.Choice(Way, case_sensitive=False),
-    default=Way.AUTO,
-    is_eager=True,  # --epsilon depends on it
-    show_default="auto",
-    help="How loops over streams are kept up to date.",
-)
-
-
-def _epsilon(context: click.Context, _: click.Parameter, value: float | None) -> float | None:
-    """The threshold; given for another way it would do nothing."""
-    if value is not None and context.params.get("way") not in THRESHOLD:
-        raise click.BadParameter("only --loop diffuse and --loop exact have a threshold")
-    return value
-
-
-EPSILON_OPTION = click.option(
-    "--epsilon",
-    type=click.FloatRange(min=0),
-    callback=_epsilon,
-    show_default=f"{EPSILON} for diffuse, 0 for exact",
-    help="What changes by no more than this, relative to its size, does not go on to the next step of a loop.",
-)
 STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part that each batch computes again.")
 
 
@@ -177,16 +153,17 @@ STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part
 @FILE
 @ARGS
 @STRICT
-@LOOP
-@EPSILON_OPTION
+@loop_options
 @common_options
 @reports_errors
-def check(file: Path, args: tuple[str, ...], strict: bool, way: Way, epsilon: float | None, common: Common) -> None:
+def check(
+    file: Path, args: tuple[str, ...], strict: bool, way: Way, threshold: Threshold | None, common: Common
+) -> None:
     """Parse and type a query file, and say what its expressions are."""
     program = load(file, common.data, args, common.max_steps)
     # Otherwise it does not matter here how a query is kept up to date.
     if strict or way is not Way.AUTO:
-        plans = [plan_of(program, query, way, epsilon) for query in program.queries]
+        plans = [plan_of(program, query, way, threshold) for query in program.queries]
         must_be_incremental(*(plans if strict else ()))
     for query in program.queries:
         if common.as_json:
@@ -203,8 +180,7 @@ def check(file: Path, args: tuple[str, ...], strict: bool, way: Way, epsilon: fl
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document.")
 @click.option("--graph", type=click.Path(dir_okay=False, path_type=Path), help="Draw the stages into an SVG file.")
 @STRICT
-@LOOP
-@EPSILON_OPTION
+@loop_options
 @common_options
 @reports_errors
 def explain(
@@ -214,7 +190,7 @@ def explain(
     graph: Path | None,
     strict: bool,
     way: Way,
-    epsilon: float | None,
+    threshold: Threshold | None,
     common: Common,
 ) -> None:
     """Show every step from a query's text to the stages that keep it up to date."""
@@ -222,7 +198,7 @@ def explain(
 
     program = load(file, common.data, args, common.max_steps)
     shrinking = program.shrinking
-    traces = [(q, rewrite(q.term, shrinking=shrinking, way=way, epsilon=epsilon)) for q in program.queries]
+    traces = [(q, rewrite(q.term, shrinking=shrinking, way=way, threshold=threshold)) for q in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))
     if graph is not None:
@@ -319,8 +295,7 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
 )
 @PARTITIONS
 @STRICT
-@LOOP
-@EPSILON_OPTION
+@loop_options
 @malformed_options
 @operation_options
 @common_options
@@ -340,7 +315,7 @@ def stream(
     partitions: int | None,
     strict: bool,
     way: Way,
-    epsilon: float | None,
+    threshold: Threshold | None,
     quarantine: Path | None,
     operation: Operation,
     common: Common,
@@ -352,7 +327,7 @@ def stream(
     program = load(file, common.data, args, common.max_steps)
     query = streaming_query(program, file)
     rewritable = rewrites == "apply"
-    plan = plan_of(program, query, way, epsilon, rewritable=rewritable)
+    plan = plan_of(program, query, way, threshold, rewritable=rewritable)
     if strict:
         must_be_incremental(plan)
     for traced in filter(is_trace, subterms(query.term)):
@@ -393,12 +368,12 @@ def streaming_query(program: Program, file: Path) -> Query:
 
 
 def plan_of(
-    program: Program, query: Query, way: Way, epsilon: float | None = None, *, rewritable: bool = False
+    program: Program, query: Query, way: Way, threshold: Threshold | None = None, *, rewritable: bool = False
 ) -> Plan:
     """How a query is kept up to date, with the deletions that its program declares, and those of files that change."""
     files = {name for name, spec in program.sources.items() if spec.stream and spec.adapter is None}
     shrinking = program.shrinking | (files if rewritable else frozenset())
-    return rewrite(query.term, shrinking=shrinking, way=way, epsilon=epsilon).plan
+    return rewrite(query.term, shrinking=shrinking, way=way, threshold=threshold).plan
 
 
 def must_be_incremental(*plans: Plan) -> None:

@@ -46,7 +46,8 @@ def record_of(report: Report) -> dict[str, Any]:
 
 def _residual(residual: Residual) -> dict[str, Any]:
     """How far loops that are carried over may be off; JSON has no infinite number."""
-    return {"change": residual.change if math.isfinite(residual.change) else None, "elements": residual.groups}
+    change, distance = (x if math.isfinite(x) else None for x in (residual.change, residual.distance))
+    return {"change": change, "elements": residual.groups, "distance": distance}
 
 
 # --- a line for each batch ----------------------------------------------------------------------
@@ -121,7 +122,12 @@ GAUGES: dict[Family, Callable[[Mapping[str, Any]], Samples]] = {
     Family("mrql_checkpoint_bytes", "gauge", "Bytes of the runs of the last commit.", None, "bytes"): lambda r: _one(
         r["checkpoint_bytes"]
     ),
-    Family("mrql_residual", "gauge", "By how much elements of loops may be off, as a part of one."): lambda r: _off(r),
+    Family("mrql_residual", "gauge", "By how much elements of loops may be off, as a part of one."): lambda r: _off(
+        r, "change"
+    ),
+    Family("mrql_residual_distance", "gauge", "By how much elements of loops may be off, all together."): lambda r: (
+        _off(r, "distance")
+    ),
 }
 """What is as it was after the last batch."""
 
@@ -130,9 +136,9 @@ def _one(number: float | None) -> Samples:
     return {} if number is None else {None: number}
 
 
-def _off(record: Mapping[str, Any]) -> Samples:
+def _off(record: Mapping[str, Any], measure: str) -> Samples:
     residual = record["residual"]
-    return {} if residual is None else {None: math.inf if residual["change"] is None else residual["change"]}
+    return {} if residual is None else {None: math.inf if residual[measure] is None else residual[measure]}
 
 
 def _seconds(record: Mapping[str, Any]) -> Samples:

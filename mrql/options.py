@@ -1,8 +1,9 @@
-"""What commands have in common: what becomes of malformed rows, and what Spark may take."""
+"""What commands have in common: what becomes of malformed rows, how loops are kept up to date, what Spark may take."""
 
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from mrql.algebra.malformed import Quarantine
+from mrql.rewrite.threshold import EPSILON, Threshold
+from mrql.rewrite.ways import THRESHOLD, Way
 from mrql.runtime.durable import Files
 
 R = TypeVar("R")
@@ -53,6 +56,46 @@ def report_kept(quarantine: Quarantine | None, name: str) -> None:
     kept = None if quarantine is None else quarantine.keep(name, Files().write)
     if kept is not None:
         click.echo(kept, err=True)
+
+
+# --- loops ---------------------------------------------------------------------------------------
+
+
+LOOP = click.option(
+    "--loop",
+    "way",
+    type=click.Choice(Way, case_sensitive=False),
+    default=Way.AUTO,
+    show_default="auto",
+    help="How loops over streams are kept up to date.",
+)
+
+
+def loop_options(command: Callable[..., R]) -> Callable[..., R]:
+    """Adds the options for loops, and hands over the way and the threshold, None where none is given."""
+
+    @LOOP
+    @click.option(
+        "--epsilon",
+        type=click.FloatRange(min=0),
+        show_default=f"{EPSILON.relative} for diffuse, 0 for exact",
+        help="What changes by no more than this, relative to its size, does not go on to the next step of a loop.",
+    )
+    @click.option(
+        "--abs-epsilon",
+        type=click.FloatRange(min=0),
+        help="Nor does what changes by no more than this, whatever its size.",
+    )
+    @functools.wraps(command)
+    def wrapped(way: Way, epsilon: float | None, abs_epsilon: float | None, **rest: Any) -> R:
+        for name, value in (("'--epsilon'", epsilon), ("'--abs-epsilon'", abs_epsilon)):
+            if value is not None and way not in THRESHOLD:
+                raise click.BadParameter("only --loop diffuse and --loop exact have a threshold", param_hint=name)
+            if value is not None and math.isnan(value):
+                raise click.BadParameter("nan is no number", param_hint=name)
+        return command(way=way, threshold=Threshold.of(epsilon, abs_epsilon), **rest)
+
+    return wrapped
 
 
 # --- what Spark may take ------------------------------------------------------------------------

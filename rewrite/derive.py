@@ -65,6 +65,7 @@ from mrql.rewrite.normalize import normalize
 from mrql.rewrite.prune import prune
 from mrql.rewrite.split import Part, split
 from mrql.rewrite.stages import Component, Derivation, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage, by_key
+from mrql.rewrite.threshold import NOTHING, Threshold
 from mrql.rewrite.unroll import obstacle, unroll
 
 
@@ -75,16 +76,16 @@ def derive(
     *,
     loops: Sequence[Fixpoint | Diffused] = (),
     exact: bool = False,
-    epsilon: float = 0.0,
+    threshold: Threshold = NOTHING,
 ) -> Plan:
     """The plan of a query in normal form; `query` is the query as it was written, for the record.
 
     The streams in `shrinking` may lose elements again; the others only grow. The query and each of the `loops` read the
     loops before it. With `exact`, the steps of loops are kept up to date one by one, where that can be. What of the
-    value of a loop changes by no more than `epsilon`, relative to its size, is kept back from its steps.
+    value of a loop changes by no more than the `threshold` is kept back from its steps.
     """
     names = Names({"X", "D"}.union(all_names(term), *(all_names(part) for loop in loops for part in loop.terms)))
-    deriver = _Deriver(names, set(shrinking), exact, epsilon)
+    deriver = _Deriver(names, set(shrinking), exact, threshold)
     for loop in loops:
         deriver.define(loop) if isinstance(loop, Fixpoint) else deriver.carry_over(loop)
     answer = deriver.visit(term)
@@ -100,11 +101,11 @@ def _reads_streams(term: Term) -> bool:
 
 
 class _Deriver:
-    def __init__(self, names: Names, shrinking: set[str], exact: bool, epsilon: float) -> None:
+    def __init__(self, names: Names, shrinking: set[str], exact: bool, threshold: Threshold) -> None:
         self.names = names
         self.shrinking = shrinking
         self.exact = exact
-        self.epsilon = epsilon
+        self.threshold = threshold
         self.stages: list[Stage] = []
         self.derived: list[Derived] = []
         self.feedbacks: list[Feedbacks] = []
@@ -165,7 +166,7 @@ class _Deriver:
         """Derived streams for the value of a loop whose step reads what it had."""
         self.shrinking |= {part.fed.name for part in loop.parts} | {part.read.name for part in loop.parts}
         parts = [Feedback(part.fed, self.visit(part.value), self.visit(part.start)) for part in loop.parts]
-        self.feedbacks.append(Feedbacks(loop.loop, tuple(parts), self.epsilon))
+        self.feedbacks.append(Feedbacks(loop.loop, tuple(parts), self.threshold))
         for part, fed in zip(loop.parts, parts, strict=True):
             self.derived.append(Derived(part.read.name, fed.value))
             self.values[part.read.name] = fed.value
@@ -205,17 +206,17 @@ class _Deriver:
 
     def step(self, value: Term) -> Term:
         """What a step of a loop reads in the place of the value that it begins with."""
-        return self.passed_on(value, self.epsilon) if _reads_streams(value) else value
+        return self.passed_on(value, self.threshold) if _reads_streams(value) else value
 
-    def passed_on(self, term: Term, epsilon: float = 0.0) -> Stream:
+    def passed_on(self, term: Term, threshold: Threshold = NOTHING) -> Stream:
         """A derived stream in the place of a term: its value over the states of its own stages."""
         value = self.visit(term)
         if not isinstance(value.type, ty.BagType):
             value = identity(value, self.names)
         for known in self.derived:
-            if alpha_equal(known.term, value) and known.epsilon == epsilon:
+            if alpha_equal(known.term, value) and known.threshold == threshold:
                 return known.stream
-        derived = Derived(self.names.fresh("D1"), value, epsilon=epsilon)
+        derived = Derived(self.names.fresh("D1"), value, threshold=threshold)
         self.derived.append(derived)
         self.shrinking.add(derived.name)
         return derived.stream
@@ -269,15 +270,19 @@ class _Deriver:
         h = prune(annotated)
         assert isinstance(h, CMap)
         monoids = tuple(part.monoid for part in parts)
+        merge = by_key(monoids)
+        _agree(h, merge)
+        feeds = self.feeds(h, _ranged(body, groups))
+        alike = self.alike(h, merge, feeds)
+        if alike is not None:
+            return normalize(self.visit(keyed_answer(alike.var, key, parts, rest)))
         name = self.new_name()
         key_type = pair_type(h)[0]
         components = tuple(Component(part.name, part.monoid, part.term.type) for part in parts)
-        merge = by_key(monoids)
-        _agree(h, merge)
         state = Var(name, ty.BagType(ty.TupleType((key_type, value_term(parts).type))))
         answer = normalize(self.visit(keyed_answer(state, key, parts, rest)))
         derivation = Derivation(term, annotated_query, annotated, h, merge, answer)
-        self.add(Stage(name, Shape.KEYED, key_type, components, self.feeds(h, _ranged(body, groups)), derivation))
+        self.add(Stage(name, Shape.KEYED, key_type, components, feeds, derivation))
         return answer
 
     # --- feeds --------------------------------------------------------------------------------
@@ -354,6 +359,15 @@ class _Deriver:
     def add(self, stage: Stage) -> Stage:
         self.stages.append(stage)
         return stage
+
+    def alike(self, h: Term, merge: Monoid, feeds: Sequence[Feed]) -> Stage | None:
+        """A stage that stores the same by key, whatever is made of it."""
+        supports = [feed.supports for feed in feeds]
+        for stage in self.stages:
+            same = stage.shape is Shape.KEYED and stage.merge == merge and alpha_equal(stage.derivation.h, h)
+            if same and [feed.supports for feed in stage.feeds] == supports:
+                return stage
+        return None
 
     def known(self, term: Term, shape: Shape) -> Stage | None:
         """A stage that was made for the same term before."""

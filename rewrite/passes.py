@@ -23,12 +23,10 @@ from mrql.rewrite.order import order
 from mrql.rewrite.partial import partial
 from mrql.rewrite.share import share
 from mrql.rewrite.stages import Plan
+from mrql.rewrite.threshold import EPSILON, NOTHING, Threshold
 from mrql.rewrite.unnest import unnest
 from mrql.rewrite.untrace import untrace
 from mrql.rewrite.ways import Way, choose
-
-EPSILON = 0.001
-"""How little an element of a loop that is carried over may change for it not to matter, relative to its size."""
 
 
 @attrs.frozen
@@ -83,12 +81,12 @@ def rewrite(
     checked: bool = False,
     shrinking: frozenset[str] = frozenset(),
     way: Way = Way.AUTO,
-    epsilon: float | None = None,
+    threshold: Threshold | None = None,
 ) -> Trace:
     """Runs all passes over a query and derives its stages. The streams in `shrinking` may lose elements again, and
-    loops over streams are kept up to date in the given way. What of a loop's value changes by no more than `epsilon`,
-    relative to its size, is kept back from its steps: if nothing is said, `EPSILON` of loops that are carried over, and
-    nothing of others.
+    loops over streams are kept up to date in the given way. What of a loop's value changes by no more than the
+    `threshold` is kept back from its steps: if nothing is said, `EPSILON` of loops that are carried over, and nothing
+    of others.
 
     With `checked`, the term is checked after each pass: well-scoped, well-typed, and of the type that it had.
 
@@ -96,15 +94,15 @@ def rewrite(
         pass breaks a term.
     """
     query = untrace(term)
-    if epsilon is None:
-        epsilon = EPSILON if way is Way.DIFFUSE else 0.0
+    if threshold is None:
+        threshold = EPSILON if way is Way.DIFFUSE else NOTHING
     around: list[Repeat] = []
     while True:
         ways = choose(query, way, around)
         steps = run_passes(ways.term, checked=checked)
         normal, loops_of_tables = constant(steps[-1].after)
         opened = [loop.with_terms(lambda part: run_passes(part, checked=checked)[-1].after) for loop in ways.opened]
-        plan = derive(normal, query, shrinking, loops=opened, exact=way is Way.EXACT, epsilon=epsilon)
+        plan = derive(normal, query, shrinking, loops=opened, exact=way is Way.EXACT, threshold=threshold)
         found = [derived.loop for derived in plan.derived if derived.loop is not None and plan.goes_around(derived)]
         if not found:
             break

@@ -28,6 +28,7 @@ from mrql.algebra.terms import Lit, Pattern, Repeat, Stream, Term, Var
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.rewrite.multilinear import Multilinear
+from mrql.rewrite.threshold import NOTHING, Threshold
 from mrql.rewrite.ways import Chosen
 
 
@@ -132,8 +133,8 @@ class Derived:
     term: Term
     loop: Repeat | None = None
     """The loop that a stream stands for whose own stage reads it (`rewrite/fixpoint.py`)."""
-    epsilon: float = 0.0
-    """What changes by no more than this, relative to its size, is kept back (`rewrite/unroll.py`)."""
+    threshold: Threshold = NOTHING
+    """What changes by no more than this is kept back (`rewrite/unroll.py`)."""
 
     @property
     def stream(self) -> Stream:
@@ -167,8 +168,8 @@ class Feedbacks:
 
     loop: Repeat
     parts: tuple[Feedback, ...]
-    epsilon: float = 0.0
-    """What differs by no more than this, relative to its size, is kept back."""
+    threshold: Threshold = NOTHING
+    """What differs by no more than this is kept back."""
 
     @property
     def steps(self) -> int:
@@ -210,7 +211,7 @@ class Plan:
     @property
     def withholding(self) -> tuple[Derived, ...]:
         """The streams of which small changes are kept back."""
-        return tuple(derived for derived in self.derived if derived.epsilon > 0)
+        return tuple(derived for derived in self.derived if derived.threshold.is_given)
 
     @property
     def has_residual(self) -> bool:
@@ -225,6 +226,11 @@ class Plan:
     def derived_for(self, stage: Stage) -> tuple[Derived, ...]:
         """The derived streams that a stage reads, but for the one that is made from it."""
         return tuple(d for d in self.derived if d.name in stage.streams and stage.name not in d.reads)
+
+    def is_shared(self, derived: Derived) -> bool:
+        """Whether a derived stream is read in more than one place."""
+        reads = (read.stream for stage in self.stages for feed in stage.feeds for read in feed.rows.inputs)
+        return sum(name == derived.name for name in reads) > 1
 
     def recursion_of(self, stage: Stage) -> Derived | None:
         """The stream that is made from a stage and that the stage reads."""

@@ -7,8 +7,8 @@
 In a plan each value of x but the last is a derived stream: what a batch changes in it is what the next step reads. So a
 batch of changes goes through the steps 1 … n, and each keeps the state that it needs.
 
-With a threshold, what of a value changes by no more than that, relative to its size, is kept back from the next step
-until it has changed by more. So each step reads, within the threshold, what the step before has made.
+With a threshold, what of a value changes by no more than that is kept back from the next step until it has changed by
+more. So each step reads, within the threshold, what the step before has made.
 
 *Requires*: a limit that is a constant and no condition, since with a condition the number of steps depends on the data;
 and that the loop carries bags, or a tuple of bags.

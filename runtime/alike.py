@@ -7,10 +7,12 @@ one aggregation finds how far its new elements are from its old ones.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import attrs
 
+from mrql.rewrite.threshold import Threshold
 from mrql.runtime.casts import canonical
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Frame
@@ -23,7 +25,7 @@ from mrql.runtime.state import Table, weighted
 
 INFINITE = "CAST('Infinity' AS DOUBLE)"
 
-RESIDUAL = ("max(difference) AS change", "count(1) AS groups")
+RESIDUAL = ("max(difference) AS change", "count(1) AS groups", "sum(distance) AS distance")
 """How far some groups are from what they were, as measures over them."""
 
 
@@ -50,8 +52,9 @@ class Alike:
         return rows.repartition(*self.by)
 
     def groups(self, different: Relation) -> Relation:
-        """Rows of which no two are of equal elements, as groups: what makes a group, its elements `new` and `old`, and
-        their `difference`."""
+        """Rows of which no two are of equal elements, as groups: what makes a group, its elements `new` and `old`, how
+        far these are from each other in relation to their size, their `difference`, and by themselves, their
+        `distance`."""
         entry = f"struct({', '.join([*self.numbers, 'w'])})"
         measures = [
             f"collect_list(IF(w > 0, {entry}, NULL)) AS new",
@@ -59,7 +62,9 @@ class Alike:
             "sum(w) AS balance",
         ]
         groups = different.aggregate(list(self.by), measures)
-        return groups.select(*self.by, "new", "old", f"{_difference(self.numbers)} AS difference")
+        far = {"difference": _relative_difference, "distance": _distance}
+        columns = [f"{_farthest(self.numbers, between)} AS {name}" for name, between in far.items()]
+        return groups.select(*self.by, "new", "old", *columns)
 
     def of_groups(self, groups: Relation, condition: str) -> Relation:
         """The rows of some groups."""
@@ -82,16 +87,19 @@ def table_of(ledger: Ledger, alike: Alike) -> Table:
     return ledger.table
 
 
-def matter(epsilon: float) -> str:
+def matter(threshold: Threshold) -> str:
     """The condition under which a group matters."""
-    return f"difference > {epsilon!r}D"
+    by_size = f"difference > {threshold.relative!r}D"
+    return f"({by_size} AND distance > {threshold.absolute!r}D)" if threshold.absolute else f"({by_size})"
 
 
-def _difference(numbers: list[str]) -> str:
-    """How far the elements `new` of a group are from the `old` ones, in SQL."""
+def _farthest(numbers: list[str], between: Callable[[str, str], str]) -> str:
+    """How far the elements `new` of a group are from the `old` ones, by how far two numbers are, in SQL."""
 
     def nearest(these: str, others: str) -> str:
-        inner = f"array_min(transform({others}, b -> {_distance(numbers)}))"
+        parts = [between(f"CAST(a.{n} AS DOUBLE)", f"CAST(b.{n} AS DOUBLE)") for n in numbers]
+        farthest = f"greatest({', '.join(parts)})" if len(parts) > 1 else parts[0] if parts else "0D"
+        inner = f"array_min(transform({others}, b -> {farthest}))"
         return f"array_max(transform({these}, a -> {inner}))"
 
     uneven = "balance <> 0 OR size(new) = 0 OR size(old) = 0"
@@ -102,11 +110,10 @@ def _difference(numbers: list[str]) -> str:
     )
 
 
-def _distance(numbers: list[str]) -> str:
-    parts = [_relative_difference(f"CAST(a.{n} AS DOUBLE)", f"CAST(b.{n} AS DOUBLE)") for n in numbers]
-    return f"greatest({', '.join(parts)})" if len(parts) > 1 else parts[0] if parts else "0D"
-
-
 def _relative_difference(a: str, b: str) -> str:
     difference = f"abs({a} - {b}) / greatest(abs({a}), abs({b}))"
     return f"CASE WHEN {a} = {b} THEN 0D ELSE nanvl({difference}, {INFINITE}) END"
+
+
+def _distance(a: str, b: str) -> str:
+    return f"CASE WHEN {a} = {b} THEN 0D ELSE nanvl(abs({a} - {b}), {INFINITE}) END"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import attrs
 
 from mrql.rewrite.stages import Feedback
+from mrql.rewrite.threshold import Threshold
 from mrql.runtime import upkeep
 from mrql.runtime.alike import RESIDUAL, Alike, alike_of, matter, table_of
 from mrql.runtime.frames import Frame
@@ -33,7 +34,7 @@ class Carried:
     ledger: Ledger
     """What the stream was fed; it is kept in a checkpoint."""
     plans: Plans
-    epsilon: float
+    threshold: Threshold
     keep: Callable[[Relation], Run]
     """Keeps rows until the next batch."""
     pending: Table | None = None
@@ -141,7 +142,7 @@ class Carried:
         else:
             pending.merge(union_all(rows))
             different = self._all(pending)
-        self.offered = self.keep(alike.of_groups(alike.groups(different), matter(self.epsilon)))
+        self.offered = self.keep(alike.of_groups(alike.groups(different), matter(self.threshold)))
         self.rests = self.again = True
 
     def _changes_little(self, pending: Table) -> bool:
@@ -190,5 +191,6 @@ class Carried:
             groups = Alike(self.ledger.keys).groups(self._all(self.pending))
             found = self.plans.dataframe(groups.aggregate([], RESIDUAL)).head()
             assert found is not None
-            self.measured = list(self.pending.runs), Residual(found["change"] or 0.0, found["groups"])
+            residual = Residual(found["change"] or 0.0, found["groups"], found["distance"] or 0.0)
+            self.measured = list(self.pending.runs), residual
         return self.measured[1]

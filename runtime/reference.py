@@ -24,6 +24,7 @@ from mrql.algebra.zset import ZSet
 from mrql.rewrite.diminish import diminish
 from mrql.rewrite.multilinear import Input, delta_choices
 from mrql.rewrite.stages import Component, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage
+from mrql.rewrite.threshold import Threshold
 from mrql.runtime.residual import Residual, divided, unlike
 
 Merge: TypeAlias = Callable[[Collection[str], dict[str, ZSet]], None]
@@ -138,7 +139,7 @@ class ReferenceView:
                 continue
             for derived in self.plan.derived_for(state.stage):
                 if derived.name not in changes:
-                    withheld = self.present.get(derived.name, ZSet()) if derived.epsilon else ZSet()
+                    withheld = self.present.get(derived.name, ZSet()) if derived.threshold.is_given else ZSet()
                     changes[derived.name] = self._derived_change(derived) - withheld
             recursive = self.plan.recursion_of(state.stage)
             if state.stage.name not in kept:
@@ -201,8 +202,7 @@ class ReferenceView:
             if state.stage.name in names:
                 for derived in self.plan.derived_for(state.stage):
                     if derived.name not in changes:
-                        change = self._derived_change(derived)
-                        changes[derived.name] = self._passed_on(derived, change) if derived.epsilon else change
+                        changes[derived.name] = self._passed_on(derived, self._derived_change(derived))
                 self._step_all(state, changes)
                 recursive = self.plan.recursion_of(state.stage)
                 if recursive is not None:
@@ -212,7 +212,7 @@ class ReferenceView:
         """Feeds back what a batch has changed of a loop's bags, step by step, as far as it matters."""
         inside = self.plan.inside(loop)
         for taken in range(1, loop.steps + 1):
-            found = {part.fed.name: self._divided(part, loop.epsilon) for part in loop.parts}
+            found = {part.fed.name: self._divided(part, loop.threshold) for part in loop.parts}
             due = {name: rows for name, (rows, _) in found.items()}
             if taken == loop.steps or not any(map(len, due.values())):
                 break
@@ -236,9 +236,9 @@ class ReferenceView:
         known = self.present.get(name, ZSet())
         return unlike(after - before, known, element_type(part.fed)) if len(known) else after
 
-    def _divided(self, part: Feedback, epsilon: float) -> tuple[ZSet, Residual]:
+    def _divided(self, part: Feedback, threshold: Threshold) -> tuple[ZSet, Residual]:
         pending = ZSet.of(self._bag(part.value)) - self.present.get(part.fed.name, ZSet())
-        return divided(pending, element_type(part.fed), epsilon)
+        return divided(pending, element_type(part.fed), threshold)
 
     def _settled(self, state: StageState, recursive: Derived) -> ZSet:
         """Takes the changes of what is made from a state back to it, the earliest first, until there are none.
@@ -296,15 +296,17 @@ class ReferenceView:
 
     def _passed_on(self, derived: Derived, change: ZSet) -> ZSet:
         """What matters of a change, and of what was withheld before; the rest is withheld."""
+        if not derived.threshold.is_given:
+            return change
         whole = self.present.get(derived.name, ZSet()) + change
-        due, _ = divided(whole, element_type(derived.stream), derived.epsilon)
+        due, _ = divided(whole, element_type(derived.stream), derived.threshold)
         self.present = {**self.present, derived.name: whole - due}
         return due
 
     def _withheld(self) -> Residual:
         """How far the answer may be off by what is withheld."""
         left = [(self.present.get(d.name, ZSet()), d) for d in self.plan.withholding]
-        return Residual.of_steps([divided(rows, element_type(d.stream), d.epsilon)[1] for rows, d in left])
+        return Residual.of_steps([divided(rows, element_type(d.stream), d.threshold)[1] for rows, d in left])
 
     def _step(self, state: StageState, index: int, feed: Feed, deltas: Mapping[str, ZSet]) -> None:
         """The delta rule over one feed: one summand for each input that changed."""

@@ -1,9 +1,10 @@
 """What of a loop's value still matters: how far its elements are from those that the loop had before.
 
 Elements that are alike but for their numbers (doubles and floats) are a *group*. Of two elements of a group the
-difference is the largest relative difference of their numbers, `|a − b| / max(|a|, |b|)`; of two groups it is the
-largest that an element of one has from the element of the other that is nearest to it (their Hausdorff distance). A
-group that has not as many elements as before is infinitely far from what it was.
+*change* is the largest relative difference of their numbers, `|a − b| / max(|a|, |b|)`, and the *distance* the largest
+difference `|a − b|`; of two groups each is the largest that an element of one has from the element of the other that is
+nearest to it (their Hausdorff distance). A group that has not as many elements as before is infinitely far from what it
+was. What matters is more than a threshold (`rewrite/threshold.py`).
 
 *Source*: [MRQL] §2 compares keys that are floating-point numbers by an "approximate equality", below a threshold.
 """
@@ -11,7 +12,7 @@ group that has not as many elements as before is infinitely far from what it was
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
@@ -19,6 +20,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values import Canonical, Record, Value, canonical
 from mrql.algebra.zset import ZSet
+from mrql.rewrite.threshold import Threshold
 
 PAIRS = 1_000_000
 """Groups with more pairs of elements than this are not compared element by element: all of them matter."""
@@ -32,12 +34,14 @@ class Residual:
     """The largest relative difference of an element; infinite where one is there that was not, or the reverse."""
     groups: int = 0
     """How many elements, or groups of such that are alike, differ."""
+    distance: float = 0.0
+    """By how much they differ, all together, whatever their size; infinite likewise."""
 
     def __str__(self) -> str:
         """In words.
 
-        >>> print(Residual(0.00051, 12)), print(Residual()), print(Residual(math.inf, 1))
-        12 elements differ by up to 0.051 %
+        >>> print(Residual(0.00051, 12, 0.3)), print(Residual()), print(Residual(math.inf, 1, math.inf))
+        12 elements differ by up to 0.051 %, by 0.3 in all
         no element differs
         1 element is not there or new
         (None, None, None)
@@ -47,21 +51,25 @@ class Residual:
         elements = f"{self.groups:,} elements" if self.groups > 1 else "1 element"
         if math.isinf(self.change):
             return f"{elements} {'differ, some are' if self.groups > 1 else 'is'} not there or new"
-        return f"{elements} differ{'' if self.groups > 1 else 's'} by up to {100 * self.change:.2g} %"
+        differ = f"{elements} differ{'' if self.groups > 1 else 's'} by up to {100 * self.change:.2g} %"
+        return f"{differ}, by {self.distance:.3g} in all" if self.groups > 1 else f"{differ}, by {self.distance:.3g}"
 
     def and_also(self, other: Residual) -> Residual:
-        return Residual(max(self.change, other.change), self.groups + other.groups)
+        return Residual(max(self.change, other.change), self.groups + other.groups, self.distance + other.distance)
 
     @staticmethod
     def of_steps(steps: Sequence[Residual]) -> Residual:
-        """How far steps are from the values of those before them that they should have read, one after the other: off
-        by a part of r_1, …, r_n, what they lead to is off by 1 − Π (1 − r_i), if none of them makes a part larger.
+        """How far steps are from the values of those before them that they should have read, one after the other.
 
-        >>> Residual.of_steps([Residual(0.1, 3), Residual(0.2, 4)])
-        Residual(change=0.28, groups=7)
+        Off by a part of r_1, …, r_n, what they lead to is off by 1 − Π (1 − r_i), if none of them makes a part larger;
+        and by the sum of the distances, if none of them makes these larger, all together.
+
+        >>> Residual.of_steps([Residual(0.1, 3, 0.5), Residual(0.2, 4, 0.25)])
+        Residual(change=0.28, groups=7, distance=0.75)
         """
         kept = math.prod(1 - step.change for step in steps)
-        return Residual(round(1 - kept, 12), sum(step.groups for step in steps))
+        groups, distance = sum(step.groups for step in steps), math.fsum(step.distance for step in steps)
+        return Residual(round(1 - kept, 12), groups, distance)
 
 
 def is_number(t: Type) -> bool:
@@ -75,16 +83,20 @@ class _Group:
     old: list[tuple[float, ...]] = attrs.Factory(list)
     rows: list[tuple[Value, int]] = attrs.Factory(list)
 
-    @property
-    def difference(self) -> float:
+    def farthest(self, difference: Callable[[float, float], float]) -> float:
+        """How far the new elements are from the old ones, by a difference of numbers."""
         balance = sum(weight for _, weight in self.rows)
         if balance or not self.new or not self.old or len(self.new) * len(self.old) > PAIRS:
             return math.inf
+
+        def between(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+            return max(map(difference, one, other), default=0.0)
+
         sides = (self.new, self.old), (self.old, self.new)
-        return max(min(_distance(a, b) for b in others) for these, others in sides for a in these)
+        return max(min(between(a, b) for b in others) for these, others in sides for a in these)
 
 
-def divided(pending: ZSet, item: Type, epsilon: float) -> tuple[ZSet, Residual]:
+def divided(pending: ZSet, item: Type, threshold: Threshold) -> tuple[ZSet, Residual]:
     """Of what differs, as rows that are new and rows that are gone, those that differ by more than a threshold; and how
     far all of it is."""
     groups: dict[Canonical, _Group] = {}
@@ -93,9 +105,10 @@ def divided(pending: ZSet, item: Type, epsilon: float) -> tuple[ZSet, Residual]:
         numbers = tuple(part for part, t in _parts(row, item) if is_number(t) and part is not None)
         (group.new if weight > 0 else group.old).append(numbers)
         group.rows.append((row, weight))
-    differences = {key: group.difference for key, group in groups.items()}
-    due = ZSet.weighted(row for key, group in groups.items() if differences[key] > epsilon for row in group.rows)
-    return due, Residual(max(differences.values(), default=0.0), len(groups))
+    far = [(group, group.farthest(relative_difference), group.farthest(distance)) for group in groups.values()]
+    due = ZSet.weighted(row for group, *both in far if threshold.passes(*both) for row in group.rows)
+    change = max((change for _, change, _ in far), default=0.0)
+    return due, Residual(change, len(groups), math.fsum(between for _, _, between in far))
 
 
 def unlike(rows: ZSet, known: ZSet, item: Type) -> ZSet:
@@ -124,10 +137,6 @@ def _parts(value: Value, t: Type) -> Iterator[tuple[Value, Type]]:
             yield value, t
 
 
-def _distance(one: tuple[float, ...], other: tuple[float, ...]) -> float:
-    return max(map(relative_difference, one, other), default=0.0)
-
-
 def relative_difference(a: float, b: float) -> float:
     """How far two numbers are from each other, relative to the larger one.
 
@@ -138,3 +147,14 @@ def relative_difference(a: float, b: float) -> float:
         return 0.0
     difference = abs(a - b) / max(abs(a), abs(b))
     return math.inf if math.isnan(difference) else difference
+
+
+def distance(a: float, b: float) -> float:
+    """How far two numbers are from each other.
+
+    >>> distance(2.0, 1.0), distance(math.inf, math.inf), distance(math.nan, 1.0)
+    (1.0, 0.0, inf)
+    """
+    if a == b or (math.isnan(a) and math.isnan(b)):
+        return 0.0
+    return math.inf if math.isnan(a - b) else abs(a - b)

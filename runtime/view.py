@@ -13,6 +13,7 @@ from mrql.algebra.span import Source
 from mrql.algebra.terms import Stream, element_type
 from mrql.rewrite.answer import touched_stage
 from mrql.rewrite.stages import Derived, Feedback, Plan
+from mrql.rewrite.threshold import Threshold
 from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.changes import Changes
@@ -96,7 +97,7 @@ class SparkView:
         ]
         self.changes = Changes(plan, spark, self.plans, self.tables, self.columns, self.states)
         self.rounds = Rounds(plan, self.changes, self._merge, self._compute_kept)
-        self.carried = [[self._carried(part, loop.epsilon) for part in loop.parts] for loop in plan.feedbacks]
+        self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
         self.ledgers = [
             Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
         ]
@@ -224,11 +225,16 @@ class SparkView:
                 of_nothing = starting and touched_stage(derived.term, self.plan.stages) is None
                 is_new = derived.name not in changes and derived.loop is None
                 if is_new and (of_nothing or derived.reads & moved):
-                    change = self.changes.since(derived.term, before, starting=starting)
-                    withheld = self.withheld.get(derived.name)
-                    changes[derived.name] = change if withheld is None else withheld.passed_on(change)
+                    changes[derived.name] = self._change_of(derived, before, starting=starting)
             if self._step(state, changes, before, starting=starting):
                 moved.add(state.stage.name)
+
+    def _change_of(self, derived: Derived, before: list[Snapshot], *, starting: bool) -> Frame:
+        """How a derived stream changes, as the stages that read it are given it; for several it is computed once."""
+        change = self.changes.since(derived.term, before, starting=starting)
+        if derived.name in self.withheld:
+            return self.withheld[derived.name].passed_on(change)
+        return self.changes.aside(change) if self.plan.is_shared(derived) else change
 
     def _step(self, state: StageState, changes: dict[str, Frame], before: list[Snapshot], *, starting: bool) -> bool:
         """Merges a batch into a state, round and round where the state reads what is made from it; says whether there
@@ -321,9 +327,9 @@ class SparkView:
         kept += [each.pending for loop in self.carried for each in loop if each.pending is not None]
         return [*(table for state in self.states for table in state.all_tables()), *kept]
 
-    def _carried(self, part: Feedback, epsilon: float) -> Carried:
+    def _carried(self, part: Feedback, threshold: Threshold) -> Carried:
         ledger = Ledger(part.fed.name, element_type(part.fed), self.plans)
-        return Carried(part, ledger, self.plans, epsilon, self.changes.kept)
+        return Carried(part, ledger, self.plans, threshold, self.changes.kept)
 
     def _compute_kept(self) -> None:
         self._compute([run for run in self.changes.asides if run.rows is None])

@@ -41,7 +41,7 @@ class Withheld:
     def passed_on(self, change: Frame) -> Frame:
         """What matters of a change, and of what was withheld before."""
         alike = alike_of(self.ledger, change.value)
-        table, due = table_of(self.ledger, alike), matter(self.derived.epsilon)
+        table, due = table_of(self.ledger, alike), matter(self.derived.threshold)
         groups = self._compared(alike, [alike.rows(change), *(run.relation for run in table.runs)]).relation
         table.replace(alike.of_groups(groups, f"NOT {due}"))
         return Frame(alike.of_groups(groups, due), alike.keys.value, "w", changes=True)
@@ -69,10 +69,10 @@ def measure(withheld: Sequence[Withheld]) -> None:
     compared = [(each, groups.relation) for each in withheld if (groups := each.groups) is not None]
     if compared:
         sides = [
-            groups.where(f"NOT {matter(each.derived.epsilon)}").select(f"{i} AS number", "difference")
+            groups.where(f"NOT {matter(each.derived.threshold)}").select(f"{i} AS number", "difference", "distance")
             for i, (each, groups) in enumerate(compared)
         ]
         measured = compared[0][0].plans.dataframe(union_all(sides).aggregate(["number"], RESIDUAL))
-        found = {row["number"]: Residual(row["change"], row["groups"]) for row in measured.collect()}
+        found = {row["number"]: Residual(row["change"], row["groups"], row["distance"]) for row in measured.collect()}
         for i, (each, _) in enumerate(compared):
             each.residual, each.groups = found.get(i, Residual()), None

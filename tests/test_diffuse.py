@@ -29,10 +29,12 @@ from mrql.cli import main
 from mrql.rewrite.diffuse import diffuse
 from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan
+from mrql.rewrite.threshold import NOTHING, Threshold
 from mrql.rewrite.ways import Way
 from mrql.runtime import upkeep
 from mrql.runtime.reference import ReferenceView
 from mrql.runtime.residual import Residual, divided, relative_difference
+from mrql.runtime.residual import distance as residual_distance
 from mrql.verify.replay import close
 from tests.checkpoint.streams import Stream
 from tests.loop_files import FILES, LOOPS, kmeans, pagerank, present
@@ -53,8 +55,8 @@ STREAMS = {"E": "bag((long, long))"}
 SHRINKING = frozenset({"E", "edges", "points"})
 
 
-def diffused(term: Term, epsilon: float = 0.0) -> Plan:
-    plan = rewrite(term, checked=True, shrinking=SHRINKING, way=Way.DIFFUSE, epsilon=epsilon).plan
+def diffused(term: Term, threshold: Threshold = NOTHING) -> Plan:
+    plan = rewrite(term, checked=True, shrinking=SHRINKING, way=Way.DIFFUSE, threshold=threshold).plan
     assert [chosen.way for chosen in plan.ways] == [Way.DIFFUSE]
     return plan
 
@@ -74,31 +76,41 @@ def check_residual(view: ReferenceView, term: Term, sources: dict[str, Bag]) -> 
     answer = view.answer()
     assert close(answer, step_from(term, fed, sources))
     assert isinstance(answer, Bag)
-    _, residual = divided(ZSet.of(answer) - fed, element_type(part.fed), 0.0)
+    _, residual = divided(ZSet.of(answer) - fed, element_type(part.fed), NOTHING)
     assert residual.change == pytest.approx(view.residual.change, abs=1e-12)
+    assert residual.distance == pytest.approx(view.residual.distance, abs=1e-9)
 
 
 # --- the query files ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "epsilon"), [("pagerank", 0.0), ("pagerank", 0.01), ("kmeans", 0.0), ("kmeans", 0.05)]
+    ("name", "threshold"),
+    [
+        ("pagerank", NOTHING),
+        ("pagerank", Threshold(0.01)),
+        ("pagerank", Threshold(absolute=0.1)),
+        ("kmeans", NOTHING),
+        ("kmeans", Threshold(0.05)),
+    ],
+    ids=str,
 )
-def test_query_files(name: str, epsilon: float, tmp_path: Path) -> None:
+def test_query_files(name: str, threshold: Threshold, tmp_path: Path) -> None:
     """Over ten batches with deletions each answer is within its residual, and that within the threshold."""
     file = FILES[name]
     program = file.program(tmp_path, steps=100)
     (query,) = program.queries
     ((stream, _),) = program.sources.items()
-    view = ReferenceView(diffused(query.term, epsilon))
+    view = ReferenceView(diffused(query.term, threshold))
     batches = file.history(10)
     for number, batch in enumerate(batches):
         view.apply({stream: ZSet.of(file.bag(batch.inserted)) - ZSet.of(file.bag(batch.deleted))})
         rows = present(batches[: number + 1])
         check_residual(view, query.term, {stream: file.bag(rows)})
-        assert view.residual.change <= max(epsilon, 1e-4), f"batch {number}"
+        if not threshold.absolute:
+            assert view.residual.change <= max(threshold.relative, 1e-4), f"batch {number}"
         if name == "pagerank":
-            assert distance(view.answer(), pagerank(rows, 200)) <= CONTRACTION * view.residual.change + 1e-9
+            assert distance(view.answer(), pagerank(rows, 200)) <= CONTRACTION * view.residual.distance + 1e-9
 
 
 CONTRACTION = 0.85 / (1 - 0.85)
@@ -106,11 +118,11 @@ CONTRACTION = 0.85 / (1 - 0.85)
 
 
 def distance(found: Value, expected: Bag) -> float:
-    """The sum of how far the ranks are from each other, relative to all of them."""
+    """The sum of how far the ranks are from each other."""
     assert isinstance(found, Bag)
     one, other = dict(found.items), dict(expected.items)  # type: ignore[arg-type]
     assert one.keys() == other.keys()
-    return sum(abs(one[page] - other[page]) for page in one) / sum(other.values())
+    return sum(abs(one[page] - other[page]) for page in one)
 
 
 def test_the_first_batch_takes_the_steps_of_the_loop(tmp_path: Path) -> None:
@@ -157,15 +169,15 @@ def test_a_loop_that_has_nothing_begins_anew(tmp_path: Path) -> None:
 
 # --- generated histories ------------------------------------------------------------------------
 
+THRESHOLDS = (NOTHING, Threshold(0.01), Threshold(0.5), Threshold(absolute=0.1), Threshold(0.01, 0.2))
+
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(
-    st.sampled_from((0.0, 0.3, 0.85)), st.sampled_from((1, 2, 25)), st.sampled_from((0.0, 0.01, 0.5)), edge_histories()
-)
-def test_any_history(damping: float, steps: int, epsilon: float, history: list[dict[str, ZSet]]) -> None:
+@given(st.sampled_from((0.0, 0.3, 0.85)), st.sampled_from((1, 2, 25)), st.sampled_from(THRESHOLDS), edge_histories())
+def test_any_history(damping: float, steps: int, threshold: Threshold, history: list[dict[str, ZSet]]) -> None:
     """Pages come, vanish and return; after each batch the answer is what its residual says."""
     term = mrql.compile(RANKS.format(damping=damping, steps=steps), **STREAMS).term
-    view = ReferenceView(diffused(term, epsilon))
+    view = ReferenceView(diffused(term, threshold))
     held = ZSet()
     for batch in history:
         change = batch.get("E", ZSet())
@@ -203,12 +215,30 @@ ROW = parse_type("(long, double)")
 def test_what_matters() -> None:
     """A row that has hardly changed stays as it was; one that is new or gone, or of which there are more, does not."""
     pending = ZSet.of([(1, 1.0), (2, 2.0), (3, 1.0), (4, 1.0), (4, 1.5)]) - ZSet.of([(1, 1.001), (2, 1.0), (4, 1.0001)])
-    due, residual = divided(pending, ROW, 0.01)
+    due, residual = divided(pending, ROW, Threshold(0.01))
     assert due == pending - (ZSet.of([(1, 1.0)]) - ZSet.of([(1, 1.001)]))
-    assert residual == Residual(math.inf, 4)
+    assert residual == Residual(math.inf, 4, math.inf)
     alike = ZSet.of([(1, 1.0), (1, 5.0)]) - ZSet.of([(1, 5.1), (1, 1.0)])
-    assert divided(alike, ROW, 0.0)[1] == Residual(pytest.approx(0.1 / 5.1), 1)
-    assert divided(ZSet(), ROW, 0.0) == (ZSet(), Residual())
+    assert divided(alike, ROW, NOTHING)[1] == Residual(pytest.approx(0.1 / 5.1), 1, pytest.approx(0.1))
+    assert divided(ZSet(), ROW, NOTHING) == (ZSet(), Residual())
+
+
+@pytest.mark.parametrize(
+    ("threshold", "matter"),
+    [
+        (NOTHING, {1, 2, 3}),
+        (Threshold(0.01), {1, 3}),
+        (Threshold(absolute=0.5), {2, 3}),
+        (Threshold(0.01, 0.5), {3}),
+        (Threshold(0.01, 2000), set[int]()),
+    ],
+)
+def test_what_matters_by_its_size_and_by_itself(threshold: Threshold, matter: set[int]) -> None:
+    """What differs by no more than a part of its size does not matter, nor what differs by no more than so much."""
+    pending = ZSet.of([(1, 0.1), (2, 1001.0), (3, 3000.0)]) - ZSet.of([(1, 0.2), (2, 1000.0), (3, 2000.0)])
+    due, residual = divided(pending, ROW, threshold)
+    assert {row[0] for row, _ in due} == matter  # type: ignore[index]
+    assert residual == Residual(0.5, 3, pytest.approx(1001.1))
 
 
 @given(st.floats(), st.floats())
@@ -219,15 +249,34 @@ def test_relative_difference(a: float, b: float) -> None:
     assert (found == 0) == (a == b or (math.isnan(a) and math.isnan(b)) or abs(a - b) / max(abs(a), abs(b)) == 0)
 
 
+@given(st.floats(), st.floats())
+def test_difference(a: float, b: float) -> None:
+    found = residual_distance(a, b)
+    assert found == residual_distance(b, a)
+    assert found >= 0
+    assert (found == 0) == (a == b or (math.isnan(a) and math.isnan(b)))
+
+
 # --- Spark --------------------------------------------------------------------------------------
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("name", "stepwise"), [("pagerank", upkeep.STEPWISE), ("pagerank", -1), ("kmeans", -1)], ids=str
+    ("name", "stepwise", "threshold"),
+    [
+        ("pagerank", upkeep.STEPWISE, Threshold(0.02)),
+        ("pagerank", -1, Threshold(absolute=0.05)),
+        ("kmeans", -1, Threshold(0.02)),
+    ],
+    ids=str,
 )
 def test_on_spark(
-    spark: SparkSession, tmp_path: Path, name: str, stepwise: int, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    tmp_path: Path,
+    name: str,
+    stepwise: int,
+    threshold: Threshold,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The answers, their changes and the residuals are those of the reference semantics, and no rows stay behind;
     with groups that are merged whole in each step, and with such that each step adds a run to."""
@@ -245,7 +294,7 @@ def test_on_spark(
     (query,) = program.queries
     ((stream, spec),) = program.sources.items()
     t = BagType(spec.row)
-    plan = diffused(query.term, 0.02)
+    plan = diffused(query.term, threshold)
     reference, left = ReferenceView(plan), jvm.persistent_rdds(spark)
     with interpreted(spark):
         view = SparkView(plan, spark)
@@ -262,6 +311,7 @@ def test_on_spark(
             new = as_rows(found, query.type)
             assert sum(abs(row["weight"]) for row in changed) == sum(abs(weight) for _, weight in new - old)
             assert view.residual.change == pytest.approx(reference.residual.change, abs=1e-9)
+            assert view.residual.distance == pytest.approx(reference.residual.distance, abs=1e-9)
         view.close()
     assert jvm.persistent_rdds(spark) <= left
 
@@ -319,6 +369,8 @@ def rows_of(batch: Path) -> list[object]:
     [
         (["--epsilon", "0.1"], "only --loop diffuse and --loop exact have a threshold"),
         (["--loop", "diffuse", "--epsilon", "-1"], "-1.0 is not in the range x>=0"),
+        (["--abs-epsilon", "0.1"], "only --loop diffuse and --loop exact have a threshold"),
+        (["--loop", "exact", "--abs-epsilon", "nan"], "nan is no number"),
     ],
 )
 def test_wrong_thresholds(options: list[str], message: str) -> None:

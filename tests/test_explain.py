@@ -446,6 +446,7 @@ def test_answers_by_key(name: str) -> None:
 # --- JSON ---------------------------------------------------------------------------------------
 
 TEXT, FLAG, MAYBE, NUMBER = (str,), (bool,), (str, type(None)), (int, float)
+THRESHOLD = {"epsilon": NUMBER, "abs_epsilon": NUMBER}
 COLUMN = {"name": TEXT, "role": TEXT, "type": TEXT, "merge": MAYBE}
 SCHEMA: dict[str, Any] = {
     "query": {"text": MAYBE, "place": MAYBE, "term": TEXT},
@@ -484,8 +485,17 @@ SCHEMA: dict[str, Any] = {
     ],
     "loops": [{"name": TEXT, "type": TEXT, "term": TEXT}],
     "ways": [{"place": MAYBE, "way": TEXT, "reason": TEXT}],
-    "derived": [{"name": TEXT, "type": TEXT, "term": TEXT, "epsilon": NUMBER, "cost": TEXT, "reason": TEXT}],
-    "carried": [{"name": TEXT, "value": TEXT, "start": TEXT, "epsilon": NUMBER, "steps": NUMBER}],
+    "derived": [
+        {
+            "name": TEXT,
+            "type": TEXT,
+            "term": TEXT,
+            **THRESHOLD,
+            "cost": TEXT,
+            "reason": TEXT,
+        }
+    ],
+    "carried": [{"name": TEXT, "value": TEXT, "start": TEXT, **THRESHOLD, "steps": NUMBER}],
     "python": [{"function": TEXT, "reason": TEXT}],
     "answer": {"term": TEXT, "cost": TEXT, "reason": TEXT},
 }

@@ -5,6 +5,7 @@ What a step reads is never off by more than the threshold, and the answer by no 
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from mrql.algebra.values import Bag, Value
 from mrql.algebra.zset import ZSet
 from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan
+from mrql.rewrite.threshold import Threshold
 from mrql.rewrite.ways import Way
 from mrql.runtime.reference import ReferenceView
 from mrql.runtime.residual import Residual, divided, relative_difference
@@ -30,16 +32,19 @@ from tests.loop_queries import edge_histories
 from tests.moving_points import MIDDLE, assert_goes_on
 from tests.test_diffuse import RANKS, SHRINKING, STREAMS
 
+THRESHOLDS = (Threshold(0.01), Threshold(0.2), Threshold(absolute=0.1), Threshold(0.05, 0.2))
 
-def exact(term: Term, epsilon: float | None = None) -> Plan:
-    return rewrite(term, checked=True, shrinking=SHRINKING, way=Way.EXACT, epsilon=epsilon).plan
+
+def exact(term: Term, threshold: Threshold | None = None) -> Plan:
+    return rewrite(term, checked=True, shrinking=SHRINKING, way=Way.EXACT, threshold=threshold).plan
 
 
 def check_bound(view: ReferenceView, expected: Value) -> None:
     """No step reads what is off by more than the threshold, nor is the answer by more than the residual."""
     for derived in view.plan.withholding:
         withheld = view.present.get(derived.name, ZSet())
-        assert divided(withheld, element_type(derived.stream), 0.0)[1].change <= derived.epsilon
+        due, _ = divided(withheld, element_type(derived.stream), derived.threshold)
+        assert not due
     found = view.answer()
     assert isinstance(found, Bag)
     assert isinstance(expected, Bag)
@@ -47,26 +52,28 @@ def check_bound(view: ReferenceView, expected: Value) -> None:
     assert one.keys() == other.keys()
     off = max((relative_difference(one[page], other[page]) for page in one), default=0.0)
     assert off <= view.residual.change + 1e-9
+    assert sum(abs(one[page] - other[page]) for page in one) <= view.residual.distance + 1e-9
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.sampled_from((0.3, 0.85)), st.sampled_from((1, 2, 5)), st.sampled_from((0.01, 0.2)), edge_histories())
-def test_any_history(damping: float, steps: int, epsilon: float, history: list[dict[str, ZSet]]) -> None:
-    """Pages come, vanish and return; a step of ranks makes no relative difference larger."""
+@given(st.sampled_from((0.3, 0.85)), st.sampled_from((1, 2, 5)), st.sampled_from(THRESHOLDS), edge_histories())
+def test_any_history(damping: float, steps: int, threshold: Threshold, history: list[dict[str, ZSet]]) -> None:
+    """Pages come, vanish and return; a step of ranks makes no relative difference larger, nor all differences."""
     term = mrql.compile(RANKS.format(damping=damping, steps=steps), **STREAMS).term
-    view, all_of_it = ReferenceView(exact(term, epsilon)), ReferenceView(exact(term))
+    view, all_of_it = ReferenceView(exact(term, threshold)), ReferenceView(exact(term))
     for batch in history:
         for each in (view, all_of_it):
             each.apply(batch)
         check_bound(view, all_of_it.answer())
 
 
-def test_small_changes_do_not_spread(tmp_path: Path) -> None:
+@pytest.mark.parametrize("threshold", [Threshold(0.05), Threshold(absolute=0.05)], ids=["relative", "absolute"])
+def test_small_changes_do_not_spread(tmp_path: Path, threshold: Threshold) -> None:
     """Over ten batches with deletions; fewer keys are touched than without a threshold."""
     file = FILES["pagerank"]
     (query,) = file.program(tmp_path, steps=8).queries
     batches = file.history(10)
-    view, all_of_it = (ReferenceView(exact(query.term, epsilon)) for epsilon in (0.05, None))
+    view, all_of_it = (ReferenceView(exact(query.term, given)) for given in (threshold, None))
     touched, off = [0, 0], []
     for number, batch in enumerate(batches):
         for i, each in enumerate((view, all_of_it)):
@@ -81,7 +88,7 @@ def test_small_changes_do_not_spread(tmp_path: Path) -> None:
 
 def test_a_batch_that_fails_changes_nothing() -> None:
     text = RANKS.format(damping=0.5, steps=3).replace("0.15 +", "1 / (if n = 9 then 0 else 1) +")
-    view = ReferenceView(exact(mrql.compile(text, **STREAMS).term, 0.1))
+    view = ReferenceView(exact(mrql.compile(text, **STREAMS).term, Threshold(0.1)))
     view.apply({"E": ZSet.of([(1, 2), (2, 3), (2, 4), (4, 1)])})
     view.apply({"E": ZSet.of([(2, 5)])})
     before, withheld = view.answer(), dict(view.present)
@@ -92,7 +99,8 @@ def test_a_batch_that_fails_changes_nothing() -> None:
 
 
 @pytest.mark.spark
-def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("threshold", [Threshold(0.15), Threshold(0.01, 0.1)], ids=["relative", "both"])
+def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> None:
     """The answers and the residuals are those of the reference semantics, and no rows stay behind."""
     from mrql.runtime import jvm
     from mrql.runtime.collect import collect_value
@@ -105,7 +113,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     program = file.program(tmp_path, steps=2)
     (query,) = program.queries
     t = BagType(program.sources["edges"].row)
-    plan = exact(query.term, 0.15)
+    plan = exact(query.term, threshold)
     assert len(plan.withholding) == 2
     reference, left = ReferenceView(plan), jvm.persistent_rdds(spark)
     withheld = 0
@@ -118,6 +126,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
             reference.apply({"edges": change})
             assert close(collect_value(view.answer(), query.type), reference.answer())
             assert view.residual.change == pytest.approx(reference.residual.change, abs=1e-9)
+            assert view.residual.distance == pytest.approx(reference.residual.distance, abs=1e-9)
             assert view.residual.groups == reference.residual.groups
             withheld += view.residual.groups
         view.advance({"edges": sides[0]})
@@ -133,13 +142,17 @@ def test_on_spark(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_stream_goes_on(request: pytest.FixtureRequest, tmp_path: Path, engine: str) -> None:
     """What is withheld is in the checkpoint: a stream that is started again answers as one that is not."""
     spark = request.getfixturevalue("spark") if engine == "spark" else None
-    assert_goes_on(Stream(tmp_path, MIDDLE, engine=engine, spark=spark, way=Way.EXACT, epsilon=0.5, max_files=None))
+    assert_goes_on(
+        Stream(tmp_path, MIDDLE, engine=engine, spark=spark, way=Way.EXACT, threshold=Threshold(0.5), max_files=None)
+    )
 
 
 def test_explain_says_what_is_kept_back() -> None:
     text = RANKS.format(damping=0.85, steps=3)
     explained = mrql.compile(text, **STREAMS).explain(loop="exact", epsilon=0.001)
-    assert "what changes by no more than 0.001, relative to its size, is kept back" in explained
+    assert "what changes by no more than 0.001 of its size is kept back" in explained
+    both = mrql.compile(text, **STREAMS).explain(loop="exact", epsilon=0.001, abs_epsilon=0.5)
+    assert "what changes by no more than the larger of 0.001 of its size and 0.5 is kept back" in both
     assert "kept back" not in mrql.compile(text, **STREAMS).explain(loop="exact")
 
 
@@ -149,3 +162,5 @@ def test_a_threshold_is_for_some_ways_only() -> None:
         query.trace(epsilon=0.1)
     with pytest.raises(UserError, match="epsilon is 0 or more"):
         query.trace(loop="exact", epsilon=-1.0)
+    with pytest.raises(UserError, match="abs_epsilon is 0 or more"):
+        query.trace(loop="exact", epsilon=0.1, abs_epsilon=math.nan)

@@ -15,6 +15,7 @@ from mrql.explain.costs import Work
 from mrql.explain.facts import DerivedFacts, Facts, PassFacts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Table, delta_rule, fed, occurrence_names, renamed, shown_units
 from mrql.rewrite.stages import Feed, Feedback, Feedbacks
+from mrql.rewrite.threshold import Threshold
 from mrql.rewrite.ways import Chosen
 
 Document = dict[str, Any]
@@ -39,7 +40,12 @@ def render_document(facts: Facts) -> Document:
 
 def _carried(part: Feedback, loop: Feedbacks) -> Document:
     value, start = show(part.value), show(part.start)
-    return {"name": part.fed.name, "value": value, "start": start, "epsilon": loop.epsilon, "steps": loop.steps}
+    kept_back = _threshold(loop.threshold)
+    return {"name": part.fed.name, "value": value, "start": start, **kept_back, "steps": loop.steps}
+
+
+def _threshold(threshold: Threshold) -> Document:
+    return {"epsilon": threshold.relative, "abs_epsilon": threshold.absolute}
 
 
 def _sources(facts: Facts) -> list[Document]:
@@ -67,7 +73,7 @@ def _derived(facts: DerivedFacts) -> Document:
         "name": facts.derived.name,
         "type": show_type(facts.derived.term.type),
         "term": show(facts.term),
-        "epsilon": facts.derived.epsilon,
+        **_threshold(facts.derived.threshold),
         "cost": facts.cost.cost.value,
         "reason": facts.cost.reason,
     }

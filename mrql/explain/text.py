@@ -213,9 +213,9 @@ def _derived(page: Page, facts: DerivedFacts) -> None:
     page.gap()
     page.line(f"Δ{name}, its rows after a batch (+1) and before it (−1), costs {facts.cost.cost.value}:")
     page.prose(facts.cost.reason, level=2)
-    if facts.derived.epsilon:
+    if facts.derived.threshold.is_given:
         page.line(
-            f"what changes by no more than {facts.derived.epsilon:g}, relative to its size, is kept back; all steps "
+            f"what changes by no more than {facts.derived.threshold} is kept back; all steps "
             "together say by how much the answer may be off, the residual of the batch"
         )
 
@@ -241,7 +241,7 @@ def _feedbacks(page: Page, loop: Feedbacks, facts: Facts) -> None:
         page.term("and after a step it would be", tidy(part.value, facts.keep))
     page.gap()
     page.line(
-        f"what differs from {names} by more than {loop.epsilon:g}, relative to its size, is fed back to it, in at most "
+        f"what differs from {names} by more than {loop.threshold} is fed back to it, in at most "
         f"{loop.steps} steps a batch; what is left is the residual of the batch"
     )
 

@@ -52,7 +52,7 @@ def identities(plan: Plan, specs: Mapping[str, SourceSpec]) -> Identities:
     for stage in plan.stages:
         for derived in plan.derived_for(stage):
             known.sources[derived.name] = _derived_digest(derived, known)
-            if derived.epsilon:
+            if derived.threshold.is_given:
                 ledgers[derived.name] = known.sources[derived.name]
         found = _digest("stage", *_texts(stage, plan.recursion_of(stage), known))
         # Two states of one query that are the same are told apart by their order.
@@ -82,7 +82,8 @@ def source_identity(spec: SourceSpec) -> str:
 
 def _derived_digest(derived: Derived, known: _Known) -> str:
     """What a derived stream is known by; what is withheld of one depends on the threshold."""
-    withheld = [repr(derived.epsilon)] if derived.epsilon else []
+    threshold = derived.threshold
+    withheld = [repr(threshold.relative), repr(threshold.absolute)] if threshold.is_given else []
     return _digest("derived", known.text(derived.term), *withheld)
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra.values import Bag, Value
 from mrql.cli import load, plan_of, streaming_query
 from mrql.postgresql.address import parse_address
+from mrql.rewrite.threshold import Threshold
 from mrql.rewrite.ways import Way
 from mrql.running import ReferenceRunner
 from mrql.runtime.durable import Files
@@ -114,7 +115,7 @@ class Stream:
     checkpoint_name: str = "checkpoint"
     rewritable: bool = False
     way: Way = Way.AUTO
-    epsilon: float | None = None
+    threshold: Threshold | None = None
     partitions: int | None = None
 
     @property
@@ -131,7 +132,7 @@ class Stream:
         return Running(
             program,
             query,
-            plan_of(program, query, self.way, self.epsilon, rewritable=self.rewritable),
+            plan_of(program, query, self.way, self.threshold, rewritable=self.rewritable),
             self.engine,
             self._session,
             options,

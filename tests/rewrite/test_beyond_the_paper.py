@@ -140,3 +140,21 @@ def test_the_same_row_twice() -> None:
     """A bag holds equal rows: what is taken away once is there the other time."""
     text = "select x from x in S"
     assert applied(view_of(text), {"S": come((1, 2), (1, 2))}, {"S": gone((1, 2))}) == Bag([(1, 2)])
+
+
+def test_two_answers_over_the_same_groups() -> None:
+    """Parts that store the same by key are one state, whatever is made of it ([MRQL] §9 has a state for each)."""
+    text = """
+        (select (k, count(x)) from (k, x) in S group by k) union (select (k, -1 * count(x)) from (k, x) in S group by k)
+    """
+    plan = rewrite(query_of(text), shrinking=frozenset("STX")).plan
+    assert len(plan.stages) == 1
+    rows = come((1, 7), (1, 8), (2, 7))
+    assert applied(view_of(text), {"S": rows}, {"S": gone((1, 8))}) == Bag([(1, 1), (1, -1), (2, 1), (2, -1)])
+
+
+def test_groups_that_are_stored_differently() -> None:
+    """What has the same groups but stores something else of them has a state of its own."""
+    text = "(select (k, sum(x)) from (k, x) in S group by k) union (select (k, sum(x + 1)) from (k, x) in S group by k)"
+    assert len(rewrite(query_of(text), shrinking=frozenset("STX")).plan.stages) == 2
+    assert applied(view_of(text), {"S": come((1, 7), (1, 8))}) == Bag([(1, 15), (1, 17)])

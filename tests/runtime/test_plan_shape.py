@@ -279,6 +279,21 @@ def test_a_join_reads_the_state_where_it_is(spark: SparkSession, tmp_path: str) 
     assert exchanged_states(plan) == 0
 
 
+@pytest.mark.parametrize(("steps", "kept"), [(1, []), (2, [5])])
+def test_a_change_that_several_stages_read_is_computed_once(spark: SparkSession, steps: int, kept: list[int]) -> None:
+    """How groups have changed is looked up once, also where each step of a loop reads it; for one it is not kept."""
+    text = f"""
+        c = select (k, count(x)) from (k, x) in S group by k;
+        repeat r = c step select (k, n + m) from (k, n) in r, (l, m) in c where k = l limit {steps}
+    """
+    with mrql.compile(text, S=PAIRS).view(spark, loop="exact") as view:
+        for batch in range(2):
+            view.apply(S=spark.range(4).selectExpr(f"id % (2 + {batch}) AS _1", "id AS _2"))
+        assert sorted(map(tuple, view.answer().collect())) == [(0, 4 + 4 * steps), (1, 3 + 3 * steps), (2, 1 + steps)]
+        # Of two keys that were there and one that is new: two rows that are gone, three that have come.
+        assert [run.df.count() for run in view._view.changes.asides] == kept
+
+
 LEAK_QUERIES = [
     ("select (x#0, count(y)) from x in S, y in S where x#1 = y#1 group by x#0", 50),
     ("select (n, count(k)) from (k, n) in (select (k, count(x)) from x in S group by k: x#0) group by n", 25),
