@@ -25,7 +25,7 @@ from mrql.program import compile_program
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import Trace, rewrite, run_passes
 from mrql.rewrite.threshold import Threshold
-from mrql.rewrite.ways import THRESHOLD, Way
+from mrql.rewrite.ways import KEEPING_BACK, Way
 from mrql.scope import Globals
 from mrql.typing import resolve
 
@@ -261,7 +261,7 @@ def _trace(
 ) -> Trace:
     threshold = Threshold.of(epsilon, abs_epsilon)
     for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
-        if value is not None and (not value >= 0 or Way(loop) not in THRESHOLD):
+        if value is not None and (not value >= 0 or Way(loop) not in KEEPING_BACK):
             raise UserError(f"{name} is 0 or more, for loop='diffuse' or loop='exact'")
     shrinking = frozenset[str]() if insert_only else frozenset(streams)
     return rewrite(term, shrinking=shrinking, way=Way(loop), threshold=threshold)

@@ -13,7 +13,7 @@ import click
 
 from mrql.algebra.malformed import Quarantine
 from mrql.rewrite.threshold import EPSILON, Threshold
-from mrql.rewrite.ways import THRESHOLD, Way
+from mrql.rewrite.ways import KEEPING_BACK, Way
 from mrql.runtime.durable import Files
 
 R = TypeVar("R")
@@ -89,7 +89,7 @@ def loop_options(command: Callable[..., R]) -> Callable[..., R]:
     @functools.wraps(command)
     def wrapped(way: Way, epsilon: float | None, abs_epsilon: float | None, **rest: Any) -> R:
         for name, value in (("'--epsilon'", epsilon), ("'--abs-epsilon'", abs_epsilon)):
-            if value is not None and way not in THRESHOLD:
+            if value is not None and way not in KEEPING_BACK:
                 raise click.BadParameter("only --loop diffuse and --loop exact have a threshold", param_hint=name)
             if value is not None and math.isnan(value):
                 raise click.BadParameter("nan is no number", param_hint=name)

@@ -10,8 +10,8 @@ value and C is fed back,
     C ← C ⊎ Δ,     T ← T ⊗ (the change of h(C, S) for Δ),     Δ = the part of  f(C, S) − C  that matters,
 
 until nothing matters any more, or n steps are taken. An element that differs from the one it had by no more than a
-threshold does not matter: it is kept back until it does. What is left of `f(C, S) − C` is the
-*residual*: the value is one whole step away from C, which differs from it by no more than that.
+threshold does not matter: it is kept back until it does. What is left of `f(C, S) − C` is the *residual*: the value is
+one whole step away from C, which differs from it by no more than that.
 
 C begins with g(S); elements of g(S) that are new later are added where C has none like them.
 

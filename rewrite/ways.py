@@ -39,7 +39,7 @@ class Way(Enum):
     """What the loop had goes on to be improved: a change spreads from where it begins, as far as it matters."""
 
 
-THRESHOLD = (Way.DIFFUSE, Way.EXACT)
+KEEPING_BACK = (Way.DIFFUSE, Way.EXACT)
 """The ways that can keep small changes back."""
 
 

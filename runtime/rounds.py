@@ -46,14 +46,16 @@ class Rounds:
         index, earlier, item = self.changes.states.index(state), list(before), element_type(recursive.term)
         found: list[Frame] = []
         left: list[Frame] = []
+        time: int | None = None
         while True:
             # Each step has the names of the one before it, and so its plans.
             with self.changes.columns.apart("r__"):
                 change = self.changes.since(recursive.term, earlier, starting=starting and not found)
                 pending = self.changes.aside(self.changes.added([*left, change], item) if left else change)
-                now = self._first(pending, recursive)
-                if now is None:
+                first = self._first(pending, recursive, time)
+                if first is None:
                     break
+                time, now = first
                 found = [*found, now]
                 if len(found) > upkeep.YOUNG:
                     found = [self.changes.aside(self.changes.added(found, item))]
@@ -62,21 +64,33 @@ class Rounds:
                 state.step({recursive.name: now}, again=True)
         return self.changes.added(found, item) if len(found) > 1 else next(iter(found), None)
 
-    def _first(self, pending: Frame, recursive: Derived) -> Frame | None:
-        """Of facts that have changed those of the earliest time; None where there are none.
+    def _first(self, pending: Frame, recursive: Derived, last: int | None) -> tuple[int, Frame] | None:
+        """Of facts that have changed the earliest time, and those that have it; None where there are none.
+
+        All are later than the `last` time that was taken back, if any was; most often they are of the next one, and so
+        those are computed with all of them.
 
         Raises: UserError when that is later than it may be.
         """
+        all_of_them = self.changes.asides[-1]
+        first = None if last is None else (last + 1, self._at(pending, last + 1))
+        those = self.changes.asides[-1]
         self.compute()
-        if not self.changes.asides[-1].rows:
+        if not all_of_them.rows:
             return None
-        time = to_sql(part(pending.value, "_2", ty.LONG))
-        first = self.changes.plans.dataframe(pending.df.aggregate([], [f"min({time}) AS first"])).head()
-        assert first is not None
+        if first is None or not those.rows:
+            earliest = f"min({_time_of(pending)}) AS first"
+            row = self.changes.plans.dataframe(pending.df.aggregate([], [earliest])).head()
+            assert row is not None
+            first = row[0], self._at(pending, row[0])
         assert recursive.loop is not None
         if recursive.loop.limit is None and first[0] > recursive.loop.most:
             raise endless(recursive.loop)
-        return self.changes.aside(pending.where(f"{time} = {first[0]}L"))
+        return first
+
+    def _at(self, facts: Frame, time: int) -> Frame:
+        """The facts of one time."""
+        return self.changes.aside(facts.where(f"{_time_of(facts)} = {time}L"))
 
     # --- loops that are carried over ----------------------------------------------------------
 
@@ -142,3 +156,8 @@ class Rounds:
             raise endless(loop.loop)
         for each in carried:
             each.end()
+
+
+def _time_of(facts: Frame) -> str:
+    """The step at which facts were found first."""
+    return to_sql(part(facts.value, "_2", ty.LONG))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import socket
@@ -23,6 +24,7 @@ from pyspark.sql import SparkSession
 from mrql.cli import main
 from mrql.metrics import CONTENT_TYPE, Metrics, Totals, record_of
 from mrql.runtime.report import Measured, Phase, Report
+from mrql.runtime.residual import Residual
 from mrql.runtime.sizes import StateSize
 from tests.bad_input.situations import put
 
@@ -179,6 +181,18 @@ def test_what_is_not_known_is_left_out() -> None:
     assert known["mrql_state_bytes", 'odd "name"\n\\'] == 60
     assert not any(name in ("mrql_checkpoint_bytes", "mrql_rows_out_total") for name, _ in known)
     assert record_of(REPORT)["time"] == "2026-01-02T03:04:05.000Z"
+
+
+@pytest.mark.parametrize("off", [0.25, math.inf])
+def test_how_far_loops_may_be_off(off: float) -> None:
+    """JSON has no infinite number: there it is null."""
+    record = record_of(attrs.evolve(REPORT, residual=Residual(off, 3, 2 * off)))
+    found = None if math.isinf(off) else off
+    assert record["residual"] == {"change": found, "elements": 3, "distance": None if found is None else 2 * off}
+    totals = Totals()
+    totals.add(json.loads(json.dumps(record)))
+    known = values(totals.text())
+    assert (known["mrql_residual", None], known["mrql_residual_distance", None]) == (off, 2 * off)
 
 
 def test_the_endpoint() -> None:
