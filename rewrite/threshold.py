@@ -15,6 +15,7 @@ class Threshold:
     relative: float = 0.0
     """As a part of the larger one of the two."""
     absolute: float = 0.0
+    """By itself."""
 
     @staticmethod
     def of(relative: float | None, absolute: float | None) -> Threshold | None:

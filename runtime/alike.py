@@ -88,7 +88,7 @@ def table_of(ledger: Ledger, alike: Alike) -> Table:
 
 
 def matter(threshold: Threshold) -> str:
-    """The condition under which a group matters."""
+    """The condition under which a group matters. Without a number in it, distances need not be computed."""
     by_size = f"difference > {threshold.relative!r}D"
     return f"({by_size} AND distance > {threshold.absolute!r}D)" if threshold.absolute else f"({by_size})"
 

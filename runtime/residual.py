@@ -48,11 +48,12 @@ class Residual:
         """
         if not self.groups:
             return "no element differs"
-        elements = f"{self.groups:,} elements" if self.groups > 1 else "1 element"
+        one = self.groups == 1
+        elements = "1 element" if one else f"{self.groups:,} elements"
         if math.isinf(self.change):
-            return f"{elements} {'differ, some are' if self.groups > 1 else 'is'} not there or new"
-        differ = f"{elements} differ{'' if self.groups > 1 else 's'} by up to {100 * self.change:.2g} %"
-        return f"{differ}, by {self.distance:.3g} in all" if self.groups > 1 else f"{differ}, by {self.distance:.3g}"
+            return f"{elements} {'is' if one else 'differ, some are'} not there or new"
+        differ, in_all = ("differs", "") if one else ("differ", " in all")
+        return f"{elements} {differ} by up to {100 * self.change:.2g} %, by {self.distance:.3g}{in_all}"
 
     def and_also(self, other: Residual) -> Residual:
         return Residual(max(self.change, other.change), self.groups + other.groups, self.distance + other.distance)

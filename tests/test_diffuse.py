@@ -107,10 +107,15 @@ def test_query_files(name: str, threshold: Threshold, tmp_path: Path) -> None:
         view.apply({stream: ZSet.of(file.bag(batch.inserted)) - ZSet.of(file.bag(batch.deleted))})
         rows = present(batches[: number + 1])
         check_residual(view, query.term, {stream: file.bag(rows)})
-        if not threshold.absolute:
+        if threshold.absolute:
+            assert view.residual.distance <= threshold.absolute * view.residual.groups, f"batch {number}"
+        else:
             assert view.residual.change <= max(threshold.relative, 1e-4), f"batch {number}"
         if name == "pagerank":
-            assert distance(view.answer(), pagerank(rows, 200)) <= CONTRACTION * view.residual.distance + 1e-9
+            expected = pagerank(rows, 200)
+            off, all_of_it = distance(view.answer(), expected), sum(dict(expected.items).values())  # type: ignore[arg-type]
+            assert off <= CONTRACTION * view.residual.distance + 1e-9
+            assert off / all_of_it <= CONTRACTION * view.residual.change + 1e-9
 
 
 CONTRACTION = 0.85 / (1 - 0.85)
@@ -265,6 +270,7 @@ def test_difference(a: float, b: float) -> None:
     ("name", "stepwise", "threshold"),
     [
         ("pagerank", upkeep.STEPWISE, Threshold(0.02)),
+        ("pagerank", -1, Threshold(0.02)),
         ("pagerank", -1, Threshold(absolute=0.05)),
         ("kmeans", -1, Threshold(0.02)),
     ],

@@ -485,16 +485,7 @@ SCHEMA: dict[str, Any] = {
     ],
     "loops": [{"name": TEXT, "type": TEXT, "term": TEXT}],
     "ways": [{"place": MAYBE, "way": TEXT, "reason": TEXT}],
-    "derived": [
-        {
-            "name": TEXT,
-            "type": TEXT,
-            "term": TEXT,
-            **THRESHOLD,
-            "cost": TEXT,
-            "reason": TEXT,
-        }
-    ],
+    "derived": [{"name": TEXT, "type": TEXT, "term": TEXT, **THRESHOLD, "cost": TEXT, "reason": TEXT}],
     "carried": [{"name": TEXT, "value": TEXT, "start": TEXT, **THRESHOLD, "steps": NUMBER}],
     "python": [{"function": TEXT, "reason": TEXT}],
     "answer": {"term": TEXT, "cost": TEXT, "reason": TEXT},

@@ -43,8 +43,10 @@ def check_bound(view: ReferenceView, expected: Value) -> None:
     """No step reads what is off by more than the threshold, nor is the answer by more than the residual."""
     for derived in view.plan.withholding:
         withheld = view.present.get(derived.name, ZSet())
-        due, _ = divided(withheld, element_type(derived.stream), derived.threshold)
+        due, residual = divided(withheld, element_type(derived.stream), derived.threshold)
         assert not due
+        if not derived.threshold.absolute:
+            assert residual.change <= derived.threshold.relative
     found = view.answer()
     assert isinstance(found, Bag)
     assert isinstance(expected, Bag)
