@@ -155,7 +155,7 @@ class SparkView:
             if state.stage.name in names and state.stage.name not in kept:
                 for derived in self.plan.derived_for(state.stage):
                     if derived.name not in changes:
-                        changes[derived.name] = self._passed_on_so_far(derived)
+                        changes[derived.name] = self._for_readers(derived, self._passed_on_so_far(derived))
                 self._step(state, changes, before, starting=True)
 
     def _passed_on_so_far(self, derived: Derived) -> Frame:
@@ -230,10 +230,14 @@ class SparkView:
                 moved.add(state.stage.name)
 
     def _change_of(self, derived: Derived, before: list[Snapshot], *, starting: bool) -> Frame:
-        """How a derived stream changes, as the stages that read it are given it; for several it is computed once."""
+        """How a derived stream changes, but for what is withheld."""
         change = self.changes.since(derived.term, before, starting=starting)
         if derived.name in self.withheld:
             return self.withheld[derived.name].passed_on(change)
+        return self._for_readers(derived, change)
+
+    def _for_readers(self, derived: Derived, change: Frame) -> Frame:
+        """A change of a derived stream as the stages that read it are given it: for several it is computed once."""
         return self.changes.aside(change) if self.plan.is_shared(derived) else change
 
     def _step(self, state: StageState, changes: dict[str, Frame], before: list[Snapshot], *, starting: bool) -> bool:
