@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.data import Scale
+from mrql.runtime.session import START_SETTINGS
 
 Answer = dict[int, float]
 """The average for each key."""
@@ -115,7 +116,8 @@ def cores() -> int:
 
 @contextmanager
 def spark_session(**conf: str) -> Iterator[SparkSession]:
-    """The same Spark for all: every core, one shuffle partition for each, adaptive execution as it comes."""
+    """The same Spark for all: every core, one shuffle partition for each, adaptive execution as it comes, and what mrql
+    sets when it starts Spark."""
     builder = SparkSession.builder.master("local[*]").appName("bench")
     settings = {
         "spark.driver.memory": "4g",
@@ -123,6 +125,7 @@ def spark_session(**conf: str) -> Iterator[SparkSession]:
         "spark.sql.shuffle.partitions": str(cores()),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **START_SETTINGS,
     }
     for key, value in {**settings, **conf}.items():
         builder = builder.config(key, value)

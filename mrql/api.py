@@ -166,6 +166,7 @@ class Query:
             is not there for a loop, or has no threshold.
         """
         from mrql.explain import require_incremental
+        from mrql.runtime.session import advise
         from mrql.runtime.view import SparkView
 
         term = _with_static(self.term, frozenset(tables))
@@ -173,7 +174,9 @@ class Query:
         if strict:
             require_incremental(plan)
         frames = {name: self._frame(name, df) for name, df in tables.items()}
-        view = SparkView(plan, _session(spark), frames, self.query.span.source)
+        session = _session(spark)
+        advise(session)
+        view = SparkView(plan, session, frames, self.query.span.source)
         return View(self, view, frozenset(tables), insert_only)
 
     def _frame(self, name: str, df: DataFrame) -> Frame:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import IO, Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
@@ -45,6 +45,19 @@ STEP_SETTINGS: Mapping[str, str] = {
 """What the plan of a step rests on; set for the time of a step in a session that has it otherwise."""
 
 
+GENERATED = "spark.sql.codegen.cache.maxEntries"
+REMEMBERED = 5000
+
+START_SETTINGS: Mapping[str, str] = {
+    # A task of a batch aggregates dozens of small runs at once, and each aggregation begins with a page. Of the size
+    # that Spark takes for a driver of 4 GB, there is room for 17 in one task.
+    "spark.buffer.pageSize": "2m",
+    # A batch has hundreds of pieces of generated code; those that are forgotten are compiled again in the next one.
+    GENERATED: str(REMEMBERED),
+}
+"""What can be set only before Spark starts; the batches of a loop take half of the time with it."""
+
+
 def step_settings(spark: SparkSession, partitions: int | None = None) -> Mapping[str, str]:
     """The settings of the steps of a view or a loop: with as many partitions as can be worked on at once, unless said
     otherwise. A state's partitions are tasks of every batch."""
@@ -75,11 +88,7 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(cores),
         "spark.driver.memory": _driver_memory(),
-        # A task of a batch aggregates dozens of small runs at once, and each aggregation begins with a page. Of the
-        # size that Spark takes for a driver of 4 GB, there is room for 17 in one task.
-        "spark.buffer.pageSize": "2m",
-        # A batch has hundreds of pieces of generated code; those that are forgotten are compiled again in the next one.
-        "spark.sql.codegen.cache.maxEntries": "5000",
+        **START_SETTINGS,
         **STEP_SETTINGS,
     }
     if cluster.is_cluster(master):
@@ -97,6 +106,24 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
         cluster.wait_for_executors(spark)
     logger.debug("Spark %s runs on %s", spark.version, spark.sparkContext.master)
     return spark
+
+
+_ADVISED: WeakSet[SparkSession] = WeakSet()
+
+
+def advise(spark: SparkSession) -> None:
+    """Says once of a session that others have started if it forgets the code of plans too soon: nothing else shows it,
+    and to set that is too late then."""
+    remembered = int(spark.conf.get(GENERATED, "0") or 0)
+    if remembered < REMEMBERED and spark not in _ADVISED:
+        _ADVISED.add(spark)
+        logger.warning(
+            "this Spark session keeps the generated code of %d plans and compiles all others again in each batch; "
+            "a batch of a loop takes half of the time in one that was started with %s=%d",
+            remembered,
+            GENERATED,
+            REMEMBERED,
+        )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a session says when Java ends."""
+"""What is said of a session: when Java ends, and when it forgets too soon."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import logging
 
 import pytest
 from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
 
-from mrql.runtime.session import is_news
+import mrql
+from mrql.runtime import session
+from mrql.runtime.session import START_SETTINGS, is_news
 
 
 def test_java_has_ended_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -26,3 +29,19 @@ def test_java_has_ended_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.exc_text or record.message for record in caplog.records][1:] == ["something else"]
     assert "another" in caplog.text
     assert "Error while sending" not in caplog.text
+
+
+@pytest.mark.spark
+def test_a_session_that_forgets_is_named_once(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that others have started has what Spark sets by itself; how to start it is said with the first view."""
+    query = mrql.compile("select x from x in S", S="bag(long)")
+    assert START_SETTINGS.items() <= dict(spark.sparkContext.getConf().getAll()).items()
+    query.view(spark).close()
+    assert not caplog.records
+    monkeypatch.setattr(session, "REMEMBERED", 2 * int(START_SETTINGS[session.GENERATED]))
+    for _ in range(2):
+        query.view(spark).close()
+    (said,) = caplog.records
+    assert "started with spark.sql.codegen.cache.maxEntries=10000" in said.message

@@ -42,7 +42,9 @@ class Plan:
 
     def emptied(self, spark: SparkSession, leaves: Sequence[int]) -> Any:
         """A copy without the rows of some leaves, so that it keeps nothing alive."""
-        return _filled(spark, self._plan, dict.fromkeys(leaves, nothing(spark)))
+        copy = _copied(spark, self._plan)
+        _fill(spark, copy, dict.fromkeys(leaves, nothing(spark)))
+        return copy
 
     def shape(self) -> Shape:
         """The columns and the partitioning of the plan's rows when they are kept."""
@@ -55,8 +57,17 @@ def can_be_copied(plan: Any) -> bool:
 
 
 def execute(spark: SparkSession, plan: Any, rows: Mapping[int, Any]) -> Any:
-    """The rows of a copy of a plan, with an RDD for each of the given leaves."""
-    return _filled(spark, plan, rows).execute()
+    """The rows of a copy of a plan, with an RDD for each of the given leaves.
+
+    Generated code refers to its node of the plan, and a task is sent that node with all below it. So the leaves are
+    emptied once the RDD is made: else each task has what all RDDs before it are made of, back to the last ones that are
+    computed.
+    """
+    copy = _copied(spark, plan)
+    _fill(spark, copy, rows)
+    made = copy.execute()
+    _fill(spark, copy, dict.fromkeys(rows, nothing(spark)))
+    return made
 
 
 def executed_plan(df: DataFrame) -> str:
@@ -64,15 +75,17 @@ def executed_plan(df: DataFrame) -> str:
     return str(df._jdf.queryExecution().executedPlan().toString())
 
 
-def _filled(spark: SparkSession, plan: Any, rows: Mapping[int, Any]) -> Any:
-    java = handles(spark)
+def _copied(spark: SparkSession, plan: Any) -> Any:
     # A plan works in the session that is the active one of the thread that makes it.
-    java.activate(spark._jsparkSession)
-    copy = plan.clone()
-    leaves = copy.collectLeaves()
+    handles(spark).activate(spark._jsparkSession)
+    return plan.clone()
+
+
+def _fill(spark: SparkSession, plan: Any, rows: Mapping[int, Any]) -> None:
+    """Puts an RDD into each of the given leaves."""
+    scanned, leaves = handles(spark).scanned, plan.collectLeaves()
     for number, rdd in rows.items():
-        java.scanned.set(leaves.apply(number), rdd)
-    return copy
+        scanned.set(leaves.apply(number), rdd)
 
 
 def paths(plan: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:

@@ -18,7 +18,8 @@ from mrql.runtime.collect import collect_value
 from mrql.runtime.jvm import Columnar, executed_plan, persistent_rdds
 from mrql.runtime.prepared import Checkpoint, Plans, Template
 from mrql.runtime.relation import Relation
-from mrql.runtime.session import settings
+from mrql.runtime.runs import Run
+from mrql.runtime.session import settings, step_settings
 from mrql.runtime.snapshot import Touched
 from mrql.runtime.state import MARK, TOUCHED, Table
 from mrql.runtime.view import SparkView
@@ -218,6 +219,32 @@ def test_a_plan_is_made_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatc
         assert collect_value(view.answer(), query.type) == expected
     assert counts[0] >= 3
     assert statistics.median(counts[-8:]) == 0, counts
+
+
+def test_a_task_is_not_sent_what_its_rows_come_from(spark: SparkSession) -> None:
+    """Of steps that are computed together, each with its rows moved, the last is no larger than one before it."""
+    wanted = step_settings(spark)
+    plans = Plans(spark, wanted)
+    serializer = spark.sparkContext._gateway.jvm.org.apache.spark.serializer.JavaSerializer(
+        spark.sparkContext._jsc.sc().getConf()
+    ).newInstance()
+
+    def sizes() -> list[int]:
+        rows = Run.of(plans, Relation.of(spark.range(20)).select("id AS a", "id % 3 AS b"))
+        steps = [rows]
+        for _ in range(8):
+            sums = steps[-1].relation.aggregate(["b"], ["sum(a) AS a", "collect_list(a) AS all"])
+            steps.append(Run.of(plans, sums.select("a", "(a + size(all)) % 3 AS b")))
+        written = [serializer.serialize(run.rdd, run.rdd.elementClassTag()).limit() for run in steps]
+        assert sum(a for a, _ in steps[-1].df.collect()) == sum(range(20))
+        for run in steps:
+            run.free()
+        return written
+
+    with settings(spark, wanted):
+        sizes()
+        *_, before, last = sizes()
+    assert last <= before
 
 
 def test_only_what_is_read_of_a_batch_is_asked_for(spark: SparkSession, tmp_path: str) -> None:
