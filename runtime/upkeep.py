@@ -42,19 +42,22 @@ SMALL = 50_000
 def due(sizes: Sequence[int | None]) -> int:
     """How many of the last runs should be merged into one, by their rows; a run that is not computed yet is left alone.
 
+    The steps of a batch leave less and less, so that a last run may be too small for the one before it, but all that
+    came since an older one are enough for that.
+
     >>> due([1000, 40, 30]), due([1000, 90]), due([100, 30, 20]), due([100, None])
     (2, 0, 3, 0)
+    >>> due([1000, 50, 10, 0, 50, 8])
+    5
     """
-    last = len(sizes)
-    size = 0
-    while last > 0:
-        rows = sizes[last - 1]
-        if rows is None or (size > 0 and rows > GROWTH * size):
+    found = size = 0
+    for count, rows in enumerate(reversed(sizes), start=1):
+        if rows is None:
             break
+        if count > 1 and rows <= GROWTH * size:
+            found = count
         size += rows
-        last -= 1
-    count = len(sizes) - last
-    return count if count > 1 else 0
+    return found
 
 
 class Aside:
