@@ -76,6 +76,7 @@ from mrql.runtime.layout import (
     to_sql,
     with_columns,
 )
+from mrql.runtime.lookups import narrowed_side
 from mrql.runtime.loops import Kept
 from mrql.runtime.monoids import aggregate_sql
 from mrql.runtime.opened import loop_value, opened_term
@@ -481,6 +482,15 @@ class Compiler:
         by_key = gathering is not None and is_joined_by(frame, key_type, gathering.by)
         return Side.of(frame, self.columns, opens_later=by_key)
 
+    def narrowed_sides(self, frames: list[Frame], key_type: Type) -> list[Frame]:
+        """The sides of a join that finds rows where they are: of a state only what a change may have partners in."""
+        change = next((frame for frame in frames if frame.changes), None)
+        if change is None:
+            return frames
+        keys = [self.keyed(frame, key_type, joins=True)[0] for frame in frames]
+        wanted = keys[frames.index(change)]
+        return [narrowed_side(frame, key, change, wanted) for frame, key in zip(frames, keys, strict=True)]
+
     def joined(self, term: CMap) -> Frame:
         """`cMap(λ(k, (xs, ys)). e, coGroup(c, d))` where e is linear in both sides: an inner join on the key."""
         key, groups, body = function_parts(term)
@@ -490,6 +500,8 @@ class Compiler:
         key_type = pair_type(source)[0]
         frames = [self.bag(side) for side in (source.left, source.right)]
         in_place = all(joined_where_it_lies(frame, key_type) for frame in frames)
+        if in_place:
+            frames = self.narrowed_sides(frames, key_type)
         sides = [self.side(frame, key_type) for frame in frames]
         left, right = (side.frame for side in sides)
         (left_key, left_value), (right_key, right_value) = (

@@ -33,6 +33,9 @@ PLAIN = 1
 _PLANS: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, Template | int | None]] = WeakKeyDictionary()
 """By the settings and the signature: the plan, None for one that cannot be copied, or how often there was none yet."""
 
+_SHAPES: WeakKeyDictionary[SparkSession, dict[Hashable, jvm.Shape]] = WeakKeyDictionary()
+"""By the settings and the signature, and what rows are said to lie by."""
+
 
 @attrs.frozen
 class Checkpoint:
@@ -69,6 +72,7 @@ class Plans:
         self.spark = spark
         self._settings = tuple(sorted(settings.items()))
         self._known = _PLANS.setdefault(spark, OrderedDict())
+        self._shapes = _SHAPES.setdefault(spark, {})
         self._scans = Scans(spark, self._settings)
 
     def checkpoint(self, relation: Relation, *, small: bool) -> Checkpoint:
@@ -85,6 +89,13 @@ class Plans:
         if template is None:
             return relation.dataframe(self.spark)
         return template.shape.over(self.spark, self._rows(template, relation))
+
+    def shape_by(self, relation: Relation, by: tuple[str, ...], partitions: int) -> jvm.Shape:
+        """The columns of a relation, and that its rows lie in partitions by the hash of some of them."""
+        key = (self._settings, relation.signature, by, partitions)
+        if key not in self._shapes:
+            self._shapes[key] = jvm.shape_by(relation.dataframe(self.spark), by, partitions)
+        return self._shapes[key]
 
     def count(self, relation: Relation) -> int:
         """The number of rows."""

@@ -1,13 +1,14 @@
-"""Runs, of which a state is made: rows that are kept, and freed; large ones are kept by columns, or gathered by key.
+"""Runs, of which a state is made: rows that are kept, and freed; large ones by columns, gathered by key, or in blocks.
 
 Where many rows have one key, as those of a join's input do, they are gathered: a row for each key, with all else in an
 array. A change looks up each of its keys once, and the rows of all other keys are not looked at; a join of a million
-rows with a hundred for each key takes a third of the time. Any other large run is kept by columns, compressed.
+rows with a hundred for each key takes a third of the time. Where a batch looks up something again and again, step by
+step, large runs are kept in blocks (`blocks.py`). Any other is kept by columns, compressed: a tenth of the memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,8 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import AtomicType, StructType
 
 from mrql.runtime import jvm, upkeep
+from mrql.runtime.blocks import BLOCK, PLACE, Blocks
 from mrql.runtime.prepared import Checkpoint, Plans
-from mrql.runtime.relation import Gathering, Relation
+from mrql.runtime.relation import Gathering, Kept, Relation
 
 MANY = 4
 """Rows are gathered where there are so many for each key, on average."""
@@ -31,7 +33,7 @@ class Run:
     """Some rows of a table. Their number is known once an action has computed them."""
 
     plans: Plans
-    kept: Checkpoint | jvm.Columnar | Gathered
+    kept: Checkpoint | jvm.Columnar | Gathered | Indexed
     rows: int | None = None
 
     @staticmethod
@@ -54,6 +56,17 @@ class Run:
         return self.kept.rdd
 
     @property
+    def handle(self) -> Any:
+        """Spark's handle of what is kept."""
+        match self.kept:
+            case jvm.Columnar(_, buffers):
+                return buffers
+            case Indexed(_, blocks):
+                return blocks.rdd
+            case Checkpoint() | Gathered():
+                return self.kept.rdd
+
+    @property
     def spark(self) -> SparkSession:
         """The session that keeps them."""
         return self.plans.spark
@@ -72,7 +85,7 @@ class Run:
     @cached_property
     def df(self) -> DataFrame:
         """The rows as a DataFrame."""
-        if isinstance(self.kept, jvm.Columnar):
+        if isinstance(self.kept, jvm.Columnar | Indexed):
             return self.kept.df
         if isinstance(self.kept, Gathered):
             return self.relation.dataframe(self.plans.spark)
@@ -83,6 +96,8 @@ class Run:
         """The rows, to be read. Those kept by columns stay for many batches, and so are a part of the plans."""
         if isinstance(self.kept, Gathered):
             return self.kept.relation
+        if isinstance(self.kept, Indexed):
+            return Relation.kept(self.kept)
         return Relation.of(self.df) if isinstance(self.kept, jvm.Columnar) else Relation.kept(self)
 
     @property
@@ -128,12 +143,71 @@ class Gathered:
         self.keys.free()
 
 
+@attrs.define(eq=False, slots=False)
+class Indexed:
+    """Rows that are kept in blocks."""
+
+    plans: Plans
+    kept: Run
+    """A row for each block."""
+    blocks: Blocks
+
+    @staticmethod
+    def of(plans: Plans, rows: Relation, blocks: Blocks) -> Indexed:
+        """The rows of a relation, to be kept when they are computed."""
+        return Indexed(plans, Run(plans, plans.checkpoint(blocks.closed(rows, plans), small=False)), blocks)
+
+    @cached_property
+    def _whole(self) -> Kept:
+        return self.blocks.opened(self.kept.relation, self.plans).rows
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that keeps them."""
+        return self.plans.spark
+
+    @property
+    def rdd(self) -> Any:
+        """Spark's handle of all rows, opened."""
+        return self._whole.rdd
+
+    @property
+    def shape(self) -> jvm.Shape | None:
+        """The columns and the partitioning of the rows."""
+        return self._whole.shape
+
+    @property
+    def signature(self) -> Hashable:
+        """Both in words."""
+        return self._whole.signature
+
+    @property
+    def df(self) -> DataFrame:
+        """All rows as a DataFrame."""
+        return self._whole.df
+
+    def found(self, wanted: Relation) -> Relation:
+        """The rows of all blocks in which there may be some that are wanted."""
+        addresses = self.blocks.addressed(self.blocks.keys(wanted), self.plans)
+        blocks = self.kept.relation.semi_join(addresses.hint("shuffle_hash"), (PLACE, BLOCK))
+        return self.blocks.opened(blocks, self.plans)
+
+    def compute(self, tasks: int) -> None:
+        """Computes the blocks, in so many tasks at most."""
+        jvm.compute(self.kept.rdd, tasks)
+
+    def free(self) -> None:
+        """Frees the rows."""
+        self.kept.free()
+
+
 @attrs.frozen
 class Packing:
     """The ways to keep the rows of a run that may be large, none of them computed yet."""
 
     run: Run
-    columnar: jvm.Columnar
+    plain: jvm.Columnar | Indexed
+    """Rows as they are."""
     gathered: Gathered | None
     """Where they may be gathered by a key."""
     keys: Any = None
@@ -142,32 +216,32 @@ class Packing:
     """That of the keys that have too many rows."""
 
     @staticmethod
-    def of(run: Run, gathering: Gathering | None) -> Packing:
-        """The rows of a checkpoint, which may be gathered in one way."""
-        columnar = jvm.Columnar.of(run.df)
+    def of(run: Run, gathering: Gathering | None, blocks: Blocks | None) -> Packing:
+        """The rows of a checkpoint, which may be gathered in one way, or lie in blocks."""
+        plain = jvm.Columnar.of(run.df) if blocks is None else Indexed.of(run.plans, run.relation, blocks)
         if gathering is None:
-            return Packing(run, columnar, None)
+            return Packing(run, plain, None)
         counts = run.relation.aggregate(gathering.by, ["count(1) AS n"])
         keys, crowded = run.plans.rdd(counts), run.plans.rdd(counts.where(f"n > {MOST}"))
-        return Packing(run, columnar, Gathered.of(run, gathering), keys, crowded)
+        return Packing(run, plain, Gathered.of(run, gathering), keys, crowded)
 
     def compute(self, tasks: int) -> Run:
         """Computes the rows, in so many tasks at most, and keeps them in the better way."""
         rows = jvm.compute(self.run.rdd, tasks)
         if self.gathered is not None and self._should_be_gathered(rows, tasks):
-            self.columnar.free()
+            self.plain.free()
             jvm.compute(self.gathered.rdd, tasks)
             return Run(self.run.plans, self.gathered, rows)
         if self.gathered is not None:
             self.gathered.free()
-        self.columnar.compute(tasks)
-        return Run(self.run.plans, self.columnar, rows)
+        self.plain.compute(tasks)
+        return Run(self.run.plans, self.plain, rows)
 
     def _should_be_gathered(self, rows: int, tasks: int) -> bool:
         return MANY * jvm.compute(self.keys, tasks) <= rows and not jvm.compute(self.crowded, tasks)
 
     def free(self) -> None:
         """Frees what was computed."""
-        self.columnar.free()
+        self.plain.free()
         if self.gathered is not None:
             self.gathered.free()

@@ -35,6 +35,8 @@ STEP_SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.usePartitionEvaluator": "true",
     # It is computed for every plan, takes as long as the rest of planning, and finds nothing to filter in states.
     "spark.sql.constraintPropagation.enabled": "false",
+    # Rows that lie by a column are where rows are that lie by it and others: blocks are joined where they are.
+    "spark.sql.requireAllClusterKeysForCoPartition": "false",
     # Integer overflow and division by zero are errors.
     "spark.sql.ansi.enabled": "true",
     # Timestamps are those of UTC, whatever the zone of the session is.

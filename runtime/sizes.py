@@ -30,10 +30,8 @@ def spark_sizes(view: SparkView) -> dict[str, StateSize]:
 
 
 def _size(tables: Iterable[Table], kept: Mapping[int, int]) -> StateSize:
-    from mrql.runtime.jvm import Columnar
-
     runs = [run for table in tables for run in table.runs]
-    handles = [run.kept.buffers if isinstance(run.kept, Columnar) else run.kept.rdd for run in runs]
+    handles = [run.handle for run in runs]
     return StateSize(sum(run.rows or 0 for run in runs), sum(kept.get(rdd.id(), 0) for rdd in handles))
 
 

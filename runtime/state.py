@@ -19,6 +19,8 @@ from typing import Any
 import attrs
 
 from mrql.runtime import jvm, upkeep
+from mrql.runtime.blocks import Blocks
+from mrql.runtime.lookups import narrowed
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Gathering, Relation, side_by_side, union_all, united
 from mrql.runtime.runs import Packing, Run
@@ -41,9 +43,11 @@ class Measure:
     merge: str
 
 
-def weighted(plans: Plans, columns: tuple[str, ...], partition_by: tuple[str, ...] = ()) -> Table:
+def weighted(
+    plans: Plans, columns: tuple[str, ...], partition_by: tuple[str, ...] = (), *, recurs: bool = False
+) -> Table:
     """A table of rows with a weight `w`: equal rows are one, which is there while its weight is not 0."""
-    return Table(plans, columns, partition_by or columns, (Measure("w", "sum(w)"),), "w <> 0")
+    return Table(plans, columns, partition_by or columns, (Measure("w", "sum(w)"),), "w <> 0", recurs=recurs)
 
 
 def mark() -> Measure:
@@ -98,7 +102,7 @@ class Table:
     shrinks: bool = False
     """Whether a change may have taken something back, so that there may be rows that are not alive."""
     recurs: bool = False
-    """Whether a batch may change it several times, step by step."""
+    """Whether a batch may read and change it several times, step by step."""
     by_runs: bool = False
     """Whether the steps of the batch add runs, and are not merged with all the rest."""
     runs: list[Run] = attrs.Factory(list)
@@ -158,8 +162,9 @@ class Table:
         if not runs:
             return None
         keys = wanted.select(*self.partition_by).hint("shuffle_hash")
+        narrow = [narrowed(run, self.partition_by, wanted) for run in runs]
         # A semi-join puts the columns that it is by before the others; it does not where rows are gathered.
-        found = (run.semi_join(keys, self.partition_by) for run in side_by_side(runs))
+        found = (run.semi_join(keys, self.partition_by) for run in side_by_side(narrow))
         return union_all([rows.select(*self.columns) for rows in found])
 
     # --- changing -----------------------------------------------------------------------------
@@ -229,19 +234,24 @@ class Table:
     def merge_aside(self, aside: upkeep.Aside) -> None:
         """Starts to merge the last runs beside the batches, where that is due and takes long.
 
-        What comes of it is packed; so is a run that was as large from the start.
+        What comes of it is packed; so is a run that was as large from the start. What the first batch has left is made
+        one run, and waited for: that batch took longer, and those after it need not share the cores.
         """
         if self.merging is not None:
             return
-        due = self._due() or (self._large_rows() if self.is_large else [])
-        if not due or _rows(due) <= upkeep.ASIDE:
+        is_new = self.runs == self.young
+        due = self.runs[:] if is_new and len(self.runs) > 1 else self._due() or self._large_rows()
+        if not due or _rows(due) <= self._large:
             return
         merged = due[0] if len(due) == 1 else Run.of(self.plans, self._compacted(due), due)
         packing = None
         if not merged.is_packed:
-            packing = Packing.of(merged, self.gathering)
+            packing = Packing.of(merged, self.gathering, self._blocks(merged, _rows(due)))
         made = aside.compute(partial(self._made, merged, packing))
         self.merging = Merging(tuple(due), merged, packing, made)
+        if is_new:
+            made.result()
+            self.take_merged()
 
     def _made(self, merged: Run, packing: Packing | None, tasks: int) -> Run:
         if packing is None:
@@ -257,9 +267,22 @@ class Table:
         others = tuple(name for name in self.columns if name not in self.partition_by)
         return Gathering(self.partition_by, others, tuple(self.columns))
 
+    def _blocks(self, run: Run, rows: int) -> Blocks | None:
+        """How about so many rows of a run lie in blocks, where they should: where steps of a batch look them up."""
+        if not self.recurs or run.shape is None:
+            return None
+        return Blocks.of(run.df, self.partition_by, run.rdd.getNumPartitions(), rows)
+
+    @property
+    def _large(self) -> int:
+        """A run of more rows is packed."""
+        return upkeep.LOOKED_UP if self.recurs else upkeep.ASIDE
+
     def _large_rows(self) -> list[Run]:
         """A large run that is not packed, but could be."""
-        return next(([run] for run in self.runs if (run.rows or 0) > upkeep.ASIDE and not run.is_packed), [])
+        if not self.is_large and not self.recurs:
+            return []
+        return next(([run] for run in self.runs if (run.rows or 0) > self._large and not run.is_packed), [])
 
     def take_merged(self) -> None:
         """Puts what was merged beside the batches in the place of its runs, if it is finished."""

@@ -183,11 +183,11 @@ class StageState:
                 # A join on keys that are never missing is a plain equality, which finds the rows where they are.
                 shape = attrs.evolve(shape, fields=((name, present(key)), value))
         if not read.sums:
-            return shape, weighted(self.plans, names, by)
+            return shape, weighted(self.plans, names, by, recurs=self.recurs)
         kept, sums = names[: -read.sums], names[-read.sums :]
         # The first sum is the number of rows.
         measures = tuple(Measure(n, f"sum({n})") for n in sums)
-        return shape, Table(self.plans, kept, by or kept, measures, f"{sums[0]} <> 0")
+        return shape, Table(self.plans, kept, by or kept, measures, f"{sums[0]} <> 0", recurs=self.recurs)
 
     def _compiler(self, sources: Mapping[str, Frame]) -> Compiler:
         return Compiler(self.spark, {**self.tables, **sources}, self.columns)
@@ -284,7 +284,7 @@ class StageState:
     def _bag_table(self, index: int) -> Table:
         assert self.keys is not None
         elements = tuple(unquote(atom) for atom in atoms(self.bag_shapes[index]))
-        return weighted(self.plans, (*self.keys.names, *elements), self.keys.names)
+        return weighted(self.plans, (*self.keys.names, *elements), self.keys.names, recurs=self.recurs)
 
     # --- what others see of it ----------------------------------------------------------------
 

@@ -32,6 +32,9 @@ GROWTH = 2
 ASIDE = 400_000
 """A merge of more rows than this is not waited for: it is done beside the batches that follow."""
 
+LOOKED_UP = 50_000
+"""Where steps of a batch look up something again and again, a run of more rows than this is packed."""
+
 YOUNG = 4
 """Of the runs that one batch adds in the steps of a loop so many are merged into one."""
 

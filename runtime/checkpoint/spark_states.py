@@ -221,7 +221,8 @@ class Reader:
         table = self.definition(saved)
         rows = self._merged(table, saved)
         number = sum(run.rows for run in saved.runs)
-        if number > upkeep.ASIDE and table.gathering is None and are_atomic(self.schema(saved)):
+        plain = table.gathering is None and not table.recurs
+        if number > upkeep.ASIDE and plain and are_atomic(self.schema(saved)):
             run = Run.by_columns(self.plans, rows)
         else:
             run = Run(self.plans, self.plans.checkpoint(rows, small=number < upkeep.SMALL))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mrql.runtime.jvm.buckets import in_buckets, partitions_by
 from mrql.runtime.jvm.jobs import compute, compute_all, observed_now
-from mrql.runtime.jvm.kept import Columnar, Shape, free, kept, local_checkpoint, persistent_rdds
+from mrql.runtime.jvm.kept import Columnar, Shape, free, kept, local_checkpoint, persistent_rdds, places, shape_by
 from mrql.runtime.jvm.lazily import Lazy, column
 from mrql.runtime.jvm.operations import aggregate, repartition, select
 from mrql.runtime.jvm.plans import Plan, execute, executed_plan
@@ -41,9 +41,11 @@ __all__ = [
     "opaque",
     "partitions_by",
     "persistent_rdds",
+    "places",
     "rdd_of",
     "repartition",
     "rows",
     "rows_of",
     "select",
+    "shape_by",
 ]

@@ -31,6 +31,7 @@ class Handles:
         self._logical_flags = [False for t in made_from if t.getSimpleName() == "boolean"]
         self.kept = field(named("org.apache.spark.sql.execution.LogicalRDD"), "rdd")
         self.kept_order = field(named("org.apache.spark.sql.execution.LogicalRDD"), "outputOrdering")
+        self.kept_partitioning = field(named("org.apache.spark.sql.execution.LogicalRDD"), "outputPartitioning")
         self.rows_scanned = sql.execution.RDDScanExec
         files_scanned = named("org.apache.spark.sql.execution.FileSourceScanExec")
         self.files_scanned = field(files_scanned, "relation")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,10 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.runtime.jvm.handles import field, handles, items, name_of, nothing
 from mrql.runtime.jvm.jobs import compute
-from mrql.runtime.jvm.rows import rows_of
+from mrql.runtime.jvm.rows import rows, rows_of
 
 BYTES = StorageLevel.MEMORY_AND_DISK
 ROWS = StorageLevel.MEMORY_AND_DISK_DESER
+
+SEED = 42
+"""What Spark begins the hash of a row with."""
 
 BY_KEY = ("HashPartitioning", "SinglePartition$")
 """The ways in which rows with equal keys are in one partition, the same one wherever rows lie in this way."""
@@ -53,6 +59,28 @@ def shape_of(df: DataFrame) -> Shape:
     """The columns and the partitioning that rows have when they are kept."""
     spark = df.sparkSession
     return _shape(spark, handles(spark).leaf(nothing(spark), df))
+
+
+def shape_by(df: DataFrame, columns: Sequence[str], partitions: int) -> Shape:
+    """The columns of a DataFrame, and that rows lie in so many partitions by the hash of some of them."""
+    spark = df.sparkSession
+    leaf = rows(spark, nothing(spark), df._jdf.schema())
+    moved = leaf.repartition(partitions, *columns)._jdf.queryExecution().sparkPlan().outputPartitioning()
+    logical = leaf._jdf.queryExecution().analyzed()
+    handles(spark).kept_partitioning.set(logical, moved)
+    return _shape(spark, logical)
+
+
+@lru_cache(maxsize=64)
+def places(spark: SparkSession, partitions: int) -> tuple[int, ...]:
+    """For each partition, of so many, a number that lies in it by its hash."""
+    hashed = spark._jvm.org.apache.spark.unsafe.hash.Murmur3_x86_32(SEED).hashInt  # type: ignore[union-attr]
+    found: dict[int, int] = {}
+    numbers = count()
+    while len(found) < partitions:
+        number = next(numbers)
+        found.setdefault(hashed(number) % partitions, number)
+    return tuple(found[partition] for partition in range(partitions))
 
 
 def _shape(spark: SparkSession, leaf: Any) -> Shape:

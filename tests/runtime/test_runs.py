@@ -1,4 +1,4 @@
-"""Large runs: those that are gathered by key are read, joined, looked up and merged as any others are."""
+"""Large runs: those that are gathered by key, or in blocks, are read, joined, looked up and merged as others are."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from pyspark.sql import DataFrame, SparkSession
 import mrql
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.reader import parse_type
-from mrql.algebra.values import Value, close
+from mrql.algebra.values import Bag, Value, close
 from mrql.algebra.written import show_value
 from mrql.algebra.zset import ZSet
-from mrql.runtime import jvm, prepared, runs, upkeep
+from mrql.runtime import blocks, jvm, prepared, runs, upkeep
+from mrql.runtime.blocks import Blocks, Placed
 from mrql.runtime.collect import collect_changes, collect_value
-from mrql.runtime.jvm import Columnar
+from mrql.runtime.jvm import Columnar, executed_plan
+from mrql.runtime.lookups import narrowed
 from mrql.runtime.prepared import Checkpoint, Plans
 from mrql.runtime.relation import Relation
 from mrql.runtime.rows import to_dataframe
-from mrql.runtime.runs import Gathered
+from mrql.runtime.runs import Gathered, Indexed, Run
 from mrql.runtime.session import settings, step_settings
 from mrql.runtime.state import weighted
 from mrql.runtime.view import SparkView
@@ -53,7 +55,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
         done.set_result(computed(1))
         return done
 
-    for limit in ("WHOLE", "ASIDE"):
+    for limit in ("WHOLE", "ASIDE", "LOOKED_UP"):
         monkeypatch.setattr(upkeep, limit, 0)
     monkeypatch.setattr(runs, "MANY", 0)
     monkeypatch.setattr(upkeep.Aside, "compute", compute)
@@ -152,6 +154,85 @@ def test_what_is_looked_up_has_the_columns_of_the_table(spark: SparkSession) -> 
         assert found is not None
         assert {*map(tuple, found.dataframe(spark).collect())} == {(1, 10.0, 1), (2, 10.0, 1), (4, 10.0, 1)}
         table.close()
+
+
+LOOPS = {
+    "ways": "repeat ways = select distinct e from e in S"
+    " step select distinct w from w in (ways union (select (a, d) from (a, b) in ways, (c, d) in ways where b = c))",
+    "one edge more": "repeat ways = select distinct e from e in S"
+    " step select distinct w from w in (ways union (select (a, d) from (a, b) in ways, (c, d) in S where b = c))",
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_fixpoint_over_blocks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """What a loop looks up step by step is in blocks, and its answers are the reference's, deletions included."""
+    monkeypatch.setattr(runs, "MANY", 1_000_000)
+    found = list[Blocks]()
+    search = Indexed.found
+    monkeypatch.setattr(Indexed, "found", lambda self, wanted: found.append(self.blocks) or search(self, wanted))
+    random = Random(3)
+    query = mrql.compile(LOOPS[name], S=PAIRS)
+    present = list[Row]()
+    with interpreted(spark), query.view(spark, loop="fixpoint") as view:
+        for _ in range(4):
+            gone = random.sample(present, len(present) // 4)
+            come = [(random.randrange(8), random.randrange(8)) for _ in range(6)]
+            for row in gone:
+                present.remove(row)
+            present += come
+            view.apply(S=mrql.Delta(frame(spark, come), frame(spark, gone)))
+            expected = evaluate(query.term, {"S": Bag(present)})
+            answer = collect_value(view.answer(), query.type)
+            assert close(answer, expected), f"{show_value(answer)}, not {show_value(expected)}"
+        assert any(isinstance(run.kept, Indexed) for table in view._view.all_tables() for run in table.runs)
+    assert {len(blocks.by) for blocks in found} >= {1, 3}, "inputs of joins, or groups, were not looked up in blocks"
+
+
+@pytest.mark.parametrize(
+    ("keys", "wanted"),
+    [
+        ("CAST(id % 97 AS BIGINT)", "CAST(id * 5 AS INT)"),
+        ("CAST(id % 97 AS STRING)", "CAST(id * 5 AS STRING)"),
+        ("IF(id % 3 = 0, -0.0D, CAST(id % 97 AS DOUBLE))", "CAST(id * 5 AS DOUBLE)"),
+    ],
+    ids=["long", "string", "double"],
+)
+def test_blocks_have_all_that_is_wanted(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, keys: str, wanted: str
+) -> None:
+    """Of each key that is looked up all rows are found, in blocks and beside them, planned as any query and from a
+    template; of other keys only what is in the same blocks is read."""
+    held = step_settings(spark)
+    monkeypatch.setattr(runs, "MANY", 1_000_000)
+    monkeypatch.setattr(blocks, "SIZE", 4)
+    with settings(spark, held):
+        table = weighted(Plans(spark, held), ("a", "b"), ("b",), recurs=True)
+        for start, end in ((0, 1000), (1000, 1010)):
+            change = Relation.of(spark.range(start, end).selectExpr("id AS a", f"{keys} AS b", "1L AS w"))
+            run = table.append(table.partitioned(change))
+            run.rows = jvm.compute(run.rdd, 2)
+            if len(table.runs) == 1:
+                table.merge_aside(upkeep.Aside(spark))
+        assert [type(run.kept) for run in table.runs] == [Indexed, Checkpoint]
+        rows = spark.range(1010).selectExpr("id AS a", f"{keys} AS b", "1L AS w")
+        assert collected(table.runs[0].df.union(table.runs[1].df)) == collected(rows)
+        for _ in range(3):
+            run = Run.of(table.plans, table.partitioned(Relation.of(spark.range(9).selectExpr(f"{wanted} AS b"))))
+            here = table.lookup([run.relation for run in table.runs], run.relation)
+            assert here is not None
+            expected = rows.join(spark.range(9).selectExpr(f"{wanted} AS b"), "b", "left_semi").select("a", "b", "w")
+            assert collected(table.plans.dataframe(here)) == collected(expected)
+        placed = narrowed(table.runs[0].relation, ("b",), run.relation).rows
+        assert isinstance(placed, Placed)
+        assert placed.df.count() < 500
+        assert "Exchange" not in executed_plan(placed.rows.dataframe(spark)), "blocks are moved"
+        run.free()
+        table.close()
+
+
+def collected(rows: DataFrame) -> list[tuple[object, ...]]:
+    return sorted(map(tuple, rows.collect()))
 
 
 def frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame | None:
