@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 import mrql
 from bench.contender import Answer, Clock, alone, collected, consume, spark_session
 from bench.outcome import Outcome, Target, check
-from queries.loops.generate import Batch, Row, Rows, Size, chains, history, points, rmat
+from queries.loops.generate import Batch, Row, Rows, Size, chains, dependencies, history, points, rmat
 
 QUERIES = Path(__file__).parent.parent / "queries" / "loops"
 
@@ -254,6 +254,8 @@ RECOMPUTE = Ours("recompute", {"loop": "recompute"})
 DIFFUSE = Ours("diffuse", {"loop": "diffuse"}, limit=0.2, within=0.05)
 """It goes on from where it was, and so comes nearer to where the loop leads than the steps that are measured."""
 
+FIXPOINT = Ours("fixpoint", {"loop": "fixpoint"}, limit=0.1)
+
 MILLIONTH = {"abs_epsilon": 0.1}
 """Of 100,000 ranks, which are relative to that of the average page, a millionth of all rank."""
 NEARLY_EXACT = Ours("exact, but for 1e-6 of all rank", {"loop": "exact", **MILLIONTH}, limit=1 / 3, within=0.1)
@@ -271,9 +273,19 @@ def more_edges(nodes: int, edges: int, changes: Sequence[int], divided: int) -> 
     return growing(rmat(nodes // divided), edges // divided, [count // divided for count in changes])
 
 
-def single_edges(edges: int, changes: int, divided: int) -> list[Batch]:
-    """Chains of which single edges come and go."""
-    return one_by_one(chains(edges * 11 // 10 // divided), edges // divided, changes)
+def links(edges: int) -> Rows:
+    """Chains of which about a tenth is not there."""
+    return chains(edges * 11 // 10)
+
+
+def packages(edges: int) -> Rows:
+    """Packages that depend on others, of which some dozen edges are not there."""
+    return dependencies(edges // 2 + 30)
+
+
+def single_edges(graph: Callable[[int], Rows], edges: int, changes: int, divided: int) -> list[Batch]:
+    """A graph of which single edges come and go."""
+    return one_by_one(graph(edges // divided), edges // divided, changes)
 
 
 def kmeans(initial: int, ways: tuple[Ours, ...]) -> Case:
@@ -302,16 +314,16 @@ def pagerank(nodes: int, edges: int, changes: Sequence[int], ways: tuple[Ours, .
     )
 
 
-def closure(edges: int, changes: int) -> Case:
+def closure(name: str, graph: Callable[[int], Rows], edges: int, changes: int, ways: tuple[Ours, ...]) -> Case:
     """All ways between two nodes."""
     return Case(
-        f"transitive closure, {edges:,} edges",
+        f"transitive closure, {edges:,} edges of {name}",
         *GRAPH,
         over_a_frame("closure"),
         spark_closure,
         pairs,
-        partial(single_edges, edges, changes),
-        (RECOMPUTE, Ours("fixpoint", {"loop": "fixpoint"}, limit=0.1)),
+        partial(single_edges, graph, edges, changes),
+        ways,
         insert_only=False,
     )
 
@@ -322,7 +334,8 @@ CASES = (
     pagerank(5_000, 50_000, (100, 200, 300, 400), (RECOMPUTE, Ours("exact", {"loop": "exact"}), DIFFUSE)),
     # Without a threshold all ranks of all steps are states that change whole: that is measured with the small graph.
     pagerank(100_000, 1_000_000, (1_000,) * 4, (RECOMPUTE, NEARLY_EXACT, NEARLY_DIFFUSE, DIFFUSE)),
-    closure(20_000, 10),
+    closure("chains", links, 20_000, 10, (RECOMPUTE, FIXPOINT)),
+    closure("packages", packages, 20_000, 10, (FIXPOINT,)),
 )
 """A way that is new is one more `Ours` in the `ways` of its cases, with the limit that it is held to."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from queries.loops.generate import Size, chains, history, points, rmat, with_lengths, write
+from queries.loops.generate import Size, chains, dependencies, history, points, rmat, with_lengths, write
 
 
 def test_batches_delete_what_is_there() -> None:
@@ -31,6 +31,20 @@ def test_there_are_no_more_rows_than_there_are() -> None:
     """A chain of five nodes has four edges."""
     with pytest.raises(ValueError, match="there are no more than some 4 different rows"):
         next(history(chains(5), Size(5), seed=1))
+
+
+def test_packages_depend_on_those_before_them() -> None:
+    """Each on one or two, and together on many."""
+    edges = next(history(dependencies(50), Size(90), seed=1)).inserted
+    depends: dict[float, set[float]] = {}
+    for package, other in sorted(edges):
+        assert 0 <= other < package < 50
+        depends.setdefault(package, set()).add(other)
+    assert {len(others) for others in depends.values()} == {1, 2}
+    ways: dict[float, set[float]] = {}
+    for package, others in depends.items():
+        ways[package] = others.union(*(ways.get(other, set()) for other in others))
+    assert sum(map(len, ways.values())) > 4 * len(edges)
 
 
 @pytest.mark.parametrize("nodes", [2, 1000, 1024])

@@ -118,6 +118,17 @@ def chains(nodes: int) -> Rows:
     return rows
 
 
+def dependencies(packages: int) -> Rows:
+    """Packages, each of which depends on two of those that were there before it; most lead to hundreds of others."""
+
+    def rows(rng: random.Random) -> Iterator[Row]:
+        edges = sorted({(package, rng.randrange(package)) for package in range(1, packages) for _ in range(2)})
+        rng.shuffle(edges)
+        return itertools.cycle(edges)
+
+    return rows
+
+
 BOOKS = 10
 
 
@@ -271,6 +282,13 @@ def _rmat(directory: Path, seed: int, nodes: int, lengths: int, **size: float) -
 def _chains(directory: Path, seed: int, nodes: int, **size: float) -> None:
     """Chains of ten nodes, some of which lead to others, for closure."""
     _write("edges", chains(nodes), directory, seed, **size)
+
+
+@changing("dependencies", "edges", 900)
+@click.option("--packages", type=click.IntRange(2), default=500, help="Packages.")
+def _dependencies(directory: Path, seed: int, packages: int, **size: float) -> None:
+    """Packages that depend on others, for closure: few edges, and many ways."""
+    _write("edges", dependencies(packages), directory, seed, **size)
 
 
 @changing("points", "points", 1_000)
