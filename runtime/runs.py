@@ -61,8 +61,8 @@ class Run:
         match self.kept:
             case jvm.Columnar(_, buffers):
                 return buffers
-            case Indexed(_, blocks):
-                return blocks.rdd
+            case Indexed(_, kept):
+                return kept.rdd
             case Checkpoint() | Gathered():
                 return self.kept.rdd
 

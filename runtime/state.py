@@ -247,10 +247,9 @@ class Table:
         packing = None
         if not merged.is_packed:
             packing = Packing.of(merged, self.gathering, self._blocks(merged, _rows(due)))
-        made = aside.compute(partial(self._made, merged, packing))
+        made = aside.compute(partial(self._made, merged, packing), now=is_new)
         self.merging = Merging(tuple(due), merged, packing, made)
         if is_new:
-            made.result()
             self.take_merged()
 
     def _made(self, merged: Run, packing: Packing | None, tasks: int) -> Run:

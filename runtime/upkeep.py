@@ -71,11 +71,21 @@ class Aside:
         self._group = f"mrql-{id(self)}"
         self._threads: ThreadPoolExecutor | None = None
 
-    def compute(self, computed: Callable[[int], T]) -> Future[T]:
-        """Starts to compute something, in as many tasks at a time as it is given."""
+    def compute(self, computed: Callable[[int], T], *, now: bool = False) -> Future[T]:
+        """Starts to compute something, in as many tasks at a time as it is given; or does so `now`, on all cores."""
+        if now:
+            return self._computed(computed)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(1, thread_name_prefix="mrql-upkeep")
         return self._threads.submit(self._compute, computed)
+
+    def _computed(self, computed: Callable[[int], T]) -> Future[T]:
+        done: Future[T] = Future()
+        try:
+            done.set_result(computed(self._spark.sparkContext.defaultParallelism))
+        except Exception as error:
+            done.set_exception(error)
+        return done
 
     def _compute(self, computed: Callable[[int], T]) -> T:
         context = self._spark.sparkContext

@@ -50,7 +50,7 @@ QUERIES = {
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """All runs are large, and gathered where they can be, at once."""
 
-    def compute(aside: upkeep.Aside, computed: Callable[[int], Value]) -> Future[Value]:
+    def compute(aside: upkeep.Aside, computed: Callable[[int], Value], *, now: bool = False) -> Future[Value]:
         done: Future[Value] = Future()
         done.set_result(computed(1))
         return done
