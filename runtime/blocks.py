@@ -29,8 +29,8 @@ PLACE, BLOCK = "place", "block"
 """The columns by which blocks are found."""
 
 SIZE = 128
-"""How many rows a block has, on average: to find one, so many are opened, and of all others only each so many'th row is
-looked at."""
+"""At most so many rows a block has on average: so many are opened for each that is wanted, and one in so many is looked
+at. To find 20, and 1,000, of 3 million rows was fastest with it, of 16, 32 and 128."""
 
 
 @attrs.frozen
