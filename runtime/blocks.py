@@ -89,9 +89,9 @@ class Blocks:
         row = f"struct({', '.join(self.columns)}) AS {ROWS}"
         return self.addressed(rows, plans, row).aggregate([PLACE, BLOCK], [f"collect_list({ROWS}) AS {ROWS}"])
 
-    def opened(self, blocks: Relation, plans: Plans) -> Relation:
+    def opened(self, blocks: Relation) -> Relation:
         """The rows of some blocks."""
-        return Relation.kept(Placed(plans, blocks.select(f"inline({ROWS})"), self.names, self.partitions))
+        return blocks.select(f"inline({ROWS})")
 
 
 @attrs.define(eq=False, slots=False)

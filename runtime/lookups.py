@@ -18,7 +18,7 @@ def narrowed(rows: Relation, by: Sequence[str], wanted: Relation) -> Relation:
     if not is_at_hand(wanted):
         return rows
     match rows:
-        case Relation(Op.KEPT, _, _, Indexed() as indexed) if indexed.blocks.names == tuple(by):
+        case Relation(Op.KEPT, _, _, Indexed() as indexed) if indexed.by == tuple(by):
             return indexed.found(wanted)
         case Relation(Op.KEPT, _, _, Beside(kept)) if any(isinstance(each, Indexed) for each in kept):
             return union_all([narrowed(Relation.kept(each), by, wanted) for each in kept])

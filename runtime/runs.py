@@ -8,7 +8,7 @@ step, large runs are kept in blocks (`blocks.py`). Any other is kept by columns,
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import AtomicType, StructType
 
 from mrql.runtime import jvm, upkeep
-from mrql.runtime.blocks import BLOCK, PLACE, Blocks
+from mrql.runtime.blocks import BLOCK, PLACE, Blocks, Placed
 from mrql.runtime.prepared import Checkpoint, Plans
-from mrql.runtime.relation import Gathering, Kept, Relation
+from mrql.runtime.relation import Gathering, Relation
 
 MANY = 4
 """Rows are gathered where there are so many for each key, on average."""
@@ -61,7 +61,7 @@ class Run:
         match self.kept:
             case jvm.Columnar(_, buffers):
                 return buffers
-            case Indexed(_, kept):
+            case Indexed(kept=kept):
                 return kept.rdd
             case Checkpoint() | Gathered():
                 return self.kept.rdd
@@ -144,10 +144,9 @@ class Gathered:
 
 
 @attrs.define(eq=False, slots=False)
-class Indexed:
-    """Rows that are kept in blocks."""
+class Indexed(Placed):
+    """Rows that are kept in blocks, as they are when all of them are opened."""
 
-    plans: Plans
     kept: Run
     """A row for each block."""
     blocks: Blocks
@@ -155,42 +154,14 @@ class Indexed:
     @staticmethod
     def of(plans: Plans, rows: Relation, blocks: Blocks) -> Indexed:
         """The rows of a relation, to be kept when they are computed."""
-        return Indexed(plans, Run(plans, plans.checkpoint(blocks.closed(rows, plans), small=False)), blocks)
-
-    @cached_property
-    def _whole(self) -> Kept:
-        return self.blocks.opened(self.kept.relation, self.plans).rows
-
-    @property
-    def spark(self) -> SparkSession:
-        """The session that keeps them."""
-        return self.plans.spark
-
-    @property
-    def rdd(self) -> Any:
-        """Spark's handle of all rows, opened."""
-        return self._whole.rdd
-
-    @property
-    def shape(self) -> jvm.Shape | None:
-        """The columns and the partitioning of the rows."""
-        return self._whole.shape
-
-    @property
-    def signature(self) -> Hashable:
-        """Both in words."""
-        return self._whole.signature
-
-    @property
-    def df(self) -> DataFrame:
-        """All rows as a DataFrame."""
-        return self._whole.df
+        kept = Run(plans, plans.checkpoint(blocks.closed(rows, plans), small=False))
+        return Indexed(plans, blocks.opened(kept.relation), blocks.names, blocks.partitions, kept, blocks)
 
     def found(self, wanted: Relation) -> Relation:
         """The rows of all blocks in which there may be some that are wanted."""
         addresses = self.blocks.addressed(self.blocks.keys(wanted), self.plans)
         blocks = self.kept.relation.semi_join(addresses.hint("shuffle_hash"), (PLACE, BLOCK))
-        return self.blocks.opened(blocks, self.plans)
+        return Relation.kept(Placed(self.plans, self.blocks.opened(blocks), self.by, self.partitions))
 
     def compute(self, tasks: int) -> None:
         """Computes the blocks, in so many tasks at most."""

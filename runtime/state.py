@@ -279,8 +279,6 @@ class Table:
 
     def _large_rows(self) -> list[Run]:
         """A large run that is not packed, but could be."""
-        if not self.is_large and not self.recurs:
-            return []
         return next(([run] for run in self.runs if (run.rows or 0) > self._large and not run.is_packed), [])
 
     def take_merged(self) -> None:
