@@ -82,7 +82,7 @@ def alike_of(ledger: Ledger, value: Layout) -> Alike:
 def table_of(ledger: Ledger, alike: Alike) -> Table:
     """The table of a ledger, in which elements that are alike lie together."""
     if ledger.table is None:
-        ledger.table = weighted(ledger.plans, alike.keys.names, alike.by)
+        ledger.table = weighted(ledger.plans, alike.keys.names, alike.by, recurs=True)
     ledger.table.shrinks = True
     return ledger.table
 

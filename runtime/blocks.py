@@ -20,6 +20,7 @@ from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import AtomicType, StructType
 
 from mrql.runtime import jvm
 from mrql.runtime.prepared import Plans
@@ -31,6 +32,9 @@ PLACE, BLOCK = "place", "block"
 SIZE = 128
 """At most so many rows a block has on average: so many are opened for each that is wanted, and one in so many is looked
 at. To find 20, and 1,000, of 3 million rows was fastest with it, of 16, 32 and 128."""
+
+NESTED = 16
+"""At most so many where the rows have bags in them, which take longer to open."""
 
 
 @attrs.frozen
@@ -52,7 +56,8 @@ class Blocks:
 
         A partition has a power of two of them, so that plans are seldom made for another number.
         """
-        each = 1 << (count // (SIZE * partitions)).bit_length()
+        size = SIZE if are_flat(rows.schema) else NESTED
+        each = 1 << (count // (size * partitions)).bit_length()
         typed = tuple((name, rows.schema[name].dataType.simpleString()) for name in by)
         return Blocks(typed, tuple(rows.columns), jvm.places(rows.sparkSession, partitions), each)
 
@@ -129,3 +134,8 @@ class Placed:
     def df(self) -> DataFrame:
         """The rows as a DataFrame."""
         return self.shape.over(self.spark, self.rdd)
+
+
+def are_flat(schema: StructType) -> bool:
+    """Whether rows can be kept by columns: those of Spark hold what is nested as bytes."""
+    return all(isinstance(field.dataType, AtomicType) for field in schema.fields)

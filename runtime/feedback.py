@@ -48,6 +48,12 @@ class Carried:
     """Whether the batch has compared before."""
     fed: list[Run] = attrs.Factory(list)
     """What the batch has fed so far."""
+    steps: list[Run] = attrs.Factory(list)
+    """What was offered in each step of the batch."""
+    expected: list[int] = attrs.Factory(list)
+    """How many rows that was in the batch before."""
+    size: int = 0
+    """How many rows are pending, as far as that is known."""
     measured: tuple[list[Run], Residual] | None = None
     """How far what is pending goes, in some runs, once that was asked."""
     begun: Relation | None = None
@@ -67,7 +73,7 @@ class Carried:
 
     def start(self) -> None:
         """Forgets what a batch that failed has left."""
-        self.fed, self.begun, self.offered, self.again = [], None, None, False
+        self.fed, self.steps, self.begun, self.offered, self.again = [], [], None, None, False
 
     def begin(self, start: Frame) -> Frame:
         """Feeds what the loop begins with."""
@@ -114,6 +120,7 @@ class Carried:
             table_of(self.ledger, Alike(self.ledger.keys)).update(union_all([run.relation for run in self.fed]))
             self.fed = []
         self.rests = not self.is_due
+        self.expected, self.steps = [run.rows or 0 for run in self.steps], []
 
     def forget(self) -> None:
         """Forgets how a batch has ended that is taken back."""
@@ -136,21 +143,32 @@ class Carried:
             rows.append(self.begun)
             self.begun = None
         pending = self._pending_in(alike)
-        if self.rests and self._changes_little(pending):
+        pending.is_passing = not (self.rests and self._changes_little(pending))
+        if not pending.is_passing:
             pending.append(union_all(rows), again=self.again)
             different = self._changed(pending)
         else:
             pending.merge(union_all(rows))
             different = self._all(pending)
         self.offered = self.keep(alike.of_groups(alike.groups(different), matter(self.threshold)))
+        self.steps.append(self.offered)
         self.rests = self.again = True
 
     def _changes_little(self, pending: Table) -> bool:
         """Whether a step is likely to change few of many groups, as the first of a batch is, or one that little was fed
         to."""
-        rows = sum(run.rows or 0 for run in pending.runs)
-        fed = 0 if self.offered is None else self.offered.rows or 0
-        return rows > upkeep.STEPWISE and fed * LITTLE < rows
+        known = [run.rows for run in pending.runs if run.rows is not None]
+        if len(known) == len(pending.runs):
+            self.size = sum(known)
+        return self.size > upkeep.STEPWISE and self._offered_rows() * LITTLE < self.size
+
+    def _offered_rows(self) -> int:
+        """The rows that were offered last; while they are computed, as many as in that step of the batch before."""
+        if self.offered is None:
+            return 0
+        if self.offered.rows is not None or len(self.steps) > len(self.expected):
+            return self.offered.rows or 0
+        return self.expected[len(self.steps) - 1]
 
     def restore(self, value: Frame) -> None:
         """Finds what is pending from the value of the step and what was fed, which were read from a checkpoint."""
@@ -161,7 +179,7 @@ class Carried:
 
     def _pending_in(self, alike: Alike) -> Table:
         if self.pending is None:
-            self.pending = weighted(self.plans, alike.keys.names, alike.by)
+            self.pending = weighted(self.plans, alike.keys.names, alike.by, recurs=True)
             self.pending.shrinks = True
         return self.pending
 

@@ -46,6 +46,12 @@ class Checkpoint:
 
     rdd: Any
     shape: jvm.Shape
+    small: bool
+    """Whether they are kept as bytes."""
+
+    def compute(self, tasks: int) -> None:
+        """Computes the rows, in so many tasks at most."""
+        jvm.compute(self.rdd, tasks)
 
     def free(self) -> None:
         """Frees the rows."""
@@ -79,9 +85,9 @@ class Plans:
         """The rows of a relation, kept with their partitioning when they are first computed."""
         template = self._template(relation)
         if template is None:
-            return Checkpoint(*jvm.local_checkpoint(relation.dataframe(self.spark), small=small))
+            return Checkpoint(*jvm.local_checkpoint(relation.dataframe(self.spark), small=small), small)
         rdd = self._rows(template, relation)
-        return Checkpoint(jvm.kept(self.spark, rdd, small=small), template.shape)
+        return Checkpoint(jvm.kept(self.spark, rdd, small=small), template.shape, small)
 
     def dataframe(self, relation: Relation) -> DataFrame:
         """The rows of a relation, computed as a whole: what is asked of them is planned apart."""

@@ -14,10 +14,9 @@ from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import AtomicType, StructType
 
 from mrql.runtime import jvm, upkeep
-from mrql.runtime.blocks import BLOCK, PLACE, Blocks, Placed
+from mrql.runtime.blocks import BLOCK, PLACE, Blocks, Placed, are_flat
 from mrql.runtime.prepared import Checkpoint, Plans
 from mrql.runtime.relation import Gathering, Relation
 
@@ -101,17 +100,12 @@ class Run:
         return Relation.of(self.df) if isinstance(self.kept, jvm.Columnar) else Relation.kept(self)
 
     @property
-    def is_packed(self) -> bool:
-        """Whether the rows are kept in a way that is for large runs, or cannot be."""
-        return not isinstance(self.kept, Checkpoint) or not are_atomic(self.df.schema)
+    def is_flat(self) -> bool:
+        """Whether the rows can be kept by columns."""
+        return are_flat(self.df.schema)
 
     def free(self) -> None:
         self.kept.free()
-
-
-def are_atomic(schema: StructType) -> bool:
-    """Whether rows can be packed: Spark's columns hold what is nested as bytes."""
-    return all(isinstance(field.dataType, AtomicType) for field in schema.fields)
 
 
 @attrs.frozen
@@ -177,7 +171,7 @@ class Packing:
     """The ways to keep the rows of a run that may be large, none of them computed yet."""
 
     run: Run
-    plain: jvm.Columnar | Indexed
+    plain: jvm.Columnar | Indexed | Checkpoint
     """Rows as they are."""
     gathered: Gathered | None
     """Where they may be gathered by a key."""
@@ -187,9 +181,8 @@ class Packing:
     """That of the keys that have too many rows."""
 
     @staticmethod
-    def of(run: Run, gathering: Gathering | None, blocks: Blocks | None) -> Packing:
-        """The rows of a checkpoint, which may be gathered in one way, or lie in blocks."""
-        plain = jvm.Columnar.of(run.df) if blocks is None else Indexed.of(run.plans, run.relation, blocks)
+    def of(run: Run, plain: jvm.Columnar | Indexed | Checkpoint, gathering: Gathering | None) -> Packing:
+        """The rows of a checkpoint, in one way, or maybe gathered."""
         if gathering is None:
             return Packing(run, plain, None)
         counts = run.relation.aggregate(gathering.by, ["count(1) AS n"])

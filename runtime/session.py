@@ -37,6 +37,8 @@ STEP_SETTINGS: Mapping[str, str] = {
     "spark.sql.constraintPropagation.enabled": "false",
     # Rows that lie by a column are where rows are that lie by it and others: blocks are joined where they are.
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
+    # It tests of each row of a state whether an array has elements, before the join that few rows have a partner in.
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.InferFiltersFromGenerate",
     # Integer overflow and division by zero are errors.
     "spark.sql.ansi.enabled": "true",
     # Timestamps are those of UTC, whatever the zone of the session is.

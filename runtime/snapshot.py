@@ -117,7 +117,8 @@ class Snapshot:
 
     def empty(self) -> Frame:
         shape = _shape_of(element_type(self.stage.var))
-        schema = ", ".join(f"{a.sql} {sql_type(a.type)}" for a in atoms(shape))
+        # What is never missing is not here either: rows of one table should have one schema.
+        schema = ", ".join(f"{a.sql} {sql_type(a.type)}{'' if a.missing else ' NOT NULL'}" for a in atoms(shape))
         return Frame(Relation.empty(schema or "unit BOOLEAN"), shape)
 
     def _bag_view(self) -> Frame:
@@ -274,6 +275,6 @@ def _shape_of(item: Type) -> Layout:
             case ty.RecordType(fields):
                 return Struct(tuple((name, shape(inner)) for name, inner in fields), t)
             case _:
-                return Atom(quote(next(names)), t)
+                return Atom(quote(next(names)), t, not ty.is_collection(t))
 
     return shape(item)

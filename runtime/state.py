@@ -21,9 +21,9 @@ import attrs
 from mrql.runtime import jvm, upkeep
 from mrql.runtime.blocks import Blocks
 from mrql.runtime.lookups import narrowed
-from mrql.runtime.prepared import Plans
+from mrql.runtime.prepared import Checkpoint, Plans
 from mrql.runtime.relation import Gathering, Relation, side_by_side, union_all, united
-from mrql.runtime.runs import Packing, Run
+from mrql.runtime.runs import Indexed, Packing, Run
 
 TOUCHED = "touched"
 """The column that marks a row: 1 where the last batch touched it, else 0. The rows of a change bring `MARK`.
@@ -105,6 +105,8 @@ class Table:
     """Whether a batch may read and change it several times, step by step."""
     by_runs: bool = False
     """Whether the steps of the batch add runs, and are not merged with all the rest."""
+    is_passing: bool = False
+    """Whether a batch is likely to merge all rows, so that it is not worth the while to pack them."""
     runs: list[Run] = attrs.Factory(list)
     young: list[Run] = attrs.Factory(list)
     """The runs that the last batch has added."""
@@ -127,8 +129,8 @@ class Table:
 
     @property
     def is_large(self) -> bool:
-        """Whether it is worth a query more, or a job, not to touch all rows in a batch."""
-        return _rows(self.runs) > upkeep.WHOLE
+        """Whether it is worth a query more, or a job, not to touch all rows in a batch, or in each step of one."""
+        return _rows(self.runs) > (upkeep.LOOKED_UP if self.recurs else upkeep.WHOLE)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -189,6 +191,7 @@ class Table:
 
     def merge(self, changes: Relation, *, again: bool = False) -> None:
         """Merges a partitioned change and all runs into one new run."""
+        self._take_merged()
         self.unsaved += 1
         self.retired += self._log_only()
         self.log = Run.of(self.plans, changes) if self.logged else None
@@ -200,6 +203,7 @@ class Table:
 
     def replace(self, rows: Relation) -> None:
         """Puts rows in the place of all that there are."""
+        self._take_merged()
         self.unsaved += 1
         self.retired += [*self.runs, *self._log_only()]
         self.runs, self.appended, self.log = [Run.of(self.plans, rows, self.runs)], None, None
@@ -237,16 +241,15 @@ class Table:
         What comes of it is packed; so is a run that was as large from the start. What the first batch has left is made
         one run, and waited for: that batch took longer, and those after it need not share the cores.
         """
-        if self.merging is not None:
+        if self.merging is not None or self.is_passing:
             return
         is_new = self.runs == self.young
-        due = self.runs[:] if is_new and len(self.runs) > 1 else self._due() or self._large_rows()
-        if not due or _rows(due) <= self._large:
+        due = self.runs[:] if is_new and len(self.runs) > 1 else self._due()
+        due = due if _rows(due) > self._large else self._large_rows()
+        if not due:
             return
         merged = due[0] if len(due) == 1 else Run.of(self.plans, self._compacted(due), due)
-        packing = None
-        if not merged.is_packed:
-            packing = Packing.of(merged, self.gathering, self._blocks(merged, _rows(due)))
+        packing = self._packing(merged, _rows(due)) if self._should_be_packed(merged, _rows(due)) else None
         made = aside.compute(partial(self._made, merged, packing), now=is_new)
         self.merging = Merging(tuple(due), merged, packing, made)
         if is_new:
@@ -266,11 +269,29 @@ class Table:
         others = tuple(name for name in self.columns if name not in self.partition_by)
         return Gathering(self.partition_by, others, tuple(self.columns))
 
-    def _blocks(self, run: Run, rows: int) -> Blocks | None:
-        """How about so many rows of a run lie in blocks, where they should: where steps of a batch look them up."""
-        if not self.recurs or run.shape is None:
-            return None
-        return Blocks.of(run.df, self.partition_by, run.rdd.getNumPartitions(), rows)
+    def _should_be_packed(self, run: Run, rows: int) -> bool:
+        """Whether there is a better way to keep a run of about so many rows."""
+        if not isinstance(run.kept, Checkpoint):
+            return False
+        if self._is_searched(run):
+            return self._lies_in_blocks(run, rows) or run.kept.small
+        return run.is_flat
+
+    def _packing(self, run: Run, rows: int) -> Packing:
+        if not self._is_searched(run):
+            return Packing.of(run, jvm.Columnar.of(run.df), self.gathering)
+        if not self._lies_in_blocks(run, rows):
+            return Packing.of(run, self.plans.checkpoint(run.relation, small=False), None)
+        blocks = Blocks.of(run.df, self.partition_by, run.rdd.getNumPartitions(), rows)
+        return Packing.of(run, Indexed.of(self.plans, run.relation, blocks), self.gathering)
+
+    def _is_searched(self, run: Run) -> bool:
+        """Whether the steps of a batch look something up in a run again and again, where it lies."""
+        return self.recurs and run.shape is not None
+
+    @staticmethod
+    def _lies_in_blocks(run: Run, rows: int) -> bool:
+        return rows > upkeep.BLOCKED or not run.is_flat
 
     @property
     def _large(self) -> int:
@@ -278,12 +299,17 @@ class Table:
         return upkeep.LOOKED_UP if self.recurs else upkeep.ASIDE
 
     def _large_rows(self) -> list[Run]:
-        """A large run that is not packed, but could be."""
-        return next(([run] for run in self.runs if (run.rows or 0) > self._large and not run.is_packed), [])
+        """A large run that is not packed, but should be."""
+        rows = ((run, run.rows or 0) for run in self.runs)
+        return next(([run] for run, n in rows if n > self._large and self._should_be_packed(run, n)), [])
 
     def take_merged(self) -> None:
         """Puts what was merged beside the batches in the place of its runs, if it is finished."""
         if self.merging is not None and self.merging.made.done():
+            self._take_merged()
+
+    def _take_merged(self) -> None:
+        if self.merging is not None:
             merging, self.merging = self.merging, None
             run = merging.made.result()
             if merging.is_passing:
@@ -313,7 +339,11 @@ class Table:
 
     def uncomputed(self) -> list[Run]:
         """The runs that no action has computed yet, those included that have been replaced already."""
-        return [run for run in [*self.runs, *self.retired, *self._log_only()] if run.rows is None]
+        return [run for run in self.all_runs() if run.rows is None]
+
+    def all_runs(self) -> list[Run]:
+        """The runs, those included that have been replaced already."""
+        return [*self.runs, *self.retired, *self._log_only()]
 
     def saved(self, *, logged: bool) -> None:
         """Notes that the changes so far are written down; and whether the next one will be asked for by itself."""
@@ -327,7 +357,7 @@ class Table:
 
     def rollback(self, runs: Sequence[Run]) -> None:
         """Goes back to the given runs; those that came after them are given up, computed or not."""
-        for run in [*self.runs, *self.retired, *self._log_only()]:
+        for run in self.all_runs():
             if run not in runs:
                 run.free()
         self.runs, self.retired, self.log = list(runs), [], None
@@ -335,7 +365,7 @@ class Table:
     def close(self) -> None:
         if self.merging is not None:
             self.merging.free()
-        for run in [*self.runs, *self.retired, *self._log_only()]:
+        for run in self.all_runs():
             run.free()
         self.runs, self.retired, self.merging, self.log = [], [], None, None
 

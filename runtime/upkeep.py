@@ -33,7 +33,10 @@ ASIDE = 400_000
 """A merge of more rows than this is not waited for: it is done beside the batches that follow."""
 
 LOOKED_UP = 50_000
-"""Where steps of a batch look up something again and again, a run of more rows than this is packed."""
+"""Where steps of a batch look up something again and again, a run of more rows than this is kept row by row."""
+
+BLOCKED = 500_000
+"""One of more rows than this is kept in blocks then; so is one of rows with bags in them, which take longer to read."""
 
 YOUNG = 4
 """Of the runs that one batch adds in the steps of a loop so many are merged into one."""

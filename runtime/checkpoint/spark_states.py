@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from mrql.algebra.errors import InternalError
 from mrql.runtime import jvm, upkeep
+from mrql.runtime.blocks import are_flat
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.layouts import layout_from_json, layout_to_json
 from mrql.runtime.checkpoint.live import LiveState
@@ -30,7 +31,7 @@ from mrql.runtime.layout import quote
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation
-from mrql.runtime.runs import Run, are_atomic
+from mrql.runtime.runs import Run
 from mrql.runtime.session import settings, step_settings
 from mrql.runtime.state import TOUCHED, Measure, Table
 from mrql.runtime.step import InputState, StageState
@@ -222,7 +223,7 @@ class Reader:
         rows = self._merged(table, saved)
         number = sum(run.rows for run in saved.runs)
         plain = table.gathering is None and not table.recurs
-        if number > upkeep.ASIDE and plain and are_atomic(self.schema(saved)):
+        if number > upkeep.ASIDE and plain and are_flat(self.schema(saved)):
             run = Run.by_columns(self.plans, rows)
         else:
             run = Run(self.plans, self.plans.checkpoint(rows, small=number < upkeep.SMALL))
