@@ -84,8 +84,12 @@ class Changes:
         after = self._now()
         sides = self._sides(term, after, before, self.columns)
         if len(sides) == 1 and self._has_only_grown(term, after, before):
-            return attrs.evolve(union(sides, element_type(term), self.columns), changes=True)
+            return self._together(sides, element_type(term))
         return self.added(sides[:1] if starting else sides, element_type(term))
+
+    def rows_since(self, term: Term, before: list[Snapshot]) -> Frame:
+        """The same for what adds up equal rows itself: what is no change may be among them, come and gone."""
+        return self._together(self._sides(term, self._now(), before, self.columns), element_type(term))
 
     def _has_only_grown(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> bool:
         """Whether of the states that a term reads those that have changed since `before` have lost nothing, ever."""
@@ -95,7 +99,10 @@ class Changes:
 
     def added(self, frames: Sequence[Frame], item: Type) -> Frame:
         """The sum of some changes, as one change in which no two rows are equal."""
-        return attrs.evolve(netted(union(frames, item, self.columns), self.columns), changes=True)
+        return netted(self._together(frames, item), self.columns)
+
+    def _together(self, frames: Sequence[Frame], item: Type) -> Frame:
+        return attrs.evolve(union(frames, item, self.columns), changes=True)
 
     def aside(self, change: Frame) -> Frame:
         """A change that is kept until the next batch, in columns that are always named alike."""

@@ -10,16 +10,13 @@ from collections.abc import Callable, Collection, Sequence
 
 import attrs
 
-from mrql.algebra import types as ty
 from mrql.algebra.evaluate import endless
-from mrql.algebra.terms import element_type
 from mrql.rewrite.stages import Derived, Feedbacks, Plan
-from mrql.runtime import upkeep
 from mrql.runtime.changes import Changes
-from mrql.runtime.expressions import Expressions
+from mrql.runtime.computing import Computing
 from mrql.runtime.feedback import Carried
-from mrql.runtime.frames import Frame, signed
-from mrql.runtime.layout import part, to_sql
+from mrql.runtime.frames import Frame
+from mrql.runtime.settling import Settling
 from mrql.runtime.snapshot import Snapshot
 from mrql.runtime.step import StageState
 
@@ -32,8 +29,11 @@ class Rounds:
     changes: Changes
     merge: Callable[[Collection[str], dict[str, Frame], list[Snapshot], set[str]], None]
     """Merges a batch of changes into some stages, since some snapshots, and notes those that have changed."""
-    compute: Callable[[], None]
+    computing: Computing
     """Computes what is kept of the changes, and the states."""
+    planning_ahead: Callable[[Collection[object]], Callable[[], None]]
+    """Notes how far planning has come, in some more objects too; what it returns takes back all that is planned from
+    then on."""
 
     # --- stages that read what is made from them ----------------------------------------------
 
@@ -43,54 +43,25 @@ class Rounds:
 
         Raises: UserError when that takes more steps than it may.
         """
-        index, earlier, item = self.changes.states.index(state), list(before), element_type(recursive.term)
-        found: list[Frame] = []
-        left: list[Frame] = []
-        time: int | None = None
+        going = Settling(self.changes, state, recursive, [*before], starting)
         while True:
-            # Each step has the names of the one before it, and so its plans.
-            with self.changes.columns.apart("r__"):
-                change = self.changes.since(recursive.term, earlier, starting=starting and not found)
-                pending = self.changes.aside(self.changes.added([*left, change], item) if left else change)
-                first = self._first(pending, recursive, time)
-                if first is None:
-                    break
-                time, now = first
-                found = [*found, now]
-                if len(found) > upkeep.YOUNG:
-                    found = [self.changes.aside(self.changes.added(found, item))]
-                left = [pending, signed(now, -1, Expressions())]
-                earlier[index] = state.snapshot()
-                state.step({recursive.name: now}, again=True)
-        return self.changes.added(found, item) if len(found) > 1 else next(iter(found), None)
-
-    def _first(self, pending: Frame, recursive: Derived, last: int | None) -> tuple[int, Frame] | None:
-        """Of facts that have changed the earliest time, and those that have it; None where there are none.
-
-        All are later than the `last` time that was taken back, if any was; most often they are of the next one, and so
-        those are computed with all of them.
-
-        Raises: UserError when that is later than it may be.
-        """
-        all_of_them = self.changes.asides[-1]
-        first = None if last is None else (last + 1, self._at(pending, last + 1))
-        those = self.changes.asides[-1]
-        self.compute()
-        if not all_of_them.rows:
-            return None
-        if first is None or not those.rows:
-            earliest = f"min({_time_of(pending)}) AS first"
-            row = self.changes.plans.dataframe(pending.df.aggregate([], [earliest])).head()
-            assert row is not None
-            first = row[0], self._at(pending, row[0])
-        assert recursive.loop is not None
-        if recursive.loop.limit is None and first[0] > recursive.loop.most:
-            raise endless(recursive.loop)
-        return first
-
-    def _at(self, facts: Frame, time: int) -> Frame:
-        """The facts of one time."""
-        return self.changes.aside(facts.where(f"{_time_of(facts)} = {time}L"))
+            pending, following = going.pending, going.following if going.is_foreseen else None
+            self.computing.start()
+            # What the facts of the next time change is planned while it is found out whether there are any.
+            give_up = None
+            if following is not None and not starting:
+                give_up = self.planning_ahead([going])
+                going.take_back_following()
+            self.computing.finish()
+            if following is not None and following.any:
+                if give_up is None:
+                    going.take_back_following()
+                continue
+            if give_up is not None:
+                give_up()
+            if not pending.any:
+                return going.all_found()
+            going.take_back_earliest()
 
     # --- loops that are carried over ----------------------------------------------------------
 
@@ -140,24 +111,37 @@ class Rounds:
 
         Raises: UserError when a loop without a limit does not come to rest.
         """
-        earlier = before
-        for taken in range(1, loop.steps + 1):
-            with self.changes.columns.apart("r__"):
-                for each in carried:
-                    value, is_first = each.feedback.value, starting and taken == 1
-                    each.compare(self.changes.whole(value) if is_first else self.changes.since(value, earlier))
-                self.compute()
-                due = [each for each in carried if each.is_due]
-                if taken == loop.steps or not due:
-                    break
-                earlier = [state.snapshot() for state in self.changes.states]
-                self.merge(inside, {each.name: each.feed_back() for each in due}, earlier, set())
+        with self.changes.columns.apart("r__"):
+            for each in carried:
+                value = each.feedback.value
+                each.compare(self.changes.whole(value) if starting else self.changes.rows_since(value, before))
+        taken, likely = 1, max(len(each.expected) for each in carried)
+        while True:
+            offered = [each.offered for each in carried]
+            self.computing.start()
+            # The next step is planned while it is found out whether there is one.
+            give_up = None
+            if taken < loop.steps and taken < likely and not starting:
+                give_up = self.planning_ahead([])
+                self._step(carried, carried, inside)
+            self.computing.finish()
+            due = [each for each, run in zip(carried, offered, strict=True) if run is not None and run.rows]
+            if taken == loop.steps or not due:
+                if give_up is not None:
+                    give_up()
+                break
+            if give_up is None:
+                self._step(carried, due, inside)
+            taken += 1
         if loop.loop.limit is None and due:
             raise endless(loop.loop)
         for each in carried:
             each.end()
 
-
-def _time_of(facts: Frame) -> str:
-    """The step at which facts were found first."""
-    return to_sql(part(facts.value, "_2", ty.LONG))
+    def _step(self, carried: Sequence[Carried], due: Sequence[Carried], inside: Collection[str]) -> None:
+        """Feeds back what matters of some bags, and compares what comes of it with what was fed."""
+        with self.changes.columns.apart("r__"):
+            earlier = [state.snapshot() for state in self.changes.states]
+            self.merge(inside, {each.name: each.feed_back() for each in due}, earlier, set())
+            for each in carried:
+                each.compare(self.changes.rows_since(each.feedback.value, earlier))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial, reduce
-from typing import Any
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
@@ -15,8 +14,10 @@ from mrql.rewrite.answer import touched_stage
 from mrql.rewrite.stages import Derived, Feedback, Plan
 from mrql.rewrite.threshold import Threshold
 from mrql.runtime import jvm
+from mrql.runtime.ahead import as_now
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.changes import Changes
+from mrql.runtime.computing import Computing
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.failures import translated
 from mrql.runtime.feedback import Carried
@@ -96,7 +97,8 @@ class SparkView:
             for stage in plan.stages
         ]
         self.changes = Changes(plan, spark, self.plans, self.tables, self.columns, self.states)
-        self.rounds = Rounds(plan, self.changes, self._merge, self._compute_kept)
+        self.computing = Computing(spark, self._uncomputed)
+        self.rounds = Rounds(plan, self.changes, self._merge, self.computing, self._planning_ahead)
         self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
         self.ledgers = [
             Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
@@ -228,9 +230,13 @@ class SparkView:
                     changes[derived.name] = self._change_of(derived, before, starting=starting)
             if self._step(state, changes, before, starting=starting):
                 moved.add(state.stage.name)
+                if moved is self.stepped and not starting:
+                    self.computing.go_on()
 
     def _change_of(self, derived: Derived, before: list[Snapshot], *, starting: bool) -> Frame:
         """How a derived stream changes, but for what is withheld."""
+        if derived.name in self.withheld and not starting:
+            return self.withheld[derived.name].passed_on(self.changes.rows_since(derived.term, before))
         change = self.changes.since(derived.term, before, starting=starting)
         if derived.name in self.withheld:
             return self.withheld[derived.name].passed_on(change)
@@ -260,7 +266,8 @@ class SparkView:
         """
         with settings(self.spark, self.settings):
             touched = [rdd for state in self.states for rdd in state.touched()] if counting else []
-            self.touched = sum(self._compute(touched=touched))
+            self.computing.start(touched)
+            self.touched = sum(self.computing.finish())
             for table in self.all_tables():
                 table.merge_aside(self.aside)
             if self.withheld:
@@ -286,6 +293,7 @@ class SparkView:
 
     def rollback(self) -> None:
         """Goes back to the states before the batch that was planned last."""
+        self.computing.give_up()
         known = {id(table) for table, _ in self.marked}
         for table in self.all_tables():
             if id(table) not in known:
@@ -335,14 +343,30 @@ class SparkView:
         ledger = Ledger(part.fed.name, element_type(part.fed), self.plans)
         return Carried(part, ledger, self.plans, threshold, self.changes.kept)
 
-    def _compute_kept(self) -> None:
-        self._compute([run for run in self.changes.asides if run.rows is None])
+    def _uncomputed(self) -> list[Run]:
+        """The runs of the states that no action has computed yet, and what is kept of changes until the next batch."""
+        runs = [run for table in self.all_tables() for run in table.uncomputed()]
+        return [*runs, *(run for run in self.changes.asides if run.rows is None)]
 
-    def _compute(self, more: Sequence[Run] = (), touched: Sequence[Any] = ()) -> list[int]:
-        """Computes some runs and those of the states that no action has computed yet, in one job; returns how many rows
-        other handles have."""
-        runs = [*(run for table in self.all_tables() for run in table.uncomputed()), *more]
-        rows = jvm.compute_all(self.spark, [*(run.rdd for run in runs), *touched])
-        for run, number in zip(runs, rows, strict=False):
-            run.rows = number
-        return rows[len(runs) :]
+    def _planning_ahead(self, more: Collection[object]) -> Callable[[], None]:
+        """What takes back all that is planned from now on, none of which is computed yet."""
+        carried = [each for loop in self.carried for each in loop]
+        tables = self.all_tables()
+        inputs = [kept for state in self.states for kept in state.inputs.values()]
+        go_back, known = (
+            as_now([self.changes, *self.states, *inputs, *self.ledgers, *carried, *tables, *more]),
+            self._runs(),
+        )
+
+        def give_up() -> None:
+            planned = self._runs()
+            go_back()
+            for run in planned - known:
+                run.free()
+
+        return give_up
+
+    def _runs(self) -> set[Run]:
+        """All runs that are not freed."""
+        own = (run for table in self.all_tables() for run in table.all_runs())
+        return {*own, *self.changes.asides, *self.changes.lookups}

@@ -8,7 +8,7 @@ no such handle: then `persist` and `unpersist` serve, whose lineage is cut by re
 from __future__ import annotations
 
 from mrql.runtime.jvm.buckets import in_buckets, partitions_by
-from mrql.runtime.jvm.jobs import compute, compute_all, observed_now
+from mrql.runtime.jvm.jobs import Job, compute, compute_all, observed_now
 from mrql.runtime.jvm.kept import Columnar, Shape, free, kept, local_checkpoint, persistent_rdds, places, shape_by
 from mrql.runtime.jvm.lazily import Lazy, column
 from mrql.runtime.jvm.operations import aggregate, repartition, select
@@ -19,6 +19,7 @@ from mrql.runtime.jvm.switch import Switch
 
 __all__ = [
     "Columnar",
+    "Job",
     "Lazy",
     "Opened",
     "Plan",
