@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 import attrs
 
@@ -16,6 +17,7 @@ from mrql.runtime.changes import Changes
 from mrql.runtime.computing import Computing
 from mrql.runtime.feedback import Carried
 from mrql.runtime.frames import Frame
+from mrql.runtime.runs import Run
 from mrql.runtime.settling import Settling
 from mrql.runtime.snapshot import Snapshot
 from mrql.runtime.step import StageState
@@ -31,7 +33,7 @@ class Rounds:
     """Merges a batch of changes into some stages, since some snapshots, and notes those that have changed."""
     computing: Computing
     """Computes what is kept of the changes, and the states."""
-    planning_ahead: Callable[[Collection[object]], Callable[[], None]]
+    planning_ahead: Callable[[Sequence[object]], Callable[[], None]]
     """Notes how far planning has come, in some more objects too; what it returns takes back all that is planned from
     then on."""
 
@@ -46,22 +48,12 @@ class Rounds:
         going = Settling(self.changes, state, recursive, [*before], starting)
         while True:
             pending, following = going.pending, going.following if going.is_foreseen else None
-            self.computing.start()
-            # What the facts of the next time change is planned while it is found out whether there are any.
-            give_up = None
-            if following is not None and not starting:
-                give_up = self.planning_ahead([going])
-                going.take_back_following()
-            self.computing.finish()
-            if following is not None and following.any:
-                if give_up is None:
-                    going.take_back_following()
-                continue
-            if give_up is not None:
-                give_up()
-            if not pending.any:
-                return going.all_found()
-            going.take_back_earliest()
+            goes_on = partial(_is_any, [] if following is None else [following.run])
+            ahead = following is not None and not starting
+            if not self._stepped(goes_on, going.take_back_following, ahead=ahead, changed=[going]):
+                if not pending.run.rows:
+                    return going.all_found()
+                going.take_back_earliest()
 
     # --- loops that are carried over ----------------------------------------------------------
 
@@ -115,33 +107,62 @@ class Rounds:
             for each in carried:
                 value = each.feedback.value
                 each.compare(self.changes.whole(value) if starting else self.changes.rows_since(value, before))
-        taken, likely = 1, max(len(each.expected) for each in carried)
-        while True:
-            offered = [each.offered for each in carried]
-            self.computing.start()
-            # The next step is planned while it is found out whether there is one.
-            give_up = None
-            if taken < loop.steps and taken < likely and not starting:
-                give_up = self.planning_ahead([])
-                self._step(carried, carried, inside)
-            self.computing.finish()
-            due = [each for each, run in zip(carried, offered, strict=True) if run is not None and run.rows]
-            if taken == loop.steps or not due:
-                if give_up is not None:
-                    give_up()
+        taken, likely = 1, 0 if starting else max(len(each.expected) for each in carried)
+        step = partial(self._step, carried, inside)
+        while taken < loop.steps:
+            goes_on = partial(_is_any, [each.offered for each in carried if each.offered is not None])
+            if not self._stepped(goes_on, step, ahead=taken < likely):
                 break
-            if give_up is None:
-                self._step(carried, due, inside)
             taken += 1
-        if loop.loop.limit is None and due:
+        else:
+            self._compute()
+        if loop.loop.limit is None and any(each.is_due for each in carried):
             raise endless(loop.loop)
         for each in carried:
             each.end()
 
-    def _step(self, carried: Sequence[Carried], due: Sequence[Carried], inside: Collection[str]) -> None:
-        """Feeds back what matters of some bags, and compares what comes of it with what was fed."""
+    def _step(self, carried: Sequence[Carried], inside: Collection[str]) -> None:
+        """Feeds back what matters of a loop's bags, and compares what comes of it with what was fed."""
         with self.changes.columns.apart("r__"):
             earlier = [state.snapshot() for state in self.changes.states]
-            self.merge(inside, {each.name: each.feed_back() for each in due}, earlier, set())
+            self.merge(inside, {each.name: each.feed_back() for each in carried}, earlier, set())
             for each in carried:
                 each.compare(self.changes.rows_since(each.feedback.value, earlier))
+
+    # --- steps --------------------------------------------------------------------------------
+
+    def _stepped(
+        self,
+        goes_on: Callable[[], bool],
+        step: Callable[[], None],
+        *,
+        ahead: bool,
+        changed: Sequence[object] = (),
+    ) -> bool:
+        """Computes all that is planned, and plans a step if it then `goes_on`; says whether it does.
+
+        The step may be planned `ahead`, while all else is computed; if it is not taken, that is taken back, in some
+        objects too that it has changed.
+        """
+        self.computing.start()
+        take_back = None
+        if ahead:
+            take_back = self.planning_ahead(changed)
+            step()
+        self.computing.finish()
+        if goes_on():
+            if not ahead:
+                step()
+            return True
+        if take_back is not None:
+            take_back()
+        return False
+
+    def _compute(self) -> None:
+        self.computing.start()
+        self.computing.finish()
+
+
+def _is_any(runs: Sequence[Run]) -> bool:
+    """Whether any of some computed runs has rows."""
+    return any(run.rows for run in runs)

@@ -30,11 +30,6 @@ class Facts:
     frame: Frame
     run: Run
 
-    @property
-    def any(self) -> bool:
-        """Whether there are any, once they are computed."""
-        return bool(self.run.rows)
-
 
 @attrs.define(eq=False)
 class Settling:

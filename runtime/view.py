@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, reduce
 
 import attrs
@@ -34,7 +34,7 @@ from mrql.runtime.state import Table
 from mrql.runtime.step import StageState
 from mrql.runtime.stream import Sizes
 from mrql.runtime.upkeep import Aside
-from mrql.runtime.withheld import Withheld, measure
+from mrql.runtime.withheld import Withheld, residuals
 
 
 class Step:
@@ -144,8 +144,6 @@ class SparkView:
                         loop, carried, built, changes, before, build, self.stepped, starting=True
                     )
                 built |= below
-            for withheld in self.withheld.values():
-                withheld.restore()
             self._build({state.stage.name for state in self.states} - built, kept, changes, before)
             self.settle()
 
@@ -270,8 +268,6 @@ class SparkView:
             self.touched = sum(self.computing.finish())
             for table in self.all_tables():
                 table.merge_aside(self.aside)
-            if self.withheld:
-                measure([*self.withheld.values()])
         for run in self.stale:
             run.free()
         self.stale = []
@@ -282,8 +278,8 @@ class SparkView:
     @property
     def residual(self) -> Residual:
         """How far the values of loops are off by what does not matter, once the batch is settled."""
-        kept_back = Residual.of_steps([each.residual for each in self.withheld.values()])
         with settings(self.spark, self.settings), translated(self.source):
+            kept_back = Residual.of_steps(residuals([*self.withheld.values()]))
             fed_back = [each.residual for loop in self.carried for each in loop]
         return reduce(Residual.and_also, fed_back, kept_back)
 
@@ -294,14 +290,13 @@ class SparkView:
     def rollback(self) -> None:
         """Goes back to the states before the batch that was planned last."""
         self.computing.give_up()
+        self.stale += self.changes.forget()
         known = {id(table) for table, _ in self.marked}
         for table in self.all_tables():
             if id(table) not in known:
                 table.rollback([])
         for table, runs in self.marked:
             table.rollback(runs)
-        for withheld in self.withheld.values():
-            withheld.groups = None  # they were computed from what is gone
         for each in (each for loop in self.carried for each in loop):
             each.forget()
         self.marked = []
@@ -348,23 +343,20 @@ class SparkView:
         runs = [run for table in self.all_tables() for run in table.uncomputed()]
         return [*runs, *(run for run in self.changes.asides if run.rows is None)]
 
-    def _planning_ahead(self, more: Collection[object]) -> Callable[[], None]:
-        """What takes back all that is planned from now on, none of which is computed yet."""
+    def _planning_ahead(self, more: Sequence[object]) -> Callable[[], None]:
+        """What takes back all that is planned from now on, in some more objects too; nothing of it is computed yet."""
         carried = [each for loop in self.carried for each in loop]
-        tables = self.all_tables()
         inputs = [kept for state in self.states for kept in state.inputs.values()]
-        go_back, known = (
-            as_now([self.changes, *self.states, *inputs, *self.ledgers, *carried, *tables, *more]),
-            self._runs(),
-        )
+        planned_in = [self.changes, *self.states, *inputs, *self.ledgers, *carried, *self.all_tables(), *more]
+        go_back, known = as_now(planned_in), self._runs()
 
-        def give_up() -> None:
+        def take_back() -> None:
             planned = self._runs()
             go_back()
             for run in planned - known:
                 run.free()
 
-        return give_up
+        return take_back
 
     def _runs(self) -> set[Run]:
         """All runs that are not freed."""

@@ -34,17 +34,21 @@ class Withheld:
         lambda self: Ledger(self.derived.name, element_type(self.derived.stream), self.plans), takes_self=True
     )
     """The rows that are withheld; they are kept in a checkpoint."""
-    groups: Run | None = None
-    """Those that the last batch has compared, where there are any."""
-    residual: Residual = Residual()
+    measured: tuple[list[Run], Residual] | None = None
+    """How far what is withheld goes, in some runs, once that was asked."""
 
     def passed_on(self, change: Frame) -> Frame:
-        """What matters of a change, and of what was withheld before."""
+        """What matters of a change, and of what was withheld before. Only the groups of the change are compared: no
+        other has changed, and none of them mattered before."""
         alike = alike_of(self.ledger, change.value)
-        table, due = table_of(self.ledger, alike), matter(self.derived.threshold)
-        groups = self._compared(alike, [alike.rows(change), *(run.relation for run in table.runs)]).relation
-        table.replace(alike.of_groups(groups, f"NOT {due}"))
-        return Frame(alike.of_groups(groups, due), alike.keys.value, "w", changes=True)
+        table, by_alike = table_of(self.ledger, alike), alike.rows(change)
+        change_run = self.keep(table.merged([by_alike])).relation
+        found = table.lookup([run.relation for run in table.runs], change_run)
+        changed = [change_run] if found is None else [found, change_run]
+        groups = self.keep(alike.groups(table.merged(changed))).relation
+        passed = alike.of_groups(groups, matter(self.derived.threshold))
+        table.append(union_all([change_run, passed.select(*alike.keys.names, "-w AS w")]))
+        return Frame(passed, alike.keys.value, "w", changes=True)
 
     def rows(self) -> Frame | None:
         """What is withheld."""
@@ -53,26 +57,28 @@ class Withheld:
         rows = union_all([run.relation for run in self.ledger.table.runs])
         return Frame(rows, self.ledger.keys.value, "w", changes=True)
 
-    def restore(self) -> None:
-        """Compares what was read from a checkpoint."""
-        if self.ledger.table is not None and self.ledger.keys is not None:
-            alike = Alike(self.ledger.keys)
-            self._compared(alike, [run.relation for run in self.ledger.table.runs])
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is known how far what is withheld goes."""
+        runs = [] if self.ledger.table is None else self.ledger.table.runs
+        return not runs or (self.measured is not None and self.measured[0] == runs)
 
-    def _compared(self, alike: Alike, rows: Sequence[Relation]) -> Run:
-        self.groups = self.keep(alike.groups(table_of(self.ledger, alike).merged(rows)))
-        return self.groups
+    def compared(self) -> Relation:
+        """What is withheld, group by group."""
+        assert self.ledger.table is not None
+        assert self.ledger.keys is not None
+        table = self.ledger.table
+        return Alike(self.ledger.keys).groups(table.current([run.relation for run in table.runs]))
 
 
-def measure(withheld: Sequence[Withheld]) -> None:
-    """Measures how far the streams are off that the last batch has changed, once what is withheld is computed."""
-    compared = [(each, groups.relation) for each in withheld if (groups := each.groups) is not None]
-    if compared:
-        sides = [
-            groups.where(f"NOT {matter(each.derived.threshold)}").select(f"{i} AS number", "difference", "distance")
-            for i, (each, groups) in enumerate(compared)
-        ]
-        measured = compared[0][0].plans.dataframe(union_all(sides).aggregate(["number"], RESIDUAL))
+def residuals(withheld: Sequence[Withheld]) -> list[Residual]:
+    """How far each stream is off by what is withheld of it: a job, when it is first asked after a batch."""
+    unknown = [each for each in withheld if not each.is_measured]
+    if unknown:
+        sides = [each.compared().select(f"{i} AS number", "difference", "distance") for i, each in enumerate(unknown)]
+        measured = unknown[0].plans.dataframe(union_all(sides).aggregate(["number"], RESIDUAL))
         found = {row["number"]: Residual(row["change"], row["groups"], row["distance"]) for row in measured.collect()}
-        for i, (each, _) in enumerate(compared):
-            each.residual, each.groups = found.get(i, Residual()), None
+        for i, each in enumerate(unknown):
+            assert each.ledger.table is not None
+            each.measured = list(each.ledger.table.runs), found.get(i, Residual())
+    return [each.measured[1] if each.measured is not None else Residual() for each in withheld]

@@ -1,0 +1,129 @@
+"""Steps of a loop that are planned before it is known whether they are taken: they leave nothing where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+import attrs
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import mrql
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.reader import parse_type
+from mrql.algebra.values import Bag, Value, close
+from mrql.algebra.written import show_value
+from mrql.runtime import jvm
+from mrql.runtime.ahead import as_now
+from mrql.runtime.collect import collect_value
+from mrql.runtime.rounds import Rounds
+from mrql.runtime.rows import to_dataframe
+from mrql.runtime.view import SparkView
+from tests.interpreted import interpreted
+
+PAIRS = parse_type("{(long, long)}")
+WAYS = """
+repeat ways = select distinct e from e in S
+  step select distinct w from w in (ways union (select (a, d) from (a, b) in ways, (c, d) in S where b = c))
+"""
+RANKS = """
+repeat ranks = select (n, 1.0) from n in (select distinct a from (a, b) in S)
+  step select (b, 0.15 + 0.85 * sum(r)) from (a, r) in ranks, (c, b) in S where a = c group by b
+  limit 8
+"""
+FAILING = """
+repeat ways = select distinct e from e in S
+  step select distinct w
+       from w in (ways union (select (a, d) from (a, b) in ways, (c, d) in S where b = c and 10 / (a + d - 8) < 100))
+"""
+CHAIN = [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (2, 9)]
+CHANGES = [([(6, 7)], []), ([(9, 4)], [(3, 4)]), ([(8, 1)], [(9, 4)]), ([(3, 4), (7, 8)], [(5, 6)])]
+
+
+@attrs.define
+class Holder:
+    """Something with a list, a dict and a set."""
+
+    items: list[int]
+    places: dict[str, int]
+    names: set[str]
+
+
+def test_all_is_as_it_was() -> None:
+    holder = Holder([1], {"a": 1}, {"x"})
+    items = holder.items
+    go_back = as_now([holder])
+    holder.items.append(2)
+    holder.places["b"] = 2
+    holder.names, holder.items = {"y"}, []
+    go_back()
+    assert holder == Holder([1], {"a": 1}, {"x"})
+    assert holder.items is items
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("text", "loop"), [(WAYS, "fixpoint"), (RANKS, "diffuse")])
+def test_what_is_given_up_leaves_nothing(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, text: str, loop: mrql.api.Loop
+) -> None:
+    """There are the same states after each batch as where nothing is planned ahead, and no more RDDs that are kept."""
+    given_up = []
+    planning = SparkView._planning_ahead
+
+    def noting(view: SparkView, more: Sequence[object]) -> Callable[[], None]:
+        go_back = planning(view, more)
+
+        def noted() -> None:
+            given_up.append(text)
+            go_back()
+
+        return noted
+
+    monkeypatch.setattr(SparkView, "_planning_ahead", noting)
+    ahead = history(spark, text, loop)
+    assert given_up, "no step was planned ahead in vain"
+    stepped = Rounds._stepped
+    monkeypatch.setattr(
+        Rounds, "_stepped", lambda self, goes_on, step, ahead, changed=(): stepped(self, goes_on, step, ahead=False)
+    )
+    assert history(spark, text, loop) == ahead
+
+
+def history(spark: SparkSession, text: str, loop: mrql.api.Loop) -> list[tuple[list[list[int | None]], int]]:
+    """The rows of all runs, and how many RDDs Spark keeps for them, after each batch."""
+    query = mrql.compile(text, S=PAIRS)
+    before, found = jvm.persistent_rdds(spark), []
+    with interpreted(spark), query.view(spark, loop=loop) as view:
+        view.apply(S=frame(spark, CHAIN))
+        for come, gone in CHANGES:
+            view.apply(S=mrql.Delta(frame(spark, come), frame(spark, gone) if gone else None))
+            runs = [[run.rows for run in table.runs] for table in view._view.all_tables()]
+            found.append((runs, jvm.persistent_rdds(spark) - before))
+    return found
+
+
+@pytest.mark.spark
+def test_a_step_that_fails_while_the_next_one_is_planned(spark: SparkSession) -> None:
+    """The view is as before the batch, and goes on."""
+    query = mrql.compile(FAILING, S=PAIRS)
+    with interpreted(spark), query.view(spark, loop="fixpoint") as view:
+        view.apply(S=frame(spark, [(1, 2), (2, 3)]))
+        before = jvm.persistent_rdds(spark)
+        for _ in range(2):
+            with pytest.raises(mrql.UserError, match="division by zero"):
+                view.apply(S=frame(spark, [(3, 7)]))
+            assert answer(view, query) == [(1, 2), (1, 3), (2, 3)]
+        view.apply(S=frame(spark, [(3, 5)]))
+        expected = evaluate(query.term, {"S": Bag([(1, 2), (2, 3), (3, 5)])})
+        assert close(Bag(answer(view, query)), expected), show_value(expected)
+        assert jvm.persistent_rdds(spark) < 2 * before, "what has failed is still kept"
+
+
+def answer(view: mrql.View, query: mrql.Query) -> list[Value]:
+    found = collect_value(view.answer(), query.type)
+    assert isinstance(found, Bag)
+    return sorted(found)
+
+
+def frame(spark: SparkSession, rows: Collection[tuple[int, int]]) -> DataFrame:
+    return to_dataframe(spark, list(rows), PAIRS)
