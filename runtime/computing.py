@@ -53,11 +53,11 @@ class Computing:
         """Gives up what was started."""
         job, self.job, self.started, self.counts = self.job, None, [], []
         if job is not None:
-            with suppress(Py4JError):
+            with suppress(Py4JError, ConnectionError):
                 job.cancel()
                 job.counts()
 
     def _wait(self) -> None:
-        job, self.job = self.job, None
-        if job is not None:
-            self.counts += job.counts()
+        if self.job is not None:
+            self.counts += self.job.counts()
+            self.job = None

@@ -345,6 +345,11 @@ class Table:
         """The runs, those included that have been replaced already."""
         return [*self.runs, *self.retired, *self._log_only()]
 
+    def merged_aside(self) -> list[Run]:
+        """The run that was merged beside the batches, and has not taken the place of its runs yet."""
+        merging = self.merging
+        return [merging.made.result()] if merging is not None and merging.made.done() else []
+
     def saved(self, *, logged: bool) -> None:
         """Notes that the changes so far are written down; and whether the next one will be asked for by itself."""
         for run in self._log_only():

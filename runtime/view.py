@@ -38,7 +38,7 @@ from mrql.runtime.withheld import Withheld, residuals
 
 
 class Step:
-    """A batch as it was planned: nothing is computed before its answer, its changes or `settle` asks for it."""
+    """A batch as it was planned: its answer, its changes and `settle` compute what is not computed yet."""
 
     def __init__(self, view: SparkView, before: list[Snapshot]) -> None:
         self._view = view
@@ -167,7 +167,8 @@ class SparkView:
         return self.changes.added([whole, signed(withheld, -1, Expressions())], element_type(derived.term))
 
     def advance(self, deltas: Mapping[str, Frame]) -> Step:
-        """Plans a batch: its states are there to be read, and are computed with whatever is first asked of them.
+        """Plans a batch: its states are there to be read. While it is planned Spark begins to compute them; the rest is
+        computed with whatever is first asked of them.
 
         Raises: UserError when a row is deleted that is not there.
         """
@@ -228,6 +229,7 @@ class SparkView:
                     changes[derived.name] = self._change_of(derived, before, starting=starting)
             if self._step(state, changes, before, starting=starting):
                 moved.add(state.stage.name)
+                # The steps of a loop, which have a set of their own, are computed when they are planned as a whole.
                 if moved is self.stepped and not starting:
                     self.computing.go_on()
 
@@ -320,6 +322,7 @@ class SparkView:
 
     def close(self) -> None:
         """Frees the states."""
+        self.computing.give_up()
         self.aside.close()
         for table in self.all_tables():
             table.close()
@@ -353,12 +356,12 @@ class SparkView:
         def take_back() -> None:
             planned = self._runs()
             go_back()
-            for run in planned - known:
+            for run in planned - known - self._runs():
                 run.free()
 
         return take_back
 
     def _runs(self) -> set[Run]:
-        """All runs that are not freed."""
-        own = (run for table in self.all_tables() for run in table.all_runs())
+        """All runs that are needed."""
+        own = (run for table in self.all_tables() for run in (*table.all_runs(), *table.merged_aside()))
         return {*own, *self.changes.asides, *self.changes.lookups}
