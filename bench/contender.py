@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.data import Scale
-from mrql.runtime.session import START_SETTINGS
+from mrql.runtime.session import START_SETTINGS, driver_memory
 
 Answer = dict[int, float]
 """The average for each key."""
@@ -120,7 +120,7 @@ def spark_session(**conf: str) -> Iterator[SparkSession]:
     sets when it starts Spark."""
     builder = SparkSession.builder.master("local[*]").appName("bench")
     settings = {
-        "spark.driver.memory": "4g",
+        "spark.driver.memory": driver_memory(),
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": str(cores()),
         "spark.ui.enabled": "false",

@@ -31,7 +31,7 @@ def changes(keys: int, touched: int, whole: bool) -> tuple[list[float], Answer]:
     """From the rows of a batch to all changes of the answer, with so many keys in the state; milliseconds."""
     query = mrql.compile(QUERY, rows="bag((long, long))")
     limit = keys * 2 if whole else upkeep.WHOLE
-    with spark_session(**{"spark.driver.memory": "6g"}) as spark, patch.object(upkeep, "WHOLE", limit):
+    with spark_session() as spark, patch.object(upkeep, "WHOLE", limit):
         for _ in range(PASSES):
             result = _pass(spark, query, keys, touched)
     return result

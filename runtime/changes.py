@@ -42,12 +42,14 @@ class Changes:
     lookups: list[Run] = attrs.Factory(list)
     """What the changes of the last batch have looked up, computed with whatever asks for it first."""
     asides: list[Run] = attrs.Factory(list)
-    """Changes that are kept until the next batch."""
+    """Changes that are kept until the next batch, computed in the same way."""
+    counted: list[Run] = attrs.Factory(list)
+    """Those that are to be counted too."""
 
     def forget(self) -> list[Run]:
         """Leaves what was kept for the last batch to whoever frees it."""
-        runs = self.lookups + self.asides
-        self.lookups, self.asides = [], []
+        runs = self.lookups + self.asides + self.counted
+        self.lookups, self.asides, self.counted = [], [], []
         return runs
 
     def free(self) -> None:
@@ -104,16 +106,16 @@ class Changes:
     def _together(self, frames: Sequence[Frame], item: Type) -> Frame:
         return attrs.evolve(union(frames, item, self.columns), changes=True)
 
-    def aside(self, change: Frame) -> Frame:
+    def aside(self, change: Frame, *, counted: bool = False) -> Frame:
         """A change that is kept until the next batch, in columns that are always named alike."""
         named = flat(change, Columns("f__"))
-        run = self.kept(named.df)
+        run = self.kept(named.df, counted=counted)
         return attrs.evolve(named, df=run.relation, changes=True)
 
-    def kept(self, rows: Relation) -> Run:
-        """Rows that are kept until the next batch."""
+    def kept(self, rows: Relation, *, counted: bool = False) -> Run:
+        """Rows that are kept until the next batch; to count them is to read them once more."""
         run = Run.of(self.plans, rows)
-        self.asides.append(run)
+        (self.counted if counted else self.asides).append(run)
         return run
 
     def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:

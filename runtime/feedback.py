@@ -145,7 +145,7 @@ class Carried:
         pending = self._pending_in(alike)
         pending.is_passing = not (self.rests and self._changes_little(pending))
         if not pending.is_passing:
-            pending.append(union_all(rows), again=self.again)
+            pending.append(union_all(rows), again=self.again, as_it_is=True)
             different = self._changed(pending)
         else:
             pending.merge(union_all(rows))

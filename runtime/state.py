@@ -102,7 +102,7 @@ class Table:
     shrinks: bool = False
     """Whether a change may have taken something back, so that there may be rows that are not alive."""
     recurs: bool = False
-    """Whether a batch may read and change it several times, step by step."""
+    """Whether a batch may look things up in it several times, step by step, or finds little in it."""
     by_runs: bool = False
     """Whether the steps of the batch add runs, and are not merged with all the rest."""
     is_passing: bool = False
@@ -129,8 +129,8 @@ class Table:
 
     @property
     def is_large(self) -> bool:
-        """Whether it is worth a query more, or a job, not to touch all rows in a batch, or in each step of one."""
-        return _rows(self.runs) > (upkeep.LOOKED_UP if self.recurs else upkeep.WHOLE)
+        """Whether it is worth a job not to move all rows in a batch, or in each step of one."""
+        return _rows(self.runs) > (upkeep.LOOKED_UP if self.recurs else upkeep.MOVED)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class Table:
         """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own. All
         steps of a batch do it alike."""
         if not again:
-            self.by_runs = self.is_large or (self.recurs and _rows(self.runs) > upkeep.STEPWISE)
+            self.by_runs = _rows(self.runs) > (upkeep.STEPWISE if self.recurs else upkeep.WHOLE)
         if self.by_runs:
             self.append(changes, again=again)
         else:
@@ -208,11 +208,12 @@ class Table:
         self.retired += [*self.runs, *self._log_only()]
         self.runs, self.appended, self.log = [Run.of(self.plans, rows, self.runs)], None, None
 
-    def append(self, changes: Relation, *, again: bool = False) -> Run:
+    def append(self, changes: Relation, *, again: bool = False, as_it_is: bool = False) -> Run:
         """Adds a partitioned change as a run of its own, and returns the run.
 
         What a batch adds `again`, in the steps of a loop, stays in a few runs that are merged with one another alone:
-        so the steps have few plans between them.
+        so the steps have few plans between them. A change to a table that has rows may be added `as_it_is`, if whoever
+        reads it merges rows of equal keys anyway.
         """
         if not again or not self.young:
             # The first of the batch: some tables change in its steps alone.
@@ -222,7 +223,7 @@ class Table:
             merged = Run.of(self.plans, self._compacted(self.young), self.young)
             self._replace(self.young, merged)
             self.young[:] = [merged]
-        run = Run.of(self.plans, self.merged([changes], whole=not self.runs))
+        run = Run.of(self.plans, changes if as_it_is and self.runs else self.merged([changes], whole=not self.runs))
         self.runs.append(run)
         self.young.append(run)
         self.appended = self.log = run

@@ -93,6 +93,8 @@ class StageState:
     batch: int = 0
     recurs: bool = False
     """Whether it reads a stream that is made from it."""
+    searches: bool = False
+    """Whether a batch is likely to find little in what the joins keep, as where small changes are kept back."""
     again: bool = False
     """Whether the step is not the first one of its batch."""
 
@@ -182,12 +184,13 @@ class StageState:
             if drops_null_keys(read.term):
                 # A join on keys that are never missing is a plain equality, which finds the rows where they are.
                 shape = attrs.evolve(shape, fields=((name, present(key)), value))
+        recurs = self.recurs or self.searches
         if not read.sums:
-            return shape, weighted(self.plans, names, by, recurs=self.recurs)
+            return shape, weighted(self.plans, names, by, recurs=recurs)
         kept, sums = names[: -read.sums], names[-read.sums :]
         # The first sum is the number of rows.
         measures = tuple(Measure(n, f"sum({n})") for n in sums)
-        return shape, Table(self.plans, kept, by or kept, measures, f"{sums[0]} <> 0", recurs=self.recurs)
+        return shape, Table(self.plans, kept, by or kept, measures, f"{sums[0]} <> 0", recurs=recurs)
 
     def _compiler(self, sources: Mapping[str, Frame]) -> Compiler:
         return Compiler(self.spark, {**self.tables, **sources}, self.columns)

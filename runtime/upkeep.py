@@ -14,17 +14,19 @@ from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 
-WHOLE = 200_000
-"""Groups of at most so many rows are merged whole in each batch, and as the side of a join a table of so many is moved.
+WHOLE = 50_000
+"""Groups of at most so many rows are merged whole in each batch: to look up those that it touches is a query more."""
 
-To look up the touched keys of a state is a query more, and to bring a batch to all of it a job: that is what reading so
-many rows costs.
-"""
+MOVED = 200_000
+"""As the side of a join a table of at most so many rows is moved: to bring a batch to all of it is a job."""
 
 STEPWISE = 10_000
 """Groups of at most so many rows are merged whole in each step of a loop too: each number of runs is a plan of its own,
 and what was merged in a step is kept until the next batch.
 """
+
+FEW = 3
+"""Fewer runs than this are not merged: each row would be merged with each batch or two."""
 
 GROWTH = 2
 """A run is merged with those after it unless it is more than so many times larger than they are together."""
@@ -51,8 +53,8 @@ def due(sizes: Sequence[int | None]) -> int:
     The steps of a batch leave less and less, so that a last run may be too small for the one before it, but all that
     came since an older one are enough for that.
 
-    >>> due([1000, 40, 30]), due([1000, 90]), due([100, 30, 20]), due([100, None])
-    (2, 0, 3, 0)
+    >>> due([1000, 40, 30, 20]), due([1000, 40, 30]), due([100, 30, 20]), due([100, 30, None])
+    (3, 0, 3, 0)
     >>> due([1000, 50, 10, 0, 50, 8])
     5
     """
@@ -63,7 +65,7 @@ def due(sizes: Sequence[int | None]) -> int:
         if count > 1 and rows <= GROWTH * size:
             found = count
         size += rows
-    return found
+    return found if found >= FEW else 0
 
 
 class Aside:

@@ -93,6 +93,7 @@ class SparkView:
                 self.columns,
                 self.plans,
                 recurs=plan.recursion_of(stage) is not None or stage.name in again,
+                searches=any(derived.name in stage.streams for derived in plan.withholding),
             )
             for stage in plan.stages
         ]
@@ -339,12 +340,12 @@ class SparkView:
 
     def _carried(self, part: Feedback, threshold: Threshold) -> Carried:
         ledger = Ledger(part.fed.name, element_type(part.fed), self.plans)
-        return Carried(part, ledger, self.plans, threshold, self.changes.kept)
+        return Carried(part, ledger, self.plans, threshold, partial(self.changes.kept, counted=True))
 
     def _uncomputed(self) -> list[Run]:
-        """The runs of the states that no action has computed yet, and what is kept of changes until the next batch."""
+        """The runs of the states that no action has computed yet, and what of changes is to be counted."""
         runs = [run for table in self.all_tables() for run in table.uncomputed()]
-        return [*runs, *(run for run in self.changes.asides if run.rows is None)]
+        return [*runs, *(run for run in self.changes.counted if run.rows is None)]
 
     def _planning_ahead(self, more: Sequence[object]) -> Callable[[], None]:
         """What takes back all that is planned from now on, in some more objects too; nothing of it is computed yet."""
@@ -364,4 +365,4 @@ class SparkView:
     def _runs(self) -> set[Run]:
         """All runs that are needed."""
         own = (run for table in self.all_tables() for run in (*table.all_runs(), *table.merged_aside()))
-        return {*own, *self.changes.asides, *self.changes.lookups}
+        return {*own, *self.changes.lookups, *self.changes.asides, *self.changes.counted}

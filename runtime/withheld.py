@@ -42,12 +42,12 @@ class Withheld:
         other has changed, and none of them mattered before."""
         alike = alike_of(self.ledger, change.value)
         table, by_alike = table_of(self.ledger, alike), alike.rows(change)
-        change_run = self.keep(table.merged([by_alike])).relation
+        change_run = self.keep(by_alike).relation
         found = table.lookup([run.relation for run in table.runs], change_run)
         changed = [change_run] if found is None else [found, change_run]
         groups = self.keep(alike.groups(table.merged(changed))).relation
         passed = alike.of_groups(groups, matter(self.derived.threshold))
-        table.append(union_all([change_run, passed.select(*alike.keys.names, "-w AS w")]))
+        table.append(union_all([change_run, passed.select(*alike.keys.names, "-w AS w")]), as_it_is=True)
         return Frame(passed, alike.keys.value, "w", changes=True)
 
     def rows(self) -> Frame | None:
