@@ -129,8 +129,8 @@ class Table:
 
     @property
     def is_large(self) -> bool:
-        """Whether it is worth a job not to move all rows in a batch, or in each step of one."""
-        return _rows(self.runs) > (upkeep.LOOKED_UP if self.recurs else upkeep.MOVED)
+        """Whether it is worth a query more, or a job, not to touch all rows in a batch, or in each step of one."""
+        return _rows(self.runs) > (upkeep.LOOKED_UP if self.recurs else upkeep.WHOLE)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -179,11 +179,12 @@ class Table:
         """
         return changes.repartition(*self.partition_by) if self.partition_by else changes
 
-    def update(self, changes: Relation, *, again: bool = False) -> None:
+    def update(self, changes: Relation, *, again: bool = False, searched: bool = False) -> None:
         """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own. All
-        steps of a batch do it alike."""
+        steps of a batch do it alike. One that batches touch little of is `searched`, and large sooner."""
         if not again:
-            self.by_runs = _rows(self.runs) > (upkeep.STEPWISE if self.recurs else upkeep.WHOLE)
+            large = upkeep.SEARCHED if searched else upkeep.WHOLE
+            self.by_runs = _rows(self.runs) > (upkeep.STEPWISE if self.recurs else large)
         if self.by_runs:
             self.append(changes, again=again)
         else:

@@ -94,7 +94,8 @@ class StageState:
     recurs: bool = False
     """Whether it reads a stream that is made from it."""
     searches: bool = False
-    """Whether a batch is likely to find little in what the joins keep, as where small changes are kept back."""
+    """Whether a batch is likely to find and to touch little, as where what is little is kept back, or else it would be
+    as well to run the loop anew."""
     again: bool = False
     """Whether the step is not the first one of its batch."""
 
@@ -213,7 +214,7 @@ class StageState:
         changes = union_all([self._group_changes(share) for share in shares])
         self.groups.batch = self.batch
         self.groups.shrinks |= any(share.shrinks for share in shares)
-        self.groups.update(self.groups.partitioned(changes), again=self.again)
+        self.groups.update(self.groups.partitioned(changes), again=self.again, searched=self.searches)
 
     def _group_table(self) -> Table:
         assert self.keys is not None

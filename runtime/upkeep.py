@@ -14,11 +14,15 @@ from pyspark.sql import SparkSession
 
 T = TypeVar("T")
 
-WHOLE = 50_000
-"""Groups of at most so many rows are merged whole in each batch: to look up those that it touches is a query more."""
+WHOLE = 200_000
+"""Groups of at most so many rows are merged whole in each batch, and as the side of a join a table of so many is moved.
 
-MOVED = 200_000
-"""As the side of a join a table of at most so many rows is moved: to bring a batch to all of it is a job."""
+To look up the touched keys of a state is a query more, and to bring a batch to all of it a job: that is what reading so
+many rows costs.
+"""
+
+SEARCHED = 50_000
+"""Groups of more rows are looked up where a batch is likely to touch few of them."""
 
 STEPWISE = 10_000
 """Groups of at most so many rows are merged whole in each step of a loop too: each number of runs is a plan of its own,

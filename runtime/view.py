@@ -93,7 +93,7 @@ class SparkView:
                 self.columns,
                 self.plans,
                 recurs=plan.recursion_of(stage) is not None or stage.name in again,
-                searches=any(derived.name in stage.streams for derived in plan.withholding),
+                searches=plan.has_residual,
             )
             for stage in plan.stages
         ]

@@ -126,7 +126,6 @@ def test_every_construct(spark: SparkSession, tmp_path: Path, start: int, monkey
     monkeypatch.setattr(prepared, "PLAIN", 0)
     if start // TOGETHER % 3:
         monkeypatch.setattr(upkeep, "WHOLE", 0)
-        monkeypatch.setattr(upkeep, "MOVED", 0)
     with interpreted(spark):
         view = Restarted(together(CONSTRUCTS[start : start + TOGETHER]), spark, tmp_path)
         for lost, batch in zip((None, start // TOGETHER % 2, None), HISTORY, strict=True):

@@ -185,8 +185,7 @@ def assert_follows(spark: SparkSession, construct: Construct, history: Sequence[
     streams = sorted(query.trace().plan.streams)
     item = query.type.item if isinstance(query.type, ty.BagType | ty.ListType) else query.type
     present = {name: ZSet() for name in streams}
-    always = patch.multiple(upkeep, WHOLE=0, MOVED=0)
-    with always, patch.object(prepared, "PLAIN", 0), query.view(spark) as view:
+    with patch.object(upkeep, "WHOLE", 0), patch.object(prepared, "PLAIN", 0), query.view(spark) as view:
         accumulated = as_rows(evaluate(query.term, {name: Bag() for name in streams}), query.type)
         for numbers in history:
             deltas = {}

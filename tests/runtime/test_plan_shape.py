@@ -388,7 +388,7 @@ def test_a_join_of_three_moves_only_the_batch(
     spark: SparkSession, tmp_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch of the last input is brought to the second, and what it meets there to the first: no state is moved."""
-    monkeypatch.setattr(upkeep, "MOVED", 0)
+    monkeypatch.setattr(upkeep, "WHOLE", 0)
     query = mrql.compile(
         "select (a, f) from (a, b) in S, (c, d) in T, (e, f) in P where b = c and d = e",
         **dict.fromkeys("STP", "bag((long, long))"),

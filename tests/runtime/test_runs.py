@@ -55,7 +55,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
         done.set_result(computed(1))
         return done
 
-    for limit in ("WHOLE", "MOVED", "ASIDE", "LOOKED_UP", "BLOCKED"):
+    for limit in ("WHOLE", "ASIDE", "LOOKED_UP", "BLOCKED"):
         monkeypatch.setattr(upkeep, limit, 0)
     monkeypatch.setattr(runs, "MANY", 0)
     monkeypatch.setattr(upkeep.Aside, "compute", compute)
