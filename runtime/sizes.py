@@ -23,7 +23,9 @@ class StateSize:
 
 
 def spark_sizes(view: SparkView) -> dict[str, StateSize]:
-    """The states of a view by the name of the stage, and under the name of a stream the rows that it may lose again."""
+    """The states of a view by the name of the stage, and under the name of a stream the rows that it may lose again.
+
+    What stages keep in common, as joins of the same input do, counts for each of them."""
     kept = _kept_bytes(view)
     sizes = {state.stage.name: _size(state.all_tables(), kept) for state in view.states}
     return sizes | {ledger.stream: _size([ledger.table], kept) for ledger in view.ledgers if ledger.table is not None}

@@ -44,6 +44,9 @@ from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.snapshot import BagRows, Rows, Snapshot
 from mrql.runtime.state import MARK, TOUCHED, Measure, Table, mark, weighted
 
+Versions = Mapping[str, Frame | None]
+"""An input as it was, as it is now, and its change: `old`, `new` and `delta`."""
+
 
 @attrs.define
 class InputState:
@@ -53,6 +56,8 @@ class InputState:
     shape: Layout | None = None
     sums: bool = False
     """Whether sums of the rows are kept: (key…, element…, number of rows, sum…)."""
+    last: tuple[Frame, Versions] | None = None
+    """The last change that was added, and what it made of the input: stages that read the same ask for it again."""
 
     def frame(self, df: Relation | None, *, changes: bool = False) -> Frame | None:
         if df is None or self.shape is None:
@@ -90,6 +95,8 @@ class StageState:
     bag_shapes: dict[int, Layout] = attrs.Factory(dict)
     inputs: dict[tuple[int, str], InputState] = attrs.Factory(dict)
     """What each feed, by its number, keeps of its inputs."""
+    shared: dict[Input, InputState] | None = None
+    """What the joins of all stages keep of inputs, once of each; None where each stage is to keep its own."""
     batch: int = 0
     recurs: bool = False
     """Whether it reads a stream that is made from it."""
@@ -150,12 +157,36 @@ class StageState:
             shrinks = any(state.table.shrinks for (i, _), state in self.inputs.items() if i == index and state.table)
         return Share(index, frame, taken_apart(key) if joined else key, element, shrinks)
 
-    def _versions(self, feed: int, read: Input, delta: Frame | None) -> dict[str, Frame | None]:
-        """An input as it was, as it is now, and its change; the change is added to what is kept."""
-        state = self.inputs.setdefault((feed, read.label), InputState())
-        old = state.frame(state.table.rows() if state.table else None)
+    def _versions(self, feed: int, read: Input, delta: Frame | None) -> Versions:
+        """The versions of an input; a change is added to what is kept, unless another stage has done that."""
+        state = self._input(feed, read)
         if delta is None:
+            old = state.frame(state.table.rows() if state.table else None)
             return {"old": old, "new": old, "delta": None}
+        if state.last is None or state.last[0] is not delta:
+            state.last = delta, self._changed(state, read, delta)
+        return state.last[1]
+
+    def _input(self, feed: int, read: Input) -> InputState:
+        """What is kept of an input. A stage that goes round adds changes that no other is given."""
+        place = feed, read.label
+        if place not in self.inputs:
+            own = InputState()
+            self.inputs[place] = own if self.recurs or self.shared is None else self.shared.setdefault(read, own)
+        return self.inputs[place]
+
+    def share_inputs(self, shared: dict[Input, InputState]) -> None:
+        """Gives up what is kept of inputs of which others keep the same."""
+        self.shared = shared
+        reads = ((feed, read) for feed, each in enumerate(self.stage.feeds) for read in each.rows.inputs)
+        for feed, read in () if self.recurs else reads:
+            own = self.inputs.pop((feed, read.label), None)
+            if own is not None and own is not shared.setdefault(read, own) and own.table is not None:
+                own.table.close()
+            if own is not None:
+                self.inputs[feed, read.label] = shared[read]
+
+    def _changed(self, state: InputState, read: Input, delta: Frame) -> Versions:
         compiler = self._compiler({read.label: delta})
         change = compiler.bag(read.term)
         if state.table is None:

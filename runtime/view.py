@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.algebra.span import Source
 from mrql.algebra.terms import Stream, element_type
 from mrql.rewrite.answer import touched_stage
+from mrql.rewrite.multilinear import Input
 from mrql.rewrite.stages import Derived, Feedback, Plan
 from mrql.rewrite.threshold import Threshold
 from mrql.runtime import jvm
@@ -31,7 +32,7 @@ from mrql.runtime.runs import Run
 from mrql.runtime.session import settings, step_settings
 from mrql.runtime.snapshot import Snapshot
 from mrql.runtime.state import Table
-from mrql.runtime.step import StageState
+from mrql.runtime.step import InputState, StageState
 from mrql.runtime.stream import Sizes
 from mrql.runtime.upkeep import Aside
 from mrql.runtime.withheld import Withheld, residuals
@@ -85,6 +86,7 @@ class SparkView:
             for name, loop in plan.loops:
                 self.tables[name] = Compiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
         again = frozenset[str]().union(*map(plan.inside, plan.feedbacks))
+        inputs: dict[Input, InputState] = {}
         self.states = [
             StageState(
                 stage,
@@ -94,6 +96,7 @@ class SparkView:
                 self.plans,
                 recurs=plan.recursion_of(stage) is not None or stage.name in again,
                 searches=plan.has_residual,
+                shared=inputs if start else None,
             )
             for stage in plan.stages
         ]
@@ -146,6 +149,11 @@ class SparkView:
                     )
                 built |= below
             self._build({state.stage.name for state in self.states} - built, kept, changes, before)
+            if all(state.stage.name in kept for state in self.states):
+                # What was read back by itself for each stage is the same; what is built has other runs.
+                inputs: dict[Input, InputState] = {}
+                for state in self.states:
+                    state.share_inputs(inputs)
             self.settle()
 
     def _build(
@@ -336,7 +344,8 @@ class SparkView:
     def all_tables(self) -> list[Table]:
         kept = [ledger.table for ledger in self.ledgers if ledger.table is not None]
         kept += [each.pending for loop in self.carried for each in loop if each.pending is not None]
-        return [*(table for state in self.states for table in state.all_tables()), *kept]
+        # Stages may have what their joins keep of an input in common.
+        return [*dict.fromkeys(table for state in self.states for table in state.all_tables()), *kept]
 
     def _carried(self, part: Feedback, threshold: Threshold) -> Carried:
         ledger = Ledger(part.fed.name, element_type(part.fed), self.plans)

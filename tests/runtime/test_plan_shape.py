@@ -321,6 +321,26 @@ def test_a_change_that_several_stages_read_is_computed_once(spark: SparkSession,
         assert [run.df.count() for run in view._view.changes.asides] == kept
 
 
+def test_what_several_joins_read_is_kept_once(spark: SparkSession) -> None:
+    """The groups that each step of a loop joins are in one table, to which a batch adds its change once."""
+    text = """
+        c = select (k, count(x)) from (k, x) in S group by k;
+        repeat r = c step select (k, n + m) from (k, n) in r, (l, m) in c where k = l limit 4
+    """
+    with mrql.compile(text, S=PAIRS).view(spark, loop="exact") as view:
+        for batch in range(3):
+            gone = spark.range(2).selectExpr("id AS _1", f"id + {batch - 1} AS _2")
+            come = spark.range(2).selectExpr("id AS _1", f"id + {batch} AS _2")
+            view.apply(S=mrql.Delta(insert=come.union(come), delete=gone if batch else None))
+            found = {0: 5 * (batch + 2), 1: 5 * (batch + 2)}
+            assert dict(map(tuple, view.answer().collect())) == found
+        reads = [(kept, name) for state in view._view.states for (_, name), kept in state.inputs.items()]
+        tables = {id(kept.table) for kept, _ in reads}
+        assert len(reads) == 8
+        assert len(tables) == 5
+        assert len({id(table) for table in view._view.all_tables()}) == len(view._view.all_tables())
+
+
 LEAK_QUERIES = [
     ("select (x#0, count(y)) from x in S, y in S where x#1 = y#1 group by x#0", 50),
     ("select (n, count(k)) from (k, n) in (select (k, count(x)) from x in S group by k: x#0) group by n", 25),
