@@ -7,7 +7,7 @@ one aggregation finds how far its new elements are from its old ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import attrs
@@ -19,7 +19,7 @@ from mrql.runtime.frames import Frame
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import Layout, atoms
 from mrql.runtime.ledger import Ledger
-from mrql.runtime.relation import Relation
+from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.residual import PAIRS, is_number
 from mrql.runtime.state import Table, weighted
 
@@ -41,15 +41,23 @@ class Alike:
         return tuple(name for name in self.keys.names if name not in self.numbers)
 
     @cached_property
+    def lie_by(self) -> tuple[str, ...]:
+        """Those of them that rows lie by: none tells of a number, unless there is nothing else."""
+        return self.keys.in_common or self.by
+
+    @cached_property
     def numbers(self) -> list[str]:
         named = zip(self.keys.names, atoms(self.keys.shape), strict=False)
         return [name for name, atom in named if is_number(atom.type)]
 
-    def rows(self, change: Frame) -> Relation:
-        """The rows of a change, moved to where those that are like them are."""
-        value = canonical(Expressions(), change.value)
-        rows = change.df.select(*self.keys.columns(value), f"CAST({change.weight or '1L'} AS BIGINT) AS w")
-        return rows.repartition(*self.by)
+    def rows(self, sides: Sequence[Frame]) -> Relation:
+        """The rows of a change, moved to where those that are like them are; if they come of a state, and what makes
+        them alike is its key, they are there."""
+        return union_all([self._columns_of(side) for side in sides]).repartition(*self.lie_by)
+
+    def _columns_of(self, side: Frame) -> Relation:
+        value = canonical(Expressions(), side.value)
+        return side.df.select(*self.keys.columns(value), f"CAST({side.weight or '1L'} AS BIGINT) AS w")
 
     def groups(self, different: Relation) -> Relation:
         """Rows of which no two are of equal elements, as groups: what makes a group, its elements `new` and `old`, how
@@ -75,14 +83,14 @@ class Alike:
 def alike_of(ledger: Ledger, value: Layout) -> Alike:
     """The elements of a ledger that is kept in groups; the first value says in which columns."""
     if ledger.keys is None:
-        ledger.keys = Keys(value, "r")
+        ledger.keys = ledger.keys_like(value)
     return Alike(ledger.keys)
 
 
 def table_of(ledger: Ledger, alike: Alike) -> Table:
     """The table of a ledger, in which elements that are alike lie together."""
     if ledger.table is None:
-        ledger.table = weighted(ledger.plans, alike.keys.names, alike.by, recurs=True)
+        ledger.table = weighted(ledger.plans, alike.keys.names, alike.lie_by, recurs=True)
     ledger.table.shrinks = True
     return ledger.table
 

@@ -17,7 +17,7 @@ from mrql.runtime.answers import answer_rows, output_columns, output_rows
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.casts import canonical
 from mrql.runtime.expressions import Expressions
-from mrql.runtime.frames import Columns, Frame, flat, netted, signed, union
+from mrql.runtime.frames import Columns, Frame, fitted, flat, netted, signed, union
 from mrql.runtime.layout import quote
 from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
@@ -92,6 +92,10 @@ class Changes:
     def rows_since(self, term: Term, before: list[Snapshot]) -> Frame:
         """The same for what adds up equal rows itself: what is no change may be among them, come and gone."""
         return self._together(self._sides(term, self._now(), before, self.columns), element_type(term))
+
+    def sides_since(self, term: Term, before: list[Snapshot]) -> list[Frame]:
+        """The rows of `rows_since` as some frames with values of one layout, each as the states have it."""
+        return fitted(self._sides(term, self._now(), before, self.columns), element_type(term))
 
     def _has_only_grown(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> bool:
         """Whether of the states that a term reads those that have changed since `before` have lost nothing, ever."""

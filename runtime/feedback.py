@@ -6,7 +6,7 @@ the value of the step differs from it (`alike.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -78,12 +78,12 @@ class Carried:
     def begin(self, start: Frame) -> Frame:
         """Feeds what the loop begins with."""
         alike = alike_of(self.ledger, start.value)
-        return self._begin(alike, alike.rows(start))
+        return self._begin(alike, alike.rows([start]))
 
     def add_new(self, change: Frame) -> Frame:
         """Feeds what is new of what the loop begins with, where it has nothing alike."""
         alike = alike_of(self.ledger, change.value)
-        table, rows = table_of(self.ledger, alike), alike.rows(change)
+        table, rows = table_of(self.ledger, alike), alike.rows([change])
         known = table.lookup([run.relation for run in table.runs], rows)
         columns = [*alike.keys.names, "w"]
         sides = rows.select(*columns, "w < 0 AS known")
@@ -128,15 +128,15 @@ class Carried:
 
     # --- what is pending ----------------------------------------------------------------------
 
-    def compare(self, change: Frame) -> None:
+    def compare(self, sides: Sequence[Frame]) -> None:
         """Adds a change of the step's value to what is pending, and compares that group by group. What is fed back of
         it is pending no more.
 
         All that matters is fed back, as long as there are steps. So what did not change since then does not matter, and
         only the groups of the change are looked up, unless these are most of them.
         """
-        alike = alike_of(self.ledger, change.value)
-        rows = [alike.rows(change)]
+        alike = alike_of(self.ledger, sides[0].value)
+        rows = [alike.rows(sides)]
         if self.offered is not None and self.offered in self.fed:
             rows.append(self._taken_away(self.offered.relation, alike))
         if self.begun is not None:
@@ -175,11 +175,11 @@ class Carried:
         alike = alike_of(self.ledger, value.value)
         fed = [self._taken_away(run.relation, alike) for run in table_of(self.ledger, alike).runs]
         pending = self._pending_in(alike)
-        pending.replace(pending.merged([alike.rows(value), *fed]))
+        pending.replace(pending.merged([alike.rows([value]), *fed]))
 
     def _pending_in(self, alike: Alike) -> Table:
         if self.pending is None:
-            self.pending = weighted(self.plans, alike.keys.names, alike.by, recurs=True)
+            self.pending = weighted(self.plans, alike.keys.names, alike.lie_by, recurs=True)
             self.pending.shrinks = True
         return self.pending
 

@@ -129,17 +129,22 @@ class Side:
 def union(frames: Sequence[Frame], item: Type, columns: Columns) -> Frame:
     """The union of bags, with values of type `item` in the same columns."""
     weighted = any(frame.weight is not None for frame in frames)
-    shape = common_shape([frame.value for frame in frames])
-    value = with_columns(shape, columns.take())
+    frames = fitted(frames, item)
+    value = with_columns(common_shape([frame.value for frame in frames]), columns.take())
     weight = quote(next(columns.take())) if weighted else None
-    fitted_frames = []
+    rows = []
     for frame in frames:
-        fitted = fit(cast(frame.value, frame.value.type, item, ""), shape)
-        named = as_columns(fitted, value)
+        named = as_columns(frame.value, value)
         if weight is not None:
             named.append(f"CAST({frame.weight or '1L'} AS BIGINT) AS {weight}")
-        fitted_frames.append(frame.df.select(*(named or ["true AS c"])))
-    return Frame(union_all(fitted_frames), value, weight, all(frame.changes for frame in frames))
+        rows.append(frame.df.select(*(named or ["true AS c"])))
+    return Frame(union_all(rows), value, weight, all(frame.changes for frame in frames))
+
+
+def fitted(frames: Sequence[Frame], item: Type) -> list[Frame]:
+    """The same bags, with values of type `item` in one layout."""
+    shape = common_shape([frame.value for frame in frames])
+    return [attrs.evolve(frame, value=fit(cast(frame.value, frame.value.type, item, ""), shape)) for frame in frames]
 
 
 def signed(frame: Frame, sign: int, expressions: Expressions) -> Frame:

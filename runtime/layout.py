@@ -20,12 +20,25 @@ from mrql.algebra.types import Type
 
 
 @attrs.frozen
+class KeyPart:
+    """A part of a key as it is kept (`keys.py`): its column, the column that tells of so many parts which are missing,
+    and the place of this one among them."""
+
+    column: str
+    bits: str
+    place: int
+    of: int
+
+
+@attrs.frozen
 class Atom:
     """One SQL expression of the given type; `missing` says whether it can be null."""
 
     sql: str
     type: Type
     missing: bool = True
+    key: KeyPart | None = None
+    """What it is read from, where it is a part of a key."""
 
 
 @attrs.frozen

@@ -16,9 +16,10 @@ from mrql.runtime.collect import from_spark
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Columns, Frame, expanded, netted
 from mrql.runtime.keys import Keys
-from mrql.runtime.layout import to_sql
+from mrql.runtime.layout import Layout, atoms, to_sql
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation
+from mrql.runtime.residual import is_number
 from mrql.runtime.state import Table, weighted
 
 
@@ -29,8 +30,15 @@ class Ledger:
     stream: str
     item: Type
     plans: Plans
+    in_groups: bool = False
+    """Whether rows that are alike but for their numbers lie together (`alike.py`)."""
     table: Table | None = None
     keys: Keys | None = None
+
+    def keys_like(self, value: Layout) -> Keys:
+        """Rows in the layout of one of them as the columns of keys."""
+        numbers = (i for i, atom in enumerate(atoms(value)) if self.in_groups and is_number(atom.type))
+        return Keys(value, "r", frozenset(numbers))
 
     def record(self, change: Frame) -> None:
         """Adds a batch.
@@ -39,7 +47,7 @@ class Ledger:
         """
         value = canonical(Expressions(), change.value)
         if self.table is None or self.keys is None:
-            self.keys = Keys(value, "r")
+            self.keys = self.keys_like(value)
             self.table = weighted(self.plans, self.keys.names)
         rows = change.df.select(*self.keys.columns(value), f"CAST({change.weight or '1L'} AS BIGINT) AS w")
         self.table.shrinks |= change.weight is not None

@@ -119,7 +119,8 @@ class StageState:
         self.again = again
         shares = []
         for i, feed in enumerate(self.stage.feeds):
-            changed = {read.label: deltas[read.stream] for read in feed.rows.inputs if read.stream in deltas}
+            reads = feed.rows.inputs
+            changed = {r.label: delta for name, delta in deltas.items() for r in reads if r.stream == name}
             if changed or (starting and not feed.rows.inputs):
                 shares += self._shares(i, feed, changed)
         self._merge(shares)
@@ -129,15 +130,14 @@ class StageState:
         if len(feed.rows.inputs) <= 1:
             return [self._share(index, feed, changed)]
         versions = {read.label: self._versions(index, read, changed.get(read.label)) for read in feed.rows.inputs}
+        # A change that is known sooner is joined with the others as they were, and so need not wait for them.
+        labels = [*changed, *(label for label in versions if label not in changed)]
         shares = []
-        for choice in delta_choices(tuple(read.label in changed for read in feed.rows.inputs)):
-            chosen = {
-                read.label: versions[read.label][which] for read, which in zip(feed.rows.inputs, choice, strict=True)
-            }
+        for choice in delta_choices(tuple(label in changed for label in labels)):
+            chosen = {label: versions[label][which] for label, which in zip(labels, choice, strict=True)}
             present = {name: frame for name, frame in chosen.items() if frame is not None}
             if len(present) == len(chosen):  # a join with nothing is nothing
-                changed_input = feed.rows.inputs[choice.index("delta")].label
-                shares.append(self._share(index, feed, present, changed_input))
+                shares.append(self._share(index, feed, present, labels[choice.index("delta")]))
         return shares
 
     def _share(self, index: int, feed: Feed, sources: Mapping[str, Frame], changed: str | None = None) -> Share:

@@ -228,6 +228,8 @@ class SparkView:
 
         Those that have changed since `before` are in `moved`, and are added to it.
         """
+        # The steps of a loop, which have a set of their own, are computed when they are planned as a whole.
+        at_once = moved is self.stepped and not starting
         for state in self.states:
             if state.stage.name not in names:
                 continue
@@ -236,19 +238,20 @@ class SparkView:
                 is_new = derived.name not in changes and derived.loop is None
                 if is_new and (of_nothing or derived.reads & moved):
                     changes[derived.name] = self._change_of(derived, before, starting=starting)
+                    if at_once:
+                        self.computing.go_on()
             if self._step(state, changes, before, starting=starting):
                 moved.add(state.stage.name)
-                # The steps of a loop, which have a set of their own, are computed when they are planned as a whole.
-                if moved is self.stepped and not starting:
+                if at_once:
                     self.computing.go_on()
 
     def _change_of(self, derived: Derived, before: list[Snapshot], *, starting: bool) -> Frame:
         """How a derived stream changes, but for what is withheld."""
         if derived.name in self.withheld and not starting:
-            return self.withheld[derived.name].passed_on(self.changes.rows_since(derived.term, before))
+            return self.withheld[derived.name].passed_on(self.changes.sides_since(derived.term, before))
         change = self.changes.since(derived.term, before, starting=starting)
         if derived.name in self.withheld:
-            return self.withheld[derived.name].passed_on(change)
+            return self.withheld[derived.name].passed_on([change])
         return self._for_readers(derived, change)
 
     def _for_readers(self, derived: Derived, change: Frame) -> Frame:
@@ -348,7 +351,7 @@ class SparkView:
         return [*dict.fromkeys(table for state in self.states for table in state.all_tables()), *kept]
 
     def _carried(self, part: Feedback, threshold: Threshold) -> Carried:
-        ledger = Ledger(part.fed.name, element_type(part.fed), self.plans)
+        ledger = Ledger(part.fed.name, element_type(part.fed), self.plans, in_groups=True)
         return Carried(part, ledger, self.plans, threshold, partial(self.changes.kept, counted=True))
 
     def _uncomputed(self) -> list[Run]:

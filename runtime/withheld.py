@@ -31,17 +31,18 @@ class Withheld:
     keep: Callable[[Relation], Run]
     """Keeps rows until the next batch."""
     ledger: Ledger = attrs.Factory(
-        lambda self: Ledger(self.derived.name, element_type(self.derived.stream), self.plans), takes_self=True
+        lambda self: Ledger(self.derived.name, element_type(self.derived.stream), self.plans, in_groups=True),
+        takes_self=True,
     )
     """The rows that are withheld; they are kept in a checkpoint."""
     measured: tuple[list[Run], Residual] | None = None
     """How far what is withheld goes, in some runs, once that was asked."""
 
-    def passed_on(self, change: Frame) -> Frame:
+    def passed_on(self, sides: Sequence[Frame]) -> Frame:
         """What matters of a change, and of what was withheld before. Only the groups of the change are compared: no
         other has changed, and none of them mattered before."""
-        alike = alike_of(self.ledger, change.value)
-        table, by_alike = table_of(self.ledger, alike), alike.rows(change)
+        alike = alike_of(self.ledger, sides[0].value)
+        table, by_alike = table_of(self.ledger, alike), alike.rows(sides)
         change_run = self.keep(by_alike).relation
         found = table.lookup([run.relation for run in table.runs], change_run)
         changed = [change_run] if found is None else [found, change_run]

@@ -162,7 +162,7 @@ class SparkStates:
             for ledger in self.view.ledgers:
                 if ledger.stream in restored.ledgers:
                     saved = restored.ledgers[ledger.stream]
-                    ledger.keys = Keys(layout_from_json(saved.form["keys"]), "r")
+                    ledger.keys = ledger.keys_like(layout_from_json(saved.form["keys"]))
                     ledger.table = reader.table(saved.tables["rows"])
 
 
