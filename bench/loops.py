@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,8 +24,9 @@ QUERIES = Path(__file__).parent.parent / "queries" / "loops"
 STEPS = 10
 """The steps of the loops that have a limit."""
 
-PASSES = 3
-"""How often mrql goes through all batches, from the start each time. At first the JVM compiles itself."""
+WARM_UP = 120.0
+"""For so many seconds each contender goes through its batches again and again before it is measured: a JVM compiles
+what it runs for the first minutes, and a loop is many short jobs."""
 
 COUNTED = 4
 """The last batches, which are measured."""
@@ -109,12 +111,20 @@ class Measured:
     answer: Answer
 
 
-def ours(case: Case, view: Mapping[str, Any], files: Sequence[Files], passes: int) -> Measured:
-    """From the files of a batch to the complete new answer."""
+def until_warm(warm_up: float) -> Iterator[Clock]:
+    """A clock for each time that a contender goes through its batches; the last time, it is warm."""
+    end = perf_counter() + warm_up
+    is_warm = False
+    while not is_warm:
+        is_warm = perf_counter() >= end
+        yield Clock()
+
+
+def ours(case: Case, view: Mapping[str, Any], files: Sequence[Files], warm_up: float) -> Measured:
+    """From the files of a batch to the complete new answer, from the first rows on each time."""
     query = mrql.compile(case.query, max_steps=10_000, **{case.stream: case.type})
     with spark_session() as spark:
-        for _ in range(passes):
-            clock = Clock()
+        for clock in until_warm(warm_up):
             with query.view(spark, insert_only=case.insert_only, **view) as kept:
                 for number, batch in enumerate(files):
                     with clock.time(number):
@@ -139,21 +149,20 @@ def read(spark: SparkSession, case: Case, files: Sequence[Path]) -> DataFrame:
 # --- Spark ------------------------------------------------------------------------------------------------------------
 
 
-def recomputed(case: Case, cached: bool, files: Sequence[Files]) -> Measured:
+def recomputed(case: Case, cached: bool, files: Sequence[Files], warm_up: float) -> Measured:
     """The loop from its start over all rows, from the files or from a frame that was cached beforehand."""
-    clock = Clock()
     with spark_session() as spark:
-        # The first of them is the JVM's to get warm, and is not counted.
-        for number, batch in enumerate(files[-COUNTED - 1 :]):
-            rows = read(spark, case, batch.present)
-            if cached:
-                rows = rows.coalesce(spark.sparkContext.defaultParallelism).cache()
-                rows.count()
-            with clock.time(number):
-                answer = case.spark(rows)
-                consume(answer)
-            last = case.answer(answer)
-            spark.catalog.clearCache()
+        for clock in until_warm(warm_up):
+            for number, batch in enumerate(files[-COUNTED:]):
+                rows = read(spark, case, batch.present)
+                if cached:
+                    rows = rows.coalesce(spark.sparkContext.defaultParallelism).cache()
+                    rows.count()
+                with clock.time(number):
+                    answer = case.spark(rows)
+                    consume(answer)
+                last = case.answer(answer)
+                spark.catalog.clearCache()
     return Measured(_counted(clock), last)
 
 
@@ -349,17 +358,17 @@ def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[s
     targets: list[Target] = []
     for number, case in enumerate(CASES):
         files = write_files(directory / str(number), case.batches(10 if quick else 1))
-        outcome = _measure(case, files, 1 if quick else PASSES, rounds, report)
+        outcome = _measure(case, files, 0.0 if quick else WARM_UP, rounds, report)
         lines += outcome.lines
         targets += outcome.targets
     return Outcome(lines, targets)
 
 
-def _measure(case: Case, files: list[Files], passes: int, rounds: int, report: Callable[[str], None]) -> Outcome:
+def _measure(case: Case, files: list[Files], warm_up: float, rounds: int, report: Callable[[str], None]) -> Outcome:
     contenders: dict[str, Callable[[], Measured]] = {
-        FROM_FILES: partial(alone, recomputed, case, False, files),
-        CACHED: partial(alone, recomputed, case, True, files),
-        **{f"mrql, {way.name}": partial(alone, ours, case, way.view, files, passes) for way in case.ways},
+        FROM_FILES: partial(alone, recomputed, case, False, files, warm_up),
+        CACHED: partial(alone, recomputed, case, True, files, warm_up),
+        **{f"mrql, {way.name}": partial(alone, ours, case, way.view, files, warm_up) for way in case.ways},
     }
     within = {f"mrql, {way.name}": way.within for way in case.ways}
     found: dict[str, list[Measured]] = {}

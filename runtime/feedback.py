@@ -80,18 +80,19 @@ class Carried:
         alike = alike_of(self.ledger, start.value)
         return self._begin(alike, alike.rows([start]))
 
-    def add_new(self, change: Frame) -> Frame:
+    def add_new(self, sides: Sequence[Frame]) -> Frame:
         """Feeds what is new of what the loop begins with, where it has nothing alike."""
-        alike = alike_of(self.ledger, change.value)
-        table, rows = table_of(self.ledger, alike), alike.rows([change])
+        alike = alike_of(self.ledger, sides[0].value)
+        table = table_of(self.ledger, alike)
+        rows = self.keep(table.merged([alike.rows(sides)], whole=False).where("w <> 0")).relation
         known = table.lookup([run.relation for run in table.runs], rows)
         columns = [*alike.keys.names, "w"]
-        sides = rows.select(*columns, "w < 0 AS known")
+        both = rows.select(*columns, "w < 0 AS known")
         if known is not None:
             here = table.merged([known], whole=False).where("w > 0")
-            sides = sides.union(here.select(*columns, "true AS known"))
+            both = both.union(here.select(*columns, "true AS known"))
         entry = f"IF(known, NULL, struct({', '.join([*alike.numbers, 'w'])}))"
-        groups = sides.aggregate(list(alike.by), [f"collect_list({entry}) AS rows", "bool_or(known) AS known"])
+        groups = both.aggregate(list(alike.by), [f"collect_list({entry}) AS rows", "bool_or(known) AS known"])
         return self._begin(alike, groups.where("NOT known").select(*alike.by, "inline(rows)").select(*columns))
 
     def _begin(self, alike: Alike, rows: Relation) -> Frame:

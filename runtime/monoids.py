@@ -40,6 +40,16 @@ def combine_sql(monoid: Monoid, a: str, b: str, at: str) -> str:
             return f"greatest({a}, {b})"
 
 
+def repeated_sql(monoid: Aggregate, t: Type, value: str, weight: str | None) -> str:
+    """The share of one row that counts as often as its weight says."""
+    if weight is None or monoid.op not in (Op.SUM, Op.PRODUCT):
+        return value
+    if monoid.op is Op.SUM:
+        return f"{value} * {weight}"
+    one = zero_sql(monoid, t)
+    return f"aggregate(array_repeat({value}, CAST({weight} AS INT)), {one}, (a, x) -> a * coalesce(x, {one}))"
+
+
 def aggregate_sql(monoid: Aggregate, t: Type, value: str, weight: str | None) -> str:
     """The aggregate function that merges the shares of many rows, each as often as its weight says."""
     match monoid.op:

@@ -132,6 +132,12 @@ class Table:
         """Whether it is worth a query more, or a job, not to touch all rows in a batch, or in each step of one."""
         return _rows(self.runs) > (upkeep.LOOKED_UP if self.recurs else upkeep.WHOLE)
 
+    @property
+    def added_up(self) -> list[str]:
+        """The measures of some rows of a change added up."""
+        merges = (f"{measure.merge} AS {measure.name}" for measure in self.measures if measure.name != TOUCHED)
+        return [*merges, *([f"{MARK} AS {TOUCHED}"] if self.marked else [])]
+
     # --- reading ------------------------------------------------------------------------------
 
     def merged(self, parts: Sequence[Relation], *, whole: bool = True, again: bool = False) -> Relation:
@@ -179,14 +185,15 @@ class Table:
         """
         return changes.repartition(*self.partition_by) if self.partition_by else changes
 
-    def update(self, changes: Relation, *, again: bool = False, searched: bool = False) -> None:
+    def update(self, changes: Relation, *, again: bool = False, searched: bool = False, by_key: bool = False) -> None:
         """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own. All
-        steps of a batch do it alike. One that batches touch little of is `searched`, and large sooner."""
+        steps of a batch do it alike. One that batches touch little of is `searched`, and large sooner. The change may
+        have one row `by_key` already."""
         if not again:
             large = upkeep.SEARCHED if searched else upkeep.WHOLE
             self.by_runs = _rows(self.runs) > (upkeep.STEPWISE if self.recurs else large)
         if self.by_runs:
-            self.append(changes, again=again)
+            self.append(changes, again=again, as_it_is=by_key)
         else:
             self.merge(changes, again=again)
 
@@ -224,12 +231,18 @@ class Table:
             merged = Run.of(self.plans, self._compacted(self.young), self.young)
             self._replace(self.young, merged)
             self.young[:] = [merged]
-        run = Run.of(self.plans, changes if as_it_is and self.runs else self.merged([changes], whole=not self.runs))
+        rows = self._as_it_is(changes) if as_it_is and self.runs else self.merged([changes], whole=not self.runs)
+        run = Run.of(self.plans, rows)
         self.runs.append(run)
         self.young.append(run)
         self.appended = self.log = run
         self.unsaved += 1
         return run
+
+    def _as_it_is(self, changes: Relation) -> Relation:
+        """A change as the rows of a run, marked as those are that a merge has touched."""
+        columns = (f"1 AS {name}" if name == TOUCHED else name for name in self.columns)
+        return changes.select(*columns) if self.marked else changes
 
     def _compact(self) -> None:
         """Merges the last runs, where that is due and does not take long."""

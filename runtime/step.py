@@ -7,7 +7,7 @@ keeps a table of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.monoids import SUM, Aggregate, BagUnion
 from mrql.algebra.terms import Term
+from mrql.algebra.types import Type
 from mrql.rewrite.multilinear import Input, delta_choices
 from mrql.rewrite.stages import Component, Feed, Shape, Stage
 from mrql.runtime.bulk import Compiler, drops_null_keys
@@ -38,7 +39,7 @@ from mrql.runtime.layout import (
     unquote,
     with_columns,
 )
-from mrql.runtime.monoids import aggregate_sql
+from mrql.runtime.monoids import aggregate_sql, repeated_sql
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.snapshot import BagRows, Rows, Snapshot
@@ -242,10 +243,16 @@ class StageState:
     def _merge_groups(self, shares: list[Share]) -> None:
         if self.groups is None:
             self.groups = self._group_table()
-        changes = union_all([self._group_changes(share) for share in shares])
         self.groups.batch = self.batch
         self.groups.shrinks |= any(share.shrinks for share in shares)
-        self.groups.update(self.groups.partitioned(changes), again=self.again, searched=self.searches)
+        together = self.searches and bool(self.groups.keys)
+        if together:
+            # Where each is of few rows, to move and to add up those of each by themselves costs more than the rows do.
+            changes = self._changes_together(self.groups, shares)
+        else:
+            changes = union_all([self._group_changes(share) for share in shares])
+        changes = self.groups.partitioned(changes)
+        self.groups.update(changes, again=self.again, searched=self.searches, by_key=together)
 
     def _group_table(self) -> Table:
         assert self.keys is not None
@@ -261,33 +268,42 @@ class StageState:
         measures = (*supports, *values, mark())
         return Table(self.plans, keys, keys, measures, alive if keys else "true", marked=True, recurs=self.recurs)
 
+    def _changes_together(self, table: Table, shares: list[Share]) -> Relation:
+        """The change that all shares make: by key, its supports and its components, added up from their rows."""
+        assert self.keys is not None
+        rows = []
+        for share in shares:
+            measures = self._measures(share, f"CAST({share.frame.weight or 1} AS BIGINT)", repeated_sql)
+            rows.append(share.frame.df.select(*self.keys.columns(share.key), *measures))
+        return union_all(rows).aggregate(table.keys, table.added_up)
+
     def _group_changes(self, share: Share) -> Relation:
-        """The change that one feed makes: by key, its support and its components, nulls for those of other feeds."""
+        """The change that one share makes: by key, its support and its components, nulls for those of other feeds."""
+        assert self.keys is not None
+        weight = share.frame.weight
+        counted = "count(1)" if weight is None else f"coalesce(sum({weight}), 0L)"
+        return share.frame.df.aggregate(self.keys.columns(share.key), self._measures(share, counted, aggregate_sql))
+
+    def _measures(
+        self, share: Share, counted: str, valued: Callable[[Aggregate, Type, str, str | None], str]
+    ) -> list[str]:
+        """The columns of the groups but their keys: how often rows count, and what they are worth as often as that."""
         expressions = Expressions()
         feed = self.stage.feeds[share.feed]
         env = {**bind(feed.key, share.key), **bind(feed.element, share.element)}
         units = dict(feed.units)
-        weight = share.frame.weight
-        measures = []
-        for i in range(len(self.stage.feeds)):
-            counted = "0L" if i != share.feed else "count(1)" if weight is None else f"coalesce(sum({weight}), 0L)"
-            measures.append(f"{counted} AS n{i}")
+        supports = [f"{counted if i == share.feed else '0L'} AS n{i}" for i in range(len(self.stage.feeds))]
+        values = []
         for i, component in enumerate(self.stage.components):
             if isinstance(component.monoid, Aggregate):
-                # The sums of a row that stands for several are those of all of them.
-                times = None if feed.weight is not None and component.monoid == SUM else weight
-                own = self._aggregated(component, units[i], env, times, expressions) if i in units else None
-                measures.append(f"{own or f'CAST(NULL AS {sql_type(component.type)})'} AS v{i}")
-        measures.append(f"{MARK} AS {TOUCHED}")
-        assert self.keys is not None
-        return share.frame.df.aggregate(self.keys.columns(share.key), measures)
-
-    def _aggregated(
-        self, component: Component, unit: Term, env: dict[str, Layout], weight: str | None, expressions: Expressions
-    ) -> str:
-        assert isinstance(component.monoid, Aggregate)
-        share = cast(expressions.value(unit, env), unit.type, component.type, "")
-        return aggregate_sql(component.monoid, component.type, to_sql(share), weight)
+                own = f"CAST(NULL AS {sql_type(component.type)})"
+                if i in units:
+                    # The sums of a row that stands for several are those of all of them.
+                    times = None if feed.weight is not None and component.monoid == SUM else share.frame.weight
+                    unit = cast(expressions.value(units[i], env), units[i].type, component.type, "")
+                    own = valued(component.monoid, component.type, to_sql(unit), times)
+                values.append(f"{own} AS v{i}")
+        return [*supports, *values, f"{MARK} AS {TOUCHED}"]
 
     def _merge_bag(self, index: int, component: Component, shares: list[Share]) -> None:
         changes = []

@@ -46,8 +46,8 @@ class Withheld:
         change_run = self.keep(by_alike).relation
         found = table.lookup([run.relation for run in table.runs], change_run)
         changed = [change_run] if found is None else [found, change_run]
-        groups = self.keep(alike.groups(table.merged(changed))).relation
-        passed = alike.of_groups(groups, matter(self.derived.threshold))
+        groups = alike.groups(table.merged(changed))
+        passed = self.keep(alike.of_groups(groups, matter(self.derived.threshold))).relation
         table.append(union_all([change_run, passed.select(*alike.keys.names, "-w AS w")]), as_it_is=True)
         return Frame(passed, alike.keys.value, "w", changes=True)
 

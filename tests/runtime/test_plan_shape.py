@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import statistics
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,7 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 import mrql
 from mrql.algebra.values import Bag
 from mrql.runtime import prepared, upkeep
+from mrql.runtime.alike import Alike
 from mrql.runtime.collect import collect_value
+from mrql.runtime.frames import Frame
 from mrql.runtime.jvm import Columnar, executed_plan, persistent_rdds
 from mrql.runtime.prepared import Checkpoint, Plans, Template
 from mrql.runtime.relation import Relation
@@ -339,6 +342,35 @@ def test_what_several_joins_read_is_kept_once(spark: SparkSession) -> None:
         assert len(reads) == 8
         assert len(tables) == 5
         assert len({id(table) for table in view._view.all_tables()}) == len(view._view.all_tables())
+
+
+@pytest.mark.parametrize("loop", ["exact", "diffuse"])
+def test_what_is_kept_back_lies_where_the_states_lie(
+    spark: SparkSession, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where what makes elements alike is the key of a step's state, its changes are compared where they are."""
+    text = """
+        links = select (k, n) from (k, n) in S group by k;
+        repeat r = select (k, 1.0) from (k, n) in links
+          step select (k, 0.5 + 0.5 * sum(x))
+                 from (k, x) in ((select (k, 0.0) from (k, n) in links)
+                                 union (select (m, x / count(n)) from (k, x) in r, (l, n) in links, m in n where k = l))
+                group by k
+         limit 3
+    """
+    compared, rows_of = list[str](), Alike.rows
+
+    def rows(self: Alike, sides: Sequence[Frame]) -> Relation:
+        found = rows_of(self, sides)
+        compared.append(planned(spark, found))
+        return found
+
+    with mrql.compile(text, S=PAIRS).view(spark, loop=loop, epsilon=0.01) as view:
+        view.apply(S=spark.range(40).selectExpr("id % 10 AS _1", "id % 7 AS _2"))
+        monkeypatch.setattr(Alike, "rows", rows)
+        view.apply(S=spark.range(3).selectExpr("id AS _1", "9L AS _2"))
+    assert compared
+    assert not any("Exchange" in plan for plan in compared)
 
 
 LEAK_QUERIES = [
