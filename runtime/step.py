@@ -245,9 +245,9 @@ class StageState:
             self.groups = self._group_table()
         self.groups.batch = self.batch
         self.groups.shrinks |= any(share.shrinks for share in shares)
-        together = self.searches and bool(self.groups.keys)
+        together = self.searches and bool(self.groups.keys) and bool(self.groups.runs)
         if together:
-            # Where each is of few rows, to move and to add up those of each by themselves costs more than the rows do.
+            # Each is likely to be of few rows: to move and to add up those of each by themselves costs more than these.
             changes = self._changes_together(self.groups, shares)
         else:
             changes = union_all([self._group_changes(share) for share in shares])
