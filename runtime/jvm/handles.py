@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 
@@ -136,6 +138,12 @@ def name_of(node: Any) -> str:
     return str(node.getClass().getSimpleName())
 
 
+_NOTHING: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
+
+
 def nothing(spark: SparkSession) -> Any:
     """An RDD without rows."""
-    return spark.sparkContext._jsc.emptyRDD().rdd()
+    context = spark.sparkContext
+    if context not in _NOTHING:
+        _NOTHING[context] = context._jsc.emptyRDD().rdd()
+    return _NOTHING[context]

@@ -43,7 +43,9 @@ class Plan:
     def emptied(self, spark: SparkSession, leaves: Sequence[int]) -> Any:
         """A copy without the rows of some leaves, so that it keeps nothing alive."""
         copy = _copied(spark, self._plan)
-        _fill(spark, copy, dict.fromkeys(leaves, nothing(spark)))
+        found = copy.collectLeaves()
+        for number in leaves:
+            handles(spark).scanned.set(found.apply(number), nothing(spark))
         return copy
 
     def shape(self) -> Shape:
@@ -64,9 +66,13 @@ def execute(spark: SparkSession, plan: Any, rows: Mapping[int, Any]) -> Any:
     computed.
     """
     copy = _copied(spark, plan)
-    _fill(spark, copy, rows)
+    scanned, leaves, empty = handles(spark).scanned, copy.collectLeaves(), nothing(spark)
+    filled = [(leaves.apply(number), rdd) for number, rdd in rows.items()]
+    for leaf, rdd in filled:
+        scanned.set(leaf, rdd)
     made = copy.execute()
-    _fill(spark, copy, dict.fromkeys(rows, nothing(spark)))
+    for leaf, _ in filled:
+        scanned.set(leaf, empty)
     return made
 
 
@@ -79,13 +85,6 @@ def _copied(spark: SparkSession, plan: Any) -> Any:
     # A plan works in the session that is the active one of the thread that makes it.
     handles(spark).activate(spark._jsparkSession)
     return plan.clone()
-
-
-def _fill(spark: SparkSession, plan: Any, rows: Mapping[int, Any]) -> None:
-    """Puts an RDD into each of the given leaves."""
-    scanned, leaves = handles(spark).scanned, plan.collectLeaves()
-    for number, rdd in rows.items():
-        scanned.set(leaves.apply(number), rdd)
 
 
 def paths(plan: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
