@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import free_vars
-from mrql.algebra.terms import CMap, Lambda, Pattern, PTuple, PVar, Single, Term, Tup, Var, pair_type
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Single, Term, Tup, Var, pair_type
 from mrql.algebra.traversal import subterms
 from mrql.rewrite.infer import is_linear
 from mrql.rewrite.split import Part
@@ -85,6 +85,31 @@ def touched_stage(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
             return stage
         case _:
             return None
+
+
+def gives_one(answer: Term, state: str) -> bool:
+    """Whether an answer that is by key has one element at most for each key of a state.
+
+    >>> from mrql.algebra.reader import parse
+    >>> X = {"X": ty.BagType(ty.TupleType((ty.LONG, ty.LONG)))}
+    >>> gives_one(parse("cMap(λ(k, s). if s > 2L then {k} else {}:{long}, X)", {}, X), "X")
+    True
+    >>> gives_one(parse("cMap(λ(k, s). {k} ⊎ {s}, X)", {}, X), "X")
+    False
+    """
+    match answer:
+        case Var(name, _):
+            return name == state
+        case Single() | Empty():
+            return True
+        case If(_, then, otherwise):
+            return gives_one(then, state) and gives_one(otherwise, state)
+        case Let(_, _, body):
+            return gives_one(body, state)
+        case CMap(function, source):
+            return gives_one(function.body, state) and gives_one(source, state)
+        case _:
+            return False
 
 
 def linear_stage(term: Term, stages: tuple[Stage, ...]) -> Stage | None:

@@ -11,13 +11,14 @@ from mrql.algebra import types as ty
 from mrql.algebra.binders import free_vars
 from mrql.algebra.terms import Term, element_type
 from mrql.algebra.types import Type
-from mrql.rewrite.answer import linear_stage, touched_stage
+from mrql.rewrite.answer import gives_one, linear_stage, touched_stage
 from mrql.rewrite.stages import Plan
 from mrql.runtime.answers import answer_rows, output_columns, output_rows
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.casts import canonical
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Columns, Frame, fitted, flat, netted, signed, union
+from mrql.runtime.keys import Keys
 from mrql.runtime.layout import quote
 from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
@@ -25,6 +26,16 @@ from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.runs import Run
 from mrql.runtime.snapshot import Snapshot, Touched
 from mrql.runtime.step import StageState
+
+
+@attrs.frozen
+class OfKeys:
+    """The elements that are made of some keys of a state, one of each at most."""
+
+    elements: Frame
+    keys: Keys
+    touched: Relation | None = None
+    """The rows of these keys; None if they are all that there are."""
 
 
 @attrs.define(eq=False)
@@ -68,6 +79,23 @@ class Changes:
         """All rows of what is derived from states, as a batch."""
         compiler = self._compiler(term, self._now(), self.columns)
         return self.added([_side(compiler, term, 1)], element_type(term))
+
+    def of_keys(self, term: Term, before: list[Snapshot] | None = None) -> OfKeys | None:
+        """What a term has now of the keys that were touched since `before`, or of all; None where a key may have
+        several elements, or they are not made of the keys of one state, or nothing was touched."""
+        stage = touched_stage(term, self.plan.stages)
+        if stage is None or not gives_one(term, stage.name):
+            return None
+        index = self.plan.stages.index(stage)
+        now = self._now()[index]
+        if now.keys is None:
+            return None
+        if before is None:
+            return OfKeys(self._over({stage.name: now.view()}, self.columns).bag(term), now.keys)
+        touched = Touched(before[index], now)
+        if touched.rows is None:
+            return None
+        return OfKeys(self._over({stage.name: touched.after()}, self.columns).bag(term), now.keys, touched.rows)
 
     # --- differences --------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.residual import Residual
 from mrql.runtime.runs import Run
-from mrql.runtime.state import Table, weighted
+from mrql.runtime.state import Table
 
 LITTLE = 20
 """What is fed back is little if what is pending has so many times more rows: each row that is fed changes several."""
@@ -97,7 +97,7 @@ class Carried:
 
     def _begin(self, alike: Alike, rows: Relation) -> Frame:
         fed = self._feed(alike, self.keep(rows))
-        self.begun = self._taken_away(fed.df, alike)
+        self.begun = alike.taken_away(fed.df)
         return fed
 
     @property
@@ -139,7 +139,7 @@ class Carried:
         alike = alike_of(self.ledger, sides[0].value)
         rows = [alike.rows(sides)]
         if self.offered is not None and self.offered in self.fed:
-            rows.append(self._taken_away(self.offered.relation, alike))
+            rows.append(alike.taken_away(self.offered.relation))
         if self.begun is not None:
             rows.append(self.begun)
             self.begun = None
@@ -174,19 +174,15 @@ class Carried:
     def restore(self, value: Frame) -> None:
         """Finds what is pending from the value of the step and what was fed, which were read from a checkpoint."""
         alike = alike_of(self.ledger, value.value)
-        fed = [self._taken_away(run.relation, alike) for run in table_of(self.ledger, alike).runs]
+        fed = [alike.taken_away(run.relation) for run in table_of(self.ledger, alike).runs]
         pending = self._pending_in(alike)
         pending.replace(pending.merged([alike.rows([value]), *fed]))
 
     def _pending_in(self, alike: Alike) -> Table:
         if self.pending is None:
-            self.pending = weighted(self.plans, alike.keys.names, alike.lie_by, recurs=True)
+            self.pending = alike.table(self.plans)
             self.pending.shrinks = True
         return self.pending
-
-    @staticmethod
-    def _taken_away(rows: Relation, alike: Alike) -> Relation:
-        return rows.select(*alike.keys.names, "-w AS w")
 
     @staticmethod
     def _all(pending: Table) -> Relation:

@@ -16,8 +16,11 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.runtime.frames import fit
+from mrql.runtime.casts import canonical
+from mrql.runtime.expressions import Expressions
+from mrql.runtime.frames import Frame, fit
 from mrql.runtime.layout import Atom, KeyPart, Layout, atoms, filled, labels, quote, sql_type
+from mrql.runtime.relation import Relation
 
 BITS = 62
 """How many parts one number can tell of."""
@@ -44,6 +47,11 @@ class Keys:
         parts = [name for i, name in enumerate(self._parts()) if i not in self.apart]
         return (*parts, *(bits for bits, told in self._told() if not {*told} & self.apart))
 
+    @property
+    def set_apart(self) -> tuple[str, ...]:
+        """The columns of the parts apart."""
+        return tuple(name for i, name in enumerate(self._parts()) if i in self.apart)
+
     def _parts(self) -> list[str]:
         return [f"{self.prefix}{i}" for i, _ in enumerate(atoms(self.shape))]
 
@@ -65,6 +73,11 @@ class Keys:
             columns[bits], names = _told_of([parts[i] for i in told])
             columns |= {f"{self.prefix}{i}": name for i, name in zip(told, names, strict=True)}
         return [f"{columns[name]} AS {name}" for name in self.names]
+
+    def rows(self, bag: Frame) -> Relation:
+        """The elements of a bag as keys, each with its weight `w`."""
+        value = canonical(Expressions(), bag.value)
+        return bag.df.select(*self.columns(value), f"CAST({bag.weight or '1L'} AS BIGINT) AS w")
 
     @property
     def value(self) -> Layout:

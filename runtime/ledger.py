@@ -45,11 +45,10 @@ class Ledger:
 
         Raises: MissingRow when the batch takes away what is not there.
         """
-        value = canonical(Expressions(), change.value)
         if self.table is None or self.keys is None:
-            self.keys = self.keys_like(value)
+            self.keys = self.keys_like(canonical(Expressions(), change.value))
             self.table = weighted(self.plans, self.keys.names)
-        rows = change.df.select(*self.keys.columns(value), f"CAST({change.weight or '1L'} AS BIGINT) AS w")
+        rows = self.keys.rows(change)
         self.table.shrinks |= change.weight is not None
         latest = self.table.append(self.table.partitioned(rows)).relation
         if change.weight is not None:

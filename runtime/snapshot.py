@@ -191,10 +191,10 @@ class Touched:
     """The keys of a stage that a batch has touched, with their values before it and after it.
 
     What there was of them before is looked up once and kept, with the first action that asks for it. `keep` is told of
-    what is kept, to free it when nobody can ask any more.
+    what is kept, to free it when nobody can ask any more; without it nothing is kept, as where one side is asked for.
     """
 
-    def __init__(self, before: Snapshot, after: Snapshot, keep: Callable[[Run], None]) -> None:
+    def __init__(self, before: Snapshot, after: Snapshot, keep: Callable[[Run], None] | None = None) -> None:
         self._before = before
         self._after = after
         self._keep = keep
@@ -218,27 +218,36 @@ class Touched:
         return self._after.keyed(self._new_groups(self._rows), bags)
 
     @cached_property
+    def rows(self) -> Relation | None:
+        """The touched keys, each in its columns; None if there are none. There may be several rows of a key."""
+        return None if self._rows is None else self._rows.touched(self._before.groups)
+
+    @property
     def _touched(self) -> Relation:
-        assert self._rows is not None
-        return self._rows.touched(self._before.groups)
+        assert self.rows is not None
+        return self.rows
+
+    @cached_property
+    def _found(self) -> Relation | None:
+        """The rows that there were of the touched keys, not merged."""
+        if self._rows is None or self._before.groups is None:
+            return None
+        return self._rows.table.lookup(self._before.groups.runs, self._touched)
 
     @cached_property
     def _old_groups(self) -> Relation | None:
-        if self._rows is None or self._before.groups is None:
+        if self._rows is None or self._found is None:
             return None
-        table = self._rows.table
-        found = table.lookup(self._before.groups.runs, self._touched)
-        if found is None:
-            return None
-        old = table.merged([found], whole=False)
+        old = self._rows.table.merged([self._found], whole=False)
         # Where the state was merged whole, nothing but the values before the batch asks for it.
         return old if self._rows.appended is None else self._kept(old)
 
     def _new_groups(self, rows: Rows) -> Relation:
-        old = self._old_groups
-        if rows.appended is None or old is None:
+        if rows.appended is None or self._found is None:
             # The steps of a batch may have touched a key several times.
             return self._touched if len(rows.young) < 2 else rows.table.merged([self._touched], whole=False)
+        old = self._found if self._keep is None else self._old_groups
+        assert old is not None
         return rows.table.merged([old, self._touched], whole=False)
 
     @cached_property
@@ -258,6 +267,8 @@ class Touched:
         return self._after.bags[index].rows.table.merged(parts)
 
     def _kept(self, rows: Relation) -> Relation:
+        if self._keep is None:
+            return rows
         assert self._rows is not None
         run = Run.of(self._rows.table.plans, rows)
         self._keep(run)

@@ -19,10 +19,9 @@ from mrql.runtime.ahead import as_now
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.changes import Changes
 from mrql.runtime.computing import Computing
-from mrql.runtime.expressions import Expressions
 from mrql.runtime.failures import translated
 from mrql.runtime.feedback import Carried
-from mrql.runtime.frames import Columns, Frame, signed
+from mrql.runtime.frames import Columns, Frame
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
@@ -108,8 +107,7 @@ class SparkView:
             Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
         ]
         self.ledgers += [each.ledger for loop in self.carried for each in loop]
-        keep = self.changes.kept
-        self.withheld = {derived.name: Withheld(derived, self.plans, keep) for derived in plan.withholding}
+        self.withheld = {derived.name: Withheld(derived, self.plans, self.changes) for derived in plan.withholding}
         self.ledgers += [each.ledger for each in self.withheld.values()]
         self.stepped: set[str] = set()
         """The stages that the batch has changed."""
@@ -169,11 +167,9 @@ class SparkView:
 
     def _passed_on_so_far(self, derived: Derived) -> Frame:
         """All rows of a derived stream that stages have been given."""
-        whole = self.changes.whole(derived.term)
-        withheld = self.withheld[derived.name].rows() if derived.name in self.withheld else None
-        if withheld is None:
-            return whole
-        return self.changes.added([whole, signed(withheld, -1, Expressions())], element_type(derived.term))
+        if derived.name in self.withheld:
+            return self.withheld[derived.name].so_far()
+        return self.changes.whole(derived.term)
 
     def advance(self, deltas: Mapping[str, Frame]) -> Step:
         """Plans a batch: its states are there to be read. While it is planned Spark begins to compute them; the rest is
@@ -247,12 +243,9 @@ class SparkView:
 
     def _change_of(self, derived: Derived, before: list[Snapshot], *, starting: bool) -> Frame:
         """How a derived stream changes, but for what is withheld."""
-        if derived.name in self.withheld and not starting:
-            return self.withheld[derived.name].passed_on(self.changes.sides_since(derived.term, before))
-        change = self.changes.since(derived.term, before, starting=starting)
         if derived.name in self.withheld:
-            return self.withheld[derived.name].passed_on([change])
-        return self._for_readers(derived, change)
+            return self.withheld[derived.name].passed_on(before, starting=starting)
+        return self._for_readers(derived, self.changes.since(derived.term, before, starting=starting))
 
     def _for_readers(self, derived: Derived, change: Frame) -> Frame:
         """A change of a derived stream as the stages that read it are given it: for several it is computed once."""

@@ -3,23 +3,30 @@
 A stage that reads the stream has been given all but what is *withheld*. A batch's change is added to that; of what does
 not cancel out, the groups of elements that are off by more than a threshold are passed on, and the others are withheld
 (`alike.py`, `residual.py`). So what the stage reads is never off by more than the threshold.
+
+Where each key of a state makes one element, and tells it from others, what was *passed on* is kept instead: what
+the state makes of the touched keys now is compared with that, and nothing need be known of what it made of them before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import attrs
 
 from mrql.algebra.terms import element_type
 from mrql.rewrite.stages import Derived
 from mrql.runtime.alike import RESIDUAL, Alike, alike_of, matter, table_of
-from mrql.runtime.frames import Frame
+from mrql.runtime.changes import Changes, OfKeys
+from mrql.runtime.expressions import Expressions
+from mrql.runtime.frames import Frame, signed
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.residual import Residual
 from mrql.runtime.runs import Run
+from mrql.runtime.snapshot import Snapshot
+from mrql.runtime.state import Table
 
 
 @attrs.define(eq=False)
@@ -28,35 +35,78 @@ class Withheld:
 
     derived: Derived
     plans: Plans
-    keep: Callable[[Relation], Run]
-    """Keeps rows until the next batch."""
+    changes: Changes
     ledger: Ledger = attrs.Factory(
         lambda self: Ledger(self.derived.name, element_type(self.derived.stream), self.plans, in_groups=True),
         takes_self=True,
     )
-    """The rows that are withheld; they are kept in a checkpoint."""
+    """The rows that are withheld, or those that were passed on; they are kept in a checkpoint."""
     measured: tuple[list[Run], Residual] | None = None
     """How far what is withheld goes, in some runs, once that was asked."""
 
-    def passed_on(self, sides: Sequence[Frame]) -> Frame:
-        """What matters of a change, and of what was withheld before. Only the groups of the change are compared: no
-        other has changed, and none of them mattered before."""
-        alike = alike_of(self.ledger, sides[0].value)
-        table, by_alike = table_of(self.ledger, alike), alike.rows(sides)
-        change_run = self.keep(by_alike).relation
-        found = table.lookup([run.relation for run in table.runs], change_run)
-        changed = [change_run] if found is None else [found, change_run]
-        groups = alike.groups(table.merged(changed))
-        passed = self.keep(alike.of_groups(groups, matter(self.derived.threshold))).relation
-        table.append(union_all([change_run, passed.select(*alike.keys.names, "-w AS w")]), as_it_is=True)
+    # --- a batch ------------------------------------------------------------------------------
+
+    def passed_on(self, before: list[Snapshot], *, starting: bool = False) -> Frame:
+        """What matters of how the stream has changed since `before`, and of what was withheld then."""
+        term = self.derived.term
+        found = self._of_keys(None if starting else before)
+        if found is not None:
+            return self._passed_on_of_keys(found)
+        if starting:
+            return self._passed_on([self.changes.since(term, before, starting=True)])
+        return self._passed_on(self.changes.sides_since(term, before))
+
+    def _passed_on(self, change: Sequence[Frame]) -> Frame:
+        """Only the groups of the change are compared: no other has changed, and none of them mattered before."""
+        alike = alike_of(self.ledger, change[0].value)
+        table, rows = table_of(self.ledger, alike), self._kept(alike.rows(change))
+        found = table.lookup(_runs(table), rows)
+        groups = alike.groups(table.merged([rows] if found is None else [found, rows]))
+        passed = self._kept(alike.of_groups(groups, matter(self.derived.threshold)))
+        table.append(union_all([rows, alike.taken_away(passed)]), as_it_is=True)
         return Frame(passed, alike.keys.value, "w", changes=True)
 
-    def rows(self) -> Frame | None:
-        """What is withheld."""
+    def _passed_on_of_keys(self, found: OfKeys) -> Frame:
+        """Only what was passed on of the touched keys is looked up."""
+        alike = alike_of(self.ledger, found.elements.value)
+        table, rows = table_of(self.ledger, alike), [alike.rows([found.elements])]
+        if found.touched is not None:
+            named = zip(found.keys.names, alike.lie_by, strict=True)
+            wanted = found.touched.select(*(f"{key} AS {name}" for key, name in named))
+            passed_before = table.lookup(_runs(table), wanted)
+            rows += [] if passed_before is None else [alike.taken_away(table.merged([passed_before]))]
+        matters = alike.of_groups(alike.pairs(union_all(rows)), matter(self.derived.threshold))
+        passed = table.append(matters, as_it_is=True).relation
+        return Frame(passed, alike.keys.value, "w", changes=True)
+
+    def _of_keys(self, before: list[Snapshot] | None = None) -> OfKeys | None:
+        """What there is now of the keys that were touched since `before`, or of all, if these are what makes elements
+        alike."""
+        found = self.changes.of_keys(self.derived.term, before)
+        if found is None:
+            return None
+        value = found.elements.value
+        return found if alike_of(self.ledger, value).are_told_by(found.keys, value) else None
+
+    def _kept(self, rows: Relation) -> Relation:
+        return self.changes.kept(rows).relation
+
+    # --- what there is ------------------------------------------------------------------------
+
+    def so_far(self) -> Frame:
+        """All that the stages have been given; if that is not known, they are given all that there is."""
+        whole = self._of_keys()
+        kept = self._rows_kept()
+        if kept is None:
+            return self.changes.whole(self.derived.term) if whole is None else self._passed_on_of_keys(whole)
+        term = self.derived.term
+        frames = [self.changes.whole(term), signed(kept, -1, Expressions())] if whole is None else [kept]
+        return self.changes.added(frames, element_type(term))
+
+    def _rows_kept(self) -> Frame | None:
         if self.ledger.table is None or self.ledger.keys is None:
             return None
-        rows = union_all([run.relation for run in self.ledger.table.runs])
-        return Frame(rows, self.ledger.keys.value, "w", changes=True)
+        return Frame(union_all(_runs(self.ledger.table)), self.ledger.keys.value, "w", changes=True)
 
     @property
     def is_measured(self) -> bool:
@@ -68,8 +118,14 @@ class Withheld:
         """What is withheld, group by group."""
         assert self.ledger.table is not None
         assert self.ledger.keys is not None
-        table = self.ledger.table
-        return Alike(self.ledger.keys).groups(table.current([run.relation for run in table.runs]))
+        alike, table, whole = Alike(self.ledger.keys), self.ledger.table, self._of_keys()
+        if whole is None:
+            return alike.groups(table.current(_runs(table)))
+        return alike.pairs(table.merged([alike.rows([whole.elements]), *map(alike.taken_away, _runs(table))]))
+
+
+def _runs(table: Table) -> list[Relation]:
+    return [run.relation for run in table.runs]
 
 
 def residuals(withheld: Sequence[Withheld]) -> list[Residual]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
@@ -19,10 +20,13 @@ repeat middle = {(0.0, 1), (10.0, 2)}
  limit 3
 """
 
+POINTS = (("+,0.0,1", "+,1.0,1", "+,9.0,1", "+,11.0,1"), ("+,3.0,2", "+,14.0,2"))
+"""Two heaps of points, which move."""
 
-def assert_goes_on(stream: Stream) -> None:
-    """Started again for each batch it answers as when it is not."""
-    write_points(stream.home)
+
+def assert_goes_on(stream: Stream, batches: Sequence[Sequence[str]]) -> None:
+    """Started again for each batch of rows it answers as when it is not."""
+    write_batches(stream.home, batches)
     late = sorted((stream.home / "edges").iterdir())[1:]
     for batch in late:
         batch.rename(stream.home / batch.name)
@@ -33,16 +37,15 @@ def assert_goes_on(stream: Stream) -> None:
     found = stream.answers()
     alone = attrs.evolve(stream, max_files=1).uninterrupted()
     assert found.keys() == alone.keys()
-    assert len(found) == 2
+    assert len(found) == len(batches)
     for name, answer in found.items():
         assert close(answer, alone[name]), name
 
 
-def write_points(home: Path) -> None:
-    """Two heaps of points, which move."""
-    (home / "edges").mkdir()
-    rows = [[(0.0, 1), (1.0, 1), (9.0, 1), (11.0, 1)], [(3.0, 2), (14.0, 2)]]
-    for number, points in enumerate(rows):
+def write_batches(home: Path, batches: Sequence[Sequence[str]], *, start: int = 0) -> None:
+    """A file for each batch, the first one with the number `start`."""
+    (home / "edges").mkdir(exist_ok=True)
+    for number, rows in enumerate(batches, start):
         file = home / "edges" / f"{number}.csv"
-        file.write_text("".join(f"+,{x},{n}\n" for x, n in points))
+        file.write_text("".join(f"{row}\n" for row in rows))
         os.utime(file, ns=(number * 10**9, number * 10**9))

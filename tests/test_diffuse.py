@@ -39,7 +39,7 @@ from mrql.verify.replay import close
 from tests.checkpoint.streams import Stream
 from tests.loop_files import FILES, LOOPS, kmeans, pagerank, present
 from tests.loop_queries import edge_histories
-from tests.moving_points import MIDDLE, assert_goes_on
+from tests.moving_points import MIDDLE, POINTS, assert_goes_on
 
 RANKS = """
 repeat r = select (a, 1.0) from (a, b) in E group by a
@@ -328,7 +328,8 @@ def test_a_stream_on_spark_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     from tests.interpreted import interpreted
 
     with interpreted(spark):
-        assert_goes_on(Stream(tmp_path, MIDDLE, engine="spark", spark=spark, way=Way.DIFFUSE, max_files=None))
+        stream = Stream(tmp_path, MIDDLE, engine="spark", spark=spark, way=Way.DIFFUSE, max_files=None)
+        assert_goes_on(stream, POINTS)
 
 
 # --- commands -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,13 +24,20 @@ from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.threshold import Threshold
 from mrql.rewrite.ways import Way
+from mrql.runtime import jvm
+from mrql.runtime.collect import collect_value, from_spark
+from mrql.runtime.frames import Frame, changes, from_dataframe
+from mrql.runtime.layout import to_sql
 from mrql.runtime.reference import ReferenceView
 from mrql.runtime.residual import Residual, divided, relative_difference
+from mrql.runtime.rows import to_dataframe
+from mrql.runtime.view import SparkView
 from mrql.verify.replay import close
-from tests.checkpoint.streams import Stream
+from tests.checkpoint.streams import Stream, batch_answer
+from tests.interpreted import interpreted
 from tests.loop_files import FILES, pagerank, present
 from tests.loop_queries import edge_histories
-from tests.moving_points import MIDDLE, assert_goes_on
+from tests.moving_points import MIDDLE, POINTS, assert_goes_on, write_batches
 from tests.test_diffuse import RANKS, SHRINKING, STREAMS
 
 THRESHOLDS = (Threshold(0.01), Threshold(0.2), Threshold(absolute=0.1), Threshold(0.05, 0.2))
@@ -100,17 +108,16 @@ def test_a_batch_that_fails_changes_nothing() -> None:
     assert view.present == withheld
 
 
+def rows_of(view: SparkView, frame: Frame) -> ZSet:
+    """The rows of a frame, with their weights."""
+    rows = view.plans.dataframe(frame.df.select(f"{to_sql(frame.value)} AS row", f"{frame.weight or '1L'} AS w"))
+    return ZSet.weighted((from_spark(row["row"], frame.value.type), row["w"]) for row in rows.collect())
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("threshold", [Threshold(0.15), Threshold(0.01, 0.1)], ids=["relative", "both"])
 def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> None:
     """The answers and the residuals are those of the reference semantics, and no rows stay behind."""
-    from mrql.runtime import jvm
-    from mrql.runtime.collect import collect_value
-    from mrql.runtime.frames import changes, from_dataframe
-    from mrql.runtime.rows import to_dataframe
-    from mrql.runtime.view import SparkView
-    from tests.interpreted import interpreted
-
     file = FILES["pagerank"]
     program = file.program(tmp_path, steps=2)
     (query,) = program.queries
@@ -131,6 +138,9 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> 
             assert view.residual.distance == pytest.approx(reference.residual.distance, abs=1e-9)
             assert view.residual.groups == reference.residual.groups
             withheld += view.residual.groups
+            for derived in plan.withholding:
+                passed_on = reference.derived[derived.name] - reference.present.get(derived.name, ZSet())
+                assert close(rows_of(view, view.withheld[derived.name].so_far()).positive(), passed_on.positive())
         view.advance({"edges": sides[0]})
         view.rollback()
         view.settle()
@@ -144,9 +154,41 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> 
 def test_a_stream_goes_on(request: pytest.FixtureRequest, tmp_path: Path, engine: str) -> None:
     """What is withheld is in the checkpoint: a stream that is started again answers as one that is not."""
     spark = request.getfixturevalue("spark") if engine == "spark" else None
-    assert_goes_on(
-        Stream(tmp_path, MIDDLE, engine=engine, spark=spark, way=Way.EXACT, threshold=Threshold(0.5), max_files=None)
-    )
+    threshold = Threshold(0.5)
+    stream = Stream(tmp_path, MIDDLE, engine, spark=spark, way=Way.EXACT, threshold=threshold, max_files=None)
+    assert_goes_on(stream, POINTS)
+
+
+EDGES = 'edges = stream(csv, "edges", ",", type((long, long)), tagged);'
+GRAPH = f"{EDGES}\n{RANKS.format(damping=0.85, steps=3).replace('in E', 'in edges')}"
+LINKS = (
+    ("+,1,2", "+,1,3", "+,2,3", "+,3,1", "+,4,1", "+,4,2", "+,4,3", "+,5,4"),
+    ("-,5,4", "+,2,1", "+,6,1"),
+    ("-,4,1", "-,4,2", "-,4,3", "-,6,1", "+,5,2"),
+)
+"""A page loses its only link, others vanish, and one returns."""
+
+
+@pytest.mark.spark
+def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    """What was passed on of each page is in the checkpoint."""
+    threshold = Threshold(0.1)
+    stream = Stream(tmp_path, GRAPH, engine="spark", spark=spark, way=Way.EXACT, threshold=threshold, max_files=None)
+    assert_goes_on(stream, LINKS)
+
+
+@pytest.mark.spark
+def test_another_threshold(spark: SparkSession, tmp_path: Path) -> None:
+    """The steps after the first begin anew with what they would have been passed on."""
+    coarse = Stream(tmp_path, GRAPH, engine="spark", spark=spark, way=Way.EXACT, threshold=Threshold(0.5))
+    write_batches(tmp_path, LINKS[:2])
+    coarse.run()
+    write_batches(tmp_path, LINKS[2:], start=2)
+    fine = attrs.evolve(coarse, threshold=Threshold(1e-12))
+    fine.run()
+    found = fine.answers()
+    assert len(found) == 3
+    assert close(found[max(found)], batch_answer(fine))
 
 
 def test_explain_says_what_is_kept_back() -> None:

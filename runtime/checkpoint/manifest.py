@@ -17,7 +17,7 @@ import attrs
 from mrql.algebra.errors import UserError
 from mrql.runtime.durable import Publication
 
-FORMAT = 3
+FORMAT = 4
 """The version of all that lies in a checkpoint. It is a part of what a state is known by."""
 
 Json: TypeAlias = Any

@@ -55,6 +55,7 @@ class SparkTable:
             "partition_by": list(table.partition_by),
             "measures": [[measure.name, measure.merge] for measure in table.measures],
             "alive": table.alive,
+            "numbers": list(table.numbers),
             "marked": table.marked,
             "shrinks": table.shrinks,
             "recurs": table.recurs,
@@ -239,7 +240,7 @@ class Reader:
         measures = tuple(Measure(name, merge) for name, merge in form["measures"])
         keys, by = tuple(form["keys"]), tuple(form["partition_by"])
         flags = {name: form[name] for name in ("marked", "shrinks", "recurs")}
-        return Table(self.plans, keys, by, measures, form["alive"], **flags)
+        return Table(self.plans, keys, by, measures, form["alive"], numbers=tuple(form["numbers"]), **flags)
 
     def merged(self, saved: SavedTable) -> DataFrame:
         """All rows of a table, those of equal keys merged."""
