@@ -193,7 +193,7 @@ def test_a_damaged_manifest(home: Path) -> None:
     assert refused(stream).message == f"{manifest} is damaged"
     manifest.write_text(text[:-20])
     assert refused(stream).message == f"{manifest} is damaged"
-    manifest.write_text(text.replace('"format": 3', '"format": 9', 1))
+    manifest.write_text(text.replace('"format": 4', '"format": 9', 1))
     assert refused(stream).message == f"{manifest} is of format 9, and this version of mrql reads format 4"
 
 
