@@ -107,7 +107,7 @@ class SparkView:
             Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
         ]
         self.ledgers += [each.ledger for loop in self.carried for each in loop]
-        self.withheld = {derived.name: Withheld(derived, self.plans, self.changes) for derived in plan.withholding}
+        self.withheld = {derived.name: Withheld(derived, self.changes) for derived in plan.withholding}
         self.ledgers += [each.ledger for each in self.withheld.values()]
         self.stepped: set[str] = set()
         """The stages that the batch has changed."""

@@ -21,7 +21,6 @@ from mrql.runtime.changes import Changes, OfKeys
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Frame, signed
 from mrql.runtime.ledger import Ledger
-from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.residual import Residual
 from mrql.runtime.runs import Run
@@ -34,10 +33,9 @@ class Withheld:
     """What is kept back of one derived stream."""
 
     derived: Derived
-    plans: Plans
     changes: Changes
     ledger: Ledger = attrs.Factory(
-        lambda self: Ledger(self.derived.name, element_type(self.derived.stream), self.plans, in_groups=True),
+        lambda self: Ledger(self.derived.name, element_type(self.derived.stream), self.changes.plans, in_groups=True),
         takes_self=True,
     )
     """The rows that are withheld, or those that were passed on; they are kept in a checkpoint."""
@@ -133,7 +131,7 @@ def residuals(withheld: Sequence[Withheld]) -> list[Residual]:
     unknown = [each for each in withheld if not each.is_measured]
     if unknown:
         sides = [each.compared().select(f"{i} AS number", "difference", "distance") for i, each in enumerate(unknown)]
-        measured = unknown[0].plans.dataframe(union_all(sides).aggregate(["number"], RESIDUAL))
+        measured = unknown[0].changes.plans.dataframe(union_all(sides).aggregate(["number"], RESIDUAL))
         found = {row["number"]: Residual(row["change"], row["groups"], row["distance"]) for row in measured.collect()}
         for i, each in enumerate(unknown):
             assert each.ledger.table is not None
