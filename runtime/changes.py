@@ -82,20 +82,22 @@ class Changes:
 
     def of_keys(self, term: Term, before: list[Snapshot] | None = None) -> OfKeys | None:
         """What a term has now of the keys that were touched since `before`, or of all; None where a key may have
-        several elements, or they are not made of the keys of one state, or nothing was touched."""
+        several elements, or they are not made of the keys of one state."""
         stage = touched_stage(term, self.plan.stages)
         if stage is None or not gives_one(term, stage.name):
             return None
         index = self.plan.stages.index(stage)
         now = self._now()[index]
-        if now.keys is None:
+        if now.keys is None or now.groups is None:
             return None
         if before is None:
-            return OfKeys(self._over({stage.name: now.view()}, self.columns).bag(term), now.keys)
-        touched = Touched(before[index], now)
-        if touched.rows is None:
-            return None
-        return OfKeys(self._over({stage.name: touched.after()}, self.columns).bag(term), now.keys, touched.rows)
+            bag, touched = now.view(), None
+        else:
+            both = Touched(before[index], now)
+            nothing = now.groups.all().where("false")
+            touched = nothing if both.rows is None else both.rows
+            bag = now.keyed(nothing, {}) if both.rows is None else both.after()
+        return OfKeys(self._over({stage.name: bag}, self.columns).bag(term), now.keys, touched)
 
     # --- differences --------------------------------------------------------------------------
 

@@ -1,12 +1,13 @@
 """What a loop that is carried over has, on Spark, and what of its changes is fed back to it.
 
-A bag that the loop carries is kept in two tables: what its stream was *fed*, and what is *pending*, that is by how much
-the value of the step differs from it (`alike.py`).
+Of a bag that the loop carries what its stream was *fed* is kept, and the groups of it that differ from the value of the
+step are *pending* (`alike.py`). Where a step has one element for each key, its value is compared with what was fed
+(`given.py`); else what is pending is kept too, in a table that each change is added to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import attrs
 
@@ -14,16 +15,18 @@ from mrql.rewrite.stages import Feedback
 from mrql.rewrite.threshold import Threshold
 from mrql.runtime import upkeep
 from mrql.runtime.alike import RESIDUAL, Alike, alike_of, matter, table_of
+from mrql.runtime.changes import Changes, OfKeys
 from mrql.runtime.frames import Frame
+from mrql.runtime.given import against, elements_of_keys
 from mrql.runtime.ledger import Ledger
-from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.residual import Residual
 from mrql.runtime.runs import Run
+from mrql.runtime.snapshot import Snapshot
 from mrql.runtime.state import Table
 
 LITTLE = 20
-"""What is fed back is little if what is pending has so many times more rows: each row that is fed changes several."""
+"""What is fed back is little if there are so many times more rows to compare: each row that is fed changes several."""
 
 
 @attrs.define(eq=False)
@@ -33,13 +36,11 @@ class Carried:
     feedback: Feedback
     ledger: Ledger
     """What the stream was fed; it is kept in a checkpoint."""
-    plans: Plans
+    changes: Changes
     threshold: Threshold
-    keep: Callable[[Relation], Run]
-    """Keeps rows until the next batch."""
     pending: Table | None = None
-    """By how much the value of the step differs from what was fed: elements that are new, and elements that are gone.
-    Those that are alike lie together."""
+    """By how much the value of the step differs from what was fed, where that is kept: elements that are new, and
+    elements that are gone. Those that are alike lie together."""
     offered: Run | None = None
     """What of that matters; it is computed with it."""
     rests: bool = False
@@ -54,10 +55,12 @@ class Carried:
     """How many rows that was in the batch before."""
     size: int = 0
     """How many rows are pending, as far as that is known."""
-    measured: tuple[list[Run], Residual] | None = None
-    """How far what is pending goes, in some runs, once that was asked."""
+    measured: Residual | None = None
+    """How far what is pending goes since the last batch, once that was asked."""
+    repeats: bool = True
+    """Whether more than one element of a key may have been fed: the loop may begin with that."""
     begun: Relation | None = None
-    """What of it the loop begins with, which is not taken away from what is pending yet."""
+    """What of it the loop begins with, which was not compared yet."""
 
     @property
     def name(self) -> str:
@@ -74,6 +77,7 @@ class Carried:
     def start(self) -> None:
         """Forgets what a batch that failed has left."""
         self.fed, self.steps, self.begun, self.offered, self.again = [], [], None, None, False
+        self.measured = None
 
     def begin(self, start: Frame) -> Frame:
         """Feeds what the loop begins with."""
@@ -84,7 +88,7 @@ class Carried:
         """Feeds what is new of what the loop begins with, where it has nothing alike."""
         alike = alike_of(self.ledger, sides[0].value)
         table = table_of(self.ledger, alike)
-        rows = self.keep(table.merged([alike.rows(sides)], whole=False).where("w <> 0")).relation
+        rows = self._kept(table.merged([alike.rows(sides)], whole=False).where("w <> 0")).relation
         known = table.lookup([run.relation for run in table.runs], rows)
         columns = [*alike.keys.names, "w"]
         both = rows.select(*columns, "w < 0 AS known")
@@ -96,8 +100,9 @@ class Carried:
         return self._begin(alike, groups.where("NOT known").select(*alike.by, "inline(rows)").select(*columns))
 
     def _begin(self, alike: Alike, rows: Relation) -> Frame:
-        fed = self._feed(alike, self.keep(rows))
-        self.begun = alike.taken_away(fed.df)
+        fed = self._feed(alike, self._kept(rows))
+        self.begun = fed.df
+        self.repeats = elements_of_keys(self.changes, self.ledger, self.feedback.start) is None
         return fed
 
     @property
@@ -109,7 +114,11 @@ class Carried:
         """Feeds what is pending of the groups that matter."""
         assert self.ledger.keys is not None
         assert self.offered is not None
+        self.repeats = False
         return self._feed(Alike(self.ledger.keys), self.offered)
+
+    def _kept(self, rows: Relation) -> Run:
+        return self.changes.kept(rows, counted=True)
 
     def _feed(self, alike: Alike, run: Run) -> Frame:
         self.fed.append(run)
@@ -121,45 +130,70 @@ class Carried:
             table_of(self.ledger, Alike(self.ledger.keys)).update(union_all([run.relation for run in self.fed]))
             self.fed = []
         self.rests = not self.is_due
+        self.repeats = self.repeats and not self.rests
         self.expected, self.steps = [run.rows or 0 for run in self.steps], []
 
     def forget(self) -> None:
         """Forgets how a batch has ended that is taken back."""
-        self.rests = False
+        self.rests, self.repeats, self.measured = False, True, None
 
     # --- what is pending ----------------------------------------------------------------------
 
-    def compare(self, sides: Sequence[Frame]) -> None:
-        """Adds a change of the step's value to what is pending, and compares that group by group. What is fed back of
-        it is pending no more.
+    def compare(self, before: list[Snapshot], *, starting: bool = False) -> None:
+        """Compares what the step makes now with what was fed. All that matters is fed back, as long as there are steps.
+        So what did not change since `before` does not matter then, and only what did is looked at, unless that is most
+        of it."""
+        little = self.rests and not starting and self._changes_little(self._fed_before())
+        now = self._of_keys(before if little else None)
+        if now is not None:
+            # The step need not make anything of what the loop begins with.
+            groups = self._groups(against(self._fed_so_far(), now, self.ledger, self.begun))
+        elif starting:
+            groups = self._pending_since([self.changes.whole(self.feedback.value)])
+        else:
+            groups = self._pending_since(self.changes.sides_since(self.feedback.value, before))
+        assert self.ledger.keys is not None
+        self.offered = self._kept(Alike(self.ledger.keys).of_groups(groups, matter(self.threshold)))
+        self.steps.append(self.offered)
+        self.begun, self.rests, self.again = None, True, True
 
-        All that matters is fed back, as long as there are steps. So what did not change since then does not matter, and
-        only the groups of the change are looked up, unless these are most of them.
-        """
+    def _of_keys(self, before: list[Snapshot] | None = None) -> OfKeys | None:
+        return elements_of_keys(self.changes, self.ledger, self.feedback.value, before)
+
+    def _groups(self, different: Relation) -> Relation:
+        assert self.ledger.keys is not None
+        alike = Alike(self.ledger.keys)
+        return alike.groups(different) if self.repeats else alike.pairs(different)
+
+    def _fed_before(self) -> list[Run]:
+        """What was fed before the batch."""
+        return [] if self.ledger.table is None else self.ledger.table.runs
+
+    def _fed_so_far(self) -> list[Relation]:
+        return [run.relation for run in (*self._fed_before(), *self.fed)]
+
+    def _pending_since(self, sides: Sequence[Frame]) -> Relation:
+        """Adds a change of the step's value to what is pending; what of that is to be compared, group by group. What is
+        fed back of it is pending no more."""
         alike = alike_of(self.ledger, sides[0].value)
         rows = [alike.rows(sides)]
         if self.offered is not None and self.offered in self.fed:
             rows.append(alike.taken_away(self.offered.relation))
         if self.begun is not None:
-            rows.append(self.begun)
-            self.begun = None
+            rows.append(alike.taken_away(self.begun))
         pending = self._pending_in(alike)
-        pending.is_passing = not (self.rests and self._changes_little(pending))
-        if not pending.is_passing:
-            pending.append(union_all(rows), again=self.again, as_it_is=True)
-            different = self._changed(pending)
-        else:
+        pending.is_passing = not (self.rests and self._changes_little(pending.runs))
+        if pending.is_passing:
             pending.merge(union_all(rows))
-            different = self._all(pending)
-        self.offered = self.keep(alike.of_groups(alike.groups(different), matter(self.threshold)))
-        self.steps.append(self.offered)
-        self.rests = self.again = True
+            return alike.groups(self._all(pending))
+        pending.append(union_all(rows), again=self.again, as_it_is=True)
+        return alike.groups(self._changed(pending))
 
-    def _changes_little(self, pending: Table) -> bool:
+    def _changes_little(self, runs: Sequence[Run]) -> bool:
         """Whether a step is likely to change few of many groups, as the first of a batch is, or one that little was fed
         to."""
-        known = [run.rows for run in pending.runs if run.rows is not None]
-        if len(known) == len(pending.runs):
+        known = [run.rows for run in runs if run.rows is not None]
+        if len(known) == len(runs):
             self.size = sum(known)
         return self.size > upkeep.STEPWISE and self._offered_rows() * LITTLE < self.size
 
@@ -171,8 +205,12 @@ class Carried:
             return self.offered.rows or 0
         return self.expected[len(self.steps) - 1]
 
-    def restore(self, value: Frame) -> None:
-        """Finds what is pending from the value of the step and what was fed, which were read from a checkpoint."""
+    def restore(self) -> None:
+        """Finds what is pending, if that is kept, from the value of the step and what was fed, as a checkpoint has
+        them."""
+        if self._of_keys() is not None:
+            return
+        value = self.changes.whole(self.feedback.value)
         alike = alike_of(self.ledger, value.value)
         fed = [alike.taken_away(run.relation) for run in table_of(self.ledger, alike).runs]
         pending = self._pending_in(alike)
@@ -180,7 +218,7 @@ class Carried:
 
     def _pending_in(self, alike: Alike) -> Table:
         if self.pending is None:
-            self.pending = alike.table(self.plans)
+            self.pending = alike.table(self.changes.plans)
             self.pending.shrinks = True
         return self.pending
 
@@ -199,13 +237,22 @@ class Carried:
     @property
     def residual(self) -> Residual:
         """How far what is pending goes, after the last batch: a job, when it is first asked."""
+        if self.measured is None:
+            groups = self._different()
+            self.measured = Residual() if groups is None else self._measured(groups)
+        return self.measured
+
+    def _different(self) -> Relation | None:
+        """What is pending, group by group; None if nothing ever was."""
+        now = self._of_keys()
+        if now is not None:
+            return self._groups(against(self._fed_so_far(), now, self.ledger)).where("difference > 0")
         if self.pending is None or not self.pending.runs:
-            return Residual()
+            return None
         assert self.ledger.keys is not None
-        if self.measured is None or self.measured[0] != self.pending.runs:
-            groups = Alike(self.ledger.keys).groups(self._all(self.pending))
-            found = self.plans.dataframe(groups.aggregate([], RESIDUAL)).head()
-            assert found is not None
-            residual = Residual(found["change"] or 0.0, found["groups"], found["distance"] or 0.0)
-            self.measured = list(self.pending.runs), residual
-        return self.measured[1]
+        return Alike(self.ledger.keys).groups(self._all(self.pending))
+
+    def _measured(self, groups: Relation) -> Residual:
+        found = self.changes.plans.dataframe(groups.aggregate([], RESIDUAL)).head()
+        assert found is not None
+        return Residual(found["change"] or 0.0, found["groups"], found["distance"] or 0.0)

@@ -105,8 +105,7 @@ class Rounds:
         """
         with self.changes.columns.apart("r__"):
             for each in carried:
-                value = each.feedback.value
-                each.compare([self.changes.whole(value)] if starting else self.changes.sides_since(value, before))
+                each.compare(before, starting=starting)
         taken, likely = 1, 0 if starting else max(len(each.expected) for each in carried)
         step = partial(self._step, carried, inside)
         while taken < loop.steps:
@@ -127,7 +126,7 @@ class Rounds:
             earlier = [state.snapshot() for state in self.changes.states]
             self.merge(inside, {each.name: each.feed_back() for each in carried}, earlier, set())
             for each in carried:
-                each.compare(self.changes.sides_since(each.feedback.value, earlier))
+                each.compare(earlier)
 
     # --- steps --------------------------------------------------------------------------------
 

@@ -139,7 +139,7 @@ class SparkView:
                     below = self.plan.below(loop.reads)
                     self._build(below - built, kept, changes, before)
                     for each in carried:
-                        each.restore(self.changes.whole(each.feedback.value))
+                        each.restore()
                 else:
                     build = partial(self._build, kept=kept, before=before)
                     below = self.rounds.carry_over(
@@ -345,7 +345,7 @@ class SparkView:
 
     def _carried(self, part: Feedback, threshold: Threshold) -> Carried:
         ledger = Ledger(part.fed.name, element_type(part.fed), self.plans, in_groups=True)
-        return Carried(part, ledger, self.plans, threshold, partial(self.changes.kept, counted=True))
+        return Carried(part, ledger, self.changes, threshold)
 
     def _uncomputed(self) -> list[Run]:
         """The runs of the states that no action has computed yet, and what of changes is to be counted."""

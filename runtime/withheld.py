@@ -20,6 +20,7 @@ from mrql.runtime.alike import RESIDUAL, Alike, alike_of, matter, table_of
 from mrql.runtime.changes import Changes, OfKeys
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Frame, signed
+from mrql.runtime.given import against, elements_of_keys
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.residual import Residual
@@ -47,9 +48,9 @@ class Withheld:
     def passed_on(self, before: list[Snapshot], *, starting: bool = False) -> Frame:
         """What matters of how the stream has changed since `before`, and of what was withheld then."""
         term = self.derived.term
-        found = self._of_keys(None if starting else before)
-        if found is not None:
-            return self._passed_on_of_keys(found)
+        now = self._of_keys(None if starting else before)
+        if now is not None:
+            return self._passed_on_of_keys(now)
         if starting:
             return self._passed_on([self.changes.since(term, before, starting=True)])
         return self._passed_on(self.changes.sides_since(term, before))
@@ -64,27 +65,17 @@ class Withheld:
         table.append(union_all([rows, alike.taken_away(passed)]), as_it_is=True)
         return Frame(passed, alike.keys.value, "w", changes=True)
 
-    def _passed_on_of_keys(self, found: OfKeys) -> Frame:
+    def _passed_on_of_keys(self, now: OfKeys) -> Frame:
         """Only what was passed on of the touched keys is looked up."""
-        alike = alike_of(self.ledger, found.elements.value)
-        table, rows = table_of(self.ledger, alike), [alike.rows([found.elements])]
-        if found.touched is not None:
-            named = zip(found.keys.names, alike.lie_by, strict=True)
-            wanted = found.touched.select(*(f"{key} AS {name}" for key, name in named))
-            passed_before = table.lookup(_runs(table), wanted)
-            rows += [] if passed_before is None else [alike.taken_away(table.merged([passed_before]))]
-        matters = alike.of_groups(alike.pairs(union_all(rows)), matter(self.derived.threshold))
+        alike = alike_of(self.ledger, now.elements.value)
+        table = table_of(self.ledger, alike)
+        groups = alike.pairs(against(_runs(table), now, self.ledger))
+        matters = alike.of_groups(groups, matter(self.derived.threshold))
         passed = table.append(matters, as_it_is=True).relation
         return Frame(passed, alike.keys.value, "w", changes=True)
 
     def _of_keys(self, before: list[Snapshot] | None = None) -> OfKeys | None:
-        """What there is now of the keys that were touched since `before`, or of all, if these are what makes elements
-        alike."""
-        found = self.changes.of_keys(self.derived.term, before)
-        if found is None:
-            return None
-        value = found.elements.value
-        return found if alike_of(self.ledger, value).are_told_by(found.keys, value) else None
+        return elements_of_keys(self.changes, self.ledger, self.derived.term, before)
 
     def _kept(self, rows: Relation) -> Relation:
         return self.changes.kept(rows).relation
@@ -119,7 +110,7 @@ class Withheld:
         alike, table, whole = Alike(self.ledger.keys), self.ledger.table, self._of_keys()
         if whole is None:
             return alike.groups(table.current(_runs(table)))
-        return alike.pairs(table.merged([alike.rows([whole.elements]), *map(alike.taken_away, _runs(table))]))
+        return alike.pairs(against(_runs(table), whole, self.ledger)).where("difference > 0")
 
 
 def _runs(table: Table) -> list[Relation]:

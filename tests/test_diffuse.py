@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -284,9 +285,54 @@ def test_on_spark(
     threshold: Threshold,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The answers, their changes and the residuals are those of the reference semantics, and no rows stay behind;
-    with groups that are merged whole in each step, and with such that each step adds a run to."""
+    """With groups that are compared whole in each step, and with such of which those are that the step has changed."""
     monkeypatch.setattr(upkeep, "STEPWISE", stepwise)
+    file = FILES[name]
+    program = file.program(tmp_path, steps=3)
+    (query,) = program.queries
+    ((stream, spec),) = program.sources.items()
+    history = [ZSet.of(file.bag(b.inserted)) - ZSet.of(file.bag(b.deleted)) for b in file.history(1)]
+    assert_as_in_the_reference(spark, query.term, {stream: BagType(spec.row)}, history, threshold)
+
+
+LINKED = """
+repeat r = {start}
+  step select (b, 0.5 * sum(v)) from (a, v) in r, (c, b) in E where a = c group by b
+ limit {steps}
+"""
+"""A step that makes nothing of a page that no other has a link to."""
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize(
+    "start",
+    [
+        "select (a, 1.0) from (a, b) in E group by a",
+        "select (a, 1.0) from (a, b) in E",
+        "select (a, b / 2) from (a, b) in E",
+    ],
+    ids=["one element", "equal elements", "several elements"],
+)
+def test_what_a_batch_begins_with_on_spark(
+    spark: SparkSession, start: str, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that is new is fed, and taken back where the step makes nothing of it, or one element of several."""
+    monkeypatch.setattr(upkeep, "STEPWISE", -1)
+    term = mrql.compile(LINKED.format(start=start, steps=steps), **STREAMS).term
+    edges = {"E": BagType(parse_type("(long, long)"))}
+    history = [
+        ZSet.of(Bag([(1, 2), (1, 4), (2, 3)])),
+        ZSet.of(Bag([(7, 1), (7, 5)])),
+        ZSet.of(Bag([(8, 9)])) - ZSet.of(Bag([(1, 2)])),
+    ]
+    assert_as_in_the_reference(spark, term, edges, history, NOTHING)
+
+
+def assert_as_in_the_reference(
+    spark: SparkSession, term: Term, streams: dict[str, BagType], history: Sequence[ZSet], threshold: Threshold
+) -> None:
+    """The answers, their changes and the residuals are those of the reference semantics, and no rows stay behind."""
     from mrql.runtime import jvm
     from mrql.runtime.collect import collect_value
     from mrql.runtime.frames import changes, from_dataframe
@@ -295,26 +341,21 @@ def test_on_spark(
     from tests.interpreted import interpreted
     from tests.runtime.test_equivalence import as_rows
 
-    file = FILES[name]
-    program = file.program(tmp_path, steps=3)
-    (query,) = program.queries
-    ((stream, spec),) = program.sources.items()
-    t = BagType(spec.row)
-    plan = diffused(query.term, threshold)
+    ((stream, t),) = streams.items()
+    plan = diffused(term, threshold)
     reference, left = ReferenceView(plan), jvm.persistent_rdds(spark)
     with interpreted(spark):
         view = SparkView(plan, spark)
         before = view.answer()
-        assert collect_value(before, query.type) == Bag([])
-        for batch in file.history(1):
-            change = ZSet.of(file.bag(batch.inserted)) - ZSet.of(file.bag(batch.deleted))
+        assert collect_value(before, term.type) == Bag([])
+        for change in history:
             sides = [from_dataframe(to_dataframe(spark, s, t), t.item) for s in (change.positive(), change.negative())]
-            old = as_rows(collect_value(view.answer(), query.type), query.type)
+            old = as_rows(collect_value(view.answer(), term.type), term.type)
             changed = view.apply({stream: changes(sides[0], sides[1], view.columns)}).collect()
             reference.apply({stream: change})
-            found = collect_value(view.answer(), query.type)
+            found = collect_value(view.answer(), term.type)
             assert close(found, reference.answer())
-            new = as_rows(found, query.type)
+            new = as_rows(found, term.type)
             assert sum(abs(row["weight"]) for row in changed) == sum(abs(weight) for _, weight in new - old)
             assert view.residual.change == pytest.approx(reference.residual.change, abs=1e-9)
             assert view.residual.distance == pytest.approx(reference.residual.distance, abs=1e-9)
