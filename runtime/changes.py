@@ -90,14 +90,15 @@ class Changes:
         now = self._now()[index]
         if now.keys is None or now.groups is None:
             return None
-        if before is None:
-            bag, touched = now.view(), None
+        touched = None if before is None else Touched(before[index], now)
+        if touched is None:
+            rows, bag = None, now.view()
+        elif touched.rows is None:
+            rows = now.groups.all().where("false")
+            bag = now.keyed(rows, {})
         else:
-            both = Touched(before[index], now)
-            nothing = now.groups.all().where("false")
-            touched = nothing if both.rows is None else both.rows
-            bag = now.keyed(nothing, {}) if both.rows is None else both.after()
-        return OfKeys(self._over({stage.name: bag}, self.columns).bag(term), now.keys, touched)
+            rows, bag = touched.rows, touched.after()
+        return OfKeys(self._over({stage.name: bag}, self.columns).bag(term), now.keys, rows)
 
     # --- differences --------------------------------------------------------------------------
 

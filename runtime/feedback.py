@@ -54,7 +54,7 @@ class Carried:
     expected: list[int] = attrs.Factory(list)
     """How many rows that was in the batch before."""
     size: int = 0
-    """How many rows are pending, as far as that is known."""
+    """How many rows are pending, where that is kept, as far as it is known."""
     measured: Residual | None = None
     """How far what is pending goes since the last batch, once that was asked."""
     repeats: bool = True
@@ -140,13 +140,15 @@ class Carried:
     # --- what is pending ----------------------------------------------------------------------
 
     def compare(self, before: list[Snapshot], *, starting: bool = False) -> None:
-        """Compares what the step makes now with what was fed. All that matters is fed back, as long as there are steps.
-        So what did not change since `before` does not matter then, and only what did is looked at, unless that is most
-        of it."""
-        little = self.rests and not starting and self._changes_little(self._fed_before())
+        """Compares what the step makes now with what was fed.
+
+        All that matters is fed back, as long as there are steps. So what did not change since `before` does not matter
+        then, and only what did is looked at, unless that is most of it.
+        """
+        little = self.rests and self._changes_little(sum(run.rows or 0 for run in self._fed_before()))
         now = self._of_keys(before if little else None)
         if now is not None:
-            # The step need not make anything of what the loop begins with.
+            # What the loop begins with may be nothing that the step makes anything of.
             groups = self._groups(against(self._fed_so_far(), now, self.ledger, self.begun))
         elif starting:
             groups = self._pending_since([self.changes.whole(self.feedback.value)])
@@ -161,6 +163,7 @@ class Carried:
         return elements_of_keys(self.changes, self.ledger, self.feedback.value, before)
 
     def _groups(self, different: Relation) -> Relation:
+        """What some keys have now and what was fed of them, as groups."""
         assert self.ledger.keys is not None
         alike = Alike(self.ledger.keys)
         return alike.groups(different) if self.repeats else alike.pairs(different)
@@ -182,20 +185,24 @@ class Carried:
         if self.begun is not None:
             rows.append(alike.taken_away(self.begun))
         pending = self._pending_in(alike)
-        pending.is_passing = not (self.rests and self._changes_little(pending.runs))
+        pending.is_passing = not (self.rests and self._changes_little(self._size_of(pending)))
         if pending.is_passing:
             pending.merge(union_all(rows))
             return alike.groups(self._all(pending))
         pending.append(union_all(rows), again=self.again, as_it_is=True)
         return alike.groups(self._changed(pending))
 
-    def _changes_little(self, runs: Sequence[Run]) -> bool:
-        """Whether a step is likely to change few of many groups, as the first of a batch is, or one that little was fed
-        to."""
-        known = [run.rows for run in runs if run.rows is not None]
-        if len(known) == len(runs):
+    def _changes_little(self, size: int) -> bool:
+        """Whether a step is likely to change few of so many rows, as the first of a batch is, or one that little was
+        fed to."""
+        return size > upkeep.STEPWISE and self._offered_rows() * LITTLE < size
+
+    def _size_of(self, pending: Table) -> int:
+        """How many rows are pending, or were when that was known last."""
+        known = [run.rows for run in pending.runs if run.rows is not None]
+        if len(known) == len(pending.runs):
             self.size = sum(known)
-        return self.size > upkeep.STEPWISE and self._offered_rows() * LITTLE < self.size
+        return self.size
 
     def _offered_rows(self) -> int:
         """The rows that were offered last; while they are computed, as many as in that step of the batch before."""

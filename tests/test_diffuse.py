@@ -348,9 +348,15 @@ def assert_as_in_the_reference(
         view = SparkView(plan, spark)
         before = view.answer()
         assert collect_value(before, term.type) == Bag([])
-        for change in history:
+        for number, change in enumerate(history, 1):
             sides = [from_dataframe(to_dataframe(spark, s, t), t.item) for s in (change.positive(), change.negative())]
             old = as_rows(collect_value(view.answer(), term.type), term.type)
+            if number == len(history):
+                view.advance({stream: changes(sides[0], sides[1], view.columns)})
+                view.rollback()
+                view.settle()
+                residual = view.residual.change
+                assert residual == pytest.approx(reference.residual.change, abs=1e-9), "of a batch that fails"
             changed = view.apply({stream: changes(sides[0], sides[1], view.columns)}).collect()
             reference.apply({stream: change})
             found = collect_value(view.answer(), term.type)

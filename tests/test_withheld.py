@@ -170,10 +170,11 @@ LINKS = (
 
 
 @pytest.mark.spark
-def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    """What was passed on of each page is in the checkpoint."""
+@pytest.mark.parametrize("way", [Way.EXACT, Way.DIFFUSE])
+def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, way: Way) -> None:
+    """What was passed on of each page, or fed of it, is in the checkpoint."""
     threshold = Threshold(0.1)
-    stream = Stream(tmp_path, GRAPH, engine="spark", spark=spark, way=Way.EXACT, threshold=threshold, max_files=None)
+    stream = Stream(tmp_path, GRAPH, engine="spark", spark=spark, way=way, threshold=threshold, max_files=None)
     assert_goes_on(stream, LINKS)
 
 
