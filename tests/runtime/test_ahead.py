@@ -29,7 +29,7 @@ repeat ways = select distinct e from e in S
 RANKS = """
 repeat ranks = select (n, 1.0) from n in (select distinct a from (a, b) in S)
   step select (b, 0.15 + 0.85 * sum(r)) from (a, r) in ranks, (c, b) in S where a = c group by b
-  limit 8
+  limit 5
 """
 FAILING = """
 repeat ways = select distinct e from e in S
