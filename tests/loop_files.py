@@ -38,9 +38,9 @@ class LoopFile:
     few: tuple[Rows, int]
     """A handful of rows at first, for Spark."""
 
-    def history(self, batches: int) -> list[Batch]:
+    def history(self, batches: int, seed: int = 7) -> list[Batch]:
         """The first rows and then batches of changes, of which half are deletions."""
-        return [*history(self.rows, Size(self.initial, batches, self.changes, 0.5), seed=7)]
+        return [*history(self.rows, Size(self.initial, batches, self.changes, 0.5), seed=seed)]
 
     def short_history(self) -> list[Batch]:
         """A handful of rows, and then one that comes and one that goes."""

@@ -31,6 +31,7 @@ from tests.conftest import local_spark
 from tests.construct_queries import construct_queries
 from tests.incremental_cases import CONSTRUCTS as INCREMENTAL
 from tests.interpreted import interpreted
+from tests.loop_files import EVERY_WAY, FILES
 from tests.loop_queries import adding_loops, edge_histories
 from tests.postgresql import MISSING, Server, binaries
 from tests.queries import histories, queries, several_queries
@@ -46,11 +47,13 @@ from tests.runtime.test_equivalence import (
     assert_kept_up_to_date,
 )
 from tests.runtime.test_functions import KINDS, disagreements
+from tests.test_loop_streams import assert_kept_on_spark
 from tests.tpch.cases import NAMES
 from tests.tpch.test_spark import arriving, follow
 
 IN_THE_REFERENCE, ON_SPARK, TEXTS, CALLS = "in the reference", "on Spark", "of odd texts", "of functions"
 TPCH = "of TPC-H in ten batches"
+LOOPS = "of loops in ten batches"
 KILLED = "of processes killed"
 DEATHS = "of Spark ended"
 
@@ -64,7 +67,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
     """One round: many cases in the reference, which is quick, and some on Spark. A case is a query and a history.
 
     What `make test` has in fixed numbers is here with new seeds: queries of the rarer constructs, loops, and the
-    queries of TPC-H in turn, each in ten batches.
+    queries of TPC-H in turn, and the files of loops in each way, in ten batches.
     """
 
     @seed(number)
@@ -133,6 +136,10 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         together()
         assert_follows(spark, INCREMENTAL[number % len(INCREMENTAL)], ONE_BY_ONE)
     assert_construct(spark, CONSTRUCTS[number % len(CONSTRUCTS)])
+    name, way = EVERY_WAY[number % len(EVERY_WAY)]
+    with TemporaryDirectory() as home:
+        assert_kept_on_spark(spark, Path(home), name, way, FILES[name].history(10, number % 1000))
+    done[LOOPS] += 1
     follow(spark, NAMES[number % len(NAMES)], *arriving(10, number % 1000))
     done[TPCH] += 1
 

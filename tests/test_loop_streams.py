@@ -19,7 +19,7 @@ from mrql.rewrite.ways import Way
 from mrql.runtime.engines import ReferenceEngine, SparkEngine
 from mrql.runtime.sinks import Passing, Several
 from mrql.runtime.stream import Engine, Options, run
-from queries.loops.generate import Size, history, rmat
+from queries.loops.generate import Batch, Size, history, rmat
 from tests.loop_files import EVERY_WAY, FILES, pagerank, present
 
 BATCHES = 10
@@ -71,14 +71,18 @@ def test_kept_up_to_date(name: str, way: Way, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "way"), ON_SPARK)
 def test_kept_up_to_date_on_spark(name: str, way: Way, tmp_path: Path, spark: SparkSession) -> None:
     """And so it is on Spark, over a handful of rows of which one goes: a file for each way."""
+    assert_kept_on_spark(spark, tmp_path, name, way, FILES[name].short_history())
+
+
+def assert_kept_on_spark(spark: SparkSession, home: Path, name: str, way: Way, batches: list[Batch]) -> None:
+    """The answer after each batch is the expected one, and no RDDs stay behind. `make soak` has ten batches of each."""
     from mrql.runtime import jvm
     from mrql.runtime.collect import collect_value
     from tests.interpreted import interpreted
 
     file = FILES[name]
-    batches = file.short_history()
-    file.fill(tmp_path, batches)
-    program = file.program(tmp_path)
+    file.fill(home, batches)
+    program = file.program(home)
     (query,) = program.queries
     before = jvm.persistent_rdds(spark)
     with interpreted(spark):
