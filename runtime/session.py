@@ -66,6 +66,15 @@ START_SETTINGS: Mapping[str, str] = {
 }
 """What can be set only before Spark starts; the batches of a loop take half of the time with it."""
 
+UNSEEN: Mapping[str, str] = {
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "10",
+}
+"""How much of its work Spark remembers where no page shows it: by itself a thousand jobs and as many plans. A batch of
+a loop has ten."""
+
 
 def step_settings(spark: SparkSession, partitions: int | None = None) -> Mapping[str, str]:
     """The settings of the steps of a view or a loop: with as many partitions as can be worked on at once, unless said
@@ -90,19 +99,8 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
     _quiet()
     # Python's workers are of the Python that this runs in, unless another one is asked for.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    cores = os.cpu_count() or 2
-    builder = SparkSession.builder.appName("mrql").master(master or f"local[{cores}]")
-    defaults = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(cores),
-        "spark.driver.memory": driver_memory(),
-        **START_SETTINGS,
-        **STEP_SETTINGS,
-    }
-    if cluster.is_cluster(master):
-        defaults |= cluster.SETTINGS
-    for key, value in {**defaults, **(conf or {})}.items():
+    builder = SparkSession.builder.appName("mrql").master(master or f"local[{_cores()}]")
+    for key, value in start_settings(master, conf or {}).items():
         builder = builder.config(key, value)
     with _quiet_start() as said:
         try:
@@ -115,6 +113,25 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
         cluster.wait_for_executors(spark)
     logger.debug("Spark %s runs on %s", spark.version, spark.sparkContext.master)
     return spark
+
+
+def start_settings(master: str | None, conf: Mapping[str, str]) -> Mapping[str, str]:
+    """All that a session starts with: `conf`, and for the rest what mrql takes."""
+    chosen = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(_cores()),
+        "spark.driver.memory": driver_memory(),
+        **START_SETTINGS,
+        **STEP_SETTINGS,
+        **(cluster.SETTINGS if cluster.is_cluster(master) else {}),
+        **conf,
+    }
+    return chosen if chosen["spark.ui.enabled"] == "true" else {**UNSEEN, **chosen}
+
+
+def _cores() -> int:
+    return os.cpu_count() or 2
 
 
 _ADVISED: WeakSet[SparkSession] = WeakSet()

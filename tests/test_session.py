@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import mrql
 from mrql.runtime import session
-from mrql.runtime.session import START_SETTINGS, is_news
+from mrql.runtime.session import START_SETTINGS, UNSEEN, is_news, start_settings
 
 
 def test_java_has_ended_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -29,6 +29,13 @@ def test_java_has_ended_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     assert [record.exc_text or record.message for record in caplog.records][1:] == ["something else"]
     assert "another" in caplog.text
     assert "Error while sending" not in caplog.text
+
+
+def test_much_of_its_work_is_remembered_where_it_is_shown() -> None:
+    """On the pages of Spark, or where one asks for it."""
+    assert UNSEEN.items() <= start_settings(None, {}).items()
+    assert not UNSEEN.keys() & start_settings(None, {"spark.ui.enabled": "true"}).keys()
+    assert start_settings(None, {"spark.ui.retainedJobs": "7"})["spark.ui.retainedJobs"] == "7"
 
 
 @pytest.mark.spark
