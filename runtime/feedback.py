@@ -89,7 +89,7 @@ class Carried:
         alike = alike_of(self.ledger, sides[0].value)
         table = table_of(self.ledger, alike)
         rows = self._kept(table.merged([alike.rows(sides)], whole=False).where("w <> 0")).relation
-        known = table.lookup([run.relation for run in table.runs], rows)
+        known = table.lookup(table.relations, rows)
         columns = [*alike.keys.names, "w"]
         both = rows.select(*columns, "w < 0 AS known")
         if known is not None:
@@ -219,7 +219,7 @@ class Carried:
             return
         value = self.changes.whole(self.feedback.value)
         alike = alike_of(self.ledger, value.value)
-        fed = [alike.taken_away(run.relation) for run in table_of(self.ledger, alike).runs]
+        fed = [alike.taken_away(run) for run in table_of(self.ledger, alike).relations]
         pending = self._pending_in(alike)
         pending.replace(pending.merged([alike.rows([value]), *fed]))
 
@@ -231,7 +231,7 @@ class Carried:
 
     @staticmethod
     def _all(pending: Table) -> Relation:
-        return pending.current([run.relation for run in pending.runs])
+        return pending.current(pending.relations)
 
     @staticmethod
     def _changed(pending: Table) -> Relation:

@@ -57,7 +57,7 @@ class Ledger:
     def _check(self, latest: Relation) -> None:
         assert self.table is not None
         assert self.keys is not None
-        found = self.table.lookup([run.relation for run in self.table.runs], latest.where("w < 0"))
+        found = self.table.lookup(self.table.relations, latest.where("w < 0"))
         assert found is not None
         left = found.aggregate(self.table.keys, ["sum(w) AS w"])
         # Counting takes no planning, and as a rule nothing is missing.

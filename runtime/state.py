@@ -172,6 +172,11 @@ class Table:
         values = [f"coalesce(max({number}), 0) AS {number}" for number in self.numbers]
         return rows.aggregate(keys, [*values, *merges]).select(*self.columns)
 
+    @property
+    def relations(self) -> list[Relation]:
+        """The rows of each run."""
+        return [run.relation for run in self.runs]
+
     def rows(self, but: Run | None = None) -> Relation | None:
         """All rows but those of one run, those of equal keys not merged; None when there are none."""
         runs = [run.relation for run in self.runs if run is not but]
@@ -223,7 +228,7 @@ class Table:
         self.retired += self._log_only()
         self.log = Run.of(self.plans, changes) if self.logged else None
         changes = changes if self.log is None else self.log.relation
-        merged = self.merged([*(run.relation for run in self.runs), changes], again=again)
+        merged = self.merged([*self.relations, changes], again=again)
         run = Run.of(self.plans, merged, self.runs)
         self.retired += self.runs
         self.runs, self.young, self.appended = [run], [], None

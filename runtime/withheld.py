@@ -26,7 +26,6 @@ from mrql.runtime.relation import Relation, union_all
 from mrql.runtime.residual import Residual
 from mrql.runtime.runs import Run
 from mrql.runtime.snapshot import Snapshot
-from mrql.runtime.state import Table
 
 
 @attrs.define(eq=False)
@@ -59,7 +58,7 @@ class Withheld:
         """Only the groups of the change are compared: no other has changed, and none of them mattered before."""
         alike = alike_of(self.ledger, change[0].value)
         table, rows = table_of(self.ledger, alike), self._kept(alike.rows(change))
-        found = table.lookup(_runs(table), rows)
+        found = table.lookup(table.relations, rows)
         groups = alike.groups(table.merged([rows] if found is None else [found, rows]))
         passed = self._kept(alike.of_groups(groups, matter(self.derived.threshold)))
         table.append(union_all([rows, alike.taken_away(passed)]), as_it_is=True)
@@ -69,7 +68,7 @@ class Withheld:
         """Only what was passed on of the touched keys is looked up."""
         alike = alike_of(self.ledger, now.elements.value)
         table = table_of(self.ledger, alike)
-        groups = alike.pairs(against(_runs(table), now, self.ledger))
+        groups = alike.pairs(against(table.relations, now, self.ledger))
         matters = alike.of_groups(groups, matter(self.derived.threshold))
         passed = table.append(matters, as_it_is=True).relation
         return Frame(passed, alike.keys.value, "w", changes=True)
@@ -95,7 +94,7 @@ class Withheld:
     def _rows_kept(self) -> Frame | None:
         if self.ledger.table is None or self.ledger.keys is None:
             return None
-        return Frame(union_all(_runs(self.ledger.table)), self.ledger.keys.value, "w", changes=True)
+        return Frame(union_all(self.ledger.table.relations), self.ledger.keys.value, "w", changes=True)
 
     @property
     def is_measured(self) -> bool:
@@ -109,12 +108,8 @@ class Withheld:
         assert self.ledger.keys is not None
         alike, table, whole = Alike(self.ledger.keys), self.ledger.table, self._of_keys()
         if whole is None:
-            return alike.groups(table.current(_runs(table)))
-        return alike.pairs(against(_runs(table), whole, self.ledger)).where("difference > 0")
-
-
-def _runs(table: Table) -> list[Relation]:
-    return [run.relation for run in table.runs]
+            return alike.groups(table.current(table.relations))
+        return alike.pairs(against(table.relations, whole, self.ledger)).where("difference > 0")
 
 
 def residuals(withheld: Sequence[Withheld]) -> list[Residual]:
