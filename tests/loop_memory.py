@@ -126,8 +126,7 @@ def heap(spark: SparkSession) -> float:
 
 def growth(found: Sequence[Sample]) -> tuple[int, float]:
     """How many RDDs there are more in the last third of the batches than in the second, at most, and how many megabytes
-    are lost with each batch from the one to the other, at least: what a collection leaves goes up and down by a
-    quarter, as Spark's own caches are softly held."""
+    are lost with each batch from the one to the other, at least: Spark's own caches go up and down."""
     third = len(found) // 3
     second, last = found[third : 2 * third], found[2 * third :]
     rdds = max(sample.rdds for sample in last) - max(sample.rdds for sample in second)
