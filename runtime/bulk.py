@@ -1,15 +1,13 @@
 """Bulk terms as relations: cMap, groupBy, coGroup, reduce, union and order over sources.
 
 A cMap runs its function over the rows: conditions become filters, nested generators become `explode`, and what the
-function returns is a layout over the columns. A groupBy does not build its groups when the function above only
-reduces them: the function is split into the parts that merge ([MRQL] §9), each part is an aggregate function of
-Spark, and only a group that is used as a bag is collected. A coGroup whose sides are joined element by element is a
-join.
+function returns is a layout over the columns. A groupBy or a coGroup does not build its groups when the function above
+only reduces them (`groups.py`), and one whose sides are joined element by element is a join (`joins.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import attrs
 from pyspark.sql import SparkSession
@@ -19,7 +17,7 @@ from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, s
 from mrql.algebra.definitions import PythonFunction
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluate import evaluate
-from mrql.algebra.functions import HAS_NULL, NOT, RANGE, TRACE
+from mrql.algebra.functions import RANGE, TRACE
 from mrql.algebra.monoids import Aggregate, Fold
 from mrql.algebra.terms import (
     Cast,
@@ -35,17 +33,13 @@ from mrql.algebra.terms import (
     Lit,
     Nth,
     OrderBy,
-    Pattern,
     Prim,
-    PTuple,
-    PVar,
     Reduce,
     Repeat,
     Single,
     Stream,
     Take,
     Term,
-    Tup,
     Union,
     Var,
     element_type,
@@ -53,15 +47,14 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.traversal import children, map_children, subterms, with_children
 from mrql.algebra.types import Type
-from mrql.rewrite.equate import conjuncts
 from mrql.rewrite.grouped import function_parts, identity, paired
 from mrql.rewrite.lineage import joins_elements
-from mrql.rewrite.normalize import normalize
-from mrql.rewrite.split import Part, split
 from mrql.rewrite.untrace import is_trace
 from mrql.runtime.casts import canonical, cast
 from mrql.runtime.expressions import Environment, Expressions
-from mrql.runtime.frames import Columns, Frame, Side, expanded, flat, null_of, union
+from mrql.runtime.frames import Columns, Frame, expanded, flat, null_of, union
+from mrql.runtime.groups import co_grouped, grouped
+from mrql.runtime.joins import joined
 from mrql.runtime.layout import (
     Atom,
     Layout,
@@ -72,15 +65,13 @@ from mrql.runtime.layout import (
     part,
     quote,
     sql_type,
-    taken_apart,
     to_sql,
     with_columns,
 )
-from mrql.runtime.lookups import narrowed_side
 from mrql.runtime.loops import Kept
 from mrql.runtime.monoids import aggregate_sql
 from mrql.runtime.opened import loop_value, opened_term
-from mrql.runtime.relation import Relation, union_all
+from mrql.runtime.relation import Relation
 from mrql.runtime.tracing import trace
 
 LARGE = 10_000
@@ -120,11 +111,11 @@ class Compiler:
             case Stream(name, _) | Var(name, _) if name in self.sources:
                 return self.sources[name]
             case CMap(_, GroupBy()):
-                return self.grouped(paired(term, self.names))
+                return grouped(self, paired(term, self.names))
             case CMap(_, CoGroup() as source):
                 term = paired(term, self.names)
                 _, groups, body = function_parts(term)
-                return self.joined(term) if joins_elements(body, groups) else self.co_grouped(term)
+                return joined(self, term) if joins_elements(body, groups) else co_grouped(self, term)
             case GroupBy() | CoGroup():
                 return self.bag(identity(term, self.names))
             case CMap(Lambda(param, body), source) if self.reads(source) or is_large_range(source):
@@ -402,153 +393,6 @@ class Compiler:
             *((f"CAST({atom.sql} AS {sql_type(atom.type)})", False) for atom in atoms(value)),
         ]
 
-    # --- groupBy and coGroup ------------------------------------------------------------------
-
-    def keyed(self, frame: Frame, key_type: Type, *, joins: bool) -> tuple[Layout, Layout]:
-        """Key and value of a frame of pairs; a key that two sides share is taken apart into the same parts."""
-        pair = frame.value.type
-        assert isinstance(pair, ty.TupleType)
-        own = part(frame.value, "_1", pair.items[0])
-        key = canonical(self.expressions, cast(own, pair.items[0], key_type, ""))
-        return taken_apart(key) if joins else key, part(frame.value, "_2", pair.items[1])
-
-    def grouped(self, term: CMap) -> Frame:
-        """`cMap(λ(k, s). e, groupBy(c))`: the parts of e that merge, by key; then e over them."""
-        key, group, body = function_parts(term)
-        assert isinstance(term.source, GroupBy)
-        assert isinstance(group, PVar)
-        parts, rest = split(body, frozenset({group.name}), self.names)
-        frame = self.bag(term.source.source)
-        key_layout, value = self.keyed(frame, pair_type(term.source)[0], joins=False)
-        aggregated = [self.share(p, group.name, value, frame.weight, bind(key, key_layout)) for p in parts]
-        return self.by_key(frame, key, key_layout, parts, aggregated, rest)
-
-    def share(self, part_: Part, group: str, value: Layout, weight: str | None, env: Environment) -> str:
-        """The aggregate function for one part: over the shares of the rows."""
-        x = self.names.fresh("x")
-        unit = normalize(substitute(part_.term, {group: Single(Var(x, value.type))}))
-        scope = {**env, x: value}
-        if isinstance(part_.monoid, Aggregate):
-            return aggregate_sql(part_.monoid, part_.term.type, self.expressions.sql(unit, scope), weight)
-        array = self.expressions.array(unit, scope)
-        repeated = array if weight is None else f"flatten(array_repeat({array}, CAST({weight} AS INT)))"
-        return f"flatten(collect_list({repeated}))"
-
-    def by_key(
-        self, frame: Frame, key: Pattern, layout: Layout, parts: tuple[Part, ...], aggregated: list[str], rest: Term
-    ) -> Frame:
-        columns = with_columns(layout, self.columns.take())
-        keys = [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(layout), atoms(columns), strict=True)]
-        named = [(self.fresh(), sql) for sql in aggregated]
-        support = self.fresh()
-        counted = "count(1)" if frame.weight is None else f"sum({frame.weight})"
-        measures = [*(f"{sql} AS {name}" for name, sql in named), f"{counted} AS {support}"]
-        grouped = frame.df.aggregate(keys, measures).where(f"{support} <> 0")
-        env = bind(key, columns) | {p.name: _stored(p, name) for p, (name, _) in zip(parts, named, strict=True)}
-        return self.over(rest, Frame(grouped, Struct((), ty.UNIT)), env)
-
-    def co_grouped(self, term: CMap) -> Frame:
-        """`cMap(λ(k, (xs, ys)). e, coGroup(c, d))` where e uses a side as a whole: both sides by key, side by side."""
-        key, groups, body = function_parts(term)
-        source = term.source
-        assert isinstance(source, CoGroup)
-        assert isinstance(groups, PTuple)
-        parts, rest = split(body, bound_names(groups), self.names, one_group=True)
-        key_type = pair_type(source)[0]
-        sides = [self.bag(side) for side in (source.left, source.right)]
-        layouts = [self.keyed(frame, key_type, joins=True) for frame in sides]
-        columns = with_columns(layouts[0][0], self.columns.take())
-        names = [self.fresh() for _ in parts]
-        tables = []
-        for group, frame, (key_layout, value) in zip(groups.items, sides, layouts, strict=True):
-            assert isinstance(group, PVar)
-            keys = [f"{a.sql} AS {c.sql}" for a, c in zip(atoms(key_layout), atoms(columns), strict=True)]
-            measures = []
-            for p, name in zip(parts, names, strict=True):
-                absent = f"first(CAST(NULL AS {sql_type(p.term.type)}))"
-                own = group.name in free_vars(p.term)
-                sql = self.share(p, group.name, value, frame.weight, bind(key, key_layout)) if own else absent
-                measures.append(f"{sql} AS {name}")
-            counted = "count(1)" if frame.weight is None else f"sum({frame.weight})"
-            tables.append(frame.df.aggregate(keys, [*measures, f"{counted} AS n"]).where("n <> 0"))
-        present = [f"{_present(p, name)} AS {name}" for p, name in zip(parts, names, strict=True)]
-        df = union_all(tables).aggregate([atom.sql for atom in atoms(columns)], [*present, "count(1) AS n"])
-        env = bind(key, columns) | {p.name: _stored(p, name) for p, name in zip(parts, names, strict=True)}
-        return self.over(rest, Frame(df, Struct((), ty.UNIT)), env)
-
-    def side(self, frame: Frame, key_type: Type) -> Side:
-        """A side of a join by the key of its pairs."""
-        gathering = frame.df.gathering
-        by_key = gathering is not None and is_joined_by(frame, key_type, gathering.by)
-        return Side.of(frame, self.columns, opens_later=by_key)
-
-    def narrowed_sides(self, frames: list[Frame], key_type: Type) -> list[Frame]:
-        """The sides of a join that finds rows where they are: of a state only what a change may have partners in."""
-        change = next((frame for frame in frames if frame.changes), None)
-        if change is None:
-            return frames
-        keys = [self.keyed(frame, key_type, joins=True)[0] for frame in frames]
-        wanted = keys[frames.index(change)]
-        return [narrowed_side(frame, key, change, wanted) for frame, key in zip(frames, keys, strict=True)]
-
-    def joined(self, term: CMap) -> Frame:
-        """`cMap(λ(k, (xs, ys)). e, coGroup(c, d))` where e is linear in both sides: an inner join on the key."""
-        key, groups, body = function_parts(term)
-        source = term.source
-        assert isinstance(source, CoGroup)
-        assert isinstance(groups, PTuple)
-        key_type = pair_type(source)[0]
-        frames = [self.bag(side) for side in (source.left, source.right)]
-        in_place = all(joined_where_it_lies(frame, key_type) for frame in frames)
-        if in_place:
-            frames = self.narrowed_sides(frames, key_type)
-        sides = [self.side(frame, key_type) for frame in frames]
-        left, right = (side.frame for side in sides)
-        (left_key, left_value), (right_key, right_value) = (
-            self.keyed(frame, key_type, joins=True) for frame in (left, right)
-        )
-        plain = drops_null_keys(source.left) or drops_null_keys(source.right)
-        pairs = zip(atoms(left_key), atoms(right_key), strict=True)
-        condition = " AND ".join(
-            f"{a.sql} {'=' if plain or not (a.missing and b.missing) else '<=>'} {b.sql}" for a, b in pairs
-        )
-        df = join(left, right, condition, in_place=in_place)
-        for side in sides:
-            df = side.opened(df)
-        x, y = self.names.fresh("x"), self.names.fresh("y")
-        xs, ys = (group.name for group in groups.items if isinstance(group, PVar))
-        elements: dict[str, Term] = {xs: Single(Var(x, left_value.type)), ys: Single(Var(y, right_value.type))}
-        by_element = normalize(substitute(body, elements))
-        env = {**bind(key, left_key), x: left_value, y: right_value}
-        frame = Frame(df, Struct((), ty.UNIT), left.times(right.weight), left.changes or right.changes)
-        return self.over(by_element, frame, env)
-
-
-def joined_where_it_lies(side: Frame, key_type: Type) -> bool:
-    """Whether a join by the key of its pairs finds a side's rows where they are, or may move them."""
-    return side.lies_by is None or is_joined_by(side, key_type, side.lies_by)
-
-
-def is_joined_by(side: Frame, key_type: Type, columns: Sequence[str]) -> bool:
-    """Whether the key of a side's pairs is what some columns have."""
-    key = part(side.value, "_1", key_type)
-    return [atom.sql for atom in atoms(key)] == [quote(name) for name in columns]
-
-
-def join(left: Frame, right: Frame, condition: str, *, in_place: bool = True) -> Relation:
-    """An inner join; a batch's side, being small, is the one that a hash table is built from.
-
-    Where the other side does not lie by the key of the join, the batch is brought to all of it.
-    """
-    a, b = left.df, right.df
-    if not condition:
-        return a.broadcast().cross(b) if left.changes else a.cross(b.broadcast() if right.changes else b)
-    if left.changes:
-        a = a.hint("shuffle_hash") if in_place else a.broadcast()
-    elif right.changes:
-        b = b.hint("shuffle_hash") if in_place else b.broadcast()
-    return a.join(b, condition)
-
 
 def puts_together(term: Term) -> bool:
     """Whether a collection is made of parts, each of which may be a value of the sources."""
@@ -568,31 +412,3 @@ def is_large_range(term: Term) -> bool:
             return high - low >= LARGE
         case _:
             return False
-
-
-def drops_null_keys(term: Term) -> bool:
-    """Whether the pairs of a bag have no missing keys: their key is tested, or cannot be missing."""
-    match term:
-        case CMap(Lambda(_, body), _):
-            return drops_null_keys(body)
-        case If(condition, Single(Tup((key, _))), Empty()):
-            return any(c == Prim(NOT, (Prim(HAS_NULL, (key,)),)) for c in conjuncts(condition))
-        case Single(Tup((Lit(value, _), _))):
-            return value is not None
-        case Single(Tup((Tup(()), _))):
-            return True
-        case _:
-            return False
-
-
-def _stored(p: Part, name: str) -> Atom:
-    """The column that holds a part; a group that is collected is never missing."""
-    return Atom(quote(name), p.term.type, not ty.is_collection(p.term.type))
-
-
-def _present(p: Part, name: str) -> str:
-    """The value of the side that has one."""
-    if ty.is_collection(p.term.type):
-        return f"coalesce(first({quote(name)}, true), CAST(array() AS {sql_type(p.term.type)}))"
-    assert isinstance(p.monoid, Aggregate)
-    return aggregate_sql(p.monoid, p.term.type, quote(name), None)

@@ -19,10 +19,11 @@ from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
 from mrql.rewrite.multilinear import Input, delta_choices
 from mrql.rewrite.stages import Component, Feed, Shape, Stage
-from mrql.runtime.bulk import Compiler, drops_null_keys
+from mrql.runtime.bulk import Compiler
 from mrql.runtime.casts import canonical, cast
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Columns, Frame, fit, numbered
+from mrql.runtime.joins import drops_null_keys
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import (
     Layout,

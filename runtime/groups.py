@@ -1,0 +1,133 @@
+"""groupBy and coGroup as relations: the function above is split into the parts that merge ([MRQL] §9), each is an
+aggregate function of Spark, and only a group that is used as a bag is collected."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from mrql.algebra import types as ty
+from mrql.algebra.binders import Names, bound_names, free_vars, substitute
+from mrql.algebra.monoids import Aggregate
+from mrql.algebra.terms import CMap, CoGroup, GroupBy, Pattern, PTuple, PVar, Single, Term, Var, pair_type
+from mrql.algebra.types import Type
+from mrql.rewrite.grouped import function_parts
+from mrql.rewrite.normalize import normalize
+from mrql.rewrite.split import Part, split
+from mrql.runtime.casts import canonical, cast
+from mrql.runtime.expressions import Environment, Expressions
+from mrql.runtime.frames import Columns, Frame
+from mrql.runtime.layout import Atom, Layout, Struct, atoms, bind, part, quote, sql_type, taken_apart, with_columns
+from mrql.runtime.monoids import aggregate_sql
+from mrql.runtime.relation import union_all
+
+
+class Compiler(Protocol):
+    """What compiles terms over sources, and the functions above them over rows."""
+
+    columns: Columns
+    expressions: Expressions
+    names: Names
+
+    def bag(self, term: Term) -> Frame: ...
+    def over(self, body: Term, frame: Frame, env: Environment) -> Frame: ...
+    def fresh(self) -> str: ...
+
+
+def keyed(compiler: Compiler, frame: Frame, key_type: Type, *, joins: bool) -> tuple[Layout, Layout]:
+    """Key and value of a frame of pairs; a key that two sides share is taken apart into the same parts."""
+    pair = frame.value.type
+    assert isinstance(pair, ty.TupleType)
+    own = part(frame.value, "_1", pair.items[0])
+    key = canonical(compiler.expressions, cast(own, pair.items[0], key_type, ""))
+    return taken_apart(key) if joins else key, part(frame.value, "_2", pair.items[1])
+
+
+def grouped(compiler: Compiler, term: CMap) -> Frame:
+    """`cMap(λ(k, s). e, groupBy(c))`: the parts of e that merge, by key; then e over them."""
+    key, group, body = function_parts(term)
+    assert isinstance(term.source, GroupBy)
+    assert isinstance(group, PVar)
+    parts, rest = split(body, frozenset({group.name}), compiler.names)
+    frame = compiler.bag(term.source.source)
+    key_layout, value = keyed(compiler, frame, pair_type(term.source)[0], joins=False)
+    shares = [_share(compiler, p, group.name, value, frame.weight, bind(key, key_layout)) for p in parts]
+    return _by_key(compiler, frame, key, key_layout, parts, shares, rest)
+
+
+def _share(compiler: Compiler, part_: Part, group: str, value: Layout, weight: str | None, env: Environment) -> str:
+    """The aggregate function for one part: over the shares of the rows."""
+    x = compiler.names.fresh("x")
+    unit = normalize(substitute(part_.term, {group: Single(Var(x, value.type))}))
+    scope = {**env, x: value}
+    if isinstance(part_.monoid, Aggregate):
+        return aggregate_sql(part_.monoid, part_.term.type, compiler.expressions.sql(unit, scope), weight)
+    array = compiler.expressions.array(unit, scope)
+    repeated = array if weight is None else f"flatten(array_repeat({array}, CAST({weight} AS INT)))"
+    return f"flatten(collect_list({repeated}))"
+
+
+def _by_key(
+    compiler: Compiler,
+    frame: Frame,
+    key: Pattern,
+    layout: Layout,
+    parts: tuple[Part, ...],
+    shares: list[str],
+    rest: Term,
+) -> Frame:
+    columns = with_columns(layout, compiler.columns.take())
+    keys = [f"{old.sql} AS {new.sql}" for old, new in zip(atoms(layout), atoms(columns), strict=True)]
+    named = [(compiler.fresh(), sql) for sql in shares]
+    support = compiler.fresh()
+    measures = [*(f"{sql} AS {name}" for name, sql in named), f"{_counted(frame)} AS {support}"]
+    groups = frame.df.aggregate(keys, measures).where(f"{support} <> 0")
+    env = bind(key, columns) | {p.name: _stored(p, name) for p, (name, _) in zip(parts, named, strict=True)}
+    return compiler.over(rest, Frame(groups, Struct((), ty.UNIT)), env)
+
+
+def co_grouped(compiler: Compiler, term: CMap) -> Frame:
+    """`cMap(λ(k, (xs, ys)). e, coGroup(c, d))` where e uses a side as a whole: both sides by key, side by side."""
+    key, groups, body = function_parts(term)
+    source = term.source
+    assert isinstance(source, CoGroup)
+    assert isinstance(groups, PTuple)
+    parts, rest = split(body, bound_names(groups), compiler.names, one_group=True)
+    key_type = pair_type(source)[0]
+    sides = [compiler.bag(side) for side in (source.left, source.right)]
+    layouts = [keyed(compiler, frame, key_type, joins=True) for frame in sides]
+    columns = with_columns(layouts[0][0], compiler.columns.take())
+    names = [compiler.fresh() for _ in parts]
+    tables = []
+    for group, frame, (key_layout, value) in zip(groups.items, sides, layouts, strict=True):
+        assert isinstance(group, PVar)
+        keys = [f"{a.sql} AS {c.sql}" for a, c in zip(atoms(key_layout), atoms(columns), strict=True)]
+        measures = []
+        for p, name in zip(parts, names, strict=True):
+            absent = f"first(CAST(NULL AS {sql_type(p.term.type)}))"
+            own = group.name in free_vars(p.term)
+            env = bind(key, key_layout)
+            sql = _share(compiler, p, group.name, value, frame.weight, env) if own else absent
+            measures.append(f"{sql} AS {name}")
+        tables.append(frame.df.aggregate(keys, [*measures, f"{_counted(frame)} AS n"]).where("n <> 0"))
+    present = [f"{_present(p, name)} AS {name}" for p, name in zip(parts, names, strict=True)]
+    df = union_all(tables).aggregate([atom.sql for atom in atoms(columns)], [*present, "count(1) AS n"])
+    env = bind(key, columns) | {p.name: _stored(p, name) for p, name in zip(parts, names, strict=True)}
+    return compiler.over(rest, Frame(df, Struct((), ty.UNIT)), env)
+
+
+def _counted(frame: Frame) -> str:
+    """How many elements a group has."""
+    return "count(1)" if frame.weight is None else f"sum({frame.weight})"
+
+
+def _stored(p: Part, name: str) -> Atom:
+    """The column that holds a part; a group that is collected is never missing."""
+    return Atom(quote(name), p.term.type, not ty.is_collection(p.term.type))
+
+
+def _present(p: Part, name: str) -> str:
+    """The value of the side that has one."""
+    if ty.is_collection(p.term.type):
+        return f"coalesce(first({quote(name)}, true), CAST(array() AS {sql_type(p.term.type)}))"
+    assert isinstance(p.monoid, Aggregate)
+    return aggregate_sql(p.monoid, p.term.type, quote(name), None)
