@@ -117,7 +117,7 @@ def heap(spark: SparkSession) -> float:
     use when one asks has the buffers too that threads have taken since, some of 10 MB."""
     gc.collect()  # what Python has let go of, Java may
     java = spark._jvm.java.lang
-    left = []
+    left: list[int] = []
     for _ in range(COLLECTIONS):
         java.System.gc()
         pools = java.management.ManagementFactory.getMemoryPoolMXBeans()
