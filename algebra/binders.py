@@ -8,7 +8,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.terms import CMap, Lambda, Let, Nth, PAny, Pattern, PTuple, PVar, Repeat, Stream, Term, Tup, Var
-from mrql.algebra.traversal import children, map_children
+from mrql.algebra.traversal import children, map_children, subterms
 
 
 @attrs.define
@@ -113,6 +113,11 @@ def all_names(term: Term) -> frozenset[str]:
         case _:
             pass
     return own.union(*map(all_names, children(term)))
+
+
+def taken_names(term: Term) -> frozenset[str]:
+    """The names of all variables and sources in the term: what is made beside them is called otherwise."""
+    return all_names(term).union(part.name for part in subterms(term) if isinstance(part, Stream))
 
 
 def occurrences(term: Term, name: str) -> int:

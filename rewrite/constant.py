@@ -12,9 +12,9 @@
 from __future__ import annotations
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, alpha_equal, free_vars
+from mrql.algebra.binders import Names, alpha_equal, free_vars, taken_names
 from mrql.algebra.terms import Repeat, Stream, Term
-from mrql.algebra.traversal import map_children, subterms
+from mrql.algebra.traversal import map_children
 from mrql.rewrite.infer import stream_names
 
 
@@ -28,7 +28,7 @@ def constant(term: Term) -> tuple[Term, tuple[tuple[str, Term], ...]]:
     >>> show(term), [(name, show(loop)) for name, loop in found]
     ('cMap(λx. {x}, S ⊎ L1)', [('L1', 'repeat(λy. y ⊎ R, 3, R)')])
     """
-    names = Names({*all_names(term), *(part.name for part in subterms(term) if isinstance(part, Stream))})
+    names = Names({*taken_names(term)})
     found: list[tuple[str, Term]] = []
 
     def visit(part: Term) -> Term:

@@ -23,12 +23,12 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.binders import (
     Names,
-    all_names,
     alpha_equal,
     bound_names,
     free_vars,
     substitute,
     substitute_streams,
+    taken_names,
     var_of,
 )
 from mrql.algebra.errors import InternalError
@@ -84,7 +84,8 @@ def derive(
     loops before it. With `exact`, the steps of loops are kept up to date one by one, where that can be. What of the
     value of a loop changes by no more than the `threshold` is kept back from its steps.
     """
-    names = Names({"X", "D"}.union(all_names(term), *(all_names(part) for loop in loops for part in loop.terms)))
+    read_by_loops = (taken_names(part) for loop in loops for part in loop.terms)
+    names = Names({"X", "D"}.union(taken_names(term), *read_by_loops))
     deriver = _Deriver(names, set(shrinking), exact, threshold)
     for loop in loops:
         deriver.define(loop) if isinstance(loop, Fixpoint) else deriver.carry_over(loop)

@@ -32,6 +32,7 @@ from mrql.algebra.binders import (
     step_of,
     substitute,
     substitute_streams,
+    taken_names,
     with_step,
 )
 from mrql.algebra.terms import Let, PAny, Pattern, PTuple, PVar, Repeat, Stream, Term, Tup, Var
@@ -68,13 +69,13 @@ def has_loop(term: Term) -> bool:
 
 def _rewritten(pattern: Pattern, body: Term, run: Rewrite) -> tuple[Pattern, Term]:
     """A body over the variables of a pattern, rewritten as one over sources."""
-    names = Names({*all_names(body), *_source_names(body)})
+    names = Names({*taken_names(body)})
     pattern, parts = _by_part(pattern, names)
     body = substitute(body, parts)
     sources = {v.name: Stream(names.fresh(v.name), v.type) for v in pattern_vars(pattern) if _is_bag(v.type)}
     rewritten = run(substitute(body, sources))
     # The passes took names of their own for what they bind.
-    taken = Names({*all_names(rewritten), *_source_names(rewritten), *(v.name for v in pattern_vars(pattern))})
+    taken = Names({*taken_names(rewritten), *(v.name for v in pattern_vars(pattern))})
     renaming = {name: taken.fresh(name) for name in sources}
     closed = substitute_streams(rewritten, {s.name: Var(renaming[name], s.type) for name, s in sources.items()})
     return rename_pattern(pattern, renaming), closed
@@ -103,10 +104,6 @@ def _part_variables(name: str, t: ty.Type, names: Names) -> tuple[Pattern, Term]
 
 def _is_bag(t: ty.Type) -> bool:
     return isinstance(t, ty.BagType)
-
-
-def _source_names(term: Term) -> set[str]:
-    return {part.name for part in subterms(term) if isinstance(part, Stream)}
 
 
 # --- what does not change from step to step -----------------------------------------------------

@@ -11,7 +11,7 @@ from enum import Enum
 
 import attrs
 
-from mrql.algebra.binders import Names, all_names, alpha_equal, free_vars
+from mrql.algebra.binders import Names, alpha_equal, free_vars, taken_names
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
@@ -84,7 +84,7 @@ def choose(term: Term, way: Way = Way.AUTO, around: Sequence[Repeat] = ()) -> Wa
 class _Choice:
     def __init__(self, term: Term, way: Way, around: Sequence[Repeat]) -> None:
         self.term, self.way, self.around = term, way, around
-        self.names = Names({*all_names(term), *(part.name for part in subterms(term) if isinstance(part, Stream))})
+        self.names = Names({*taken_names(term)})
         self.found: list[tuple[Repeat, Fixpoint | Diffused]] = []
         self.chosen: list[Chosen] = []
 

@@ -13,7 +13,7 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, scopes, substitute
+from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, scopes, substitute, taken_names
 from mrql.algebra.definitions import PythonFunction
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluate import evaluate
@@ -99,14 +99,23 @@ class Compiler:
         self.loops: list[tuple[Repeat, Term]] = []
         self.expressions = Expressions()
         self.names = Names({*sources})
+        self.met: dict[int, Term] = {}
+        """The terms whose names are taken, by their identity."""
 
     def fresh(self) -> str:
         return next(self.columns.take())
+
+    def meet(self, term: Term) -> None:
+        """Takes the names of a term: a variable of the query may be called as one that is made here would be."""
+        if id(term) not in self.met:
+            self.met |= {id(part_of): part_of for part_of in subterms(term)}
+            self.names.taken |= taken_names(term)
 
     # --- bags ---------------------------------------------------------------------------------
 
     def bag(self, term: Term, env: Environment | None = None) -> Frame:
         """The frame of a collection's elements."""
+        self.meet(term)
         match term:
             case Stream(name, _) | Var(name, _) if name in self.sources:
                 return self.sources[name]
@@ -264,6 +273,7 @@ class Compiler:
 
     def one(self, term: Term) -> Frame:
         """The one row of a term that is no bag, or of a bag as an array."""
+        self.meet(term)
         match term:
             case Var(name, t) if name in self.sources and not ty.is_collection(t):
                 return self.sources[name]

@@ -1,0 +1,71 @@
+"""What the variables and the streams of a query are called makes no difference to its answer."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.reader import parse_type
+from mrql.algebra.values import Bag, close
+from mrql.runtime.collect import collect_value
+from mrql.runtime.rows import to_dataframe
+from tests.interpreted import interpreted
+
+pytestmark = pytest.mark.spark
+
+PAIRS = parse_type("{(long, long)}")
+CONTENTS = {"S": Bag([(7, 70), (8, 80), (7, 71)]), "T": Bag([(1, 5), (7, 6), (3, 7)])}
+
+QUERIES = (
+    "select (A, B + count(T)) from (A, B) in S",
+    "select (A, B) from (A, B) in S where B > avg(select D from (C, D) in T) + 65",
+    "select (A, sum(B), count(B), max(B), avg(B)) from (A, B) in S group by A",
+    "select (A, sum(B), sum(select D + A from (C, D) in T)) from (A, B) in S group by A",
+    "select (A, B, D) from (A, B) in S, (C, D) in T where A = C",
+    "select (A, sum(select D from (C, D) in T where C = A)) from (A, B) in S",
+    "select (A, (select (C, D, count(T)) from (C, D) in T where D > B - 65)) from (A, B) in S",
+    "select (A, sum(B * D), A + count(D)) from (A, B) in S, (C, D) in T where A = C group by A",
+    "(sum(select A + B from (A, B) in S), count(select A from (A, B) in S where B > count(T) + 70))",
+    "repeat A = S step select (B, D + count(T)) from (B, C) in A, (C, D) in S limit 2",
+)
+"""A, B, C and D stand for variables."""
+
+CALLED = ("tsxy", "cktx", "ntvx", "xyst")
+"""Variables as the compiler calls its own: once a total hid a `t` of the query, and a count a key `c`."""
+
+
+@pytest.mark.parametrize("called", CALLED)
+def test_variables(spark: SparkSession, called: str) -> None:
+    """Ten queries in one, whose variables are called in different ways: on Spark as in the reference."""
+    names = dict(zip("ABCD", called, strict=True))
+    text = f"({', '.join(f'({query})' for query in QUERIES)})"
+    assert_equal(spark, re.sub(r"\b[ABCD]\b", lambda found: names[found[0]], text))
+
+
+OVER_GROUPS = """
+select (n, count(k)) from (k, n) in (select (a, count(b)) from (a, b) in S, (c, d) in T where a = c or b > 0 group by a)
+group by n
+"""
+
+
+@pytest.mark.parametrize("called", [("X1", "X2"), ("D1", "C"), ("F", "V"), ("t", "x")])
+def test_streams(spark: SparkSession, called: tuple[str, str]) -> None:
+    """Streams that are called as states and what is passed on are, or as a variable."""
+    assert_equal(spark, re.sub(r"\b[ST]\b", lambda found: called["ST".index(found[0])], OVER_GROUPS), *called)
+
+
+def assert_equal(spark: SparkSession, text: str, s: str = "S", t: str = "T") -> None:
+    contents = {s: CONTENTS["S"], t: CONTENTS["T"]}
+    query = mrql.compile(text, **dict.fromkeys(contents, PAIRS))
+    expected = evaluate(query.term, contents)
+    frames = {name: to_dataframe(spark, rows, PAIRS) for name, rows in contents.items()}
+    with interpreted(spark), query.view(spark) as view:
+        found = collect_value(query.batch(spark, **frames), query.type)
+        assert close(found, expected), f"batch: {found!r}, not {expected!r}"
+        view.apply(**frames)
+        found = collect_value(view.answer(), query.type)
+        assert close(found, expected), f"view: {found!r}, not {expected!r}"
