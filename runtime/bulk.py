@@ -47,12 +47,13 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.traversal import children, map_children, subterms, with_children
 from mrql.algebra.types import Type
+from mrql.rewrite.answer import given
 from mrql.rewrite.grouped import function_parts, identity, paired
 from mrql.rewrite.lineage import joins_elements
 from mrql.rewrite.untrace import is_trace
 from mrql.runtime.casts import canonical, cast
 from mrql.runtime.expressions import Environment, Expressions
-from mrql.runtime.frames import Columns, Frame, expanded, flat, null_of, union
+from mrql.runtime.frames import Columns, Frame, common_shape, expanded, fit, flat, null_of, union
 from mrql.runtime.groups import co_grouped, grouped
 from mrql.runtime.joins import joined
 from mrql.runtime.layout import (
@@ -209,6 +210,31 @@ class Compiler:
                 frame, env, body = self.attached(frame, env, body)
                 frame, element = self.exploded(frame, self.expressions.array(body, env), element_type(body))
                 return attrs.evolve(frame, value=element)
+
+    def compared(self, function: Lambda, earlier: Term, frame: Frame) -> Frame:
+        """What a function gives for each row of a frame where it gave something else `earlier`: an element at most each
+        time (`row_by_row`), of which the former is taken away."""
+        self.meet(earlier)
+        item = element_type(function.body)
+        env: Environment = bind(function.param, frame.value)
+        arrays, shapes = [], []
+        for body in (function.body, earlier):
+            frame, env, body = self.attached(frame, env, body)
+            # What has one element is in order.
+            array = Atom(self.expressions.array(body, env), ty.ListType(item), False)
+            frame, kept = self.with_column(frame, canonical(self.expressions, array))
+            arrays.append(to_sql(kept))
+            element = given(body)
+            assert element is not None
+            shapes.append(self.expressions.value(element, env))
+        now, before = arrays
+        weight = frame.weight or "1L"
+        came = f"if(size({now}) = 0, array(), array(struct(get({now}, 0) AS e, {weight} AS w)))"
+        went = f"if(size({before}) = 0, array(), array(struct(get({before}, 0) AS e, -{weight} AS w)))"
+        name, times = self.fresh(), self.fresh()
+        differs = f"inline(if({now} <=> {before}, NULL, concat({came}, {went}))) AS ({name}, {times})"
+        value = fit(Atom(quote(name), item), common_shape(shapes))
+        return Frame(frame.df.select("*", differs), value, quote(times))
 
     def is_closed_bag(self, term: Term, env: Environment) -> bool:
         return isinstance(term.type, ty.BagType) and self.reads(term) and not free_vars(term) & set(env)

@@ -8,11 +8,11 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import free_vars
-from mrql.algebra.terms import Term, element_type
+from mrql.algebra.binders import Names, all_names, free_vars, substitute
+from mrql.algebra.terms import CMap, Term, Var, element_type
 from mrql.algebra.types import Type
-from mrql.rewrite.answer import gives_one, linear_stage, touched_stage
-from mrql.rewrite.stages import Plan
+from mrql.rewrite.answer import gives_one, linear_stage, row_by_row, tells_apart, touched_stage
+from mrql.rewrite.stages import Plan, Stage
 from mrql.runtime.answers import answer_rows, output_columns, output_rows
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.casts import canonical
@@ -114,11 +114,16 @@ class Changes:
     def since(self, term: Term, before: list[Snapshot], *, starting: bool = False) -> Frame:
         """How what is derived from states has changed since `before`, as rows with a weight; what is no change is not
         among them."""
-        after = self._now()
-        sides = self._sides(term, after, before, self.columns)
-        if len(sides) == 1 and self._has_only_grown(term, after, before):
-            return self._together(sides, element_type(term))
-        return self.added(sides[:1] if starting else sides, element_type(term))
+        after, item = self._now(), element_type(term)
+        if starting:
+            # Before there is anything, what there is now is the change, and its rows are all there.
+            side, *others = self._before_and_after(term, after, before, self.columns)
+            cancels = not others and not self._has_only_grown(term, after, before)
+            sides = [side]
+        else:
+            sides = self._sides(term, after, before, self.columns)
+            cancels = self._may_cancel(term, after, before, len(sides))
+        return self.added(sides, item) if cancels else self._together(sides, item)
 
     def rows_since(self, term: Term, before: list[Snapshot]) -> Frame:
         """The same for what adds up equal rows itself: what is no change may be among them, come and gone."""
@@ -127,6 +132,16 @@ class Changes:
     def sides_since(self, term: Term, before: list[Snapshot]) -> list[Frame]:
         """The rows of `rows_since` as some frames with values of one layout, each as the states have it."""
         return fitted(self._sides(term, self._now(), before, self.columns), element_type(term))
+
+    def _may_cancel(self, term: Term, after: list[Snapshot], before: list[Snapshot], sides: int) -> bool:
+        """Whether rows of a change may be taken away by others of it. To add them up as they are would round sums, and
+        lose those with an infinite value."""
+        bag = self._read_by_row(term, after, before)
+        if bag is None or not isinstance(term, CMap):
+            return sides > 1 or not self._has_only_grown(term, after, before)
+        index = self.plan.stages.index(bag)
+        still = after[index].is_as(before[index]) or not any(t.shrinks for t in self.states[index].all_tables())
+        return not still or not tells_apart(term)
 
     def _has_only_grown(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> bool:
         """Whether of the states that a term reads those that have changed since `before` have lost nothing, ever."""
@@ -154,6 +169,49 @@ class Changes:
         return run
 
     def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:
+        """Frames whose sum is a term over some states minus that over others."""
+        bag = self._read_by_row(term, after, before)
+        if bag is None or not isinstance(term, CMap):
+            return self._before_and_after(term, after, before, columns)
+        return self._compared(term, bag, after, before, columns)
+
+    def _read_by_row(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> Stage | None:
+        """The bag whose elements say by themselves what has changed, where that is more than the bag."""
+        bag = row_by_row(term, self.plan.stages)
+        read = free_vars(term) - {"" if bag is None else bag.name}
+        moved = (s.stage.name in read and not s.is_as(b) for s, b in zip(after, before, strict=True))
+        return bag if any(moved) else None
+
+    def _compared(
+        self, term: CMap, bag: Stage, after: list[Snapshot], before: list[Snapshot], columns: Columns
+    ) -> list[Frame]:
+        """What each element gives of a bag as it was, beside all else as it is and as it was, where the two differ; and
+        what those give that have come to the bag (`row_by_row`)."""
+        names, states, earlier = Names({*all_names(term), *self.tables}), {}, {}
+        for now, was in zip(after, before, strict=True):
+            if now.stage.name in free_vars(term) - {bag.name}:
+                states[now.stage.name] = now.view()
+                if not now.is_as(was):
+                    name = names.fresh(now.stage.name)
+                    states[name], earlier[now.stage.name] = was.view(), Var(name, now.stage.var.type)
+        index = self.plan.stages.index(bag)
+        now, was = after[index], before[index]
+        body = substitute(term.function.body, earlier)
+        frames = [self._over(states, columns).compared(term.function, body, was.elements())]
+        if not now.is_as(was):
+            frames.append(self._over_change(term, bag, now.change(was), states, columns))
+        return frames
+
+    def _over_change(
+        self, term: Term, bag: Stage, change: Frame, others: Mapping[str, Frame], columns: Columns
+    ) -> Frame:
+        """A term that is linear in a bag, over how that has changed."""
+        frame = self._over({**others, bag.name: change}, columns).bag(term)
+        return attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")
+
+    def _before_and_after(
+        self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns
+    ) -> list[Frame]:
         """A term over some states and over others, the latter taken away.
 
         Where each key has its value by itself, only those that the batch touched are looked at; where the term is
@@ -166,9 +224,7 @@ class Changes:
         bag, keyed = linear_stage(term, moved), touched_stage(term, moved)
         if bag is not None:
             index = stages.index(bag)
-            change = after[index].change(before[index])
-            frame = self._over({**others, bag.name: change}, columns).bag(term)
-            return [attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")]
+            return [self._over_change(term, bag, after[index].change(before[index]), others, columns)]
         if keyed is not None:
             index = stages.index(keyed)
             touched = Touched(before[index], after[index], self.lookups.append)

@@ -16,7 +16,7 @@ from mrql.runtime.frames import Frame, numbered
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, label, quote, sql_type, to_sql
 from mrql.runtime.monoids import zero_sql
-from mrql.runtime.relation import Relation, union_all
+from mrql.runtime.relation import Relation, union_all, united
 from mrql.runtime.runs import Run
 from mrql.runtime.state import TOUCHED, Table
 
@@ -112,6 +112,14 @@ class Snapshot:
             return self.empty()
         old = before.bags[0].rows if 0 in before.bags else None
         return Frame(self.bags[0].rows.change(old), self.bags[0].shape, quote("w"), changes=True)
+
+    def elements(self) -> Frame:
+        """The elements of the stage's bag, for what is linear in it: where it has only grown, the same one may be there
+        several times."""
+        if 0 not in self.bags:
+            return self.empty()
+        rows, shape = self.bags[0].rows, self.bags[0].shape
+        return Frame(rows.all() if rows.shrinks else united(rows.runs), shape, quote("w"))
 
     # --- the three shapes ---------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from mrql.algebra.monoids import BagUnion
 from mrql.algebra.terms import CoGroup, GroupBy, OrderBy, Reduce, Repeat, Take, Term, Union
 from mrql.algebra.traversal import subterms
 from mrql.explain.tables import component_names, feed_name, joined_tables, joins_on_nothing, occurrence_names
-from mrql.rewrite.answer import linear_stage, touched_stage
+from mrql.rewrite.answer import linear_stage, row_by_row, touched_stage
 from mrql.rewrite.multilinear import occurrences
 from mrql.rewrite.stages import Feed, Plan, Shape, Stage
 
@@ -151,7 +151,13 @@ def answer_cost(term: Term, plan: Plan) -> Answer:
         return Answer(Cost.DELTA, f"what the batch adds to {bag.name} and takes from it is all that is looked at")
     if all(stage.shape is Shape.TOTAL for stage in stages) and not any(isinstance(t, Repeat) for t in subterms(term)):
         return Answer(Cost.KEYS, "a total is one row, under the key ()")
-    return Answer(Cost.STATE, f"{_why_whole(term, stages)}; the answers before and after the batch are compared whole")
+    by_row = row_by_row(term, plan.stages)
+    compared = (
+        "the answers before and after the batch are compared whole"
+        if by_row is None
+        else f"what each element of {by_row.name} gives is compared with what it gave, where it lies"
+    )
+    return Answer(Cost.STATE, f"{_why_whole(term, stages)}; {compared}")
 
 
 def _why_whole(term: Term, stages: list[Stage]) -> str:
