@@ -115,9 +115,14 @@ def all_names(term: Term) -> frozenset[str]:
     return own.union(*map(all_names, children(term)))
 
 
+def source_names(term: Term) -> frozenset[str]:
+    """The names of the streams and tables that the term reads."""
+    return frozenset(part.name for part in subterms(term) if isinstance(part, Stream))
+
+
 def taken_names(term: Term) -> frozenset[str]:
     """The names of all variables and sources in the term: what is made beside them is called otherwise."""
-    return all_names(term).union(part.name for part in subterms(term) if isinstance(part, Stream))
+    return all_names(term) | source_names(term)
 
 
 def occurrences(term: Term, name: str) -> int:

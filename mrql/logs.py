@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,10 +17,14 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class StandardError(logging.Handler):
-    """Writes to what is standard error when a line is written."""
+    """Writes to what is standard error when a line is written. Where nobody reads that any more, what is done goes on
+    in silence: its answers go elsewhere."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(self.format(record), err=True)
+        try:
+            click.echo(self.format(record), err=True)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import attrs
 from mrql import syntax, unions
 from mrql.aggregations import define
 from mrql.algebra import types as ty
+from mrql.algebra.binders import source_names
 from mrql.algebra.depth import deep
 from mrql.algebra.errors import UserError
 from mrql.algebra.sources import SourceSpec
@@ -24,7 +25,7 @@ from mrql.recursion import define as define_recursive
 from mrql.recursion import foresee, group_of, written_within
 from mrql.scope import Closure, Globals, Scope
 from mrql.sources import declare, xpath_of
-from mrql.targets import Target, target_of
+from mrql.targets import Target, must_not_be_read, target_of
 from mrql.translate import translate
 from mrql.typing import BASIC, resolve
 from mrql.xpath import follow
@@ -145,6 +146,7 @@ class Compiler:
             case syntax.Dump(_, expr):
                 term = translate(expr, Scope(known))
                 target = target_of(statement, term.type, known, self.base)
+                must_not_be_read(target, (self.sources[n] for n in source_names(term) if n in self.sources))
                 self.queries.append(Query(term, expr.span, target))
             case syntax.DataDef(name, constructors):
                 self.fresh(name, statement.span)

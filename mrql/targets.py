@@ -6,6 +6,7 @@ by commas, which `source(csv, …)` reads back.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import attrs
@@ -13,7 +14,7 @@ import attrs
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
-from mrql.algebra.sources import Format
+from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.scope import Globals
@@ -46,6 +47,19 @@ def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> Ta
         message = f"a row of a csv file holds atomic values, and this one is of type {target.row}"
         raise UserError(message, statement.expr.span, "`dump` writes values of all types, as JSON")
     return target
+
+
+def must_not_be_read(target: Target, sources: Iterable[SourceSpec]) -> None:
+    """What an answer takes the place of must not be what it is made from.
+
+    Raises: UserError where a source lies there, or below it.
+    """
+    place = target.path.resolve()
+    for spec in sources:
+        for part, _ in spec.directories if spec.adapter is None else ():
+            read = Path(part.path.split("*")[0]).resolve()
+            if place in (read, *read.parents):
+                raise UserError(f"the answer would take the place of {part.path}, which it is made from", target.span)
 
 
 def is_flat(row: Type) -> bool:

@@ -107,6 +107,10 @@ class Publication:
         """Itself: an output that is seen when it is in its place."""
         return (self,)
 
+    def absolute(self) -> Publication:
+        """The same for a process that starts elsewhere."""
+        return attrs.evolve(self, hidden=self.hidden.absolute(), final=self.final.absolute())
+
     def publish(self, files: Files) -> None:
         """Moves it to its place; nothing where that was done before."""
         if not self.hidden.exists():

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import socket
+import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -247,6 +248,19 @@ def test_what_is_logged(home: Path) -> None:
     assert plain[0] == "going on after batch 4"
     assert plain[1].startswith("batch 5: 0 rows in 1 files, 0 keys touched, ")
     assert plain[2:] == [f"1 malformed row kept aside in {home}/aside/batch-000005"]
+
+
+def test_nobody_reads_what_is_logged(home: Path) -> None:
+    """The answers go on: a stream whose progress went to `head` ended with success, and left files unread."""
+    options = ["--once", "--max-files", "1", "--data", home, "--engine", "reference", "--output", home / "out"]
+    options += ["--malformed", "quarantine", "--quarantine", home / "aside"]
+    command = [sys.executable, "-m", "mrql", "stream", home / "q.mrql", *options]
+    with subprocess.Popen([*map(str, command)], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("batch 0:")
+        process.stderr.close()
+    assert process.returncode == 0
+    assert sorted(path.name for path in (home / "out").iterdir()) == [f"batch-00000{n}" for n in range(4)]
 
 
 # --- a terminal ---------------------------------------------------------------------------------

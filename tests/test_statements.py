@@ -194,6 +194,18 @@ def test_wrong_targets(text: str, message: str) -> None:
     assert f"q:{message}" in str(caught.value)
 
 
+@pytest.mark.parametrize("path", ["data/s", "data", "data/../data/s/"])
+@pytest.mark.parametrize("source", ['"data/s"', '"data/s/*.csv"', '"data/t", deletions("data/s")'])
+def test_a_query_does_not_replace_what_it_reads(tmp_path: Path, path: str, source: str) -> None:
+    """Its rows were gone with the first answer. What another query reads is replaced when that is asked for."""
+    path_of, _, more = source.partition(",")
+    stream = f'stream(csv, {path_of}, ",", type(long){"," + more if more else ""})'
+    with pytest.raises(UserError) as caught:
+        compile_program(f'dump "{path}" from select x from x in {stream};', "q", base=tmp_path)
+    assert f"q:1:1: error: the answer would take the place of {tmp_path}/data/" in str(caught.value)
+    compile_program(f'x = {stream}; dump "{path}" from {{1}}; x;', "q", base=tmp_path)
+
+
 def test_a_streaming_query_may_say_where_its_answer_goes(run: Run, tmp_path: Path) -> None:
     """Then the answer after each batch takes the place of the one before it."""
     (tmp_path / "s").mkdir()

@@ -102,7 +102,7 @@ class Commits:
 
     def commit(self, number: int, states: States, directories: Sequence[Watched]) -> None:
         """Commits a batch whose answer was put aside, and puts it out."""
-        publications = tuple(publication for one in self.pending for publication in one.publications)
+        publications = tuple(publication.absolute() for one in self.pending for publication in one.publications)
         for publication in publications:
             self.store.files.sync_tree(publication.hidden)
             self.store.files.sync(publication.final.parent.parent)

@@ -24,8 +24,9 @@ from mrql.runtime.checkpoint.inspect import committed
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import read_manifest
 from mrql.runtime.checkpoint.store import manifest_files
+from mrql.runtime.durable import Files, Publication
 from mrql.runtime.stream import Emit
-from tests.checkpoint.streams import GROUPS, JOIN, Stream, batch_answer, fill, write
+from tests.checkpoint.streams import GROUPS, JOIN, Counting, Crash, Stream, batch_answer, fill, write
 
 TWO = """
 edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));
@@ -204,6 +205,26 @@ def test_an_earlier_manifest_that_is_damaged(home: Path) -> None:
     sorted(stream.checkpoint.glob("manifest-*"))[0].write_text("{}")
     stream.run()
     assert len(list(stream.checkpoint.glob("manifest-*"))) == 1
+
+
+def test_a_crash_before_the_output_is_in_its_place(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever directory the next process starts in. The batch, which is committed, was once removed where its output
+    had been named from another one."""
+
+    def crash(publication: Publication, files: Files) -> None:
+        raise Crash
+
+    stream = Stream(home)
+    relative = attrs.evolve(stream.running, outputs=(Path("out"),))
+    monkeypatch.chdir(home)
+    with monkeypatch.context() as patched:
+        patched.setattr(Publication, "publish", crash)
+        with pytest.raises(Crash):
+            relative.run(Counting())
+    assert stream.answers() == {}
+    monkeypatch.chdir("/")
+    stream.run()
+    assert stream.answers() == stream.uninterrupted()
 
 
 def test_output_that_is_not_of_the_checkpoint(home: Path) -> None:
