@@ -136,7 +136,11 @@ def read_columnar(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Valu
             raise UserError(f"{file} is damaged: its rows cannot be decoded") from None
         if batch is None:
             return
-        for row in batch.to_pylist():
+        try:
+            rows = batch.to_pylist()
+        except (ValueError, OverflowError) as error:
+            raise UserError(f"{file} has a value that is out of range: {error}") from None
+        for row in rows:
             yield _value(row, spec.row)
 
 

@@ -195,7 +195,7 @@ def value_of(field: str, t: Type, column: str) -> Value:
         number = _NUMBER.fullmatch(field)
         found = float(number[1]) if number else _NAMED.get(field)
         if found is None and _HEXADECIMAL.fullmatch(field):
-            found = float.fromhex(field.rstrip("dDfF"))
+            found = _from_hexadecimal(field.rstrip("dDfF"))
         found = to_single(found) if found is not None and t == ty.FLOAT else found
     elif t in (ty.DATE, ty.TIMESTAMP):
         with suppress(EvaluationError):
@@ -203,3 +203,11 @@ def value_of(field: str, t: Type, column: str) -> Value:
     if found is None:
         raise ValueError(f'"{field}" is not a value of type {t} (column {column})')
     return found
+
+
+def _from_hexadecimal(digits: str) -> float:
+    """As Java has it: what is too large is infinite."""
+    try:
+        return float.fromhex(digits)
+    except OverflowError:
+        return float("-inf" if digits.startswith("-") else "inf")

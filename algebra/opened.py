@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +31,7 @@ def opened(file: Path) -> Iterator[IO[bytes]]:
     try:
         with _READERS.get(suffix, open)(file, "rb") as stream:
             yield stream
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{file} is not a whole {suffix} file: {error}") from None
     except OSError as error:
         reason = error.strerror or str(error)

@@ -63,7 +63,8 @@ def _parse(file: Path, rows: _Rows | None) -> Malformed | None:
         except expat.ExpatError as error:
             reason = f"not well-formed XML: {expat.errors.messages[error.code]}"
             return Malformed(file, error.lineno, reason, _line(file, error.lineno))
-        except Refused as refused:
+        except (Refused, LookupError, ValueError) as refused:
+            # The last two are of an encoding that is not known, or that has several bytes for a character.
             line = parser.CurrentLineNumber
             return Malformed(file, line, str(refused), _line(file, line))
     return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,6 +31,7 @@ CSV_CASES = [
     ("1,9,x\n", ",", "type((int, any, string))", [(1, "x")]),
     ("true,1e3\n", ",", "type((bool, double))", [(True, 1000.0)]),
     ("7\n", ",", "type(long)", [7]),
+    ("0x1p9999\n-0x1p9999\n", ",", "type(double)", [float("inf"), float("-inf")]),
 ]
 
 
@@ -118,3 +121,35 @@ def test_patterns_name_files_and_directories(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"{name[-5]}\n")
     found = read_source(spec_of('source(csv, "*d*", ",", type(string))', tmp_path))
     assert sorted(found) == ["4", "a", "b"]
+
+
+def damaged(file: Path) -> None:
+    """A gzip whose data are not what was compressed."""
+    data = bytearray(gzip.compress(b"1,2\n" * 1000))
+    data[15] ^= 0xFF
+    data[18] ^= 0xFF
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("source", "write", "message"),
+    [
+        ('csv, "f.gz", ",", type((int, int))', damaged, "f.gz is not a whole .gz file: Error -3"),
+        (
+            'xml, "f.xml", {"a"}',
+            lambda file: file.write_text('<?xml version="1.0" encoding="foo"?><a>1</a>'),
+            "f.xml:1:1: error: malformed row: unknown encoding: foo",
+        ),
+        (
+            'parquet, "f.parquet", type(<A: date>)',
+            lambda file: pq.write_table(pa.table({"A": pa.array([2**31 - 1], pa.int32()).view(pa.date32())}), file),
+            "f.parquet has a value that is out of range",
+        ),
+    ],
+)
+def test_what_cannot_be_read(tmp_path: Path, source: str, write: Callable[[Path], object], message: str) -> None:
+    """A file that Python's own readers fail at is named in an error of ours."""
+    write(tmp_path / source.split('"')[1])
+    with pytest.raises(UserError) as caught:
+        read_source(spec_of(f"source({source})", tmp_path))
+    assert message in str(caught.value)
