@@ -81,6 +81,7 @@ def _spine(term: Term, names: Names, bound: frozenset[str]) -> Spine:
             # Patterns without `_`: the joined element has to be put together again from its variables.
             pattern, _ = pattern_term(param, names)
             pattern, body = rename_apart(pattern, body, bound)
+            names.taken |= bound_names(pattern)
             inner = _spine(body, names, bound | bound_names(pattern))
             return attrs.evolve(inner, generators=(Generator(pattern, source), *inner.generators))
         case If(condition, then, Empty()):
@@ -90,6 +91,7 @@ def _spine(term: Term, names: Names, bound: frozenset[str]) -> Spine:
             # A value that is computed once is a generator over that value.
             pattern, _ = pattern_term(pattern, names)
             pattern, body = rename_apart(pattern, body, bound)
+            names.taken |= bound_names(pattern)
             inner = _spine(body, names, bound | bound_names(pattern))
             return attrs.evolve(inner, generators=(Generator(pattern, Single(value)), *inner.generators))
         case _:

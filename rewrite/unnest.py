@@ -127,6 +127,8 @@ class Correlated:
 
 def _unnest_one(term: CMap, names: Names) -> Term | None:
     """Moves the first nested select that can be into a coGroup with the source, and those that have its matches too."""
+    # Variables that were renamed apart have names that the supply does not know.
+    names.taken |= all_names(term)
     pattern, element = pattern_term(term.function.param, names)
     found = [
         _correlated(nested, bound_names(pattern), names) for nested in _nested(term.function.body, (), frozenset())
@@ -154,6 +156,7 @@ def _unnest_one(term: CMap, names: Names) -> Term | None:
 def _correlated(nested: Nested, outer: frozenset[str], names: Names) -> Correlated | None:
     # A name of the nested select may cover one of the outer variables.
     param, function = rename_apart(nested.term.function.param, nested.term.function.body, outer | nested.local)
+    names.taken |= bound_names(param)
     conditions, head = _conditions(function)
     keys = link(conditions, outer - nested.local, bound_names(param))
     if not keys.on_keys:
