@@ -47,7 +47,6 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.traversal import children, map_children, subterms, with_children
 from mrql.algebra.types import Type
-from mrql.rewrite.answer import given
 from mrql.rewrite.grouped import function_parts, identity, paired
 from mrql.rewrite.lineage import joins_elements
 from mrql.rewrite.untrace import is_trace
@@ -219,13 +218,11 @@ class Compiler:
         env: Environment = bind(function.param, frame.value)
         arrays, shapes = [], []
         for body in (function.body, earlier):
-            frame, env, body = self.attached(frame, env, body)
+            frame, env, body, element = self.attached_one(frame, env, body)
             # What has one element is in order.
             array = Atom(self.expressions.array(body, env), ty.ListType(item), False)
             frame, kept = self.with_column(frame, canonical(self.expressions, array))
             arrays.append(to_sql(kept))
-            element = given(body)
-            assert element is not None
             shapes.append(self.expressions.value(element, env))
         now, before = arrays
         weight = frame.weight or "1L"
@@ -235,6 +232,19 @@ class Compiler:
         differs = f"inline(if({now} <=> {before}, NULL, concat({came}, {went}))) AS ({name}, {times})"
         value = fit(Atom(quote(name), item), common_shape(shapes))
         return Frame(frame.df.select("*", differs), value, quote(times))
+
+    def attached_one(self, frame: Frame, env: Environment, body: Term) -> tuple[Frame, Environment, Term, Term]:
+        """What the element of a body and its conditions read from sources, brought into each row; and the element."""
+        match body:
+            case If(condition, then, _):
+                frame, env, condition = self.attached(frame, env, condition)
+                frame, env, then, element = self.attached_one(frame, env, then)
+                return frame, env, attrs.evolve(body, condition=condition, then=then), element
+            case Single(item):
+                frame, env, item = self.attached(frame, env, item)
+                return frame, env, Single(item), item
+            case _:
+                raise InternalError("bulk", f"one element that is given by {type(body).__name__}")
 
     def is_closed_bag(self, term: Term, env: Environment) -> bool:
         return isinstance(term.type, ty.BagType) and self.reads(term) and not free_vars(term) & set(env)

@@ -42,6 +42,7 @@ BY_ROW = {
     "json": "select j.V from j in J where j.K < count(T)",
     "its own average": "select (a, b) from (a, b) in S where b > avg(select d from (c, d) in S)",
     "one of two": "select if b > avg(select d from (c, d) in T) then (a, 1.0) else (0, b) from (a, b) in S",
+    "nothing of the row": "select count(T) from (a, b) in S where sum(select d from (c, d) in T) > 5",
     "records": "select (n.K, n.R) from n in N where n.K > count(T)",
 }
 OTHERWISE = {
