@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from mrql.algebra.binders import Names, free_vars, pattern_vars, rename_pattern, step_of, with_step
+from mrql.algebra.binders import Names, free_vars, pattern_vars, rename_pattern, source_names, step_of, with_step
 from mrql.algebra.show import RESERVED
 from mrql.algebra.terms import (
     CMap,
@@ -33,12 +33,11 @@ from mrql.algebra.terms import (
     PVar,
     Repeat,
     Single,
-    Stream,
     Term,
     Tup,
     Var,
 )
-from mrql.algebra.traversal import map_children, subterms
+from mrql.algebra.traversal import map_children
 
 _GENERIC = frozenset("xzvubpe")
 """The base names of variables for elements about which nothing was known."""
@@ -58,8 +57,7 @@ def tidy(term: Term, keep: frozenset[str] = frozenset()) -> Term:
     >>> print(show(tidy(parse(text, S))))
     cMap(λ(k, s). {(k, reduce(+, cMap(λA. {A + 1L}, s)))}, groupBy(cMap(λp. {(p.B, p.A)}, S)))
     """
-    streams = {part.name for part in subterms(term) if isinstance(part, Stream)}
-    return _Tidier(keep, free_vars(term) | streams | RESERVED).visit(term, {}, {})
+    return _Tidier(keep, free_vars(term) | source_names(term) | RESERVED).visit(term, {}, {})
 
 
 def base_name(name: str) -> str:

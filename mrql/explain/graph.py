@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import attrs
 
-from mrql.algebra.binders import free_vars
+from mrql.algebra.binders import free_vars, source_names
 from mrql.algebra.show import pretty, show_type
 from mrql.algebra.terms import Stream
 from mrql.algebra.traversal import subterms
@@ -166,7 +166,7 @@ def _edges(facts: Facts) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
             yield ("table", name), here
         if stage.stage.name in free_vars(facts.answer):
             yield here, end
-    for name in sorted({t.name for t in subterms(facts.answer) if isinstance(t, Stream)}):
+    for name in sorted(source_names(facts.answer)):
         yield ("table", name), end
 
 
