@@ -14,14 +14,16 @@ earlier times alone: so a fact that was found through itself is withdrawn with t
 anything is made of it, and deletions are exact.
 
 *Requires*: f reads x in no condition, no aggregation and no other loop; and where a value is kept by key, whether there
-is a row and of which key does not depend on that value, and a better one leads to no worse ones: sums do, products not.
+is a row and of which key does not depend on that value, and a better one leads to no worse ones: sums of numbers do
+(but for ∞ - ∞), products and strings do not. The value is no tuple and no document: of two of them with missing parts
+the order says which is less, and no comparison does.
 
 *Source*: [DBSP] §5 (recursion), §6 (its changes as streams of streams); [RZ] 2.9.11 (distinct, by epoch and iteration).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
@@ -38,7 +40,7 @@ from mrql.algebra.binders import (
     substitute,
     var_of,
 )
-from mrql.algebra.functions.operators import AND, GE, GT, HAS_NULL, LE, LT, MINUS, NOT, PLUS
+from mrql.algebra.functions import AND, GE, GT, IS_NULL, LE, LT, MINUS, NOT, PLUS
 from mrql.algebra.monoids import AND as ALL
 from mrql.algebra.monoids import MAX, MIN, Monoid
 from mrql.algebra.terms import (
@@ -67,7 +69,7 @@ from mrql.algebra.terms import (
     Var,
     pair_type,
 )
-from mrql.algebra.traversal import map_children, subterms
+from mrql.algebra.traversal import children, map_children, subterms
 from mrql.rewrite.multilinear import summands
 from mrql.rewrite.normalize import normalize
 
@@ -172,6 +174,8 @@ class _Step:
                 and _is_map(source, groups)
                 and not free_vars(_replaced(self.result, best, Empty(best.type))) & groups
             ):
+                if best.type not in SCALAR:
+                    raise NotAdding("the value that is to become better is no number, string, bool or time")
                 return monoid, best
             case _:
                 raise NotAdding("its step makes more of a group than its least or its greatest value")
@@ -274,7 +278,7 @@ class _Step:
         """What says whether there is a row, and of which key, depends on facts through their keys alone."""
         if self.x.name in free_vars(term):
             raise NotAdding("a condition, a nested select, a group or a loop in its step reads the bag that it carries")
-        if any(fact.value is not None and _has(term, fact.value) for fact in read or ()):
+        if any(fact.value is not None and _reads(term, fact.value) for fact in read or ()):
             raise NotAdding("whether there is a row, or its key, depends on the value that is to become better")
 
     # --- facts --------------------------------------------------------------------------------
@@ -307,7 +311,7 @@ class _Step:
         u, j = PVar(fresh("u"), kept), PVar(fresh("j"), time)
         as_good = Prim(LE if self.monoid == MIN else GE, (var_of(u), var_of(m)))
         # Of nulls alone the least is null; beside anything else they do not count.
-        says_as_much = If(Prim(HAS_NULL, (var_of(m),)), TRUE, If(Prim(HAS_NULL, (var_of(u),)), FALSE, as_good))
+        says_as_much = If(Prim(IS_NULL, (var_of(m),)), TRUE, If(Prim(IS_NULL, (var_of(u),)), FALSE, as_good))
         better = Prim(NOT, (Prim(AND, (Prim(LT, (var_of(j), var_of(at))), says_as_much)),))
         is_fact: Term = Reduce(ALL, CMap(Lambda(PTuple((u, j)), Single(better)), values))
         if self.limit is not None:
@@ -328,6 +332,9 @@ class _Step:
 
 
 TRUE, FALSE = Lit(True, ty.BOOL), Lit(False, ty.BOOL)
+
+SCALAR = (*ty.NUMERIC, ty.BOOL, ty.STRING, ty.DATE, ty.TIMESTAMP)
+"""The types whose values are there as a whole or not at all."""
 
 
 def _is_map(source: Term, groups: frozenset[str]) -> bool:
@@ -369,19 +376,35 @@ def _distributed(row: Term) -> Term:
     return Union(_distributed(sides[0]), _distributed(sides[1]))
 
 
-def _has(term: Term, value: Term) -> bool:
-    return any(part == value for part in subterms(term))
+def _reads(term: Term, value: Term) -> bool:
+    """Whether a term reads a value, a part of it, or something that it is a part of."""
+    ours, theirs = list(_paths(term)), list(_paths(value))
+    return any(a[: len(b)] == b[: len(a)] for a in ours for b in theirs)
+
+
+def _paths(term: Term) -> Iterator[tuple[str | int, ...]]:
+    """What a term reads: variables, each with the way to the part of it that is read."""
+    steps: list[str | int] = []
+    part = term
+    while isinstance(part, Nth | Get):
+        steps.append(part.index if isinstance(part, Nth) else part.name)
+        part = part.term
+    if isinstance(part, Var):
+        yield (part.name, *reversed(steps))
+    else:
+        for child in children(part):
+            yield from _paths(child)
 
 
 def _grows_with(term: Term, values: Sequence[Term]) -> bool:
     """Whether a term is no less where one of some values is no less."""
-    if term in values or not any(_has(term, value) for value in values):
+    if term in values or not any(_reads(term, value) for value in values):
         return True
     match term:
-        case Prim(function, (left, right)) if function == PLUS:
+        case Prim(function, (left, right)) if function == PLUS and ty.is_numeric(term.type):
             return _grows_with(left, values) and _grows_with(right, values)
         case Prim(function, (left, right)) if function == MINUS:
-            return _grows_with(left, values) and not any(_has(right, value) for value in values)
+            return _grows_with(left, values) and not any(_reads(right, value) for value in values)
         case Cast(inner, t):
             return ty.is_numeric(t) and ty.is_numeric(inner.type) and _grows_with(inner, values)
         case _:
