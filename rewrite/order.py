@@ -7,7 +7,8 @@
 so that a few rows are looked up in T, and what they meet there in S, where `S ⋈ T` would be made of all that is stored.
 
 *Requires*: a feed with three inputs or more, static tables counted, whose joins are equalities. An equality of tuples
-is one of their parts, so a side may be met by some of them.
+is one of their parts, so a side may be met by some of them. An equality that links no two sides in the new order, since
+one side of it is over several inputs, is a condition on the rows that are joined.
 
 *Source*: [CU] §3 (the delta of a join is a query of its own, and is ordered as such).
 
@@ -17,11 +18,14 @@ is one of their parts, so a side may be met by some of them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import attrs
 
 from mrql.algebra.binders import Names, all_names, free_vars
-from mrql.algebra.terms import CMap, Lambda, Single, Term, Tup
+from mrql.algebra.functions import EQ
+from mrql.algebra.terms import CMap, Lambda, Prim, Single, Term, Tup
 from mrql.rewrite.jointree import (
     Join,
     Leaf,
@@ -72,13 +76,16 @@ def _feed(feed: Feed) -> Feed:
     return attrs.evolve(feed, rows=attrs.evolve(feed.rows, orders=orders))
 
 
+Equality: TypeAlias = tuple[Term, Term]
+
+
 class _Orderer:
     def __init__(self, rows: Multilinear) -> None:
         self.names = Names(set(all_names(rows.body)))
         inputs = {read.label: read.term for read in rows.inputs}
         self.tree, self.row = Reader(self.names, inputs).tree(rows.body)
         self.leaves = [part for part in parts(self.tree) if isinstance(part, Leaf)]
-        self.conditions = [part.condition for part in parts(self.tree) if isinstance(part, Where)]
+        self.conditions = _conditions(self.tree)
         self.equalities = list(_equalities(self.tree))
         if any(isinstance(part, Join) and part.keys is None for part in parts(self.tree)):
             raise Unknown
@@ -91,50 +98,39 @@ class _Orderer:
         for leaf in self.leaves:
             if leaf.label is not None and leaf not in (first.left, first.right):
                 tree = self._beginning_with(leaf)
-                rows = Writer(self.names, self._stored).rows(tree)
+                rows = Writer(self.names, partial(self._stored, tree)).rows(tree)
                 yield leaf.label, normalize(rows.over(Single(self.row)))
 
     def _beginning_with(self, first: Leaf) -> Tree:
         left = [leaf for leaf in self.leaves if leaf != first]
+        unused = list(self.equalities)
         waiting = list(self.conditions)
         tree = _where(first, waiting)
         while left:
-            leaf, keys = self._next(tree, left)
+            leaf, linked = _next(tree, left, unused)
             left.remove(leaf)
-            tree = _where(Join(tree, leaf, keys), waiting)
+            unused = [pair for pair in unused if pair not in linked and pair[::-1] not in linked]
+            tree = _where(Join(tree, leaf, _keys(linked)), waiting)
+            within = [pair for pair in unused if free_vars(Tup(pair)) <= columns_of(tree)]
+            unused = [pair for pair in unused if pair not in within]
+            tree = _where(tree, [Prim(EQ, pair) for pair in within])
         return tree
 
-    def _next(self, tree: Tree, left: Sequence[Leaf]) -> tuple[Leaf, tuple[Term, Term]]:
-        """An input that an equality links with the tree, and the keys of both."""
-        for leaf in left:
-            linked = [pair for pair in self._oriented(tree) if free_vars(pair[1]) <= columns_of(leaf)]
-            if linked:
-                ours, theirs = (tuple(pair[i] for pair in linked) for i in (0, 1))
-                return leaf, (ours[0], theirs[0]) if len(linked) == 1 else (Tup(ours), Tup(theirs))
-        raise Unknown
-
-    def _oriented(self, tree: Tree) -> Iterator[tuple[Term, Term]]:
-        """The equalities of which one side is over a tree, that side first."""
-        for a, b in self.equalities:
-            for ours, theirs in ((a, b), (b, a)):
-                if free_vars(ours) <= columns_of(tree) and not free_vars(theirs) & columns_of(tree):
-                    yield ours, theirs
-
-    def _stored(self, leaf: Leaf) -> Rows:
+    def _stored(self, tree: Tree, leaf: Leaf) -> Rows:
         param = pattern_of(leaf.element)
         whole = Rows(leaf.columns, lambda body: CMap(Lambda(param, body), leaf.term))
         key, value = _pair(leaf)
-        if key is None or value is None or self._used(key):
+        if key is None or value is None or self._used(tree, key):
             return whole
         # Its key is used for nothing but a join by it: then it can be joined as it lies.
         own = free_vars(key)
         columns = tuple(column for column in leaf.columns if column.name not in own)
         return attrs.evolve(whole, stored=Stored(leaf.term, key, columns))
 
-    def _used(self, key: Term) -> bool:
+    def _used(self, tree: Tree, key: Term) -> bool:
         """Whether the rows need a key elsewhere than in joins by it."""
         own = free_vars(key)
-        elsewhere = [self.row, *self.conditions]
+        elsewhere = [self.row, *_conditions(tree)]
         elsewhere += [side for pair in self.equalities for side in pair if side not in _components(key)]
         times = sum(side in _components(key) for pair in self.equalities for side in pair)
         return times > len(_components(key)) or any(free_vars(term) & own for term in elsewhere)
@@ -155,7 +151,7 @@ def _first_join(tree: Tree) -> Join:
     raise Unknown
 
 
-def _equalities(tree: Tree) -> Iterator[tuple[Term, Term]]:
+def _equalities(tree: Tree) -> Iterator[Equality]:
     """The equalities of a tree's joins, part by part."""
     keys = [key for _, key in sides(tree)]
     for a, b in zip(keys[::2], keys[1::2], strict=True):
@@ -163,6 +159,33 @@ def _equalities(tree: Tree) -> Iterator[tuple[Term, Term]]:
             yield from zip(a.items, b.items, strict=True)
         else:
             yield a, b
+
+
+def _next(tree: Tree, left: Sequence[Leaf], equalities: Sequence[Equality]) -> tuple[Leaf, list[Equality]]:
+    """An input that equalities link with the tree, and those equalities, with the tree's side first."""
+    for leaf in left:
+        linked = [pair for pair in _oriented(tree, equalities) if free_vars(pair[1]) <= columns_of(leaf)]
+        if linked:
+            return leaf, linked
+    raise Unknown
+
+
+def _oriented(tree: Tree, equalities: Sequence[Equality]) -> Iterator[Equality]:
+    """The equalities of which one side is over a tree, that side first."""
+    for a, b in equalities:
+        for ours, theirs in ((a, b), (b, a)):
+            if free_vars(ours) <= columns_of(tree) and not free_vars(theirs) & columns_of(tree):
+                yield ours, theirs
+
+
+def _keys(linked: Sequence[Equality]) -> Equality:
+    """The keys of a join by some equalities."""
+    ours, theirs = (tuple(pair[i] for pair in linked) for i in (0, 1))
+    return (ours[0], theirs[0]) if len(linked) == 1 else (Tup(ours), Tup(theirs))
+
+
+def _conditions(tree: Tree) -> list[Term]:
+    return [part.condition for part in parts(tree) if isinstance(part, Where)]
 
 
 def _components(key: Term) -> tuple[Term, ...]:
