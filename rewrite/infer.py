@@ -56,8 +56,8 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.traversal import subterms
 
-Growth = Mapping[str, Monoid]
-"""ρ: how variables and streams grow. A name that is missing is invariant."""
+Growth = Mapping[str, Monoid | None]
+"""ρ: how variables and streams grow. A name that is missing is invariant, one with None changes in no known way."""
 
 
 def infer(term: Term, growth: Growth) -> Monoid | None:
@@ -191,7 +191,8 @@ def _bind(growth: Growth, pattern: Pattern, merged: Monoid) -> Growth:
             return growth
         case PTuple(), _:
             # What is merged as a whole has no parts that merge by themselves, unless it does not change at all.
-            return {**growth, **{v.name: merged for v in pattern_vars(pattern)}} if merged == INVARIANT else growth
+            known = merged if merged == INVARIANT else None
+            return {**growth, **{v.name: known for v in pattern_vars(pattern)}}
         case _:
             assert_never(pattern)
 
