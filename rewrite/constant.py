@@ -11,6 +11,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, alpha_equal, free_vars, taken_names
 from mrql.algebra.terms import Repeat, Stream, Term
@@ -18,8 +20,9 @@ from mrql.algebra.traversal import map_children
 from mrql.rewrite.infer import stream_names
 
 
-def constant(term: Term) -> tuple[Term, tuple[tuple[str, Term], ...]]:
-    """The term with its loops over static tables as static tables, and what these hold.
+def constant(term: Term, taken: Set[str] = frozenset()) -> tuple[Term, tuple[tuple[str, Term], ...]]:
+    """The term with its loops over static tables as static tables, which have none of the taken names, and what these
+    hold.
 
     >>> from mrql.algebra.reader import parse
     >>> from mrql.algebra.show import show
@@ -28,7 +31,7 @@ def constant(term: Term) -> tuple[Term, tuple[tuple[str, Term], ...]]:
     >>> show(term), [(name, show(loop)) for name, loop in found]
     ('cMap(λx. {x}, S ⊎ L1)', [('L1', 'repeat(λy. y ⊎ R, 3, R)')])
     """
-    names = Names({*taken_names(term)})
+    names = Names({*taken_names(term), *taken})
     found: list[tuple[str, Term]] = []
 
     def visit(part: Term) -> Term:

@@ -105,7 +105,8 @@ def _is_bulk(generator: Generator) -> bool:
 def _join_all(spine: Spine, names: Names) -> Term:
     pending = list(spine.generators)
     bound_anywhere = frozenset().union(*(g.bound for g in pending))
-    first = next(g for g in pending if _is_bulk(g) and not free_vars(g.source) & bound_anywhere)
+    # Where each source depends on a generator that is none, that one has to come first.
+    first = next((g for g in pending if _is_bulk(g) and not free_vars(g.source) & bound_anywhere), pending[0])
     pending.remove(first)
     joined, conditions = first, list(spine.conditions)
     joined, conditions = _filtered(joined, conditions)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import attrs
 
+from mrql.algebra.binders import taken_names
 from mrql.algebra.check import check
 from mrql.algebra.depth import deep
 from mrql.algebra.errors import InternalError
@@ -100,7 +101,7 @@ def rewrite(
     while True:
         ways = choose(query, way, around)
         steps = run_passes(ways.term, checked=checked)
-        normal, loops_of_tables = constant(steps[-1].after)
+        normal, loops_of_tables = constant(steps[-1].after, taken_names(query))
         opened = [loop.with_terms(lambda part: run_passes(part, checked=checked)[-1].after) for loop in ways.opened]
         plan = derive(normal, query, shrinking, loops=opened, exact=way is Way.EXACT, threshold=threshold)
         found = [derived.loop for derived in plan.derived if derived.loop is not None and plan.goes_around(derived)]

@@ -105,8 +105,9 @@ def _over_whole_rows(stage: Stage) -> Stage:
 
 
 def _over_whole_row(feed: Feed) -> Feed:
+    labels = [read.label for read in feed.rows.inputs]
     match feed.rows.body, feed.units:
-        case CMap(Lambda(param, body), Stream() as source), ((0, Reduce(monoid, _)),) if len(feed.rows.inputs) == 1:
+        case CMap(Lambda(param, body), Stream(name) as source), ((0, Reduce(monoid, _)),) if labels == [name]:
             names = Names(set(all_names(feed.rows.body)))
             pattern, row = pattern_term(param, names)
             pairs = CMap(Lambda(pattern, Single(Tup((Tup(()), row)))), source)

@@ -157,3 +157,19 @@ def test_a_loop_over_tables_is_run_once() -> None:
     view = ReferenceView(trace.plan, {"T": DATA["T"]})
     view.apply({"S": ZSet.of(DATA["S"])})
     assert same(view.answer(), evaluate(term, DATA))
+
+
+def test_a_loop_over_tables_has_no_name_of_another_table() -> None:
+    """Also where that one is read by a loop over streams alone."""
+    pairs = "bag((long, long))"
+    closure = "repeat x = {} step select distinct z from z in (x union (select (a, d) from (a, b) in x, (c, d) in {}"
+    text = (
+        f"l = {closure.format('R', 'R')} where b = c)); f = {closure.format('S', 'L1')} where b = c));"
+        " select (a, d) from (a, b) in f, (c, d) in l where b = c"
+    )
+    term = _with_static(mrql.compile(text, S=pairs, R=pairs, L1=pairs).term, frozenset({"R", "L1"}))
+    trace = rewrite(term, checked=True, shrinking=frozenset({"S"}))
+    tables = {"R": Bag([(1, 2), (2, 3)]), "L1": Bag([(9, 1)])}
+    view = ReferenceView(trace.plan, tables)
+    view.apply({"S": ZSet.of([(8, 9)])})
+    assert same(view.answer(), evaluate(term, {**tables, "S": Bag([(8, 9)])}))

@@ -484,6 +484,36 @@ def test_a_table_beside_a_stream() -> None:
     assert_same(view.answer(), Bag([(1, 11), (2, 0)]))
 
 
+def test_a_total_over_a_table_beside_a_stream() -> None:
+    """Rows that are made from a table for each row of a stream are no rows of that stream as they come."""
+    streams = dict.fromkeys("STU", "bag((long, long))")
+    text = "select a from (a, b) in S, (c, d) in T where a = c and (all (u, w) in U, t in T: t#0 = u)"
+    query = streams_with_static(mrql.compile(text, **streams).term, frozenset({"U"}))
+    view = ReferenceView(rewrite(query, checked=True).plan, {"U": Bag([(0, 0)])})
+    view.apply({"S": ZSet.of([(0, 0)]), "T": ZSet.of([(0, 1)])})
+    assert_same(view.answer(), Bag([0]))
+    view.apply({"T": ZSet.of([(1, 1)])})
+    assert_same(view.answer(), Bag([]))
+
+
+def test_parts_of_what_is_merged_as_a_whole() -> None:
+    """The greatest pair of a group merges, its two parts by themselves do not: neither is it without change."""
+    assert_incremental(
+        "flatten(select (let (m, n) = max(select (y.A, y.B) from y in p) in (select z.B - m * n from z in p))"
+        " from p in X group by k: p.A)",
+        [Batch({"X": (x(1, 2),)}), Batch({"X": (x(1, 1),)}), Batch({"X": (x(1, 3), x(0, 1))})],
+    )
+
+
+def test_sources_that_all_depend_on_a_range() -> None:
+    """None of them can come first."""
+    assert_incremental(
+        "select (i, z, w) from i in 1..3, z in (select (k, count(u)) from u in X where u.A = i group by k: u.B),"
+        " w in (select (k, count(u)) from u in X where u.B = i group by k: u.A)",
+        [Batch({"X": (x(1, 2), x(2, 1))}), Batch({"X": (x(3, 3), x(2, 2))})],
+    )
+
+
 def test_more_than_ten_columns() -> None:
     """The columns that are used keep their order, also the eleventh, which is written before the second."""
     record = ", ".join(f"x.A + {i}" for i in range(12))
