@@ -32,6 +32,7 @@ from mrql.algebra.binders import (
     var_of,
 )
 from mrql.algebra.errors import InternalError
+from mrql.algebra.failing import guards, may_fail
 from mrql.algebra.monoids import BAG, Aggregate, Monoid, is_group
 from mrql.algebra.terms import (
     CMap,
@@ -53,7 +54,7 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.traversal import children, map_children, subterms
+from mrql.algebra.traversal import children, subterms, with_children
 from mrql.rewrite.answer import keyed_answer, touched_stage, value_term
 from mrql.rewrite.diffuse import Diffused
 from mrql.rewrite.fixpoint import Fixpoint
@@ -113,30 +114,32 @@ class _Deriver:
         self.values: dict[str, Term] = {}
         """The values of loops that are carried over, by the streams in their place."""
 
-    def visit(self, term: Term) -> Term:
+    def visit(self, term: Term, is_guarded: bool = False) -> Term:
         """The term with its largest stages replaced by variables.
 
-        A part with a free variable is no stage: the variable is bound above, or is a state, which changes.
+        A part with a free variable is no stage: the variable is bound above, or is a state, which changes. Nor is what
+        may fail, and is evaluated under a condition only: the stages are then below it.
         """
         if not _reads_streams(term):
             return term
         if self.is_of_a_loop(term):
             return normalize(substitute_streams(term, self.values))
-        if not free_vars(term):
+        if not free_vars(term) and not (is_guarded and may_fail(term)):
             answer = self.stage(term)
             if answer is not None:
                 return answer
         match term:
             case CMap(Lambda(param, body), source):
-                new_source = self.visit(source)
-                return CMap(Lambda(param, self.visit(body)), new_source, span=term.span)
+                new_source = self.visit(source, is_guarded)
+                return CMap(Lambda(param, self.visit(body, is_guarded)), new_source, span=term.span)
             case Repeat() if self.exact and not free_vars(term) and obstacle(term) is None:
-                return self.visit(unroll(term, self.step))
+                return self.visit(unroll(term, self.step), is_guarded)
             case Let(pattern, value, body):
-                new_value = self.visit(value)
-                return Let(pattern, new_value, self.visit(body), span=term.span)
+                new_value = self.visit(value, is_guarded)
+                return Let(pattern, new_value, self.visit(body, is_guarded), span=term.span)
             case _:
-                return map_children(term, self.visit)
+                places = zip(children(term), guards(term), strict=True)
+                return with_children(term, tuple(self.visit(child, is_guarded or bool(own)) for child, own in places))
 
     def stage(self, term: Term) -> Term | None:
         """The answer over a new (or known) stage for the whole term, or None when it does not merge."""

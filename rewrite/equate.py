@@ -8,6 +8,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import alpha_equal, free_vars
+from mrql.algebra.failing import may_fail
 from mrql.algebra.functions import AND, EQ, HAS_NULL, NOT, OR
 from mrql.algebra.terms import (
     Cast,
@@ -91,18 +92,37 @@ class Link:
 
 
 def link(conditions: Iterable[Term], left: frozenset[str], right: frozenset[str]) -> Link:
-    """Finds the equalities between terms over the variables of the left and of the right side."""
+    """Finds the equalities between terms over the variables of the left and of the right side.
+
+    A key is computed for all elements of a side, so that what may fail is none under a condition.
+    """
     keys: list[tuple[Term, Term]] = []
     rest: list[Term] = []
+    before: list[Term] = []
     for condition in conditions:
         sides = _sides(condition, left, right)
-        if sides is None:
+        if sides is None or _is_guarded(sides[0], before, left) or _is_guarded(sides[1], before, right):
             rest.append(condition)
         else:
             keys.append(sides)
+        before.append(condition)
     if len(keys) == 1:
         return Link(*keys[0], tuple(rest))
     return Link(Tup(tuple(a for a, _ in keys)), Tup(tuple(b for _, b in keys)), tuple(rest))
+
+
+def apart(conditions: Iterable[Term], side: frozenset[str]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """The conditions on one side of a join alone, which can be evaluated before the others, and those others."""
+    own, others = list[Term](), list[Term]()
+    for condition in conditions:
+        is_own = free_vars(condition) and free_vars(condition) <= side and not reads_sources(condition)
+        (own if is_own and not _is_guarded(condition, others, side) else others).append(condition)
+    return tuple(own), tuple(others)
+
+
+def _is_guarded(term: Term, before: Iterable[Term], side: frozenset[str]) -> bool:
+    """Whether a term over the variables of a side may fail, and the conditions before it say something of that side."""
+    return may_fail(term) and any(free_vars(condition) & side for condition in before)
 
 
 def _sides(condition: Term, left: frozenset[str], right: frozenset[str]) -> tuple[Term, Term] | None:

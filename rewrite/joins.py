@@ -6,7 +6,8 @@
       = {e | (k, (xs, ys)) ∈ coGroup({(l(p), p) | p ∈ X}, {(r(q), q) | q ∈ Y}), p ∈ xs, q ∈ ys, c}
 
 Generators are joined from left to right, each with one that it shares an equality with, where there is one;
-conditions move to the first place where all their variables are known. Without an equality the key is `()`.
+conditions move to the first place where all their variables are known. Without an equality the key is `()`. What may
+fail is no key, and does not move, where a condition that stands before it says something of the same rows.
 
 *Requires*: X and Y read streams or static tables. Rows whose key has a missing part are dropped on both sides: a
 comparison with null is false.
@@ -18,13 +19,15 @@ comparison with null is false.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, all_names, bound_names, free_vars, pattern_term, rename_apart, var_of
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Single, Term, Tup
 from mrql.algebra.traversal import map_children
-from mrql.rewrite.equate import co_grouped, conjuncts, guard, keyed, link, reads_sources
+from mrql.rewrite.equate import apart, co_grouped, conjuncts, guard, keyed, link, reads_sources
 from mrql.rewrite.normalize import normalize
 
 
@@ -55,6 +58,9 @@ def _joins(term: Term, names: Names) -> Term:
     return map_children(term, lambda child: _joins(child, names))
 
 
+Conditions: TypeAlias = tuple[Term, ...]
+
+
 @attrs.frozen
 class Generator:
     pattern: Pattern
@@ -70,7 +76,7 @@ class Spine:
     """A comprehension: `{z | p1 ∈ e1, p2 ∈ e2, …, conditions, z ∈ head}`."""
 
     generators: tuple[Generator, ...]
-    conditions: tuple[Term, ...]
+    conditions: Conditions
     head: Term
 
 
@@ -108,7 +114,7 @@ def _join_all(spine: Spine, names: Names) -> Term:
     # Where each source depends on a generator that is none, that one has to come first.
     first = next((g for g in pending if _is_bulk(g) and not free_vars(g.source) & bound_anywhere), pending[0])
     pending.remove(first)
-    joined, conditions = first, list(spine.conditions)
+    joined, conditions = first, spine.conditions
     joined, conditions = _filtered(joined, conditions)
     while any(_is_bulk(g) for g in pending):
         following = _next(joined, pending, conditions)
@@ -125,7 +131,7 @@ def _join_all(spine: Spine, names: Names) -> Term:
     return CMap(Lambda(joined.pattern, body), joined.source)
 
 
-def _next(joined: Generator, pending: list[Generator], conditions: list[Term]) -> Generator:
+def _next(joined: Generator, pending: list[Generator], conditions: Conditions) -> Generator:
     """The first generator that shares an equality with what is joined already, or else the first one in the text."""
     later = frozenset().union(*(g.bound for g in pending))
     ready = [g for g in pending if not free_vars(g.source) & later]
@@ -135,18 +141,19 @@ def _next(joined: Generator, pending: list[Generator], conditions: list[Term]) -
     return ready[0]
 
 
-def _filtered(generator: Generator, conditions: list[Term]) -> tuple[Generator, list[Term]]:
+def _filtered(generator: Generator, conditions: Conditions) -> tuple[Generator, Conditions]:
     """Moves the conditions that need only this generator's variables to its source."""
-    known = generator.bound
-    own = [c for c in conditions if free_vars(c) <= known and free_vars(c) and not reads_sources(c)]
+    own, others = apart(conditions, generator.bound)
     if not own:
         return generator, conditions
     _, element = pattern_term(generator.pattern, Names())
     source = CMap(Lambda(generator.pattern, guard(own, Single(element))), generator.source)
-    return attrs.evolve(generator, source=source), [c for c in conditions if c not in own]
+    return attrs.evolve(generator, source=source), others
 
 
-def _joined(left: Generator, right: Generator, conditions: list[Term], names: Names) -> tuple[Generator, list[Term]]:
+def _joined(
+    left: Generator, right: Generator, conditions: tuple[Term, ...], names: Names
+) -> tuple[Generator, tuple[Term, ...]]:
     keys = link(conditions, left.bound, right.bound)
     _, x = pattern_term(left.pattern, Names())
     _, y = pattern_term(right.pattern, Names())
@@ -158,7 +165,7 @@ def _joined(left: Generator, right: Generator, conditions: list[Term], names: Na
     pairs = CMap(Lambda(left.pattern, pairs), var_of(xs))
     key = PVar(names.fresh("j"), keys.left.type)
     source = co_grouped(a, b, xs, ys, key, pairs)
-    return Generator(PTuple((left.pattern, right.pattern)), source), list(keys.rest)
+    return Generator(PTuple((left.pattern, right.pattern)), source), keys.rest
 
 
 def _flattened(outer: Generator, inner: Generator) -> Generator:

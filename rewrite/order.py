@@ -12,18 +12,21 @@ one side of it is over several inputs, is a condition on the rows that are joine
 
 *Source*: [CU] §3 (the delta of a join is a query of its own, and is ordered as such).
 
-*Does not fire* for the inputs that the join begins with anyway, nor where one is linked to the others by no equality.
+*Does not fire* for the inputs that the join begins with anyway, nor where one is linked to the others by no equality,
+nor where a condition or a key may fail, which is guarded by those before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import TypeAlias
 
 import attrs
 
 from mrql.algebra.binders import Names, all_names, free_vars
+from mrql.algebra.failing import may_fail
 from mrql.algebra.functions import EQ
 from mrql.algebra.terms import CMap, Lambda, Prim, Single, Term, Tup
 from mrql.rewrite.jointree import (
@@ -87,7 +90,8 @@ class _Orderer:
         self.leaves = [part for part in parts(self.tree) if isinstance(part, Leaf)]
         self.conditions = _conditions(self.tree)
         self.equalities = list(_equalities(self.tree))
-        if any(isinstance(part, Join) and part.keys is None for part in parts(self.tree)):
+        unlinked = any(isinstance(part, Join) and part.keys is None for part in parts(self.tree))
+        if unlinked or any(may_fail(term) for term in (*self.conditions, *chain(*self.equalities))):
             raise Unknown
 
     def orders(self) -> Iterator[tuple[str, Term]]:

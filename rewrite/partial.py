@@ -10,7 +10,7 @@ such products is taken apart to its *monomials*; a missing value makes a product
 is 0.
 
 *Requires*: a feed with several inputs, of which one has a column that only sums use. Numbers are long or double where
-factors of different inputs meet: an int would overflow for a row, and its sum would not.
+factors of different inputs meet: an int would overflow for a row, and its sum would not. No factor may fail.
 
 *Source*: [CU] (the maps of its delta rules, `sum(price × rate)`); the design's small states.
 
@@ -27,6 +27,7 @@ import attrs
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, all_names, free_vars, match_pattern, substitute
+from mrql.algebra.failing import may_fail
 from mrql.algebra.monoids import SUM
 from mrql.algebra.terms import (
     Cast,
@@ -320,8 +321,10 @@ class _Rewriter:
 
 
 def _share(index: int, component: Component, unit: Term) -> Share | None:
-    """A share of a sum, if it is one."""
+    """A share of a sum, if it is one; what may fail is computed for the rows that have partners alone."""
     if component.monoid != SUM or component.type not in (ty.LONG, ty.DOUBLE) or not isinstance(unit, Reduce):
+        return None
+    if may_fail(unit):
         return None
     conditions: list[Term] = []
     bag = unit.source

@@ -9,7 +9,8 @@ The outer cMap keeps the lineage: it is a kMap, and part of the answer. We gener
 any bag, so that a `having` or a nested select over the group is split in the same way.
 
 *Requires*: a candidate names no variable bound in e, and no stream; it merges with `⊎` or a monoid on basic values in
-each group that it uses, the others invariant.
+each group that it uses, the others invariant. What e evaluates under a condition only, and what may fail, is no
+candidate: each `ei` is computed for all groups.
 
 *Source*: [MRQL] §9.
 """
@@ -18,10 +19,11 @@ from __future__ import annotations
 
 import attrs
 
-from mrql.algebra.binders import Names, alpha_equal, bound_names, free_vars, scopes
+from mrql.algebra.binders import Names, alpha_equal, free_vars, scopes
+from mrql.algebra.failing import guards, may_fail
 from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, Op, is_group
-from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Lit, Reduce, Repeat, Single, Stream, Term, Var
-from mrql.algebra.traversal import children, map_children, subterms, with_children
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Reduce, Single, Stream, Term, Var
+from mrql.algebra.traversal import children, subterms, with_children
 from mrql.rewrite.infer import infer
 
 
@@ -55,7 +57,7 @@ def split(
     (['reduce(+, s)', 'reduce(+, cMap(λv. {1L}, s))'], '{s ÷ c}')
     """
     splitter = _Splitter(groups, names, one_group, shrinks)
-    rest = splitter.visit(function, frozenset())
+    rest = splitter.visit(function, frozenset(), False)
     return tuple(splitter.parts), rest
 
 
@@ -67,22 +69,15 @@ class _Splitter:
         self.names = names
         self.parts: list[Part] = []
 
-    def visit(self, term: Term, local: frozenset[str]) -> Term:
-        monoid = self.merges(term, local)
+    def visit(self, term: Term, local: frozenset[str], is_guarded: bool) -> Term:
+        """The term over the parts; what is guarded is evaluated under a condition only."""
+        monoid = None if is_guarded and may_fail(term) else self.merges(term, local)
         if monoid is not None:
             return self.part(term, monoid).var
-        match term:
-            case CMap(Lambda(param, body), source):
-                new_body = self.visit(body, local | bound_names(param))
-                return CMap(Lambda(param, new_body), self.visit(source, local), span=term.span)
-            case Let(pattern, value, body):
-                new_body = self.visit(body, local | bound_names(pattern))
-                return Let(pattern, self.visit(value, local), new_body, span=term.span)
-            case Repeat():
-                parts = zip(children(term), scopes(term), strict=True)
-                return with_children(term, tuple(self.visit(child, local | bound) for child, bound in parts))
-            case _:
-                return map_children(term, lambda child: self.visit(child, local))
+        places = zip(children(term), scopes(term), guards(term), strict=True)
+        return with_children(
+            term, tuple(self.visit(child, local | bound, is_guarded or bool(under)) for child, bound, under in places)
+        )
 
     def merges(self, term: Term, local: frozenset[str]) -> Aggregate | BagUnion | None:
         """The one monoid with which the term merges in each group that it uses, or None."""

@@ -46,9 +46,10 @@ from mrql.algebra.binders import (
     rename_apart,
     scopes,
 )
+from mrql.algebra.failing import Guard, guarded, guards, may_fail
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Single, Term, Tup, Var
 from mrql.algebra.traversal import children, map_children, with_children
-from mrql.rewrite.equate import Link, co_grouped, conjuncts, guard, keyed, link, reads_sources
+from mrql.rewrite.equate import Link, apart, co_grouped, conjuncts, guard, keyed, link, reads_sources
 from mrql.rewrite.normalize import normalize
 
 
@@ -95,12 +96,22 @@ def _unnest_inner(term: CMap, names: Names) -> Term | None:
 class Nested:
     """A nested comprehension `{h | q ∈ Y, conditions}` and where it stands: the path of child positions.
 
-    `local` are the variables that are bound on the way there.
+    `local` are the variables that are bound on the way there, `under` the conditions under which it is evaluated.
     """
 
     path: tuple[int, ...]
     term: CMap
     local: frozenset[str]
+    under: tuple[Guard, ...]
+
+    def outside(self, key: Term, own: tuple[Term, ...]) -> Term | None:
+        """A key, and under its own conditions where it may fail, where it is computed for all outer elements; None if
+        what it is evaluated under is not known there."""
+        under = (*self.under, *(Guard(condition, True) for condition in own))
+        if not may_fail(key):
+            return key
+        known = not any(reads_sources(guard.condition) or free_vars(guard.condition) & self.local for guard in under)
+        return guarded(key, under) if known else None
 
 
 @attrs.frozen
@@ -131,7 +142,7 @@ def _unnest_one(term: CMap, names: Names) -> Term | None:
     names.taken |= all_names(term)
     pattern, element = pattern_term(term.function.param, names)
     found = [
-        _correlated(nested, bound_names(pattern), names) for nested in _nested(term.function.body, (), frozenset())
+        _correlated(nested, bound_names(pattern), names) for nested in _nested(term.function.body, (), frozenset(), ())
     ]
     correlated = [nested for nested in found if nested is not None]
     if not correlated:
@@ -158,11 +169,20 @@ def _correlated(nested: Nested, outer: frozenset[str], names: Names) -> Correlat
     param, function = rename_apart(nested.term.function.param, nested.term.function.body, outer | nested.local)
     names.taken |= bound_names(param)
     conditions, head = _conditions(function)
-    keys = link(conditions, outer - nested.local, bound_names(param))
-    if not keys.on_keys:
-        return None
+    inner, source = bound_names(param), nested.term.source
     pattern, element = pattern_term(param, names)
-    right = keyed(keys.right, pattern, element, nested.term.source, drop_null_keys=True)
+    own: tuple[Term, ...] = ()
+    if any(map(may_fail, conditions)):
+        # What may fail is evaluated after the conditions on one side that stand before it.
+        inside, conditions = apart(conditions, inner)
+        own, conditions = apart(conditions, outer - nested.local)
+        source = CMap(Lambda(pattern, guard(inside, Single(element))), source) if inside else source
+    keys = link(conditions, outer - nested.local, inner)
+    left = nested.outside(keys.left, own)
+    if not keys.on_keys or left is None:
+        return None
+    keys = attrs.evolve(keys, left=left, rest=(*own, *keys.rest))
+    right = keyed(keys.right, pattern, element, source, drop_null_keys=True)
     return Correlated(nested.path, keys, element, right, pattern, head)
 
 
@@ -211,13 +231,13 @@ def _if(condition: Term, then: Term) -> Term:
     return If(condition, then, Empty(then.type))
 
 
-def _nested(term: Term, path: tuple[int, ...], local: frozenset[str]) -> list[Nested]:
+def _nested(term: Term, path: tuple[int, ...], local: frozenset[str], under: tuple[Guard, ...]) -> list[Nested]:
     """The nested comprehensions over sources that are the same for all elements, outermost first."""
     found = []
     if isinstance(term, CMap) and reads_sources(term.source) and not free_vars(term.source):
-        found.append(Nested(path, term, local))
-    for i, (child, bound) in enumerate(zip(children(term), scopes(term), strict=True)):
-        found += _nested(child, (*path, i), local | bound)
+        found.append(Nested(path, term, local, under))
+    for i, (child, bound, own) in enumerate(zip(children(term), scopes(term), guards(term), strict=True)):
+        found += _nested(child, (*path, i), local | bound, (*under, *own))
     return found
 
 

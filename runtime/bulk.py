@@ -17,6 +17,7 @@ from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, s
 from mrql.algebra.definitions import PythonFunction
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluate import evaluate
+from mrql.algebra.failing import may_fail
 from mrql.algebra.functions import RANGE, TRACE
 from mrql.algebra.monoids import Aggregate, Fold
 from mrql.algebra.terms import (
@@ -34,12 +35,14 @@ from mrql.algebra.terms import (
     Nth,
     OrderBy,
     Prim,
+    Rec,
     Reduce,
     Repeat,
     Single,
     Stream,
     Take,
     Term,
+    Tup,
     Union,
     Var,
     element_type,
@@ -71,6 +74,7 @@ from mrql.runtime.layout import (
 from mrql.runtime.loops import Kept
 from mrql.runtime.monoids import aggregate_sql
 from mrql.runtime.opened import loop_value, opened_term
+from mrql.runtime.placed import placed, with_guards_inside
 from mrql.runtime.relation import Relation
 from mrql.runtime.tracing import trace
 
@@ -116,6 +120,7 @@ class Compiler:
     def bag(self, term: Term, env: Environment | None = None) -> Frame:
         """The frame of a collection's elements."""
         self.meet(term)
+        term = with_guards_inside(term, self.reads, self.sources)
         match term:
             case Stream(name, _) | Var(name, _) if name in self.sources:
                 return self.sources[name]
@@ -176,16 +181,17 @@ class Compiler:
         match body:
             case Single(item):
                 frame, env, item = self.attached(frame, env, item)
-                return attrs.evolve(frame, value=self.expressions.value(item, env))
+                frame, made = self.in_place(frame, item, self.expressions.value(item, env))
+                return attrs.evolve(frame, value=made)
             case Empty(t):
                 item_type = t.item if isinstance(t, ty.BagType | ty.ListType) else ty.NOTHING
                 return attrs.evolve(frame.where("false"), value=null_of(item_type))
             case If(condition, then, Empty()):
                 frame, env, condition = self.attached(frame, env, condition)
-                return self.over(then, frame.where(self.expressions.condition(condition, env)), env)
+                return self.over(then, frame.where(self.condition(condition, env)), env)
             case If(condition, then, otherwise):
                 frame, env, condition = self.attached(frame, env, condition)
-                holds = self.expressions.condition(condition, env)
+                holds = self.condition(condition, env)
                 sides = [frame.where(holds), frame.where(f"NOT coalesce({holds}, false)")]
                 results = [self.over(side, f, env) for side, f in zip((then, otherwise), sides, strict=True)]
                 return union(results, element_type(body), self.columns)
@@ -194,7 +200,7 @@ class Compiler:
                 return union(results, element_type(body), self.columns)
             case Let(pattern, value, inner) if not ty.is_collection(value.type) or not self.reads(value):
                 frame, env, value = self.attached(frame, env, value)
-                frame, computed = self.with_column(frame, self.expressions.value(value, env))
+                frame, computed = self.with_column(frame, self.expressions.value(value, env), fails=may_fail(value))
                 return self.over(inner, frame, {**env, **bind(pattern, computed)})
             case Let(pattern, value, inner):
                 return self.over(substitute(inner, match_pattern(pattern, value)), frame, env)
@@ -209,6 +215,25 @@ class Compiler:
                 frame, env, body = self.attached(frame, env, body)
                 frame, element = self.exploded(frame, self.expressions.array(body, env), element_type(body))
                 return attrs.evolve(frame, value=element)
+
+    def condition(self, condition: Term, env: Environment) -> str:
+        """A condition on the rows of a frame."""
+        sql = self.expressions.condition(condition, env)
+        return placed(sql) if may_fail(condition) else sql
+
+    def in_place(self, frame: Frame, term: Term, value: Layout) -> tuple[Frame, Layout]:
+        """A value, whose parts that may fail are computed as columns of the rows that are there."""
+        if not may_fail(term):
+            return frame, value
+        match term, value:
+            case Tup() | Rec(), Struct(fields):
+                parts = []
+                for child, (name, old) in zip(children(term), fields, strict=True):
+                    frame, new = self.in_place(frame, child, old)
+                    parts.append((name, new))
+                return frame, attrs.evolve(value, fields=tuple(parts))
+            case _:
+                return self.with_column(frame, value, fails=True)
 
     def compared(self, function: Lambda, earlier: Term, frame: Frame) -> Frame:
         """What a function gives for each row of a frame where it gave something else `earlier`: an element at most each
@@ -255,12 +280,12 @@ class Compiler:
         df = frame.df.select("*", f"explode({array}) AS {name}")
         return attrs.evolve(frame, df=df), Atom(quote(name), item)
 
-    def with_column(self, frame: Frame, value: Layout) -> tuple[Frame, Layout]:
-        """Computes a value once, in columns of its own."""
-        named = [(self.fresh(), atom) for atom in atoms(value)]
+    def with_column(self, frame: Frame, value: Layout, *, fails: bool = False) -> tuple[Frame, Layout]:
+        """Computes a value once, in columns of its own; what fails stays where it is."""
+        named = [(self.fresh(), placed(atom.sql) if fails else atom.sql) for atom in atoms(value)]
         if not named:
             return frame, value
-        df = frame.df.select("*", *(f"{atom.sql} AS {name}" for name, atom in named))
+        df = frame.df.select("*", *(f"{sql} AS {name}" for name, sql in named))
         names = iter([name for name, _ in named])
         return attrs.evolve(frame, df=df), with_columns(value, names)
 
@@ -289,7 +314,7 @@ class Compiler:
         """The term with its largest parts that read sources, and nothing of the row, replaced by variables."""
         if not self.reads(term):
             return term
-        if not free_vars(term) & (scope | local):
+        if not free_vars(term) & (scope | local) and not _is_guarded_alone(term):
             name = next((n for n, known in found.items() if known == term), None) or self.names.fresh("t")
             found[name] = term
             return Var(name, term.type)
@@ -310,6 +335,7 @@ class Compiler:
     def one(self, term: Term) -> Frame:
         """The one row of a term that is no bag, or of a bag as an array."""
         self.meet(term)
+        term = with_guards_inside(term, self.reads, self.sources)
         match term:
             case Var(name, t) if name in self.sources and not ty.is_collection(t):
                 return self.sources[name]
@@ -449,6 +475,11 @@ def puts_together(term: Term) -> bool:
             return isinstance(term.type, ty.ListType)
         case _:
             return False
+
+
+def _is_guarded_alone(term: Term) -> bool:
+    """Whether a value is to stay under the conditions on the row where it stands; what it is made from need not."""
+    return isinstance(term, Prim | Cast | If | Let) and not ty.is_collection(term.type) and may_fail(term)
 
 
 def is_large_range(term: Term) -> bool:

@@ -7,13 +7,9 @@ import re
 import pytest
 from pyspark.sql import SparkSession
 
-import mrql
-from mrql.algebra.evaluate import evaluate
 from mrql.algebra.reader import parse_type
-from mrql.algebra.values import Bag, close
-from mrql.runtime.collect import collect_value
-from mrql.runtime.rows import to_dataframe
-from tests.interpreted import interpreted
+from mrql.algebra.values import Bag
+from tests.on_spark import assert_on_spark
 
 pytestmark = pytest.mark.spark
 
@@ -59,13 +55,4 @@ def test_streams(spark: SparkSession, called: tuple[str, str]) -> None:
 
 
 def assert_equal(spark: SparkSession, text: str, s: str = "S", t: str = "T") -> None:
-    contents = {s: CONTENTS["S"], t: CONTENTS["T"]}
-    query = mrql.compile(text, **dict.fromkeys(contents, PAIRS))
-    expected = evaluate(query.term, contents)
-    frames = {name: to_dataframe(spark, rows, PAIRS) for name, rows in contents.items()}
-    with interpreted(spark), query.view(spark) as view:
-        found = collect_value(query.batch(spark, **frames), query.type)
-        assert close(found, expected), f"batch: {found!r}, not {expected!r}"
-        view.apply(**frames)
-        found = collect_value(view.answer(), query.type)
-        assert close(found, expected), f"view: {found!r}, not {expected!r}"
+    assert_on_spark(spark, text, {s: CONTENTS["S"], t: CONTENTS["T"]}, {s: PAIRS, t: PAIRS})

@@ -1,0 +1,123 @@
+"""Which terms may end in an error where they are evaluated.
+
+A condition may say where an expression can be evaluated, as the first does in `z <> 0 and 100 / z = x`. What may fail
+is therefore evaluated for no more rows than the query says: the passes that compute keys, parts and totals in another
+place than the query ask here first.
+
+A sum, a difference or a product that leaves the range of its type is an error too, but so seldom that it does not
+count: else no key `a + 1` could be joined by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.functions import (
+    AND,
+    COALESCE,
+    EQ,
+    FUNCTIONS,
+    GE,
+    GT,
+    HAS_NULL,
+    IS_NULL,
+    LE,
+    LT,
+    MINUS,
+    NE,
+    NEGATE,
+    NOT,
+    OR,
+    PLUS,
+    TIMES,
+    TRACE,
+)
+from mrql.algebra.functions.function import Function, resolved
+from mrql.algebra.terms import Cast, If, Lit, Prim, Repeat, Term
+from mrql.algebra.traversal import children, subterms
+from mrql.algebra.types import Type
+
+_TOTAL = (PLUS, MINUS, TIMES, NEGATE, EQ, NE, LT, LE, GT, GE, HAS_NULL, TRACE)
+_PLACE = "/* place */"
+
+
+def may_fail(term: Term) -> bool:
+    """Whether a term may end in an error.
+
+    >>> from mrql.algebra.reader import parse
+    >>> types = {"x": "long", "y": "double", "s": "string"}
+    >>> [may_fail(parse(text, types)) for text in ("100L / x", "s as long", "100L * x", "100.0 / y")]
+    [True, True, False, False]
+    """
+    return any(_fails(part) for part in subterms(term))
+
+
+def _fails(part: Term) -> bool:
+    match part:
+        case Prim(function, args):
+            return _function_fails(function, tuple(arg.type for arg in args))
+        case Cast(inner, t):
+            return _cast_fails(inner.type, t)
+        case Repeat():
+            return True  # it may not end
+        case _:
+            return False
+
+
+def _function_fails(function: Function, args: tuple[Type, ...]) -> bool:
+    """A function fails where its form in SQL has the place for an error message."""
+    if function in _TOTAL:
+        return False
+    found = resolved(function, args)
+    if FUNCTIONS.get(function.name) is not function or found is None or found[0].sql is None:
+        return True
+    return _PLACE in found[0].sql(*(f"a{i}" for i, _ in enumerate(args)), _PLACE)
+
+
+def _cast_fails(source: Type, t: Type) -> bool:
+    return not ty.fits(source, t) and (source == ty.ANY or t not in (ty.STRING, ty.ANY))
+
+
+# --- where a term is evaluated ----------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Guard:
+    """A condition under which a term is evaluated: where it holds, or where it does not."""
+
+    condition: Term
+    holds: bool
+
+
+def guards(term: Term) -> tuple[tuple[Guard, ...], ...]:
+    """For each child of a term, the conditions under which the term evaluates it.
+
+    >>> from mrql.algebra.reader import parse
+    >>> [len(of_child) for of_child in guards(parse("x <> 0L and 100L / x = 2L", {"x": "long"}))]
+    [0, 1]
+    """
+    match term:
+        case If(condition):
+            return (), (Guard(condition, True),), (Guard(condition, False),)
+        case Prim(function, (left, _)) if function == OR:
+            return (), (Guard(left, False),)
+        case Prim(function, (left, _)) if function == AND:
+            # A missing left side leaves it to the right one.
+            return (), (Guard(Prim(NOT, (left,)), False),)
+        case Prim(function, args) if function == COALESCE:
+            missing = tuple(Guard(Prim(IS_NULL, (arg,)), True) for arg in args)
+            return tuple(missing[:i] for i, _ in enumerate(args))
+        case _:
+            return ((),) * len(children(term))
+
+
+def guarded(term: Term, under: Sequence[Guard]) -> Term:
+    """The term where it is evaluated, and a missing value elsewhere."""
+    missing = Lit(None, term.type)
+    for guard in reversed(under):
+        then, otherwise = (term, missing) if guard.holds else (missing, term)
+        term = If(guard.condition, then, otherwise)
+    return term

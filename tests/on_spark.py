@@ -1,0 +1,29 @@
+"""A query on Spark, at once and as a view, against the reference evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.types import Type
+from mrql.algebra.values import Bag, close
+from mrql.runtime.collect import collect_value
+from mrql.runtime.rows import to_dataframe
+from tests.interpreted import interpreted
+
+
+def assert_on_spark(spark: SparkSession, text: str, contents: Mapping[str, Bag], types: Mapping[str, Type]) -> None:
+    """Both answers are that of the reference evaluator."""
+    query = mrql.compile(text, **types)
+    expected = evaluate(query.term, contents)
+    read = query.trace().plan.streams
+    frames = {name: to_dataframe(spark, rows, types[name]) for name, rows in contents.items() if name in read}
+    with interpreted(spark), query.view(spark) as view:
+        found = collect_value(query.batch(spark, **frames), query.type)
+        assert close(found, expected), f"batch: {found!r}, not {expected!r}"
+        view.apply(**frames)
+        found = collect_value(view.answer(), query.type)
+        assert close(found, expected), f"view: {found!r}, not {expected!r}"

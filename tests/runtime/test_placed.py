@@ -1,0 +1,52 @@
+"""What may fail is computed on Spark where the query has it, whatever Spark's optimizer would move."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra.reader import parse_type
+from mrql.algebra.values import Bag
+from tests.on_spark import assert_on_spark
+
+pytestmark = pytest.mark.spark
+
+TYPES = {"S": parse_type("{(long, long)}"), "T": parse_type("{(long, long)}"), "W": parse_type("{(string, long)}")}
+CONTENTS = {
+    "S": Bag([(1, 2), (2, 3), (3, 2)]),
+    "T": Bag([(1, 0), (2, 3), (3, 2), (0, 6)]),
+    "W": Bag([("x", 1), ("1", 2), ("2", 3)]),
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select (a, d) from (a, b) in S, (c, d) in T where (d <> 0 or a = 5) and 6 / d = a",
+        'select (b, d) from (a, b) in S, (s, d) in W where b = d and (d = 1 or s <> "x") and (s as long) = a',
+        "select (a, d, f) from (a, b) in S, (c, d) in T, (e, f) in S where a = c and d >= b and 6 / d = f",
+        "select (a, d) from (a, b) in S, (c, d) in T where a = c and d >= b and 6 / d > 1",
+        "select a from (a, b) in S where exists(select d from (c, d) in T where d <> 0 and 6 / d = a)",
+        "select (c, if d <> 0 then count(select b from (a, b) in S where b = 6 / d) else 0) from (c, d) in T",
+        "select (c, sum(6 / d)) from (c, d) in T group by c having min(d) > 0",
+        "sum(select b * (6 / d) from (a, b) in S, (c, d) in T where b = d)",
+        "(if min(select d from (c, d) in T) > 0 then sum(select 6 / d from (c, d) in T) else 0, count(T))",
+        "select (a, if b > 5 then 6 / (count(T) - 4) else 0) from (a, b) in S",
+    ],
+)
+def test_what_is_guarded_does_not_fail_on_spark(spark: SparkSession, text: str) -> None:
+    """Each of them divides by zero, or reads "x" as a number, for rows that its conditions keep out."""
+    assert_on_spark(spark, text, CONTENTS, TYPES)
+
+
+def test_what_cannot_fail_is_moved_by_spark(spark: SparkSession) -> None:
+    """A condition on one side of a join is evaluated before it, unless it may fail."""
+    text = "select (a, d) from (a, b) in S, (c, d) in T where a = c and {}"
+    frames = {name: spark.createDataFrame([], "_1 long, _2 long") for name in ("S", "T")}
+    plans = []
+    for condition in ("d > 1", "6 / d > 1"):
+        batch = mrql.compile(text.format(condition), S=TYPES["S"], T=TYPES["T"]).batch(spark, **frames)
+        plans.append(batch._jdf.queryExecution().optimizedPlan().toString().lower())
+    assert ["spark_partition_id" in plan[: plan.index("join")] for plan in plans] == [False, True]
+    assert ["> 1)" in plan[plan.index("join") :] for plan in plans] == [True, False]
