@@ -14,6 +14,7 @@ None. A callable is taken to give the same for the same arguments.
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.machinery
 import operator
@@ -71,7 +72,8 @@ class Imported(PythonFunction):
 
     @property
     def digest(self) -> str:
-        return f"{self.callee.module}:{self.callee.attribute} {self.signature}"
+        """Says which callable it is, and how the file was when it was read that it is defined in."""
+        return f"{self.callee.module}:{self.callee.attribute} {self.signature} {_written(self.callee)}"
 
 
 def imported(name: str, callee: Callee, signature: Exact, optional: frozenset[int]) -> Imported:
@@ -156,6 +158,17 @@ def _loaded(callee: Callee) -> Callable[..., Any]:
     if not callable(found):
         raise NotFound(f"`{callee.attribute}` of the module `{callee.module}` cannot be called")
     return found  # type: ignore[no-any-return]
+
+
+@cache
+def _written(callee: Callee) -> str:
+    """What is in the file that a callable is defined in; nothing where Python itself has it."""
+    try:
+        function = _loaded(callee)
+    except NotFound:
+        return ""
+    file = getattr(sys.modules.get(getattr(function, "__module__", None) or callee.module), "__file__", None)
+    return "" if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
 
 
 # --- the border ---------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def _keyed(collection: Term, t: Type, stored: Type, names: Names) -> Term:
     v = PVar(names.fresh("v"), element_type(collection))
     element: Term = Var(v.name, v.type)
     wide = element if v.type == t else Cast(element, t)
-    flags = _missing_parts(element)
+    flags = _missing_parts(wide)
     key = Tup((wide, *flags)) if flags else wide
     return CMap(Lambda(v, Single(Tup((key, Tup(()) if stored == ty.UNIT else element)))), collection)
 

@@ -144,8 +144,8 @@ def _loop(running: Running, store: Store | None, stop: Stop, opened: ExitStack) 
     opened.callback(engine.close)
     if restored is not None and commits is not None:
         _say_restored(commits, restored.built)
-        if kept is not None:  # those rows were kept when they were first read
-            kept.waiting.clear()
+        if kept is not None:  # files were read again; where they are read otherwise, other rows may be malformed
+            kept.pass_over_known()
     elif commits is None:
         report_kept(kept, "tables")
     elif kept is not None and (said := commits.keep(kept, "tables")) is not None:
@@ -256,9 +256,13 @@ def _say_restored(commits: Commits, built: tuple[str, ...]) -> None:
 def _say_what_is_missing(specs: Iterable[SourceSpec], options: Options) -> None:
     """A directory that is not there yet may still come; whoever has mistyped its name should see it."""
     for spec in specs:
-        for part, _ in spec.directories if spec.adapter is None else ():
-            if not options.once and not Path(part.path).exists() and "*" not in part.path:
+        for part, weight in spec.directories if spec.adapter is None else ():
+            if Path(part.path).exists() or "*" in part.path:
+                continue
+            if not options.once:
                 logger.warning("%s is not there yet; its files are read when it is", part.path)
+            elif weight < 0:  # that the one for what is inserted is not there is an error then
+                logger.warning("%s is not there; nothing is deleted", part.path)
 
 
 @contextmanager

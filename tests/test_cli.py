@@ -270,6 +270,17 @@ def read_rows(directory: Path) -> Bag:
     return Bag(rows)
 
 
+def test_deletions_that_are_nowhere(home: Path) -> None:
+    """Whoever has mistyped the name of their directory sees it."""
+    (home / "numbers").mkdir()
+    (home / "numbers" / "1.csv").write_text("1,2\n")
+    source = 'stream(csv, "numbers", ",", type((long, long)), deletions("gnoe"))'
+    (home / "deleting.mrql").write_text(f"s = {source}; count(s);")
+    done = mrql("stream", home / "deleting.mrql", "--data", home, "--engine", "reference", "--once")
+    assert done.returncode == 0
+    assert f"{home}/gnoe is not there; nothing is deleted\n" in done.stderr
+
+
 def test_stream_writes_a_directory_for_each_batch(home: Path, engine: str) -> None:
     """`stream --once` writes every batch's answer, the last of which is the answer to all the data."""
     os.utime(home / "s" / "a.csv", (1, 1))

@@ -59,6 +59,19 @@ def test_changes_have_a_weight(tmp_path: Path) -> None:
     assert (tmp_path / "b" / "part-00000.csv").read_text() == '1,"a",2\n,"b",-1\n'
 
 
+def test_a_column_that_is_called_as_the_weight(tmp_path: Path) -> None:
+    """Neither column is written over the other."""
+    fill(tmp_path, 1, Random(1))
+    (tmp_path / "q.mrql").write_text(GROUPS.replace("(x, sum(y), max(y))", "<x: x, Weight: sum(y)>"))
+    command = ["stream", str(tmp_path / "q.mrql"), "--data", str(tmp_path), "--engine", "reference", "--once"]
+    command += ["--output", str(tmp_path / "out")]
+    result = CliRunner().invoke(main, [*command, "--emit", "changes"])
+    assert result.exit_code == 1
+    assert "this answer has a column `weight`, and so have its changes: how often a row came or went" in result.stderr
+    assert "hint: call it otherwise, or put out snapshots" in result.stderr
+    assert CliRunner().invoke(main, command).exit_code == 0
+
+
 def test_nested_values_have_no_csv(tmp_path: Path) -> None:
     """It is said before anything is read."""
     fill(tmp_path, 1, Random(1))

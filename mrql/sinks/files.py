@@ -51,6 +51,9 @@ class Output:
         if self.format is Format.CSV and not is_flat(item):
             message = f"a row of a csv file holds atomic values, and one of this answer is of type {item}"
             raise UserError(message, self.span, "--output-format json takes values of all types")
+        if self.changes and any(name.lower() == WEIGHT for name, _ in row_columns(item)):
+            message = f"this answer has a column `{WEIGHT}`, and so have its changes: how often a row came or went"
+            raise UserError(message, self.span, "call it otherwise, or put out snapshots")
 
     def rows(self, answer: Any) -> Iterator[tuple[Value, tuple[int, ...]]]:
         """The rows of a value, or of its changes, each with its weight, if it has one."""

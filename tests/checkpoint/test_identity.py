@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from mrql.algebra import imported
 from mrql.cli import plan_of
 from mrql.program import compile_program
 from mrql.rewrite.ways import Way
@@ -94,6 +96,24 @@ def test_a_function_is_known_by_its_body() -> None:
     )
     assert one == same
     assert one != other
+
+
+def test_an_imported_function_is_known_by_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it gave may not be what it gives: a state of one version is none of another one."""
+    monkeypatch.chdir(tmp_path)
+    query = 'import f(long): long from "for_a_state"; select (x, sum(f(y))) from (x, y) in S group by x;'
+    one, same, other = (imported_anew(query, tmp_path, body) for body in ("n + 1", "n + 1", "n + 22"))
+    assert one == same
+    assert one != other
+
+
+def imported_anew(query: str, directory: Path, body: str) -> dict[str, str]:
+    """What the stages are known by in a new process, where the function is written so."""
+    (directory / "for_a_state.py").write_text(f"def f(n: int) -> int:\n    return {body}\n")
+    sys.modules.pop("for_a_state", None)
+    for remembered in (imported._loaded, imported._written):
+        remembered.cache_clear()
+    return dict(known(query).stages)
 
 
 def test_a_state_does_not_depend_on_its_place() -> None:

@@ -307,6 +307,21 @@ def test_a_query_with_another_state(
     assert list(fresh.uninterrupted().values())[-1] == list(other.answers().values())[-1]
 
 
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+def test_rows_that_another_query_cannot_read(home: Path, engine: str, request: pytest.FixtureRequest) -> None:
+    """What is malformed for the new query alone is kept aside, with its first batch; what was before is not again."""
+    spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
+    file = home / "edges" / "0001.csv"
+    write(file, file.read_text() + "1,3000000000\n1,x\n", 1)
+    stream = Stream(home, GROUPS, engine=engine, spark=spark, quarantine="kept")
+    stream.run()
+    changed(stream, GROUPS.replace("(long, long)", "(long, int)")).run()
+    kept = {path.name: (path / "malformed.json").read_text() for path in (home / "kept").iterdir()}
+    assert sorted(kept) == ["batch-000001", "batch-000006"]
+    assert ["1,x" in text for _, text in sorted(kept.items())] == [True, False]
+    assert ["1,3000000000" in text for _, text in sorted(kept.items())] == [False, True]
+
+
 def test_a_query_with_another_state_and_a_file_that_is_gone(home: Path) -> None:
     """A state is not built from less than what was consumed: the file is named, and what to do."""
     stream = Stream(home, TWO.format(COUNT))
