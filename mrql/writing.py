@@ -19,6 +19,10 @@ from mrql.sinks.files import Output, write_output
 from mrql.targets import Target
 
 
+WRITTEN = ("part-", "_SUCCESS", ".part-", "._SUCCESS")
+"""How the names of files begin that a query writes, with the checksums that Hadoop puts beside them."""
+
+
 def write(target: Target, rows: Any) -> None:
     """Writes an answer: a value, or a DataFrame of its rows.
 
@@ -42,7 +46,7 @@ def _must_be_free(target: Target) -> None:
     if not target.path.exists():
         return
     parts = list(target.path.iterdir()) if target.path.is_dir() else None
-    if parts is None or any(not part.name.startswith(("part-", "_", ".")) for part in parts):
+    if parts is None or any(not part.name.startswith(WRITTEN) for part in parts):
         raise UserError(f"{target.path} is there already, and was not written by a query", target.span)
 
 

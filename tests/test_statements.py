@@ -148,17 +148,18 @@ def test_store_is_read_back(run: Run, tmp_path: Path) -> None:
     assert values(run(reading)) == [[[1, "", 1.5e10], [2, None, 3e10], [3, ' a,b" ', 4.5e10]]]
 
 
-def test_a_target_is_replaced(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["notes.txt", ".notes", "_notes"])
+def test_a_target_is_replaced(run: Run, tmp_path: Path, name: str) -> None:
     """A second run replaces what the first has written, and nothing that it has not."""
     run('store "s" from {1, 2};')
     run('store "s" from {3};')
     assert lines(tmp_path / "s") == ["3"]
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    (tmp_path / "mine" / name).write_text("mine")
     result = run('dump "mine" from {3};')
     assert result.exit_code == 1
     assert "mine is there already, and was not written by a query" in result.stderr
-    assert (tmp_path / "mine" / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "mine" / name).read_text() == "mine"
 
 
 @pytest.mark.parametrize(
