@@ -15,9 +15,12 @@ from collections.abc import Sequence
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.evaluate import evaluate
 from mrql.algebra.functions import (
     AND,
     COALESCE,
+    DIVIDE,
     EQ,
     FUNCTIONS,
     GE,
@@ -27,6 +30,7 @@ from mrql.algebra.functions import (
     LE,
     LT,
     MINUS,
+    MODULO,
     NE,
     NEGATE,
     NOT,
@@ -40,23 +44,32 @@ from mrql.algebra.terms import Cast, If, Lit, Prim, Repeat, Term
 from mrql.algebra.traversal import children, subterms
 from mrql.algebra.types import Type
 
-_TOTAL = (PLUS, MINUS, TIMES, NEGATE, EQ, NE, LT, LE, GT, GE, HAS_NULL, TRACE)
+_TOTAL = (PLUS, MINUS, TIMES, NEGATE, FUNCTIONS["abs"], EQ, NE, LT, LE, GT, GE, HAS_NULL, TRACE)
+_DIVISIONS = (DIVIDE, MODULO, FUNCTIONS["pmod"])
 _PLACE = "/* place */"
 
 
 def may_fail(term: Term) -> bool:
-    """Whether a term may end in an error.
+    """Whether a term may end in an error for some rows.
 
     >>> from mrql.algebra.reader import parse
-    >>> types = {"x": "long", "y": "double", "s": "string"}
-    >>> [may_fail(parse(text, types)) for text in ("100L / x", "s as long", "100L * x", "100.0 / y")]
-    [True, True, False, False]
+    >>> types = {"x": ty.LONG, "y": ty.DOUBLE, "s": ty.STRING, "d": ty.DATE}
+    >>> [may_fail(parse(text, {}, types)) for text in ("100L / x", "s as long", 'date(s) < d')]
+    [True, True, True]
+    >>> [may_fail(parse(text, {}, types)) for text in ("100L * x", "100.0 / y", "x / 100L", 'd < date("2026-11-24")')]
+    [False, False, False, False]
     """
-    return any(_fails(part) for part in subterms(term))
+    if not any(map(_fails, subterms(term))):
+        return False
+    if _is_constant(term):
+        return _has_no_value(term)
+    return _fails(term) or any(map(may_fail, children(term)))
 
 
 def _fails(part: Term) -> bool:
     match part:
+        case Prim(function, (_, Lit(divisor, _))) if function in _DIVISIONS and divisor:
+            return False
         case Prim(function, args):
             return _function_fails(function, tuple(arg.type for arg in args))
         case Cast(inner, t):
@@ -65,6 +78,22 @@ def _fails(part: Term) -> bool:
             return True  # it may not end
         case _:
             return False
+
+
+def _is_constant(term: Term) -> bool:
+    """Whether a term is the same for all rows, and quickly computed."""
+    return all(
+        isinstance(part, Lit | Cast) or (isinstance(part, Prim) and FUNCTIONS.get(part.function.name) is part.function)
+        for part in subterms(term)
+    ) and not any(ty.has_collection(part.type) for part in subterms(term))
+
+
+def _has_no_value(term: Term) -> bool:
+    try:
+        evaluate(term)
+    except UserError:
+        return True
+    return False
 
 
 def _function_fails(function: Function, args: tuple[Type, ...]) -> bool:
@@ -96,7 +125,7 @@ def guards(term: Term) -> tuple[tuple[Guard, ...], ...]:
     """For each child of a term, the conditions under which the term evaluates it.
 
     >>> from mrql.algebra.reader import parse
-    >>> [len(of_child) for of_child in guards(parse("x <> 0L and 100L / x = 2L", {"x": "long"}))]
+    >>> [len(of_child) for of_child in guards(parse("x <> 0L and 100L / x = 2L", {}, {"x": ty.LONG}))]
     [0, 1]
     """
     match term:

@@ -18,7 +18,6 @@ from mrql.runtime.sinks import Answer
 from mrql.sinks.files import Output, write_output
 from mrql.targets import Target
 
-
 WRITTEN = ("part-", "_SUCCESS", ".part-", "._SUCCESS")
 """How the names of files begin that a query writes, with the checksums that Hadoop puts beside them."""
 

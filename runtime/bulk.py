@@ -50,6 +50,7 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.traversal import children, map_children, subterms, with_children
 from mrql.algebra.types import Type
+from mrql.rewrite.equate import conjunction, conjuncts
 from mrql.rewrite.grouped import function_parts, identity, paired
 from mrql.rewrite.lineage import joins_elements
 from mrql.rewrite.untrace import is_trace
@@ -188,7 +189,7 @@ class Compiler:
                 return attrs.evolve(frame.where("false"), value=null_of(item_type))
             case If(condition, then, Empty()):
                 frame, env, condition = self.attached(frame, env, condition)
-                return self.over(then, frame.where(self.condition(condition, env)), env)
+                return self.over(then, self.kept_by(condition, frame, env), env)
             case If(condition, then, otherwise):
                 frame, env, condition = self.attached(frame, env, condition)
                 holds = self.condition(condition, env)
@@ -200,7 +201,8 @@ class Compiler:
                 return union(results, element_type(body), self.columns)
             case Let(pattern, value, inner) if not ty.is_collection(value.type) or not self.reads(value):
                 frame, env, value = self.attached(frame, env, value)
-                frame, computed = self.with_column(frame, self.expressions.value(value, env), fails=may_fail(value))
+                fails = frame.narrowed and may_fail(value)
+                frame, computed = self.with_column(frame, self.expressions.value(value, env), fails=fails)
                 return self.over(inner, frame, {**env, **bind(pattern, computed)})
             case Let(pattern, value, inner):
                 return self.over(substitute(inner, match_pattern(pattern, value)), frame, env)
@@ -221,9 +223,17 @@ class Compiler:
         sql = self.expressions.condition(condition, env)
         return placed(sql) if may_fail(condition) else sql
 
+    def kept_by(self, condition: Term, frame: Frame, env: Environment) -> Frame:
+        """The rows for which a condition holds; what stands before its first part that may fail can be moved."""
+        parts = conjuncts(condition)
+        count = next((i for i, part_of in enumerate(parts) if may_fail(part_of)), len(parts))
+        for some in filter(None, (parts[:count], parts[count:])):
+            frame = frame.where(self.condition(conjunction(some), env))
+        return frame
+
     def in_place(self, frame: Frame, term: Term, value: Layout) -> tuple[Frame, Layout]:
-        """A value, whose parts that may fail are computed as columns of the rows that are there."""
-        if not may_fail(term):
+        """A value; where rows were kept out, its parts that may fail are columns of those that are there."""
+        if not frame.narrowed or not may_fail(term):
             return frame, value
         match term, value:
             case Tup() | Rec(), Struct(fields):
@@ -293,7 +303,7 @@ class Compiler:
         """Each row of one frame with each of another."""
         other = flat(right, self.columns)
         df = left.df.cross(other.df.broadcast() if right.changes else other.df)
-        return attrs.evolve(left, df=df, weight=left.times(other.weight)), other.value
+        return attrs.evolve(left, df=df, weight=left.times(other.weight), narrowed=True), other.value
 
     # --- values of bulk terms inside functions ------------------------------------------------
 

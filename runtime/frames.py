@@ -34,7 +34,8 @@ class Frame:
     """A weighted bag. `weight` is an SQL expression, None where every row counts once.
 
     `changes` says that the rows are a batch's, and so few beside those of a state: a join builds its table from them.
-    `lies_by` names the columns that a large state is partitioned by: it is never moved, whatever it is joined by.
+    `lies_by` names the columns that a large state is partitioned by: it is never moved, whatever it is joined by. Of a
+    `narrowed` one some rows were kept out, by a condition or a join.
     """
 
     df: Relation
@@ -42,9 +43,10 @@ class Frame:
     weight: str | None = None
     changes: bool = False
     lies_by: tuple[str, ...] | None = None
+    narrowed: bool = False
 
     def where(self, condition: str) -> Frame:
-        return attrs.evolve(self, df=self.df.where(condition))
+        return attrs.evolve(self, df=self.df.where(condition), narrowed=True)
 
     def times(self, other: str | None) -> str | None:
         """The weight of a pair of rows: the product."""
@@ -138,7 +140,8 @@ def union(frames: Sequence[Frame], item: Type, columns: Columns) -> Frame:
         if weight is not None:
             named.append(f"CAST({frame.weight or '1L'} AS BIGINT) AS {weight}")
         rows.append(frame.df.select(*(named or ["true AS c"])))
-    return Frame(union_all(rows), value, weight, all(frame.changes for frame in frames))
+    changes, narrowed = all(frame.changes for frame in frames), any(frame.narrowed for frame in frames)
+    return Frame(union_all(rows), value, weight, changes, narrowed=narrowed)
 
 
 def fitted(frames: Sequence[Frame], item: Type) -> list[Frame]:

@@ -59,7 +59,8 @@ def joined(compiler: Compiler, term: CMap) -> Frame:
     elements: dict[str, Term] = {xs: Single(Var(x, left_value.type)), ys: Single(Var(y, right_value.type))}
     by_element = normalize(substitute(body, elements))
     env = {**bind(key, left_key), x: left_value, y: right_value}
-    frame = Frame(df, Struct((), ty.UNIT), left.times(right.weight), left.changes or right.changes)
+    weight, changes = left.times(right.weight), left.changes or right.changes
+    frame = Frame(df, Struct((), ty.UNIT), weight, changes, narrowed=True)
     return compiler.over(by_element, frame, env)
 
 
