@@ -4,8 +4,8 @@ A condition may say where an expression can be evaluated, as the first does in `
 is therefore evaluated for no more rows than the query says: the passes that compute keys, parts and totals in another
 place than the query ask here first.
 
-A sum, a difference or a product that leaves the range of its type is an error too, but so seldom that it does not
-count: else no key `a + 1` could be joined by.
+A sum, a difference or a product that leaves the range of its type is an error too, and so is a range that is too long,
+but so seldom that they do not count: else no key `a + 1` could be joined by.
 """
 
 from __future__ import annotations
@@ -18,9 +18,14 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.functions import (
+    ALL_CHILDREN,
     AND,
+    ATTRIBUTE,
+    ATTRIBUTES,
+    CHILDREN,
     COALESCE,
     DIVIDE,
+    ELEMENT,
     EQ,
     FUNCTIONS,
     GE,
@@ -29,6 +34,7 @@ from mrql.algebra.functions import (
     IS_NULL,
     LE,
     LT,
+    MEMBER,
     MINUS,
     MODULO,
     NE,
@@ -36,15 +42,22 @@ from mrql.algebra.functions import (
     NOT,
     OR,
     PLUS,
+    RANGE,
+    TAG,
+    TEXT,
+    TEXT_NODE,
     TIMES,
     TRACE,
 )
 from mrql.algebra.functions.function import Function, resolved
-from mrql.algebra.terms import Cast, If, Lit, Prim, Repeat, Term
+from mrql.algebra.recursive import Folding
+from mrql.algebra.terms import Cast, If, ListOf, Lit, Prim, Repeat, Term, Tup
 from mrql.algebra.traversal import children, subterms
 from mrql.algebra.types import Type
 
-_TOTAL = (PLUS, MINUS, TIMES, NEGATE, FUNCTIONS["abs"], EQ, NE, LT, LE, GT, GE, HAS_NULL, TRACE)
+_ARITHMETIC = (PLUS, MINUS, TIMES, NEGATE, FUNCTIONS["abs"], RANGE)
+_OF_DOCUMENTS = (MEMBER, CHILDREN, ALL_CHILDREN, ATTRIBUTE, ATTRIBUTES, TEXT, TAG, TEXT_NODE, ELEMENT)
+_TOTAL = (*_ARITHMETIC, *_OF_DOCUMENTS, EQ, NE, LT, LE, GT, GE, HAS_NULL, TRACE)
 _DIVISIONS = (DIVIDE, MODULO, FUNCTIONS["pmod"])
 _PLACE = "/* place */"
 
@@ -70,11 +83,13 @@ def _fails(part: Term) -> bool:
     match part:
         case Prim(function, (_, Lit(divisor, _))) if function in _DIVISIONS and divisor:
             return False
+        case Prim(Folding()):
+            return False
         case Prim(function, args):
             return _function_fails(function, tuple(arg.type for arg in args))
         case Cast(inner, t):
             return _cast_fails(inner.type, t)
-        case Repeat():
+        case Repeat(limit=None):
             return True  # it may not end
         case _:
             return False
@@ -82,10 +97,15 @@ def _fails(part: Term) -> bool:
 
 def _is_constant(term: Term) -> bool:
     """Whether a term is the same for all rows, and quickly computed."""
-    return all(
-        isinstance(part, Lit | Cast) or (isinstance(part, Prim) and FUNCTIONS.get(part.function.name) is part.function)
-        for part in subterms(term)
-    ) and not any(ty.has_collection(part.type) for part in subterms(term))
+    return all(map(_is_part_of_a_constant, subterms(term)))
+
+
+def _is_part_of_a_constant(part: Term) -> bool:
+    match part:
+        case Prim(function):
+            return function != RANGE and FUNCTIONS.get(function.name) is function
+        case _:
+            return isinstance(part, Lit | Cast | Tup | ListOf)
 
 
 def _has_no_value(term: Term) -> bool:
