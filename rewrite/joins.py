@@ -151,9 +151,7 @@ def _filtered(generator: Generator, conditions: Conditions) -> tuple[Generator, 
     return attrs.evolve(generator, source=source), others
 
 
-def _joined(
-    left: Generator, right: Generator, conditions: tuple[Term, ...], names: Names
-) -> tuple[Generator, tuple[Term, ...]]:
+def _joined(left: Generator, right: Generator, conditions: Conditions, names: Names) -> tuple[Generator, Conditions]:
     keys = link(conditions, left.bound, right.bound)
     _, x = pattern_term(left.pattern, Names())
     _, y = pattern_term(right.pattern, Names())
