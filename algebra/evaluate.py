@@ -110,8 +110,7 @@ class _Evaluator:
             case Cast(inner, t):
                 return _with_place(term, lambda: convert_from(self.value(inner, env), inner.type, t))
             case If(condition, then, otherwise):
-                # A missing condition is not true.
-                taken = then if self.value(condition, env) else otherwise
+                taken = then if self.holds(condition, env) else otherwise
                 return convert(self.value(taken, env), term.type)
             case Let(pattern, value, body):
                 return self.value(body, {**env, **bind(pattern, self.value(value, env))})
@@ -150,6 +149,14 @@ class _Evaluator:
             return on_a_stack_of_its_own(lambda: self.value(definition.term, inner))
         finally:
             self.level, self.room = level, room
+
+    def holds(self, condition: Term, env: Environment) -> bool:
+        """Whether a condition is true; a missing one is not, and guards what stands behind it as one that is false."""
+        match condition:
+            case Prim(function, (left, right)) if function == AND:
+                return self.holds(left, env) and self.holds(right, env)
+            case _:
+                return bool(self.value(condition, env))
 
     def guarded(self, term: Prim, env: Environment) -> Value:
         """The left side of `and` and `or` guards the right one: `x <> 0 and 1/x > 2`."""

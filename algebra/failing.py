@@ -127,7 +127,8 @@ def _function_fails(function: Function, args: tuple[Type, ...]) -> bool:
 
 
 def _cast_fails(source: Type, t: Type) -> bool:
-    return not ty.fits(source, t) and (source == ty.ANY or t not in (ty.STRING, ty.ANY))
+    rounds = ty.is_numeric(source) and t in (ty.FLOAT, ty.DOUBLE)
+    return not rounds and not ty.fits(source, t) and (source == ty.ANY or t not in (ty.STRING, ty.ANY))
 
 
 # --- where a term is evaluated ----------------------------------------------------------------------------------------

@@ -62,13 +62,20 @@ def factored(left: Term, right: Term) -> Term | None:
     """
     lefts, rights = conjuncts(left), conjuncts(right)
     shared = [a for a in lefts if any(alpha_equal(a, b) for b in rights)]
-    if not shared:
+    if not shared or any(_goes_before_a_guard(side, shared) for side in (lefts, rights)):
         return None
     rests = [[c for c in side if not any(alpha_equal(c, a) for a in shared)] for side in (lefts, rights)]
     if not all(rests):
         return conjunction(shared)
     either = Prim(OR, (conjunction(rests[0]), conjunction(rests[1])), span=left.span)
     return conjunction([*shared, either])
+
+
+def _goes_before_a_guard(side: tuple[Term, ...], shared: list[Term]) -> bool:
+    """Whether a shared condition that may fail stands behind one that is not shared."""
+    kinds = [(any(alpha_equal(c, a) for a in shared), may_fail(c)) for c in side]
+    own = next((i for i, (is_shared, _) in enumerate(kinds) if not is_shared), len(kinds))
+    return any(is_shared and fails for is_shared, fails in kinds[own:])
 
 
 def guard(conditions: Iterable[Term], then: Term) -> Term:
@@ -121,8 +128,9 @@ def apart(conditions: Iterable[Term], side: frozenset[str]) -> tuple[tuple[Term,
 
 
 def _is_guarded(term: Term, before: Iterable[Term], side: frozenset[str]) -> bool:
-    """Whether a term over the variables of a side may fail, and the conditions before it say something of that side."""
-    return may_fail(term) and any(free_vars(condition) & side for condition in before)
+    """Whether a term over the variables of a side may fail, and the conditions before it say something of that side; a
+    condition that reads a source may say it of all rows."""
+    return may_fail(term) and any(free_vars(condition) & side or reads_sources(condition) for condition in before)
 
 
 def _sides(condition: Term, left: frozenset[str], right: frozenset[str]) -> tuple[Term, Term] | None:

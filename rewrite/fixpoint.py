@@ -224,7 +224,11 @@ class _Step:
         match row:
             case CMap(Lambda(param, body), Var(name, _)) if name == self.x.name and read is not None:
                 fact, pattern, body = self._fact(param, body)
-                return _distributed(CMap(Lambda(pattern, self._timed(body, (*read, fact))), self.stream, span=row.span))
+                inner = self._timed(body, (*read, fact))
+                if self.limit is not None:  # what the last step gives is read by no step
+                    goes_on = Prim(LT, (fact.time, Lit(self.limit, ty.LONG)))
+                    inner = _distributed(If(goes_on, inner, Empty(inner.type)))
+                return _distributed(CMap(Lambda(pattern, inner), self.stream, span=row.span))
             case CMap(function, Union(left, right)):
                 return Union(self._timed(CMap(function, left), read), self._timed(CMap(function, right), read))
             case CMap(Lambda(param, body), source):

@@ -25,6 +25,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, all_names, bound_names, free_vars, pattern_term, rename_apart, var_of
+from mrql.algebra.failing import may_fail
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Single, Term, Tup
 from mrql.algebra.traversal import map_children
 from mrql.rewrite.equate import apart, co_grouped, conjuncts, guard, keyed, link, reads_sources
@@ -80,25 +81,30 @@ class Spine:
     head: Term
 
 
-def _spine(term: Term, names: Names, bound: frozenset[str]) -> Spine:
-    """Reads nested cMaps, ifs and lets as one comprehension, in which no two generators bind the same name."""
+def _spine(term: Term, names: Names, bound: frozenset[str], under: bool = False) -> Spine:
+    """Reads nested cMaps, ifs and lets as one comprehension, in which no two generators bind the same name.
+
+    A generator of what may fail, `under` a condition, is not one of them: they change places.
+    """
     match term:
+        case CMap(_, value) | Let(_, value, _) if under and may_fail(value) and not reads_sources(value):
+            return Spine((), (), term)
         case CMap(Lambda(param, body), source):
             # Patterns without `_`: the joined element has to be put together again from its variables.
             pattern, _ = pattern_term(param, names)
             pattern, body = rename_apart(pattern, body, bound)
             names.taken |= bound_names(pattern)
-            inner = _spine(body, names, bound | bound_names(pattern))
+            inner = _spine(body, names, bound | bound_names(pattern), under)
             return attrs.evolve(inner, generators=(Generator(pattern, source), *inner.generators))
         case If(condition, then, Empty()):
-            inner = _spine(then, names, bound)
+            inner = _spine(then, names, bound, True)
             return attrs.evolve(inner, conditions=(*conjuncts(condition), *inner.conditions))
         case Let(pattern, value, body) if not reads_sources(value):
             # A value that is computed once is a generator over that value.
             pattern, _ = pattern_term(pattern, names)
             pattern, body = rename_apart(pattern, body, bound)
             names.taken |= bound_names(pattern)
-            inner = _spine(body, names, bound | bound_names(pattern))
+            inner = _spine(body, names, bound | bound_names(pattern), under)
             return attrs.evolve(inner, generators=(Generator(pattern, Single(value)), *inner.generators))
         case _:
             return Spine((), (), term)
@@ -112,7 +118,8 @@ def _join_all(spine: Spine, names: Names) -> Term:
     pending = list(spine.generators)
     bound_anywhere = frozenset().union(*(g.bound for g in pending))
     # Where each source depends on a generator that is none, that one has to come first.
-    first = next((g for g in pending if _is_bulk(g) and not free_vars(g.source) & bound_anywhere), pending[0])
+    sources = [g for g in pending if _is_bulk(g) and not free_vars(g.source) & bound_anywhere] or pending[:1]
+    first = next((g for g in sources if _is_linked(g, sources, spine.conditions)), sources[0])
     pending.remove(first)
     joined, conditions = first, spine.conditions
     joined, conditions = _filtered(joined, conditions)
@@ -139,6 +146,13 @@ def _next(joined: Generator, pending: list[Generator], conditions: Conditions) -
         if _is_bulk(generator) and link(conditions, joined.bound, generator.bound).on_keys:
             return generator
     return ready[0]
+
+
+def _is_linked(generator: Generator, others: list[Generator], conditions: Conditions) -> bool:
+    """Whether an equality links a generator with another one, where a key that may fail has to wait for others."""
+    if not any(map(may_fail, conditions)):
+        return True
+    return any(link(conditions, generator.bound, g.bound).on_keys for g in others if g is not generator)
 
 
 def _filtered(generator: Generator, conditions: Conditions) -> tuple[Generator, Conditions]:

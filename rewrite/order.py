@@ -13,7 +13,7 @@ one side of it is over several inputs, is a condition on the rows that are joine
 *Source*: [CU] §3 (the delta of a join is a query of its own, and is ordered as such).
 
 *Does not fire* for the inputs that the join begins with anyway, nor where one is linked to the others by no equality,
-nor where a condition or a key may fail, which is guarded by those before it.
+nor where a key or a condition on joined rows may fail, which is guarded by those before it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class _Orderer:
         self.conditions = _conditions(self.tree)
         self.equalities = list(_equalities(self.tree))
         unlinked = any(isinstance(part, Join) and part.keys is None for part in parts(self.tree))
-        if unlinked or any(may_fail(term) for term in (*self.conditions, *chain(*self.equalities))):
+        joined = [part.condition for part in parts(self.tree) if isinstance(part, Where) and _joins(part.tree)]
+        if unlinked or any(map(may_fail, (*joined, *chain(*self.equalities)))):
             raise Unknown
 
     def orders(self) -> Iterator[tuple[str, Term]]:
@@ -190,6 +191,10 @@ def _keys(linked: Sequence[Equality]) -> Equality:
 
 def _conditions(tree: Tree) -> list[Term]:
     return [part.condition for part in parts(tree) if isinstance(part, Where)]
+
+
+def _joins(tree: Tree) -> bool:
+    return any(isinstance(part, Join) for part in parts(tree))
 
 
 def _components(key: Term) -> tuple[Term, ...]:

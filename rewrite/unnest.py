@@ -110,8 +110,13 @@ class Nested:
         under = (*self.under, *(Guard(condition, True) for condition in own))
         if not may_fail(key):
             return key
-        known = not any(reads_sources(guard.condition) or free_vars(guard.condition) & self.local for guard in under)
+        # Variables on the way are those of a collection, too, which may be empty.
+        known = not self.local and not any(reads_sources(guard.condition) for guard in under)
         return guarded(key, under) if known else None
+
+    def inside(self, key: Term) -> Term | None:
+        """A key that is computed for all elements of Y; None if it may fail, and a source says whether it is."""
+        return None if may_fail(key) and any(reads_sources(guard.condition) for guard in self.under) else key
 
 
 @attrs.frozen
@@ -178,11 +183,11 @@ def _correlated(nested: Nested, outer: frozenset[str], names: Names) -> Correlat
         own, conditions = apart(conditions, outer - nested.local)
         source = CMap(Lambda(pattern, guard(inside, Single(element))), source) if inside else source
     keys = link(conditions, outer - nested.local, inner)
-    left = nested.outside(keys.left, own)
-    if not keys.on_keys or left is None:
+    left, right_key = nested.outside(keys.left, own), nested.inside(keys.right)
+    if not keys.on_keys or left is None or right_key is None:
         return None
     keys = attrs.evolve(keys, left=left, rest=(*own, *keys.rest))
-    right = keyed(keys.right, pattern, element, source, drop_null_keys=True)
+    right = keyed(right_key, pattern, element, source, drop_null_keys=True)
     return Correlated(nested.path, keys, element, right, pattern, head)
 
 

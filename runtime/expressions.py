@@ -14,6 +14,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.definitions import calls_python, own_python_functions
 from mrql.algebra.errors import InternalError, UserError
+from mrql.algebra.failing import may_fail
 from mrql.algebra.functions import argument_types
 from mrql.algebra.functions.function import resolved
 from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend
@@ -158,7 +159,9 @@ class Expressions:
             return self.sql(term, env)
         match term:
             case Prim(function, (a, b)) if function == fn.AND:
-                return f"({self.condition(a, env)} AND {self.condition(b, env)})"
+                left, right = self.condition(a, env), self.condition(b, env)
+                # A missing left side of AND does not keep Spark from evaluating the right one.
+                return f"if({left}, {right}, false)" if may_fail(b) else f"({left} AND {right})"
             case Prim(function, (a, b)) if function == fn.OR:
                 return f"({self.condition(a, env)} OR {self.condition(b, env)})"
             case Prim(function, (a, b)) if function == fn.EQ:

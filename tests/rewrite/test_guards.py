@@ -17,11 +17,17 @@ from mrql.rewrite.passes import rewrite
 from mrql.runtime.reference import ReferenceView
 from tests.histories import Batch, histories, net
 
-STREAMS = {"S": "bag((long, long))", "T": "bag((long, long))", "W": "bag((string, long))"}
+STREAMS = {
+    "S": "bag((long, long))",
+    "T": "bag((long, long))",
+    "W": "bag((string, long))",
+    "B": "bag((bool, long))",
+}
 ROWS: dict[str, st.SearchStrategy[Value]] = {
     "S": st.tuples(st.integers(0, 3), st.integers(0, 3)),
     "T": st.tuples(st.integers(0, 3), st.integers(0, 3)),
     "W": st.tuples(st.sampled_from(["1", "2", "x"]), st.integers(0, 3)),
+    "B": st.tuples(st.sampled_from([True, False, None]), st.integers(0, 3)),
 }
 
 GUARDED = (
@@ -87,7 +93,31 @@ GUARDED = (
     "select (a, b * (6 / d)) from (a, b) in S, (c, d) in T where a = c and b > d",
     # order
     "select (a, b) from (a, b) in S where b <> 0 order by 6 / b limit 2",
+    # conditions on other rows
+    "select (a, d) from (a, b) in S, (c, d) in T where (all (e, f) in T: f <> 0) and 6 / d = a",
+    "select (a, d) from (a, b) in S, (c, d) in T where a = c and (all (e, f) in T: f <> 0) and 6 / d > 1",
+    "select (a, (select d from (c, d) in T where (all (e, f) in T: f <> 0) and 6 / d = a)) from (a, b) in S",
+    "select (a, (select d from (c, d) in T where (all (e, f) in S: f <> 0) and 6 / b = d)) from (a, b) in S",
+    "select a from (a, b) in S where (all (e, f) in T: f <> 0) and exists(select d from (c, d) in T where 6 / d = a)",
+    "select (a, if (all (c, d) in T: d <> 0) then (select c from (c, d) in T where a = 6 / d) else {})"
+    " from (a, b) in S",
+    "flatten(select (let y = 6 / d in {(a, y, y)}) from (a, b) in S, (c, d) in T"
+    " where a = c and d in (select b from (f, b) in B where b > 0))",
+    "flatten(select (let y = 6 / b in (select (a, y, d) from (c, d) in T where y = d)) from (a, b) in S"
+    " where b in (select f from (e, f) in B where f > 0))",
+    # a condition that two alternatives share
+    "select d from (c, d) in T where (d <> 0 and 6 / d = c) or (d > 1 and 6 / d = c)",
+    "select (a, sum(b)) from (a, b) in S group by a having (min(b) > 0 and sum(6 / b) > 3)"
+    " or (count(b) > 5 and sum(6 / b) > 3)",
+    # conditions that may be missing
+    "flatten(select (if f then (if 6 / b > 1 then {b} else {}) else {}) from (f, b) in B)",
+    "select x from x in (select (f, b) from (f, b) in B where f) where 6 / x#1 > 1",
+    # collections that may be empty
+    "select a from (a, b) in S where exists(select d from x in 1..b, (c, d) in T where c = 6 / b)",
     # loops
+    "repeat x = S step select distinct z from z in (x union (select (a, 6 / b - 6) from (a, b) in x)) limit 1",
+    "repeat x = S step (select (a, min(b)) from (a, b) in (x union (select (6 / a - 6, b) from (a, b) in x))"
+    " group by a) limit 1",
     "repeat x = S step select distinct z from z in (x union (select (a, 6 / b) from (a, b) in x where b > 1)) limit 2",
     "repeat x = S step select distinct z from z in (x union (select (a, d) from (a, b) in x, (c, d) in T"
     " where b <> 0 and c = 6 / b)) limit 2",

@@ -53,6 +53,13 @@ def test_a_side_is_joined_as_it_lies() -> None:
     assert any(isinstance(side, CMap) and occurrences(side) == ("T·1",) for pair in sides for side in pair)
 
 
+def test_a_condition_on_one_input_that_may_fail() -> None:
+    """It is evaluated for the rows of that input in every order; one on joined rows is guarded by their join."""
+    first = CHAIN.replace("where", "where d > 0 and 6 / d > 1 and")
+    assert [label for label, _ in joined(first).orders] == ["P·2"]
+    assert joined(f"{CHAIN} and d <> a and 6 / (d - a) > 1").orders == ()
+
+
 @pytest.mark.parametrize(
     "text",
     [
