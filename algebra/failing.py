@@ -103,7 +103,7 @@ def _is_constant(term: Term) -> bool:
 def _is_part_of_a_constant(part: Term) -> bool:
     match part:
         case Prim(function):
-            return function != RANGE and FUNCTIONS.get(function.name) is function
+            return function not in (RANGE, TRACE) and FUNCTIONS.get(function.name) is function
         case _:
             return isinstance(part, Lit | Cast | Tup | ListOf)
 
