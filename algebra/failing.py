@@ -11,6 +11,7 @@ but so seldom that they do not count: else no key `a + 1` could be joined by.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import attrs
 
@@ -18,37 +19,23 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.functions import (
-    ALL_CHILDREN,
     AND,
-    ATTRIBUTE,
-    ATTRIBUTES,
-    CHILDREN,
     COALESCE,
     DIVIDE,
-    ELEMENT,
-    EQ,
     FUNCTIONS,
-    GE,
-    GT,
-    HAS_NULL,
     IS_NULL,
-    LE,
-    LT,
-    MEMBER,
     MINUS,
     MODULO,
-    NE,
     NEGATE,
     NOT,
     OR,
     PLUS,
     RANGE,
-    TAG,
-    TEXT,
-    TEXT_NODE,
     TIMES,
     TRACE,
+    TWO_VALUED,
 )
+from mrql.algebra.functions.elements import DOCUMENTS, ELEMENTS
 from mrql.algebra.functions.function import Function, resolved
 from mrql.algebra.recursive import Folding
 from mrql.algebra.terms import Cast, If, ListOf, Lit, Prim, Repeat, Term, Tup
@@ -56,8 +43,7 @@ from mrql.algebra.traversal import children, subterms
 from mrql.algebra.types import Type
 
 _ARITHMETIC = (PLUS, MINUS, TIMES, NEGATE, FUNCTIONS["abs"], RANGE)
-_OF_DOCUMENTS = (MEMBER, CHILDREN, ALL_CHILDREN, ATTRIBUTE, ATTRIBUTES, TEXT, TAG, TEXT_NODE, ELEMENT)
-_TOTAL = (*_ARITHMETIC, *_OF_DOCUMENTS, EQ, NE, LT, LE, GT, GE, HAS_NULL, TRACE)
+_TOTAL = (*_ARITHMETIC, *TWO_VALUED, *DOCUMENTS, *ELEMENTS, TRACE)
 _DIVISIONS = (DIVIDE, MODULO, FUNCTIONS["pmod"])
 _PLACE = "/* place */"
 
@@ -72,11 +58,8 @@ def may_fail(term: Term) -> bool:
     >>> [may_fail(parse(text, {}, types)) for text in ("100L * x", "100.0 / y", "x / 100L", 'd < date("2026-11-24")')]
     [False, False, False, False]
     """
-    if not any(map(_fails, subterms(term))):
-        return False
-    if _is_constant(term):
-        return _has_no_value(term)
-    return _fails(term) or any(map(may_fail, children(term)))
+    fails = _fails(term) or any(map(may_fail, children(term)))
+    return fails and not (_is_constant(term) and _has_value(term))
 
 
 def _fails(part: Term) -> bool:
@@ -108,14 +91,15 @@ def _is_part_of_a_constant(part: Term) -> bool:
             return isinstance(part, Lit | Cast | Tup | ListOf)
 
 
-def _has_no_value(term: Term) -> bool:
+def _has_value(term: Term) -> bool:
     try:
         evaluate(term)
     except UserError:
-        return True
-    return False
+        return False
+    return True
 
 
+@cache
 def _function_fails(function: Function, args: tuple[Type, ...]) -> bool:
     """A function fails where its form in SQL has the place for an error message."""
     if function in _TOTAL:
@@ -164,10 +148,9 @@ def guards(term: Term) -> tuple[tuple[Guard, ...], ...]:
             return ((),) * len(children(term))
 
 
-def guarded(term: Term, under: Sequence[Guard]) -> Term:
-    """The term where it is evaluated, and a missing value elsewhere."""
-    missing = Lit(None, term.type)
+def guarded(term: Term, under: Sequence[Guard], elsewhere: Term) -> Term:
+    """The term where it is evaluated, and another one elsewhere."""
     for guard in reversed(under):
-        then, otherwise = (term, missing) if guard.holds else (missing, term)
+        then, otherwise = (term, elsewhere) if guard.holds else (elsewhere, term)
         term = If(guard.condition, then, otherwise)
     return term

@@ -82,6 +82,8 @@ class Quarantine:
     def pass_over_known(self) -> None:
         """Leaves out the rows that lie in the directory already, whatever was wrong with them: their files were read
         once more."""
+        if not self.waiting:
+            return
         known = set()
         for file in self.directory.glob("*/malformed.json"):
             rows = map(json.loads, filter(None, file.read_text(encoding="utf-8").split("\n")))

@@ -39,7 +39,6 @@ from mrql.algebra.terms import (
     CoGroup,
     GroupBy,
     Lambda,
-    Let,
     Pattern,
     PTuple,
     PVar,
@@ -134,9 +133,6 @@ class _Deriver:
                 return CMap(Lambda(param, self.visit(body, is_guarded)), new_source, span=term.span)
             case Repeat() if self.exact and not free_vars(term) and obstacle(term) is None:
                 return self.visit(unroll(term, self.step), is_guarded)
-            case Let(pattern, value, body):
-                new_value = self.visit(value, is_guarded)
-                return Let(pattern, new_value, self.visit(body, is_guarded), span=term.span)
             case _:
                 places = zip(children(term), guards(term), strict=True)
                 return with_children(term, tuple(self.visit(child, is_guarded or bool(own)) for child, own in places))

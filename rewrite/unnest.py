@@ -47,7 +47,7 @@ from mrql.algebra.binders import (
     scopes,
 )
 from mrql.algebra.failing import Guard, guarded, guards, may_fail
-from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Single, Term, Tup, Var
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Lit, Pattern, PTuple, PVar, Single, Term, Tup, Var
 from mrql.algebra.traversal import children, map_children, with_children
 from mrql.rewrite.equate import Link, apart, co_grouped, conjuncts, guard, keyed, link, reads_sources
 from mrql.rewrite.normalize import normalize
@@ -112,7 +112,7 @@ class Nested:
             return key
         # Variables on the way are those of a collection, too, which may be empty.
         known = not self.local and not any(reads_sources(guard.condition) for guard in under)
-        return guarded(key, under) if known else None
+        return guarded(key, under, Lit(None, key.type)) if known else None
 
     def inside(self, key: Term) -> Term | None:
         """A key that is computed for all elements of Y; None if it may fail, and a source says whether it is."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from mrql.algebra.binders import free_vars
-from mrql.algebra.failing import Guard, guards, may_fail
-from mrql.algebra.terms import CMap, Empty, If, Lambda, Term
+from mrql.algebra.failing import Guard, guarded, guards, may_fail
+from mrql.algebra.terms import CMap, Empty, Lambda, Term
 from mrql.algebra.traversal import children, with_children
 
 
@@ -31,7 +31,8 @@ def with_guards_inside(term: Term, reads: Callable[[Term], bool], sources: Colle
         if not may_fail(part):
             return part
         if under and isinstance(part, CMap) and may_fail(part.function.body) and reads(part.source):
-            function = Lambda(part.function.param, _under(part.function.body, under))
+            body = part.function.body
+            function = Lambda(part.function.param, guarded(body, under, Empty(body.type)))
             return CMap(function, visit(part.source, under), span=part.span)
         places = zip(children(part), guards(part), strict=True)
         return with_children(part, tuple(visit(child, (*under, *closed(own))) for child, own in places))
@@ -40,11 +41,3 @@ def with_guards_inside(term: Term, reads: Callable[[Term], bool], sources: Colle
         return tuple(guard for guard in own if reads(guard.condition) and free_vars(guard.condition) <= set(sources))
 
     return visit(term, ())
-
-
-def _under(bag: Term, under: tuple[Guard, ...]) -> Term:
-    for guard in reversed(under):
-        none = Empty(bag.type)
-        then, otherwise = (bag, none) if guard.holds else (none, bag)
-        bag = If(guard.condition, then, otherwise)
-    return bag
