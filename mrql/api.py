@@ -127,7 +127,7 @@ class Query:
         """
         from mrql.runtime.answers import evaluate
         from mrql.runtime.failures import translated
-        from mrql.runtime.session import STEP_SETTINGS, settings
+        from mrql.runtime.session import AS_WRITTEN, STEP_SETTINGS, settings
 
         session = _session(spark)
         frames = {name: self._frame(name, df) for name, df in streams.items()}
@@ -135,7 +135,7 @@ class Query:
             if name not in frames:
                 raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
         needed = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.analyzer.maxIterations")
-        wanted = {name: STEP_SETTINGS[name] for name in needed}
+        wanted = {**{name: STEP_SETTINGS[name] for name in needed}, **AS_WRITTEN}
         with settings(session, wanted), translated(self.query.span.source):
             return evaluate(session, run_passes(self.term)[-1].after, frames)
 
@@ -182,6 +182,7 @@ class Query:
     def _frame(self, name: str, df: DataFrame) -> Frame:
         from mrql.runtime.frames import from_dataframe
         from mrql.runtime.readers import conformed
+        from mrql.runtime.session import AS_WRITTEN, settings
 
         if name not in self.streams:
             raise UserError(
@@ -189,7 +190,8 @@ class Query:
             )
         bag = self.streams[name]
         assert isinstance(bag, ty.BagType)
-        return from_dataframe(conformed(df, bag.item, f"`{name}`"), bag.item)
+        with settings(df.sparkSession, AS_WRITTEN):
+            return from_dataframe(conformed(df, bag.item, f"`{name}`"), bag.item)
 
 
 class View:
@@ -210,13 +212,16 @@ class View:
         Raises: UserError when a name or a type does not fit, a row is deleted that is not there, or the query has no
             value for the new data.
         """
+        from mrql.runtime.session import AS_WRITTEN, settings
+
         frames = {}
-        for name, delta in deltas.items():
-            if name in self._tables:
-                raise UserError(f"`{name}` is a static table of this view: it does not change")
-            frame = self._change(name, delta if isinstance(delta, Delta) else Delta(insert=delta))
-            if frame is not None:
-                frames[name] = frame
+        with settings(self._view.spark, AS_WRITTEN):
+            for name, delta in deltas.items():
+                if name in self._tables:
+                    raise UserError(f"`{name}` is a static table of this view: it does not change")
+                frame = self._change(name, delta if isinstance(delta, Delta) else Delta(insert=delta))
+                if frame is not None:
+                    frames[name] = frame
         return self._view.apply(frames)
 
     def _change(self, name: str, delta: Delta) -> Frame | None:

@@ -149,7 +149,7 @@ def to_sql(value: Layout) -> str:
 
 def escaped(name: str) -> str:
     """A name as it stands in a string of SQL."""
-    return name.replace("\\", "\\\\").replace("'", "\\'")
+    return name.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
 
 
 def atoms(value: Layout) -> Iterator[Atom]:

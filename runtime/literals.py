@@ -53,6 +53,6 @@ def value_sql(value: Value, t: Type) -> str:
 
 
 def string_sql(text: str) -> str:
-    """A string constant; what could end it or is not printable is written as its code."""
-    plain = (c if c.isprintable() and c not in "'\\" else f"\\U{ord(c):08x}" for c in text)
+    """A string constant; what could end it, is not printable or begins a variable of Spark's is written as its code."""
+    plain = (c if c.isprintable() and c not in "'\\$" else f"\\U{ord(c):08x}" for c in text)
     return f"'{''.join(plain)}'"

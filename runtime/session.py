@@ -21,6 +21,10 @@ from mrql.runtime.java import not_started, require_java
 
 logger = logging.getLogger(__name__)
 
+AS_WRITTEN: Mapping[str, str] = {"spark.sql.variable.substitute": "false"}
+"""What keeps `${env:HOME}` in a query what it is. In a string it is also written so that Spark sees no variable in it;
+for names there is no other way."""
+
 STEP_SETTINGS: Mapping[str, str] = {
     # Adaptive execution plans again between stages, and puts an Exchange above the state.
     "spark.sql.adaptive.enabled": "false",
@@ -45,6 +49,8 @@ STEP_SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     # Each select that is nested in another takes rounds of Spark's analyzer, which gives up after 100 otherwise.
     "spark.sql.analyzer.maxIterations": "10000",
+    # Spark would put values of the environment for what looks like a variable, in constants and in names as well.
+    **AS_WRITTEN,
 }
 """What the plan of a step rests on; set for the time of a step in a session that has it otherwise."""
 
@@ -126,6 +132,7 @@ def start_settings(master: str | None, conf: Mapping[str, str]) -> Mapping[str, 
         **STEP_SETTINGS,
         **(cluster.SETTINGS if cluster.is_cluster(master) else {}),
         **conf,
+        **AS_WRITTEN,
     }
     return chosen if chosen["spark.ui.enabled"] == "true" else {**UNSEEN, **chosen}
 

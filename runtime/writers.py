@@ -15,18 +15,20 @@ from mrql.runtime.expressions import Expressions
 from mrql.runtime.layout import Atom, quote, row_columns, to_sql
 from mrql.runtime.literals import place
 from mrql.runtime.rows import to_write
+from mrql.runtime.session import AS_WRITTEN, settings
 
 
 def write_frame(df: DataFrame, format: Format, item: Type, directory: Path, span: Span | None) -> None:
     """Writes the rows of an answer to a directory; what an earlier attempt has left there is replaced."""
-    if format is Format.JSON:
-        writer = to_write(df, ty.BagType(item)).write.mode("overwrite")
-        writer.option("ignoreNullFields", "false").json(str(directory))
-    elif format is Format.PARQUET:
-        df.write.mode("overwrite").parquet(str(directory))
-    else:
-        at = "" if span is None else place(span)
-        df.selectExpr(f"{csv_line(df.columns, item, at)} AS line").write.mode("overwrite").text(str(directory))
+    with settings(df.sparkSession, AS_WRITTEN):
+        if format is Format.JSON:
+            writer = to_write(df, ty.BagType(item)).write.mode("overwrite")
+            writer.option("ignoreNullFields", "false").json(str(directory))
+        elif format is Format.PARQUET:
+            df.write.mode("overwrite").parquet(str(directory))
+        else:
+            at = "" if span is None else place(span)
+            df.selectExpr(f"{csv_line(df.columns, item, at)} AS line").write.mode("overwrite").text(str(directory))
 
 
 def csv_line(columns: list[str], item: Type, at: str) -> str:
@@ -59,15 +61,16 @@ def write_copy(df: DataFrame, item: Type, directory: Path, *, changes: bool) -> 
 
     The bags in a value are sorted, so that equal values are equal texts.
     """
-    columns, expressions = row_columns(item), Expressions()
-    values = [f"{to_sql(canonical(expressions, Atom(quote(n), t)))} AS {quote(n)}" for n, t in columns]
-    if changes:
-        df = df.toDF(*(name for name, _ in columns), WEIGHT)
-    in_order = df.selectExpr(*values, WEIGHT if changes else f"1L AS {WEIGHT}")
-    fields = [_copied(quote(name), t) for name, t in columns]
-    line = f"concat_ws(',', {', '.join(fields)}, CAST({WEIGHT} AS STRING))"
-    written = to_write(in_order, ty.BagType(item)).selectExpr(f"{line} AS line")
-    written.write.mode("overwrite").text(str(directory))
+    with settings(df.sparkSession, AS_WRITTEN):
+        columns, expressions = row_columns(item), Expressions()
+        values = [f"{to_sql(canonical(expressions, Atom(quote(n), t)))} AS {quote(n)}" for n, t in columns]
+        if changes:
+            df = df.toDF(*(name for name, _ in columns), WEIGHT)
+        in_order = df.selectExpr(*values, WEIGHT if changes else f"1L AS {WEIGHT}")
+        fields = [_copied(quote(name), t) for name, t in columns]
+        line = f"concat_ws(',', {', '.join(fields)}, CAST({WEIGHT} AS STRING))"
+        written = to_write(in_order, ty.BagType(item)).selectExpr(f"{line} AS line")
+        written.write.mode("overwrite").text(str(directory))
 
 
 def _copied(column: str, t: Type) -> str:

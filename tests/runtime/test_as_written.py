@@ -1,0 +1,59 @@
+"""What looks like a variable of Spark's in a query, in a name or in a path is what it is, whatever the session says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+import mrql
+from mrql.algebra import types as ty
+from mrql.algebra.sources import Format
+from mrql.runtime.collect import collect_value
+from mrql.runtime.literals import literal_sql
+from mrql.runtime.session import start_settings
+from mrql.runtime.writers import write_frame
+
+VARIABLES = ("${env:HOME}", "${system:user.name}", "${spark.app.name}", "x${spark:spark.app.id}y", "$${env:HOME}}")
+"""Each of them is replaced in the text of a statement where `spark.sql.variable.substitute` is on."""
+
+
+def test_a_string_begins_no_variable() -> None:
+    """Text of SQL that has a string constant in it has no `${`."""
+    assert all("$" not in literal_sql(variable, ty.STRING) for variable in VARIABLES)
+
+
+def test_a_session_of_our_own_substitutes_nothing() -> None:
+    """Also where it is asked for."""
+    assert start_settings(None, {"spark.sql.variable.substitute": "true"})["spark.sql.variable.substitute"] == "false"
+
+
+@pytest.mark.spark
+def test_constants_and_names(spark: SparkSession, tmp_path: Path) -> None:
+    """In a session that substitutes: constants, fields and columns, types in messages, and paths."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.variable.substitute", "true")
+    assert session.sql("SELECT '${env:HOME}'").first() != ("${env:HOME}",)
+    name = "${env:HOME}"
+    record = ty.RecordType(((name, ty.STRING), ("n", ty.LONG), ("d", ty.DOUBLE)))
+    rows = session.range(2).select(F.lit("a").alias(name), "id", F.lit(1).alias("d")).withColumnRenamed("id", "n")
+    wanted = ", ".join(f'"{variable}"' for variable in VARIABLES)
+    query = mrql.compile(f"select (x, ({wanted}), [{wanted}]) from x in rows", rows=ty.BagType(record))
+    expected = {("a", n, VARIABLES, VARIABLES) for n in (0, 1)}
+
+    def found(answer: object) -> object:
+        return {(x[name], x["n"], texts, tuple(listed)) for x, texts, listed in collect_value(answer, query.type)}  # type: ignore[arg-type]
+
+    assert found(query.batch(session, rows=rows)) == expected
+    with query.view(session) as view:
+        view.apply(rows=rows)
+        assert found(view.answer()) == expected
+        view.apply(rows=mrql.Delta(delete=rows.where("n = 0")))
+        assert found(view.answer()) == {row for row in expected if row[1] == 1}
+    for format in (Format.JSON, Format.CSV, Format.PARQUET):
+        directory = tmp_path / "${env:HOME}" / format.value
+        write_frame(rows, format, record, directory, None)
+        assert sum(len(part.read_bytes()) for part in directory.glob("part-*")), format
+    assert session.conf.get("spark.sql.variable.substitute") == "true"
