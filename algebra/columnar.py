@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import convert
 from mrql.algebra.malformed import Malformed, Reject
+from mrql.algebra.names import is_odd
 from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Record, Value
@@ -69,17 +71,28 @@ def _schema(spec: SourceSpec, file: Path) -> pa.Schema | Malformed:
     import pyarrow as pa
 
     try:
-        if spec.format is Format.ORC:
-            from pyarrow import orc
+        with _opened(file) as stream:
+            if spec.format is Format.ORC:
+                from pyarrow import orc
 
-            return orc.ORCFile(file).schema
-        import pyarrow.parquet as pq
+                return orc.ORCFile(stream).schema
+            import pyarrow.parquet as pq
 
-        return pq.read_schema(file)
+            return pq.read_schema(stream)
     except (pa.ArrowInvalid, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise UserError(f"{file} cannot be read: {os.strerror(error.errno)}") from None
         return Malformed(file, None, f"is not {_article(spec.format)} file")
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Path | IO[bytes]]:
+    """What Arrow reads a file by: it takes no name that is not UTF-8."""
+    if not is_odd(str(file)):
+        yield file
+        return
+    with file.open("rb") as stream:
+        yield stream
 
 
 def _article(format: Format) -> str:
@@ -121,14 +134,18 @@ def read_columnar(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Valu
     Raises: UserError where the file ends in the right way and is damaged further up, which is not seen before its rows
         are read.
     """
-    import pyarrow as pa
-
     fault = check_columns(spec, file)
     if fault is not None:
         reject(fault)
         return
     assert isinstance(spec.row, ty.RecordType)
-    batches = _batches(spec, file, list(spec.row.names))
+    with _opened(file) as stream:
+        yield from _rows(spec, file, _batches(spec.format, stream, list(spec.row.names)))
+
+
+def _rows(spec: SourceSpec, file: Path, batches: Iterator[Any]) -> Iterator[Value]:
+    import pyarrow as pa
+
     while True:
         try:
             batch = next(batches, None)
@@ -144,8 +161,8 @@ def read_columnar(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Valu
             yield _value(row, spec.row)
 
 
-def _batches(spec: SourceSpec, file: Path, columns: list[str]) -> Iterator[Any]:
-    if spec.format is Format.ORC:
+def _batches(format: Format, file: Path | IO[bytes], columns: list[str]) -> Iterator[Any]:
+    if format is Format.ORC:
         from pyarrow import orc
 
         opened = orc.ORCFile(file)
@@ -179,10 +196,11 @@ def _in_utc(value: Any) -> Value:
 
 def count_columnar(spec: SourceSpec, file: Path) -> int:
     """The number of rows in a file."""
-    if spec.format is Format.ORC:
-        from pyarrow import orc
+    with _opened(file) as stream:
+        if spec.format is Format.ORC:
+            from pyarrow import orc
 
-        return int(orc.ORCFile(file).nrows)
-    import pyarrow.parquet as pq
+            return int(orc.ORCFile(stream).nrows)
+        import pyarrow.parquet as pq
 
-    return int(pq.read_metadata(file).num_rows)
+        return int(pq.read_metadata(stream).num_rows)

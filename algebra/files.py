@@ -6,7 +6,7 @@ readers find the same rows malformed and come back here for the file and the lin
 
 from __future__ import annotations
 
-import glob
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,18 +36,43 @@ def list_files(spec: SourceSpec) -> list[Path]:
     elif path.is_file():
         found = [path]
     else:
-        named = [Path(f) for f in glob.glob(spec.path)]
-        found = [f for p in named if _seen(p) for f in (_inside(p, spec) if p.is_dir() else [p])]
+        found = [f for p in _named(path) if _seen(p) for f in (_inside(p, spec) if p.is_dir() else [p])]
         if not found and not (spec.stream and not path.suffix):
             raise UserError(f"no such file or directory: {spec.path}", spec.span)
     return sorted(f for f in found if _seen(f))
 
 
+def _named(pattern: Path) -> list[Path]:
+    """What a path with `*` names. A part that is there as it is written stands for itself alone."""
+    found = [Path(pattern.anchor)]
+    for part in pattern.parts[1:] if pattern.anchor else pattern.parts:
+        wanted = re.compile(".*".join(map(re.escape, part.split("*"))), re.DOTALL)
+        found = [
+            path
+            for directory in found
+            for path in ([directory / part] if (directory / part).exists() else _matching(directory, wanted))
+        ]
+    return found
+
+
+def _matching(directory: Path, wanted: re.Pattern[str]) -> list[Path]:
+    if not directory.is_dir():
+        return []
+    return [path for path in _entries(directory) if _seen(path) and wanted.fullmatch(path.name)]
+
+
 def _inside(directory: Path, spec: SourceSpec) -> list[Path]:
     try:
-        return [file for file in directory.iterdir() if file.is_file()]
+        return [file for file in _entries(directory) if file.is_file()]
+    except UserError as error:
+        raise UserError(error.message, spec.span) from None
+
+
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return [*directory.iterdir()]
     except OSError as error:
-        raise UserError(f"{directory} cannot be read: {error.strerror}", spec.span) from None
+        raise UserError(f"{directory} cannot be read: {error.strerror}") from None
 
 
 def _seen(path: Path) -> bool:

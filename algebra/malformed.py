@@ -10,6 +10,7 @@ from typing import NoReturn, TypeAlias
 import attrs
 
 from mrql.algebra.errors import UserError
+from mrql.algebra.names import as_utf8
 from mrql.algebra.span import Source, Span
 
 
@@ -108,7 +109,7 @@ class Quarantine:
         rows = list(self.waiting.values())
         hidden, final = self.directory / f".{name}{suffix}", self.directory / name
         hidden.mkdir(exist_ok=True)
-        write(hidden / "malformed.json", as_lines(rows).encode())
+        write(hidden / "malformed.json", as_utf8(as_lines(rows)))
         self.waiting.clear()
         said = f"{len(rows):,} malformed row{'' if len(rows) == 1 else 's'} kept aside in {final}"
         return hidden, final, said

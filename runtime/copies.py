@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ class Copies:
 
     def place(self, file: Path, size: int, modified: int) -> Path:
         """Where the copy of a file is, or will be; each state of a file has a place of its own."""
-        known = hashlib.sha256(f"{file.absolute()}\0{size}\0{modified}".encode()).hexdigest()[:20]
+        known = hashlib.sha256(os.fsencode(file.absolute()) + f"\0{size}\0{modified}".encode()).hexdigest()[:20]
         return self.directory / known / file.name
 
     def keep(self, file: Path, size: int, modified: int) -> None:

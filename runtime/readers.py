@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from urllib.parse import unquote
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +25,7 @@ from mrql.runtime.formats import FORMATS, TAGGED, Rows, column_names
 from mrql.runtime.frames import Columns, Frame, changes, from_dataframe, union
 from mrql.runtime.layout import quote, row_columns, sql_type
 from mrql.runtime.ledger import net
+from mrql.runtime.paths import path_of, path_to_read
 from mrql.runtime.rows import to_dataframe
 from mrql.runtime.scans import Files
 
@@ -49,18 +49,20 @@ def read(
     if not paths:
         return from_dataframe(spark.createDataFrame([], row_schema(spec.row)), spec.row)
 
+    named = {path_to_read(spark, path): path for path in paths}
+
     def rows() -> Rows:
-        return FORMATS[spec.format](spark, spec, [str(path) for path in paths], quarantine is not None)
+        return FORMATS[spec.format](spark, spec, [*named], quarantine is not None)
 
     names = column_names(spec)
     if quarantine is not None and not again:
         found = rows()
-        _set_aside(spec, found, paths, quarantine)
+        _set_aside(spec, found, named, quarantine)
         table = found.kept()
     elif names is None:
         table = rows().kept()
     else:
-        table = Files(spark, (_kind(spec), quarantine is not None), names, paths, lambda: rows().kept())
+        table = Files(spark, (_kind(spec), quarantine is not None), names, [*named], lambda: rows().kept())
     frame = from_dataframe(table, spec.row)
     return attrs.evolve(frame, weight=TAGGED) if spec.tagged else frame
 
@@ -77,28 +79,24 @@ def _is_whole(spec: SourceSpec, file: Path, reject: Reject) -> bool:
     return fault is None
 
 
-def _set_aside(spec: SourceSpec, rows: Rows, paths: Iterable[Path], quarantine: Quarantine) -> None:
+def _set_aside(spec: SourceSpec, rows: Rows, named: Mapping[str, Path], quarantine: Quarantine) -> None:
     """Puts the malformed rows into quarantine. Spark says which files have some; those are read again, for their lines.
 
     Raises: InternalError where the two do not find as many.
     """
     if rows.malformed is None:
         return
-    counted = {_path(uri): n for uri, n in rows.malformed.groupBy("file").count().collect()}
-    for file in paths:
-        if counted.get(file.resolve()):
+    counted = {path_of(uri): n for uri, n in rows.malformed.groupBy("file").count().collect()}
+    for name, file in named.items():
+        if name in counted:
             found: list[Malformed] = []
             for _ in read_changes(spec, file, reject=found.append):
                 pass
-            if len(found) != counted[file.resolve()]:
-                message = f"{counted[file.resolve()]} malformed rows in {file}, of which {len(found)} are found again"
+            if len(found) != counted[name]:
+                message = f"{counted[name]} malformed rows in {file}, of which {len(found)} are found again"
                 raise InternalError("readers", message)
             for row in found:
                 quarantine.reject(row)
-
-
-def _path(uri: str) -> Path:
-    return Path(unquote(uri.removeprefix("file:").replace("///", "/", 1))).resolve()
 
 
 def read_batch(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -33,7 +32,7 @@ class Files(jvm.Lazy):
         spark: SparkSession,
         kind: Hashable,
         columns: Sequence[str],
-        paths: Sequence[Path],
+        paths: Sequence[str],
         read: Callable[[], DataFrame],
     ) -> None:
         super().__init__(read, spark)

@@ -14,6 +14,7 @@ from mrql.runtime.casts import canonical
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.layout import Atom, quote, row_columns, to_sql
 from mrql.runtime.literals import place
+from mrql.runtime.paths import path_to_write
 from mrql.runtime.rows import to_write
 from mrql.runtime.session import AS_WRITTEN, settings
 
@@ -23,12 +24,14 @@ def write_frame(df: DataFrame, format: Format, item: Type, directory: Path, span
     with settings(df.sparkSession, AS_WRITTEN):
         if format is Format.JSON:
             writer = to_write(df, ty.BagType(item)).write.mode("overwrite")
-            writer.option("ignoreNullFields", "false").json(str(directory))
+            writer.option("ignoreNullFields", "false").json(path_to_write(df.sparkSession, directory))
         elif format is Format.PARQUET:
-            df.write.mode("overwrite").parquet(str(directory))
+            df.write.mode("overwrite").parquet(path_to_write(df.sparkSession, directory))
         else:
             at = "" if span is None else place(span)
-            df.selectExpr(f"{csv_line(df.columns, item, at)} AS line").write.mode("overwrite").text(str(directory))
+            df.selectExpr(f"{csv_line(df.columns, item, at)} AS line").write.mode("overwrite").text(
+                path_to_write(df.sparkSession, directory)
+            )
 
 
 def csv_line(columns: list[str], item: Type, at: str) -> str:
@@ -70,7 +73,7 @@ def write_copy(df: DataFrame, item: Type, directory: Path, *, changes: bool) -> 
         fields = [_copied(quote(name), t) for name, t in columns]
         line = f"concat_ws(',', {', '.join(fields)}, CAST({WEIGHT} AS STRING))"
         written = to_write(in_order, ty.BagType(item)).selectExpr(f"{line} AS line")
-        written.write.mode("overwrite").text(str(directory))
+        written.write.mode("overwrite").text(path_to_write(df.sparkSession, directory))
 
 
 def _copied(column: str, t: Type) -> str:

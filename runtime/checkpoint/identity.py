@@ -140,4 +140,4 @@ def _feed_texts(feed: Feed, known: _Known) -> list[str]:
 
 def _digest(*texts: str) -> str:
     whole = "\0".join((f"format {FORMAT}", *texts))
-    return hashlib.sha256(whole.encode()).hexdigest()[:LENGTH]
+    return hashlib.sha256(whole.encode(errors="surrogatepass")).hexdigest()[:LENGTH]

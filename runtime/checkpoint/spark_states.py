@@ -29,6 +29,7 @@ from mrql.runtime.failures import translated
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import quote
 from mrql.runtime.ledger import Ledger
+from mrql.runtime.paths import path_to_read, path_to_write
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation
 from mrql.runtime.runs import Run
@@ -99,7 +100,7 @@ def write_rows(df: DataFrame, schema: StructType, by: Sequence[str], directory: 
         types = [(quote(field.name), field.dataType.simpleString()) for field in schema]
         df = df.selectExpr(*(f"CAST({name} AS {t}) AS {name}" for name, t in types))
     partitions = jvm.partitions_by(df, by) if by else None
-    df.write.parquet(str(directory))
+    df.write.parquet(path_to_write(df.sparkSession, directory))
     parts = {path for path in directory.iterdir() if path.name.startswith("part-")}
     # What else Spark leaves there, such as checksums of its own, no manifest names.
     for path in sorted({*directory.iterdir()} - parts):
@@ -257,13 +258,14 @@ class Reader:
 
     def _rows(self, saved: SavedTable) -> DataFrame:
         schema = self.schema(saved)
-        paths = [str(self.root / run.path / file.name) for run in saved.runs for file in run.files]
+        spark = self.plans.spark
+        paths = [path_to_read(spark, self.root / run.path / file.name) for run in saved.runs for file in run.files]
         if not paths:
             raise InternalError("checkpoint", "a table without a file")
-        df = self.plans.spark.read.schema(schema).parquet(*paths)
+        df = spark.read.schema(schema).parquet(*paths)
         by = saved.form["partition_by"]
         partitions = partitions_of(file.name for run in saved.runs for file in run.files)
-        if partitions is not None and str(partitions) == self.plans.spark.conf.get("spark.sql.shuffle.partitions"):
+        if partitions is not None and str(partitions) == spark.conf.get("spark.sql.shuffle.partitions"):
             df = jvm.in_buckets(df, by, partitions)
         # What was touched by the batch that has written a row is not what the next one touches.
         names = [f"0 AS {TOUCHED}" if name == TOUCHED else quote(name) for name in schema.names]

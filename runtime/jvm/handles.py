@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -43,7 +42,7 @@ class Handles:
         self.executed = sql.execution.SQLExecutionRDD
         self._index = sql.execution.datasources.InMemoryFileIndex
         self._no_cache = getattr(getattr(sql.execution.datasources, "NoopCache$"), "MODULE$")
-        self._path, self._file = gateway.jvm.org.apache.hadoop.fs.Path, gateway.jvm.java.io.File
+        self._path = gateway.jvm.org.apache.hadoop.fs.Path
         levels = gateway.jvm.org.apache.spark.api.java.StorageLevels
         self.as_bytes, self.as_rows = levels.MEMORY_AND_DISK_SER, levels.MEMORY_AND_DISK
         self._rdd = gateway.jvm.org.apache.spark.rdd.MapPartitionsRDD
@@ -82,9 +81,9 @@ class Handles:
         context, size = spark.sparkContext._jsc.sc(), first.getNumPartitions()
         return self._beside(context, self.seq(rdds), size, first.elementClassTag())
 
-    def index_of_files(self, spark: SparkSession, files: Iterable[Path], options: Any) -> Any:
+    def index_of_files(self, spark: SparkSession, files: Iterable[str], options: Any) -> Any:
         """What Spark knows files by. It does not name those that are not there."""
-        paths = self.seq(self._path(self._file(str(file.absolute())).toURI()) for file in files)
+        paths = self.seq(map(self._path, files))
         return self._index(spark._jsparkSession, paths, options, self.none, self._no_cache, self.none, self.none)
 
     def arguments(self, *values: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -81,7 +80,7 @@ class Scan:
         alike = files is not None and _options(files.relation).equals(_options(self.first.relation))
         return files if alike else None
 
-    def opened(self, paths: Sequence[Path]) -> Opened | None:
+    def opened(self, paths: Sequence[str]) -> Opened | None:
         """Other files, to be read as the first ones were; None where one of them is not there."""
         relation = self.first.relation
         index = handles(self.spark).index_of_files(self.spark, paths, relation.options())
