@@ -56,7 +56,7 @@ from mrql.rewrite.lineage import joins_elements
 from mrql.rewrite.untrace import is_trace
 from mrql.runtime.casts import canonical, cast
 from mrql.runtime.expressions import Environment, Expressions
-from mrql.runtime.frames import Columns, Frame, common_shape, expanded, fit, flat, null_of, union
+from mrql.runtime.frames import Columns, Frame, as_a_bag, common_shape, expanded, fit, flat, null_of, union
 from mrql.runtime.groups import co_grouped, grouped
 from mrql.runtime.joins import joined
 from mrql.runtime.layout import (
@@ -174,6 +174,11 @@ class Compiler:
         """Whether a term mentions a source."""
         return any(isinstance(t, Stream | Var) and t.name in self.sources for t in subterms(term))
 
+    def retracts(self, term: Term) -> bool:
+        """Whether a term mentions a source of which rows may be taken away: it has no array of its elements."""
+        found = (self.sources.get(t.name) for t in subterms(term) if isinstance(t, Stream | Var))
+        return any(frame is not None and frame.retracts for frame in found)
+
     def one_row(self) -> Frame:
         return Frame(Relation.range(0, 1, self.fresh()), Struct((), ty.UNIT))
 
@@ -213,6 +218,9 @@ class Compiler:
                 frame, env, source = self.attached(frame, env, source)
                 frame, element = self.exploded(frame, self.expressions.array(source, env), element_type(source))
                 return self.over(inner, frame, {**env, **bind(param, element)})
+            case _ if self.is_closed_bag(body, env) and self.retracts(body):
+                frame, other = self.product(frame, self.bag(body))
+                return attrs.evolve(frame, value=other)
             case _:
                 frame, env, body = self.attached(frame, env, body)
                 frame, element = self.exploded(frame, self.expressions.array(body, env), element_type(body))
@@ -303,7 +311,8 @@ class Compiler:
         """Each row of one frame with each of another."""
         other = flat(right, self.columns)
         df = left.df.cross(other.df.broadcast() if right.changes else other.df)
-        return attrs.evolve(left, df=df, weight=left.times(other.weight), narrowed=True), other.value
+        retracts = left.retracts or other.retracts
+        return attrs.evolve(left, df=df, weight=left.times(other.weight), narrowed=True, retracts=retracts), other.value
 
     # --- values of bulk terms inside functions ------------------------------------------------
 
@@ -350,7 +359,7 @@ class Compiler:
             case Var(name, t) if name in self.sources and not ty.is_collection(t):
                 return self.sources[name]
             case Reduce(Aggregate() as monoid, source) if self.reads(source):
-                return self.total(monoid, term.type, self.bag(source))
+                return self.total(monoid, term.type, as_a_bag(self.bag(source)))
             case Reduce(Fold() as fold, source) if self.reads(source):
                 return self.folded(fold, self.collected(source))
             case Prim(function, (inner,)) if function == TRACE:
@@ -416,7 +425,7 @@ class Compiler:
         name = self.fresh()
         if isinstance(term.type, ty.ListType):
             return self.collected_list(term, name)
-        frame = expanded(self.bag(term), self.columns)
+        frame = expanded(as_a_bag(self.bag(term)), self.columns)
         df = frame.df.aggregate([], [f"flatten(collect_list(array({to_sql(frame.value)}))) AS {name}"])
         return Frame(df, Atom(quote(name), term.type, False))
 
@@ -453,7 +462,7 @@ class Compiler:
 
     def top(self, n: Term, ordered: OrderBy) -> Frame:
         """The first n elements, as Spark's top-k."""
-        frame = expanded(self.bag(ordered.source), self.columns)
+        frame = expanded(as_a_bag(self.bag(ordered.source)), self.columns)
         if self.reads(n):
             raise UserError("a limit cannot depend on the data", n.span)
         count = max(evaluate(n) or 0, 0)

@@ -17,7 +17,7 @@ from mrql.runtime.answers import answer_rows, output_columns, output_rows
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.casts import canonical
 from mrql.runtime.expressions import Expressions
-from mrql.runtime.frames import Columns, Frame, fitted, flat, netted, signed, union
+from mrql.runtime.frames import Columns, Frame, fitted, flat, netted, retracting, signed, union
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import quote
 from mrql.runtime.loops import Kept
@@ -206,7 +206,7 @@ class Changes:
         self, term: Term, bag: Stage, change: Frame, others: Mapping[str, Frame], columns: Columns
     ) -> Frame:
         """A term that is linear in a bag, over how that has changed."""
-        frame = self._over({**others, bag.name: change}, columns).bag(term)
+        frame = self._over({**others, bag.name: retracting(change)}, columns).bag(term)
         return attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")
 
     def _before_and_after(

@@ -10,6 +10,7 @@ import attrs
 from pyspark.sql import DataFrame
 
 from mrql.algebra import types as ty
+from mrql.algebra.errors import InternalError
 from mrql.algebra.types import Type
 from mrql.runtime.casts import canonical, cast
 from mrql.runtime.expressions import Expressions
@@ -44,6 +45,11 @@ class Frame:
     changes: bool = False
     lies_by: tuple[str, ...] | None = None
     narrowed: bool = False
+    retracts: bool = False
+    """Whether there may be rows with a weight below zero, which take others away. Such a frame is no bag: only what is
+    linear in it has a value over it."""
+    mixed: bool = False
+    """Whether it may have rows that come and rows that go, and so the same one twice."""
 
     def where(self, condition: str) -> Frame:
         return attrs.evolve(self, df=self.df.where(condition), narrowed=True)
@@ -141,7 +147,8 @@ def union(frames: Sequence[Frame], item: Type, columns: Columns) -> Frame:
             named.append(f"CAST({frame.weight or '1L'} AS BIGINT) AS {weight}")
         rows.append(frame.df.select(*(named or ["true AS c"])))
     changes, narrowed = all(frame.changes for frame in frames), any(frame.narrowed for frame in frames)
-    return Frame(union_all(rows), value, weight, changes, narrowed=narrowed)
+    retracts, mixed = any(frame.retracts for frame in frames), any(frame.mixed for frame in frames)
+    return Frame(union_all(rows), value, weight, changes, narrowed=narrowed, retracts=retracts, mixed=mixed)
 
 
 def fitted(frames: Sequence[Frame], item: Type) -> list[Frame]:
@@ -170,7 +177,8 @@ def changes(inserted: Frame | None, deleted: Frame, columns: Columns) -> Frame:
     """A batch: what is inserted with weight 1, what is deleted with weight −1."""
     parts = [] if inserted is None else [attrs.evolve(inserted, weight=inserted.weight or "1L")]
     taken = attrs.evolve(deleted, weight=f"(-1L * {deleted.weight or '1L'})")
-    return union([*parts, taken], deleted.value.type, columns)
+    whole = union([*parts, taken], deleted.value.type, columns)
+    return attrs.evolve(whole, mixed=whole.mixed or inserted is not None)
 
 
 def common_shape(values: Sequence[Layout]) -> Layout:
@@ -210,6 +218,18 @@ def from_dataframe(df: DataFrame, row: Type, weight: str | None = None) -> Frame
         case _:
             return Frame(rows, Atom(quote(names[0]), row), weight)
     return Frame(rows, Struct(tuple(parts), row), weight)
+
+
+def retracting(frame: Frame) -> Frame:
+    """A frame whose rows may have any weight: a change, or rows of a state that are not merged."""
+    return attrs.evolve(frame, retracts=frame.weight is not None)
+
+
+def as_a_bag(frame: Frame) -> Frame:
+    """The frame, where it is a bag: what is made of it as a whole cannot be made of a change."""
+    if frame.retracts:
+        raise InternalError("frames", f"a change of {frame.value.type} is used as a whole")
+    return frame
 
 
 def expanded(frame: Frame, columns: Columns) -> Frame:

@@ -60,7 +60,8 @@ def joined(compiler: Compiler, term: CMap) -> Frame:
     by_element = normalize(substitute(body, elements))
     env = {**bind(key, left_key), x: left_value, y: right_value}
     weight, changes = left.times(right.weight), left.changes or right.changes
-    frame = Frame(df, Struct((), ty.UNIT), weight, changes, narrowed=True)
+    retracts = left.retracts or right.retracts
+    frame = Frame(df, Struct((), ty.UNIT), weight, changes, narrowed=True, retracts=retracts)
     return compiler.over(by_element, frame, env)
 
 

@@ -40,8 +40,9 @@ class Ledger:
         numbers = (i for i, atom in enumerate(atoms(value)) if self.in_groups and is_number(atom.type))
         return Keys(value, "r", frozenset(numbers))
 
-    def record(self, change: Frame) -> None:
-        """Adds a batch.
+    def record(self, change: Frame) -> Frame:
+        """Adds a batch, and returns it without the rows that come and go in it: those are not to be evaluated, for the
+        query need not have a value for them.
 
         Raises: MissingRow when the batch takes away what is not there.
         """
@@ -53,6 +54,7 @@ class Ledger:
         latest = self.table.append(self.table.partitioned(rows)).relation
         if change.weight is not None:
             self._check(latest)
+        return Frame(latest.where("w <> 0"), self.keys.value, "w", changes=True) if change.mixed else change
 
     def _check(self, latest: Relation) -> None:
         assert self.table is not None
@@ -63,6 +65,13 @@ class Ledger:
         # Counting takes no planning, and as a rule nothing is missing.
         if self.plans.count(left.where("w < 0")):
             _raise_if_missing(self.stream, Frame(left, self.keys.value, "w"), self.plans.spark)
+
+
+def without_passing(rows: Frame, columns: Columns) -> Frame:
+    """A batch without the rows that come and go in it, where there may be such."""
+    if not rows.mixed:
+        return rows
+    return netted(attrs.evolve(rows, value=canonical(Expressions(), rows.value)), columns)
 
 
 def net(stream: str, rows: Frame, columns: Columns, spark: SparkSession) -> Frame:

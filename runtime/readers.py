@@ -64,7 +64,7 @@ def read(
     else:
         table = Files(spark, (_kind(spec), quarantine is not None), names, [*named], lambda: rows().kept())
     frame = from_dataframe(table, spec.row)
-    return attrs.evolve(frame, weight=TAGGED) if spec.tagged else frame
+    return attrs.evolve(frame, weight=TAGGED, mixed=True) if spec.tagged else frame
 
 
 def _kind(spec: SourceSpec) -> SourceSpec:
@@ -134,7 +134,7 @@ def _given(spark: SparkSession, spec: SourceSpec, changes_: Sequence[tuple[Value
 
     if all(weight > 0 for _, weight in changes_):
         return frame(1)
-    return changes(frame(1), frame(-1), columns)
+    return changes(frame(1) if any(weight > 0 for _, weight in changes_) else None, frame(-1), columns)
 
 
 def read_net(spark: SparkSession, spec: SourceSpec, quarantine: Quarantine | None = None) -> Frame:

@@ -21,8 +21,8 @@ from mrql.rewrite.multilinear import Input, delta_choices
 from mrql.rewrite.stages import Component, Feed, Shape, Stage
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.casts import canonical, cast
-from mrql.runtime.expressions import Expressions
-from mrql.runtime.frames import Columns, Frame, fit, numbered
+from mrql.runtime.expressions import Environment, Expressions
+from mrql.runtime.frames import Columns, Frame, fit, numbered, retracting
 from mrql.runtime.joins import drops_null_keys
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import (
@@ -72,12 +72,15 @@ class InputState:
 
 @attrs.frozen
 class Share:
-    """The rows of a feed in a batch, with their key and element as layouts."""
+    """The rows of a feed in a batch, with their key and element as layouts, and what a row gives to the components that
+    Spark can aggregate, as terms over `scope`."""
 
     feed: int
     frame: Frame
     key: Layout
     element: Layout
+    units: Mapping[int, Term]
+    scope: Environment
     shrinks: bool
     """Whether it may take something back."""
 
@@ -157,7 +160,14 @@ class StageState:
             weight = compiler.expressions.value(feed.weight, bind(feed.element, element))
             frame = attrs.evolve(frame, weight=to_sql(weight))
             shrinks = any(state.table.shrinks for (i, _), state in self.inputs.items() if i == index and state.table)
-        return Share(index, frame, taken_apart(key) if joined else key, element, shrinks)
+        key = taken_apart(key) if joined else key
+        scope: Environment = {**bind(feed.key, key), **bind(feed.element, element)}
+        units = {}
+        for i, unit in feed.units:
+            if isinstance(self.stage.components[i].monoid, Aggregate):
+                # What it reads of static tables as a whole comes beside each row.
+                frame, scope, units[i] = compiler.attached(frame, scope, unit)
+        return Share(index, frame, key, element, units, scope, shrinks)
 
     def _versions(self, feed: int, read: Input, delta: Frame | None) -> Versions:
         """The versions of an input; a change is added to what is kept, unless another stage has done that."""
@@ -227,7 +237,9 @@ class StageState:
         return shape, Table(self.plans, kept, by or kept, measures, f"{sums[0]} <> 0", recurs=recurs)
 
     def _compiler(self, sources: Mapping[str, Frame]) -> Compiler:
-        return Compiler(self.spark, {**self.tables, **sources}, self.columns)
+        """A compiler over changes and over what is kept of inputs, whose rows may take others away."""
+        changing = {name: retracting(frame) for name, frame in sources.items()}
+        return Compiler(self.spark, {**self.tables, **changing}, self.columns)
 
     # --- merging ------------------------------------------------------------------------------
 
@@ -291,8 +303,7 @@ class StageState:
         """The columns of the groups but their keys: how often rows count, and what they are worth as often as that."""
         expressions = Expressions()
         feed = self.stage.feeds[share.feed]
-        env = {**bind(feed.key, share.key), **bind(feed.element, share.element)}
-        units = dict(feed.units)
+        units = share.units
         supports = [f"{counted if i == share.feed else '0L'} AS n{i}" for i in range(len(self.stage.feeds))]
         values = []
         for i, component in enumerate(self.stage.components):
@@ -301,7 +312,7 @@ class StageState:
                 if i in units:
                     # The sums of a row that stands for several are those of all of them.
                     times = None if feed.weight is not None and component.monoid == SUM else share.frame.weight
-                    unit = cast(expressions.value(units[i], env), units[i].type, component.type, "")
+                    unit = cast(expressions.value(units[i], share.scope), units[i].type, component.type, "")
                     own = valued(component.monoid, component.type, to_sql(unit), times)
                 values.append(f"{own} AS v{i}")
         return [*supports, *values, f"{MARK} AS {TOUCHED}"]

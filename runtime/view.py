@@ -8,6 +8,7 @@ from functools import partial, reduce
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
+from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source
 from mrql.algebra.terms import Stream, element_type
 from mrql.rewrite.answer import touched_stage
@@ -22,7 +23,7 @@ from mrql.runtime.computing import Computing
 from mrql.runtime.failures import translated
 from mrql.runtime.feedback import Carried
 from mrql.runtime.frames import Columns, Frame
-from mrql.runtime.ledger import Ledger
+from mrql.runtime.ledger import Ledger, without_passing
 from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
 from mrql.runtime.residual import Residual
@@ -47,11 +48,13 @@ class Step:
 
     def snapshot(self) -> DataFrame:
         """The answer after the batch."""
+        self._view.require_open()
         with settings(self._view.spark, self._view.settings):
             return self._view.plans.dataframe(self._view.changes.answer(self._after))
 
     def changes(self) -> DataFrame:
         """The answer after the batch minus the one before, as rows with a weight."""
+        self._view.require_open()
         with settings(self._view.spark, self._view.settings):
             return self._view.plans.dataframe(self._view.changes.of_answer(self._after, self._before))
 
@@ -114,6 +117,7 @@ class SparkView:
         self.marked: list[tuple[Table, list[Run]]] = []
         self.stale: list[Run] = []
         self.touched = 0
+        self.closed = False
         self.aside = Aside(spark)
         if start:
             self._start()
@@ -127,8 +131,11 @@ class SparkView:
     def resume(self, kept: Collection[str], arrived: Mapping[str, Frame]) -> None:
         """Computes the states that were put in, those of the stages that are `kept`, and builds the others from the
         rows that have arrived so far."""
-        changes = {name: attrs.evolve(frame, changes=True) for name, frame in arrived.items()}
         with settings(self.spark, self.settings):
+            changes = {
+                name: attrs.evolve(without_passing(frame, self.columns), changes=True)
+                for name, frame in arrived.items()
+            }
             before = [state.snapshot() for state in self.states]
             for ledger in self.ledgers:
                 if ledger.table is None and ledger.stream in changes:
@@ -192,7 +199,7 @@ class SparkView:
             }
             for ledger in self.ledgers:
                 if ledger.stream in changes:
-                    ledger.record(changes[ledger.stream])
+                    changes[ledger.stream] = ledger.record(changes[ledger.stream])
             self._go_through(changes, before)
             return Step(self, before)
 
@@ -285,6 +292,7 @@ class SparkView:
     @property
     def residual(self) -> Residual:
         """How far the values of loops are off by what does not matter, once the batch is settled."""
+        self.require_open()
         with settings(self.spark, self.settings), translated(self.source):
             kept_back = Residual.of_steps(residuals([*self.withheld.values()]))
             fed_back = [each.residual for loop in self.carried for each in loop]
@@ -310,7 +318,11 @@ class SparkView:
         self.columns.restart()
 
     def apply(self, deltas: Mapping[str, Frame]) -> DataFrame:
-        """Applies a batch and returns how the answer changes. The changes can be read until the next batch."""
+        """Applies a batch and returns how the answer changes. The changes can be read until the next batch.
+
+        Raises: UserError when the view is closed.
+        """
+        self.require_open()
         with settings(self.spark, self.settings), translated(self.source):
             try:
                 step = self.advance(deltas)
@@ -321,12 +333,23 @@ class SparkView:
         return jvm.Lazy(step.changes, self.spark)
 
     def answer(self) -> DataFrame:
-        """The answer over all that was applied so far."""
+        """The answer over all that was applied so far.
+
+        Raises: UserError when the view is closed.
+        """
+        self.require_open()
         with settings(self.spark, self.settings), translated(self.source):
             return self.plans.dataframe(self.changes.answer([state.snapshot() for state in self.states]))
 
+    def require_open(self) -> None:
+        """Raises: UserError when the view is closed. Its states are gone: what is made from them would be as if nothing
+        had ever come."""
+        if self.closed:
+            raise UserError("the view is closed", hint="read it before it is closed, or make another one")
+
     def close(self) -> None:
         """Frees the states."""
+        self.closed = True
         self.computing.give_up()
         self.aside.close()
         for table in self.all_tables():

@@ -487,3 +487,21 @@ def test_an_insert_only_view_refuses_deletions(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1,)], "value long")
     with query.view(spark, insert_only=True) as view, pytest.raises(mrql.UserError, match="only takes insertions"):
         view.apply(S=mrql.Delta(delete=rows))
+
+
+def test_a_view_that_is_closed(spark: SparkSession) -> None:
+    """It has no answer, takes no batch, and says so: its states are gone."""
+    query = mrql.compile("select (x.A, sum(x.B)) from x in S group by x.A", S="bag(<A: long, B: long>)")
+    rows = spark.createDataFrame([(1, 5)], "A long, B long")
+    with query.view(spark) as view:
+        changes = view.apply(S=rows)
+    for use in (
+        view.answer,
+        lambda: view.apply(S=rows),
+        lambda: view.residual,
+        lambda: collect_value(changes, query.type),
+        lambda: view.apply(R=rows),
+    ):
+        with pytest.raises(mrql.UserError, match="the view is closed"):
+            use()
+    view.close()
