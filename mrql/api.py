@@ -213,3 +213,83 @@ class View:
             for the new data, or the view is closed.
         """
         self._view.require_open()
+        from mrql.runtime.session import AS_WRITTEN, settings
+
+        frames = {}
+        with settings(self._view.spark, AS_WRITTEN):
+            for name, delta in deltas.items():
+                if name in self._tables:
+                    raise UserError(f"`{name}` is a static table of this view: it does not change")
+                frame = self._change(name, delta if isinstance(delta, Delta) else Delta(insert=delta))
+                if frame is not None:
+                    frames[name] = frame
+        return self._view.apply(frames)
+
+    def _change(self, name: str, delta: Delta) -> Frame | None:
+        from mrql.runtime.frames import changes
+
+        insert = None if delta.insert is None else self._query._frame(name, delta.insert)
+        if delta.delete is None:
+            return insert
+        if self._insert_only:
+            raise UserError("this view only takes insertions", hint="query.view(spark) takes deletions too")
+        return changes(insert, self._query._frame(name, delta.delete), self._view.columns)
+
+    def answer(self) -> DataFrame:
+        """The answer over all that was applied so far.
+
+        Raises: UserError when the view is closed.
+        """
+        return self._view.answer()
+
+    @property
+    def residual(self) -> Residual | None:
+        """How far the values of loops may be off of which small changes are kept back; None without such.
+
+        It is computed when it is first read after a batch.
+
+        Raises: UserError when the view is closed.
+        """
+        self._view.require_open()
+        return self._view.residual if self._view.plan.has_residual else None
+
+    def close(self) -> None:
+        """Frees the state. A view that is closed takes no batch and has no answer any more."""
+        self._view.close()
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _trace(
+    term: Term,
+    streams: dict[str, Type],
+    insert_only: bool,
+    loop: Loop,
+    epsilon: float | None,
+    abs_epsilon: float | None,
+) -> Trace:
+    threshold = Threshold.of(epsilon, abs_epsilon)
+    for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
+        if value is not None and (not value >= 0 or Way(loop) not in KEEPING_BACK):
+            raise UserError(f"{name} is 0 or more, for loop='diffuse' or loop='exact'")
+    shrinking = frozenset[str]() if insert_only else frozenset(streams)
+    return rewrite(term, shrinking=shrinking, way=Way(loop), threshold=threshold)
+
+
+def _with_static(term: Term, tables: frozenset[str]) -> Term:
+    """The query with some of its streams as static tables."""
+    if isinstance(term, Stream):
+        return attrs.evolve(term, static=True) if term.name in tables else term
+    return map_children(term, lambda child: _with_static(child, tables))
+
+
+def _session(spark: SparkSession | None) -> Any:
+    from mrql.runtime.session import local_session
+
+    return spark if spark is not None else local_session()
