@@ -82,13 +82,15 @@ class Quarantine:
 
     def pass_over_known(self) -> None:
         """Leaves out the rows that lie in the directory already, whatever was wrong with them: their files were read
-        once more."""
+        once more.
+
+        Raises: UserError where what lies there is not what was kept.
+        """
         if not self.waiting:
             return
         known = set()
         for file in self.directory.glob("*/malformed.json"):
-            rows = map(json.loads, filter(None, file.read_text(encoding="utf-8").split("\n")))
-            known |= {(Path(row["file"]), row["line"]) for row in rows}
+            known |= _known(file)
         for key in [key for key in self.waiting if key[:2] in known]:
             del self.waiting[key]
 
@@ -113,6 +115,18 @@ class Quarantine:
         self.waiting.clear()
         said = f"{len(rows):,} malformed row{'' if len(rows) == 1 else 's'} kept aside in {final}"
         return hidden, final, said
+
+
+def _known(file: Path) -> set[tuple[Path, int | None]]:
+    """The places of the rows that a file keeps."""
+    try:
+        rows = map(json.loads, filter(None, file.read_text(encoding="utf-8").split("\n")))
+        return {(Path(row["file"]), row["line"]) for row in rows}
+    except (ValueError, KeyError, TypeError):
+        hint = "put back a copy of it, or remove it: its rows are then kept once more"
+        raise UserError(
+            f"{file} is damaged: it does not have the lines that malformed rows are kept in", None, hint
+        ) from None
 
 
 def as_lines(rows: Iterable[Malformed]) -> str:

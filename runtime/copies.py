@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import attrs
 
+from mrql.algebra.errors import UserError
+from mrql.runtime.digests import checksum
 from mrql.runtime.durable import Files
+
+DIGEST = ".sha256"
+"""Beside a copy is the digest of what was copied."""
 
 
 @attrs.frozen
@@ -24,15 +29,42 @@ class Copies:
         known = hashlib.sha256(os.fsencode(file.absolute()) + f"\0{size}\0{modified}".encode()).hexdigest()[:20]
         return self.directory / known / file.name
 
+    def whole(self, place: Path) -> Path:
+        """A copy, which is to be read.
+
+        Raises: UserError where it is not what was copied.
+        """
+        noted = place.parent / DIGEST
+        known = noted.read_bytes() if noted.exists() else b""
+        if checksum(place).encode() != known:
+            hint = "put back a copy of both; or start with a new --checkpoint, which reads all data again"
+            raise UserError(f"{place} is damaged: it has not the SHA-256 that is in {noted}", hint=hint)
+        return place
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with the copies that there are."""
+        for kept in sorted(self.directory.glob("*")):
+            places = [place for place in kept.iterdir() if not place.name.startswith(".")]
+            if not places:
+                yield f"the copy of a file is gone from {kept}"
+            for place in places:
+                try:
+                    self.whole(place)
+                except UserError as error:
+                    yield error.message
+
     def keep(self, file: Path, size: int, modified: int) -> None:
         """Copies a file; the copy is on the disk when this returns."""
         place = self.place(file, size, modified)
         if place.exists():
             return
         self.files.make_directory(place.parent)
-        aside = place.with_name(f".{place.name}")
+        aside = place.with_name(f".{place.name}.copying")
         self.files.copy(file, aside)
         self.files.sync(aside)
+        noted = place.parent / DIGEST
+        self.files.write(noted, checksum(aside).encode())
+        self.files.sync(noted)
         self.files.rename(aside, place)
         self.files.sync(place.parent)
         self.files.sync(self.directory)

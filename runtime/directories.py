@@ -85,13 +85,13 @@ class Directory:
             try:
                 must_be(file, before, self.spec)
             except UserError as error:
-                copy = None if self.copies is None else self.copies.place(file, before.size, before.modified)
-                if copy is None:
+                if self.copies is None:
                     raise
+                copy = self.copies.place(file, before.size, before.modified)
                 if not copy.exists():
                     hint = "copies are kept from the start with --rewrites apply; start with a new --checkpoint"
                     raise UserError(f"{error.message}, and there is no copy of it", self.spec.span, hint) from None
-                yield file, Arrived(copy, -self.weight, before, file)
+                yield file, Arrived(self.copies.whole(copy), -self.weight, before, file)
 
     def _kept(self, file: Path) -> Seen | None:
         """What a new file looks like; None where it changes just now, and is looked at again later."""
@@ -125,10 +125,11 @@ class Directory:
         """
         for file, seen in self.seen.items():
             copy = None if self.copies is None else self.copies.place(file, seen.size, seen.modified)
-            if copy is None or not copy.exists():
+            if self.copies is None or copy is None or not copy.exists():
                 must_be(file, seen, self.spec)
-                copy = file
-            yield Arrived(copy, self.weight, seen)
+                yield Arrived(file, self.weight, seen)
+            else:
+                yield Arrived(self.copies.whole(copy), self.weight, seen)
 
     def copied(self) -> list[Path]:
         """The copies of what was read."""

@@ -13,6 +13,7 @@ from pathlib import Path
 import attrs
 
 from mrql.algebra.errors import EngineError
+from mrql.runtime.digests import WrittenFile, faults, written
 
 
 class DiskFull(EngineError):
@@ -101,6 +102,10 @@ class Publication:
     final: Path
     replaces: bool = False
     """Whether it takes the place of what an earlier batch has written there."""
+    waits: bool = False
+    """Whether it is to be brought elsewhere from its place, and goes then."""
+    files: tuple[WrittenFile, ...] = ()
+    """What is in it, once it is to be committed."""
 
     @property
     def publications(self) -> tuple[Publication, ...]:
@@ -110,6 +115,31 @@ class Publication:
     def absolute(self) -> Publication:
         """The same for a process that starts elsewhere."""
         return attrs.evolve(self, hidden=self.hidden.absolute(), final=self.final.absolute())
+
+    @property
+    def is_out(self) -> bool:
+        """Whether it is where it goes."""
+        return not self.waits and not self.hidden.exists()
+
+    @property
+    def hint(self) -> str:
+        """What to do where it is damaged before it is out."""
+        if self.waits:
+            what = "remove the directory and say replace=true in the address of the table, which is then made anew"
+        else:
+            what = "remove the directory, and the next batch goes on without this answer"
+        return f"put back a copy of it; or {what}"
+
+    def committed(self) -> Publication:
+        """The same with what is in it: all of it is written."""
+        return attrs.evolve(self, files=written(self.hidden))
+
+    def faults(self) -> list[tuple[Path, str]]:
+        """The files that are not what was committed, where it is now; what waits has gone, if it is not there."""
+        place = self.hidden if self.hidden.exists() else self.final
+        if self.waits and not place.exists():
+            return []
+        return list(faults((place, file) for file in self.files))
 
     def publish(self, files: Files) -> None:
         """Moves it to its place; nothing where that was done before."""

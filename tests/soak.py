@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import attrs
 import click
@@ -22,10 +23,12 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mrql.rewrite.ways import Way
+from mrql.runtime.checkpoint import policy
 from mrql.runtime.stream import Emit
 from tests import fuzz, loop_memory
 from tests.bad_input import deaths
 from tests.checkpoint.crashes import survives
+from tests.checkpoint.damage import SCENES, stopped
 from tests.checkpoint.streams import GROUPS, JOIN, Stream, fill
 from tests.conftest import local_spark
 from tests.construct_queries import construct_queries
@@ -56,6 +59,7 @@ TPCH = "of TPC-H in ten batches"
 LOOPS = "of loops in ten batches"
 KILLED = "of processes killed"
 DEATHS = "of Spark ended"
+DAMAGED = "of damaged checkpoints"
 
 
 def cases(examples: int) -> settings:
@@ -122,6 +126,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
             death(Path(home), number)
         done[DEATHS] += 1
     done[KILLED] += kills.round(number)
+    done[DAMAGED] += damaged(spark, Random(number), of_each=2, on_spark=60)
     for kind in KINDS:
         found = disagreements(spark, kind, number)
         if found:
@@ -169,6 +174,25 @@ class Kills:
         return killed
 
 
+def damaged(spark: SparkSession, random: Random, *, of_each: int, on_spark: int) -> int:
+    """Damages what streams have left: so many positions of each class of each file, and so many of those on Spark."""
+    done = 0
+    with patch.object(policy, "SMALL", 0):  # a few batches have runs of changes
+        for scene in SCENES:
+            with TemporaryDirectory() as home:
+                left = scene(Path(home))
+                for damage in left.damages(random, of_each):
+                    left.after(damage)
+                    done += 1
+        with TemporaryDirectory() as home, interpreted(spark):
+            left = stopped(Path(home), "spark", spark)
+            found = left.damages(random, of_each)
+            for damage in random.sample(found, min(on_spark, len(found))):
+                left.after(damage)
+                done += 1
+    return done
+
+
 LOOPED = 200
 """So many batches of a loop are looked at for what they leave behind."""
 
@@ -197,7 +221,8 @@ def seeds(first: int | None, minutes: float) -> Iterator[int]:
 @click.option("--seed", "only", type=click.IntRange(min=0), help="Runs the round of this seed alone.")
 @click.option("--kills", default=200, show_default=True, help="How often a round kills streams.")
 @click.option("--kills-on-spark", default=0, show_default=True, help="How often it kills those on Spark.")
-def main(minutes: float, only: int | None, kills: int, kills_on_spark: int) -> None:
+@click.option("--damages", type=click.IntRange(min=1), help="Damages checkpoints alone, so many of them on Spark.")
+def main(minutes: float, only: int | None, kills: int, kills_on_spark: int, damages: int | None) -> None:
     """Runs generated cases in the reference and on Spark."""
     done: Counter[str] = Counter()
     server = None if binaries() is None else Server.start()
@@ -205,6 +230,10 @@ def main(minutes: float, only: int | None, kills: int, kills_on_spark: int) -> N
         click.echo(f"the streams that are killed write to directories alone: {MISSING}")
     spark = local_spark()
     try:
+        if damages is not None:
+            done[DAMAGED] += damaged(spark, Random(only), of_each=1, on_spark=damages)
+            click.echo(f"{done[DAMAGED]:,} cases {DAMAGED}")
+            return
         if only is None:
             loops(spark)
         for number in seeds(only, minutes):

@@ -161,7 +161,8 @@ class TableSink:
             hidden = self._write(number, answer, whole=True)
             self._applied(hidden, number, whole=True)
         kind = WHOLE if whole else CHANGES
-        return Applied(self, number, Publication(hidden, self.outbox / f"batch-{number:06d}-{kind}"))
+        final = self.outbox / f"batch-{number:06d}-{kind}"
+        return Applied(self, number, Publication(hidden, final, waits=True))
 
     def _must_be_connected(self) -> None:
         """Between two batches a server may have been started again."""

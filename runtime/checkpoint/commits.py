@@ -106,6 +106,7 @@ class Commits:
         for publication in publications:
             self.store.files.sync_tree(publication.hidden)
             self.store.files.sync(publication.final.parent.parent)
+        publications = tuple(publication.committed() for publication in publications)
         live = states.live()
         before = {} if self.store.manifest is None else self.store.manifest.states
         manifest = Manifest(

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import attrs
 
-from mrql.algebra.errors import UserError
-from mrql.runtime.checkpoint.manifest import Manifest, RunFile, SavedState, SavedTable
+from mrql.algebra.errors import MrqlError, UserError
+from mrql.runtime import digests
+from mrql.runtime.checkpoint.manifest import Manifest, SavedState, SavedTable
 from mrql.runtime.checkpoint.reference_states import read_lines, write_lines
-from mrql.runtime.checkpoint.store import Store, checksum, latest
+from mrql.runtime.checkpoint.store import COPIES, Store, latest
+from mrql.runtime.copies import Copies
 from mrql.runtime.durable import Files
 
 Write = Callable[[Path], dict[str, int]]
@@ -33,37 +35,13 @@ def committed(root: Path) -> Manifest:
 
 def faults(root: Path, manifest: Manifest) -> Iterator[str]:
     """What is wrong with the files that a manifest names; nothing where each is there as it was written."""
-    for run in manifest.runs():
-        for file in run.files:
-            fault = _fault(root / run.path / file.name, file, manifest.engine)
-            if fault is not None:
-                yield f"{run.path}/{file.name}: {fault}"
-
-
-def _fault(path: Path, file: RunFile, engine: str) -> str | None:
-    if not path.is_file():
-        return "is not there"
-    if path.stat().st_size != file.bytes:
-        return f"has {path.stat().st_size:,} bytes, not {file.bytes:,}"
-    if checksum(path) != file.sha256:
-        return "is not what was written: its checksum is another one"
-    try:
-        rows = _rows(path, engine)
-    except (ValueError, OSError) as error:
-        return f"cannot be read: {error}"
-    return None if rows == file.rows else f"has {rows:,} rows, not {file.rows:,}"
-
-
-def _rows(path: Path, engine: str) -> int:
-    """The number of rows of a file.
-
-    Raises: ValueError, OSError where it cannot be read.
-    """
-    if engine == "reference":
-        return path.read_bytes().count(b"\n")
-    import pyarrow.parquet as pq
-
-    return int(pq.read_metadata(path).num_rows)
+    named = [(root / run.path, file) for run in manifest.runs() for file in run.files]
+    for path, fault in digests.faults(named):
+        yield f"{path.relative_to(root)} {fault}"
+    for publication in manifest.publications:
+        for path, fault in publication.faults():
+            yield f"{path}, which batch {manifest.batch} has put out, {fault}"
+    yield from Copies(root / COPIES).faults()
 
 
 def unreadable(root: Path, manifest: Manifest) -> Iterator[str]:
@@ -71,7 +49,7 @@ def unreadable(root: Path, manifest: Manifest) -> Iterator[str]:
     for state, name, table in manifest.tables():
         try:
             _read_all(root, table, manifest.engine)
-        except (ValueError, KeyError, OSError) as error:
+        except (ValueError, KeyError, OSError, MrqlError) as error:
             yield f"{state.name}, table {name}: {error}"
 
 
@@ -84,7 +62,7 @@ def _read_all(root: Path, table: SavedTable, engine: str) -> None:
     columns = [field["name"] for field in table.form["schema"]["fields"]]
     for run in table.runs:
         for file in run.files:
-            found = pq.read_table(root / run.path / file.name).column_names
+            found = pq.read_table(root / run.path / file.name, page_checksum_verification=True).column_names
             if found != columns:
                 raise ValueError(f"{run.path}/{file.name} has the columns {', '.join(found)}, not {', '.join(columns)}")
 

@@ -1,13 +1,14 @@
 """Manifests: what a checkpoint consists of after a batch. The one that is renamed into place commits the batch.
 
-A manifest is JSON with a checksum of itself. Paths of runs are relative to the checkpoint, all others absolute.
+A manifest is JSON, which begins with a checksum of all that comes behind it. Paths of runs are relative to the
+checkpoint, all others absolute.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,22 +16,20 @@ from typing import Any, TypeAlias
 import attrs
 
 from mrql.algebra.errors import UserError
+from mrql.runtime.digests import WrittenFile, digest
 from mrql.runtime.durable import Publication
 
-FORMAT = 4
+FORMAT = 5
 """The version of all that lies in a checkpoint. It is a part of what a state is known by."""
 
 Json: TypeAlias = Any
 
 
 @attrs.frozen
-class RunFile:
+class RunFile(WrittenFile):
     """A file of a run."""
 
-    name: str
-    bytes: int
     rows: int
-    sha256: str
 
 
 @attrs.frozen
@@ -114,7 +113,7 @@ class Manifest:
     @property
     def name(self) -> str:
         """The file that it lies in."""
-        return f"manifest-{self.commit:08d}.json"
+        return manifest_name(self.commit)
 
     def tables(self) -> Iterator[tuple[SavedState, str, SavedTable]]:
         """All tables with their state and name."""
@@ -130,7 +129,13 @@ class Manifest:
     def text(self) -> str:
         """The manifest as it is written, with its checksum."""
         body = {"format": FORMAT, **attrs.asdict(self, value_serializer=_plain)}
-        return json.dumps({"sha256": _checksum(body), **body}, ensure_ascii=False, indent=1) + "\n"
+        rest = json.dumps(body, ensure_ascii=False, indent=1).removeprefix("{\n") + "\n"
+        return f'{{\n "sha256": "{digest(rest.encode())}",\n{rest}'
+
+
+def manifest_name(commit: int) -> str:
+    """The file that the manifest of a commit lies in."""
+    return f"manifest-{commit:08d}.json"
 
 
 def _plain(owner: object, field: attrs.Attribute[Json], value: Json) -> Json:
@@ -155,8 +160,8 @@ def _files(listed: Mapping[str, list[str]]) -> Iterator[SavedFile]:
             yield SavedFile(os.path.join(directory, name), int(size), int(modified))
 
 
-def _checksum(body: Mapping[str, Json]) -> str:
-    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+HEAD = re.compile(rb'\{\n "sha256": "([0-9a-f]{64})",\n')
+"""How a manifest begins; the checksum is that of each byte behind this."""
 
 
 def read_manifest(file: Path) -> Manifest:
@@ -164,23 +169,33 @@ def read_manifest(file: Path) -> Manifest:
 
     Raises: UserError where it is damaged, or of a version that is not read here.
     """
+    data = file.read_bytes()
     try:
-        body = json.loads(file.read_text(encoding="utf-8"))
-        checksum, version = body.pop("sha256"), body.pop("format")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise damaged(file) from None
+        body = json.loads(data.decode())
+        version = body.pop("format")
+        del body["sha256"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise damaged(file, NO_MANIFEST) from None
     if version != FORMAT:
         hint = "start with a new --checkpoint, or go on with the version of mrql that has written it"
         raise UserError(f"{file} is of format {version}, and this version of mrql reads format {FORMAT}", hint=hint)
-    if _checksum({"format": version, **body}) != checksum:
-        raise damaged(file)
+    head = HEAD.match(data)
+    if head is None:
+        raise damaged(file, NO_MANIFEST)
+    if digest(data[head.end() :]) != head[1].decode():
+        raise damaged(file, "what is in it has another SHA-256 than the one it begins with")
     return _manifest(body)
 
 
-def damaged(file: Path) -> UserError:
+NO_MANIFEST = "it is not JSON as manifests are"
+
+
+def damaged(file: Path, why: str, hint: str | None = None) -> UserError:
     """The error for a file of a checkpoint that is not what was written."""
-    hint = "put back a copy of it; or start with a new --checkpoint, which reads all data again"
-    return UserError(f"{file} is damaged", hint=hint)
+    return UserError(f"{file} is damaged: {why}", hint=hint or PUT_BACK)
+
+
+PUT_BACK = "put back a copy of it; or start with a new --checkpoint, which reads all data again"
 
 
 def _manifest(body: dict[str, Json]) -> Manifest:
@@ -188,7 +203,10 @@ def _manifest(body: dict[str, Json]) -> Manifest:
     body["states"] = {name: _state(state) for name, state in body["states"].items()}
     body["outputs"] = tuple(body["outputs"])
     body["publications"] = tuple(
-        Publication(Path(p["hidden"]), Path(p["final"]), p["replaces"]) for p in body["publications"]
+        Publication(
+            Path(p["hidden"]), Path(p["final"]), p["replaces"], p["waits"], tuple(WrittenFile(**f) for f in p["files"])
+        )
+        for p in body["publications"]
     )
     return Manifest(**body)
 

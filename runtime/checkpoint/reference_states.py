@@ -19,6 +19,7 @@ from mrql.runtime.checkpoint.live import LiveState
 from mrql.runtime.checkpoint.manifest import SavedState, SavedTable, damaged
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.checkpoint.values import from_plain, to_plain
+from mrql.runtime.digests import fault_of
 from mrql.runtime.durable import Files
 from mrql.runtime.reference import Entry, ReferenceView, StageState
 
@@ -131,21 +132,21 @@ class ReferenceStates:
 def read_lines(table: SavedTable, root: Path) -> Lines:
     """What the runs of a table say together.
 
-    Raises: UserError at a file that does not hold lines of a table.
+    Raises: UserError at a file that is not what was written.
     """
     lines: Lines = {}
     for run in table.runs:
         for file in run.files:
             path = root / run.path / file.name
-            try:
-                _read_into(lines, path)
-            except (ValueError, TypeError):
-                raise damaged(path) from None
+            data = path.read_bytes()
+            if (fault := fault_of(file, data)) is not None:
+                raise damaged(path, f"it {fault}")
+            _read_into(lines, data)
     return lines
 
 
-def _read_into(lines: Lines, file: Path) -> None:
-    for line in file.read_bytes().split(b"\n"):
+def _read_into(lines: Lines, data: bytes) -> None:
+    for line in data.split(b"\n"):
         if not line:
             continue
         key, *value = json.loads(line)

@@ -148,7 +148,8 @@ def _place(spec: SourceSpec) -> str:
 
 
 def _runs_must_be_there(manifest: Manifest, root: Path) -> None:
-    """Files of states that were removed or cut off are found before anything is computed from the others.
+    """Files of states that were removed or cut off are found before anything is computed from the others. Whether the
+    others hold what was written is looked at when they are read.
 
     Raises: UserError, naming the first.
     """
@@ -157,8 +158,8 @@ def _runs_must_be_there(manifest: Manifest, root: Path) -> None:
             path = root / run.path / file.name
             if not path.is_file():
                 raise UserError(f"{path} is gone, and a state is made of it", hint=f"put it back, or {START_OVER}")
-            if path.stat().st_size != file.bytes:
-                raise damaged(path)
+            if (fault := file.size_fault(path.stat().st_size)) is not None:
+                raise damaged(path, f"it {fault}")
 
 
 def _tables_must_be_the_same(manifest: Manifest, plan: Plan, specs: Mapping[str, SourceSpec]) -> None:

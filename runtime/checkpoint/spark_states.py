@@ -22,8 +22,9 @@ from mrql.runtime.blocks import are_flat
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.layouts import layout_from_json, layout_to_json
 from mrql.runtime.checkpoint.live import LiveState
-from mrql.runtime.checkpoint.manifest import SavedState, SavedTable
+from mrql.runtime.checkpoint.manifest import SavedState, SavedTable, damaged
 from mrql.runtime.checkpoint.restore import Restored
+from mrql.runtime.digests import faults
 from mrql.runtime.durable import Files
 from mrql.runtime.failures import translated
 from mrql.runtime.keys import Keys
@@ -100,7 +101,7 @@ def write_rows(df: DataFrame, schema: StructType, by: Sequence[str], directory: 
         types = [(quote(field.name), field.dataType.simpleString()) for field in schema]
         df = df.selectExpr(*(f"CAST({name} AS {t}) AS {name}" for name, t in types))
     partitions = jvm.partitions_by(df, by) if by else None
-    df.write.parquet(path_to_write(df.sparkSession, directory))
+    df.write.option(CHECKED, "true").parquet(path_to_write(df.sparkSession, directory))
     parts = {path for path in directory.iterdir() if path.name.startswith("part-")}
     # What else Spark leaves there, such as checksums of its own, no manifest names.
     for path in sorted({*directory.iterdir()} - parts):
@@ -204,6 +205,10 @@ def _inputs(state: StageState) -> list[tuple[str, int, int, str]]:
 # --- reading ------------------------------------------------------------------------------------
 
 
+CHECKED, VERIFIED = "parquet.page.write-checksum.enabled", "parquet.page.verify-checksum.enabled"
+"""Pages of Parquet files have checksums of their own, which are written, and held against what is read."""
+
+
 BY_PARTITION: Mapping[str, str] = {
     "spark.sql.sources.bucketing.enabled": "true",
     "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
@@ -262,7 +267,9 @@ class Reader:
         paths = [path_to_read(spark, self.root / run.path / file.name) for run in saved.runs for file in run.files]
         if not paths:
             raise InternalError("checkpoint", "a table without a file")
-        df = spark.read.schema(schema).parquet(*paths)
+        _must_be_whole(saved, self.root)
+        # What is damaged from now on, until it is read, Parquet finds in the page that it reads.
+        df = spark.read.schema(schema).option(VERIFIED, "true").parquet(*paths)
         by = saved.form["partition_by"]
         partitions = partitions_of(file.name for run in saved.runs for file in run.files)
         if partitions is not None and str(partitions) == spark.conf.get("spark.sql.shuffle.partitions"):
@@ -270,6 +277,16 @@ class Reader:
         # What was touched by the batch that has written a row is not what the next one touches.
         names = [f"0 AS {TOUCHED}" if name == TOUCHED else quote(name) for name in schema.names]
         return df.selectExpr(*names) if TOUCHED in schema.names else df
+
+
+def _must_be_whole(saved: SavedTable, root: Path) -> None:
+    """The files of a table are what was written. They are read once for that, and again by Spark.
+
+    Raises: UserError, naming the first that is not.
+    """
+    named = ((root / run.path, file) for run in saved.runs for file in run.files)
+    for path, fault in faults(named):
+        raise damaged(path, f"it {fault}")
 
 
 def _load_stage(state: StageState, saved: SavedState, reader: Reader) -> None:

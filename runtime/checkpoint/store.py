@@ -1,4 +1,5 @@
-"""A checkpoint on disk: `manifest-NNNNNNNN.json`, the runs that manifests name under `runs/`, and a lock.
+"""A checkpoint on disk: `manifest-NNNNNNNN.json`, the runs that manifests name under `runs/`, the name of the last
+manifest in `committed`, and a lock.
 
 The order of a commit is in docs/checkpoints.md. What a process writes has names of its own, so that one that was killed
 and whose Java process is still writing cannot reach what comes after it.
@@ -6,12 +7,11 @@ and whose Java process is still writing cannot reach what comes after it.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import attrs
@@ -21,8 +21,17 @@ from mrql.algebra.names import as_utf8
 from mrql.runtime.checkpoint import lock as locks
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.lock import Lock
-from mrql.runtime.checkpoint.manifest import Manifest, RunFile, SavedRun, read_manifest
-from mrql.runtime.durable import DiskFull, Files, is_full, of_files
+from mrql.runtime.checkpoint.manifest import (
+    PUT_BACK,
+    Manifest,
+    RunFile,
+    SavedRun,
+    damaged,
+    manifest_name,
+    read_manifest,
+)
+from mrql.runtime.digests import WrittenFile, digest
+from mrql.runtime.durable import DiskFull, Files, Publication, is_full, of_files
 
 logger = logging.getLogger(__name__)
 
@@ -31,13 +40,43 @@ OUTBOX = "outbox"
 """Here is what has to be brought to a database, from the commit of a batch until it is there."""
 COPIES = "copies"
 """Here are copies of the files that were read, where these may change."""
+COMMITTED = "committed"
+"""Here is the name of a manifest that was committed: the last one, or the one before it."""
 MANIFEST = re.compile(r"manifest-(\d{8,})\.json")
+
+
+ASIDE = (".manifest-", f".{COMMITTED}-")
+"""How the names of files begin that take their place when they are written."""
 
 
 def manifest_files(root: Path) -> list[Path]:
     """The manifests of a checkpoint, the newest first."""
-    found = [(int(named[1]), file) for file in root.iterdir() if (named := MANIFEST.fullmatch(file.name))]
-    return [file for _, file in sorted(found, reverse=True)]
+    found = (file for file in root.iterdir() if MANIFEST.fullmatch(file.name))
+    return sorted(found, key=_number, reverse=True)
+
+
+def _number(file: Path) -> int:
+    """The commit that a manifest is of."""
+    named = MANIFEST.fullmatch(file.name)
+    assert named is not None
+    return int(named[1])
+
+
+def noted(root: Path) -> int:
+    """A commit that there was: the last one, or the one before it. So a last manifest that was removed is missed.
+
+    Raises: UserError where that is not what was written.
+    """
+    file = root / COMMITTED
+    try:
+        name, _, found = file.read_text(encoding="utf-8").partition(" ")
+    except FileNotFoundError:
+        return 0
+    except UnicodeDecodeError:
+        name, found = "", ""
+    if MANIFEST.fullmatch(name) is None or found != f"{digest(name.encode())}\n":
+        raise damaged(file, "it is no name of a manifest with its SHA-256", f"remove it, or {PUT_BACK}")
+    return _number(Path(name))
 
 
 def latest(root: Path) -> Manifest | None:
@@ -47,11 +86,14 @@ def latest(root: Path) -> Manifest | None:
     """
     if not root.is_dir():
         return None
+    number = noted(root)
     files = manifest_files(root)
+    if number > (_number(files[0]) if files else 0):
+        raise UserError(f"{root / manifest_name(number)} is gone, and it was committed", hint=PUT_BACK)
     if files:
         return read_manifest(files[0])
     ours = (locks.NAME, RUNS, OUTBOX, COPIES)
-    strange = [p for p in root.iterdir() if p.name not in ours and not p.name.startswith(".manifest-")]
+    strange = [p for p in root.iterdir() if p.name not in ours and not p.name.startswith(ASIDE)]
     if strange:
         raise UserError(f"{root} is not a checkpoint: it holds {sorted(strange)[0].name}", hint="name a new directory")
     return None
@@ -100,8 +142,11 @@ class Store:
         self.token = secrets.token_hex(4)
         if self.manifest is not None:
             for publication in self.manifest.publications:
+                _must_be_whole(publication, self.manifest)
                 publication.publish(self.files)
             self.kept = [self.manifest, *_readable(manifest_files(self.root)[1 : policy.KEPT])]
+            if noted(self.root) != self.manifest.commit:
+                self._note(self.manifest)
         self.clean()
 
     # --- runs ---------------------------------------------------------------------------------
@@ -130,12 +175,18 @@ class Store:
         path = self.root / manifest.name
         self.files.put(path, as_utf8(manifest.text()), path.with_name(f".{manifest.name}-{self.token}"))
         self.manifest = manifest
+        self._note(manifest)
         logger.debug("commit %d: batch %d, %d runs", manifest.commit, manifest.batch, sum(1 for _ in manifest.runs()))
         dropped = self.kept[policy.KEPT - 1 :]
         self.kept = [manifest, *self.kept[: policy.KEPT - 1]]
         for publication in manifest.publications:
             publication.publish(self.files)
         self._drop(dropped)
+
+    def _note(self, manifest: Manifest) -> None:
+        """Notes that there is a manifest."""
+        line = f"{manifest.name} {digest(manifest.name.encode())}\n"
+        self.files.put(self.root / COMMITTED, line.encode(), self.root / f".{COMMITTED}-{self.token}")
 
     def _drop(self, dropped: Iterable[Manifest]) -> None:
         """Removes manifests, and the runs that only they have named."""
@@ -150,7 +201,7 @@ class Store:
         """Removes all that no kept manifest names: what was cut off, and what a commit had no time to remove."""
         keep = {manifest.name for manifest in self.kept}
         for file in self.root.iterdir():
-            if file.name.startswith(".manifest-") or (MANIFEST.fullmatch(file.name) and file.name not in keep):
+            if file.name.startswith(ASIDE) or (MANIFEST.fullmatch(file.name) and file.name not in keep):
                 self.files.remove(file)
         needed = self._needed()
         for directory in sorted((self.root / RUNS).glob("*")):
@@ -180,18 +231,27 @@ class Store:
 def _readable(files: Iterable[Path]) -> Iterator[Manifest]:
     """Earlier manifests; nothing rests on one that is damaged."""
     for file in files:
-        with suppress(UserError):
+        try:
             yield read_manifest(file)
+        except UserError as error:
+            logger.warning("%s; nothing rests on it, and it is removed", error.message)
 
 
 def _described(file: Path, rows: int) -> RunFile:
-    return RunFile(file.name, file.stat().st_size, rows, checksum(file))
+    found = WrittenFile.of(file)
+    return RunFile(found.name, found.bytes, found.sha256, rows)
 
 
-def checksum(file: Path) -> str:
-    """The SHA-256 of a file."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _must_be_whole(publication: Publication, manifest: Manifest) -> None:
+    """What was put out is held against what was committed. What is out already is with others, who may do with it what
+    they like: that it is another is said. What is still to be put out must be what it was.
+
+    Raises: UserError, naming the first file that is not.
+    """
+    for file, fault in publication.faults():
+        if not publication.is_out:
+            raise damaged(file, f"it {fault}", publication.hint)
+        logger.warning("%s is not as batch %d has put it out: it %s", file, manifest.batch, fault)
 
 
 @contextmanager
