@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeAlias
 
-from mrql.algebra.errors import UserError
+from mrql.algebra.errors import MrqlError, UserError
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.values import Value
 
@@ -58,11 +58,33 @@ def open_adapter(spec: SourceSpec) -> Adapter:
     module, _, name = spec.adapter.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # a module that is imported is run, and may raise anything
         hint = 'an adapter is named as in "package.module:name"'
         raise UserError(f"there is no adapter {spec.adapter}: {error}", spec.span, hint) from None
-    adapter: Adapter = found(spec)
+    _must_be_one(found, spec)
+    try:
+        adapter: Adapter = found(spec)
+    except MrqlError:
+        raise
+    except Exception as error:  # the code of an adapter, too
+        raise UserError(f"the adapter {spec.adapter} cannot be made: {error}", spec.span) from error
     return adapter
+
+
+def _must_be_one(found: object, spec: SourceSpec) -> None:
+    """What is no adapter is not called: it may do anything.
+
+    Raises: UserError.
+    """
+    if not isinstance(found, type):
+        missing = "it is not a class"
+    else:
+        lacking = [name for name in ("latest", "read", "close") if not hasattr(found, name)]
+        if not lacking:
+            return
+        missing = f"it has no `{lacking[0]}`"
+    hint = "an adapter is a class with what mrql.algebra.adapters.Adapter has"
+    raise UserError(f"{spec.adapter} is no adapter: {missing}", spec.span, hint)
 
 
 def everything(spec: SourceSpec) -> list[tuple[Value, int]]:

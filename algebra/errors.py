@@ -6,6 +6,7 @@ that the error carries.
 
 from __future__ import annotations
 
+from mrql.algebra.showable import escaped, showable, without_passwords
 from mrql.algebra.span import Span
 
 
@@ -22,22 +23,25 @@ class UserError(MrqlError):
     """
 
     def __init__(self, message: str, span: Span | None = None, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = showable(message)
+        super().__init__(self.message)
         self.span = span
-        self.hint = hint
+        self.hint = None if hint is None else showable(hint)
 
     def render(self) -> str:
         """The message as a person reads it: place, line, caret, hint."""
         if self.span is None:
             return f"error: {self.message}" + (f"\n  hint: {self.hint}" if self.hint else "")
-        line = self.span.source.line_text(self.span.line)
+        line = without_passwords(self.span.source.line_text(self.span.line))
         # A span over several lines is underlined to the end of its first one.
         width = max(1, min(self.span.end - self.span.start, len(line) - self.span.column + 1))
         gutter = str(self.span.line)
         pad = " " * len(gutter)
-        caret = "".join("\t" if c == "\t" else " " for c in line[: self.span.column - 1]) + "^" * width
-        rendered = f"{self.span}: error: {self.message}\n {gutter} | {line}\n {pad} | {caret}"
+        before = self.span.column - 1
+        shown, marked = escaped(line[:before], "\t"), escaped(line[before : before + width], "\t")
+        caret = "".join("\t" if c == "\t" else " " for c in shown) + "^" * max(1, len(marked))
+        line = shown + marked + escaped(line[before + width :], "\t")
+        rendered = f"{showable(str(self.span))}: error: {self.message}\n {gutter} | {line}\n {pad} | {caret}"
         return rendered + (f"\n {pad} = hint: {self.hint}" if self.hint else "")
 
     def __str__(self) -> str:
@@ -63,9 +67,9 @@ class EngineError(MrqlError):
     exit_code = 3
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = showable(message)
+        super().__init__(self.message)
+        self.hint = None if hint is None else showable(hint)
 
     def render(self) -> str:
         return f"error: {self.message}" + (f"\n  hint: {self.hint}" if self.hint else "")

@@ -11,6 +11,8 @@ import re
 
 import attrs
 
+from mrql.algebra.showable import without_passwords
+
 
 @attrs.frozen
 class Source:
@@ -58,7 +60,7 @@ class Span:
 
     @property
     def text(self) -> str:
-        return self.source.text[self.start : self.end]
+        return without_passwords(self.source.text[self.start : self.end])
 
     def to(self, other: Span) -> Span:
         """The smallest span that covers both."""

@@ -67,6 +67,8 @@ class Common:
     conf: dict[str, str]
     max_steps: int
     memory: str | None = None
+    may_import: bool = False
+    """Whether a query file may name code in Python."""
 
     @property
     def as_json(self) -> bool:
@@ -100,6 +102,12 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         help="How many steps a loop without a limit may take.",
     )
     @MEMORY
+    @click.option(
+        "--allow-import",
+        "may_import",
+        is_flag=True,
+        help="Run the code in Python that the query names: trust it first.",
+    )
     @click.option("--conf", multiple=True, metavar="K=V", help="A Spark setting; may be given more than once.")
     @functools.wraps(command)
     def wrapped(
@@ -110,10 +118,11 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         conf: tuple[str, ...],
         max_steps: int,
         memory: str | None,
+        may_import: bool,
         **rest: Any,
     ) -> R:
         settings = dict(_setting(pair) for pair in conf)
-        common = Common(data or Path(), engine, output_format, master, settings, max_steps, memory)
+        common = Common(data or Path(), engine, output_format, master, settings, max_steps, memory, may_import)
         return command(common=common, **rest)
 
     return wrapped
@@ -138,9 +147,11 @@ FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_
 ARGS = click.argument("args", nargs=-1)
 
 
-def load(file: Path, base: Path, args: tuple[str, ...] = (), max_steps: int = STEPS) -> Program:
+def load(
+    file: Path, base: Path, args: tuple[str, ...] = (), max_steps: int = STEPS, *, may_import: bool = True
+) -> Program:
     """The typed program of a file, and of the arguments that it is run with."""
-    return compile_program(text_of(file), str(file), base=base, args=args, max_steps=max_steps)
+    return compile_program(text_of(file), str(file), base=base, args=args, max_steps=max_steps, may_import=may_import)
 
 
 # --- check and explain --------------------------------------------------------------------------
@@ -160,7 +171,7 @@ def check(
     file: Path, args: tuple[str, ...], strict: bool, way: Way, threshold: Threshold | None, common: Common
 ) -> None:
     """Parse and type a query file, and say what its expressions are."""
-    program = load(file, common.data, args, common.max_steps)
+    program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     # Otherwise it does not matter here how a query is kept up to date.
     if strict or way is not Way.AUTO:
         plans = [plan_of(program, query, way, threshold) for query in program.queries]
@@ -196,7 +207,7 @@ def explain(
     """Show every step from a query's text to the stages that keep it up to date."""
     from mrql.explain import explain_graph, explain_json, explain_trace
 
-    program = load(file, common.data, args, common.max_steps)
+    program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     shrinking = program.shrinking
     traces = [(q, rewrite(q.term, shrinking=shrinking, way=way, threshold=threshold)) for q in program.queries]
     if strict:
@@ -224,7 +235,7 @@ def explain(
 @reports_errors
 def run(file: Path, args: tuple[str, ...], quarantine: Path | None, common: Common) -> None:
     """Evaluate every expression of a query file once."""
-    program = load(file, common.data, args, common.max_steps)
+    program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     kept = opened(quarantine)
     console = Printer()
     with contextlib.closing(_runner(program, common, kept)) as runner:
@@ -324,7 +335,7 @@ def stream(
     from mrql.runtime.stream import Emit, Options
     from mrql.streaming import Running
 
-    program = load(file, common.data, args, common.max_steps)
+    program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     query = streaming_query(program, file)
     rewritable = rewrites == "apply"
     plan = plan_of(program, query, way, threshold, rewritable=rewritable)
@@ -411,7 +422,7 @@ def shell(args: tuple[str, ...], rows: int, quarantine: Path | None, common: Com
         return ReferenceRunner(program, kept) if reference else InterruptibleRunner(program, common.session, kept)
 
     kept = opened(quarantine)
-    session = Session(common.data, args, common.max_steps, runner=runner, quarantine=kept)
+    session = Session(common.data, args, common.max_steps, runner=runner, quarantine=kept, may_import=common.may_import)
     start(session, common.engine, common.as_json, rows or None)
 
 
@@ -453,7 +464,7 @@ def verify(
     from mrql.verify import Effort
     from mrql.verify.command import verify_expression
 
-    program = load(file, common.data, args, common.max_steps)
+    program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     queries = streaming_queries(program, file)
     must_exist(spec for query in queries for spec in sources_of(program, query.term).values())
     effort = Effort(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows, way=way)

@@ -32,6 +32,16 @@ from mrql.typing import coerce, resolve
 WHERE = "modules are looked for beside the query file, and then wherever Python looks"
 
 
+def must_be_allowed(what: str, span: Span, known: Globals) -> None:
+    """What a query file names in Python is run, with all that whoever runs it may do.
+
+    Raises: UserError where the command was not told to.
+    """
+    if not known.may_import:
+        hint = "with --allow-import it does; say so of files that you trust"
+        raise UserError(f"{what} runs code in Python, which this command does not", span, hint)
+
+
 def imports(statement: syntax.Import, known: Globals) -> Iterator[Imported]:
     """The functions that a statement imports.
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 
 import click
 
+from mrql.algebra.showable import showable
+
 LEVELS = ("debug", "info", "warning", "error")
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -21,6 +23,7 @@ class StandardError(logging.Handler):
     in silence: its answers go elsewhere."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        record.msg, record.args = showable(record.getMessage()), None
         try:
             click.echo(self.format(record), err=True)
         except BrokenPipeError:

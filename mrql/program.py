@@ -18,7 +18,7 @@ from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, CMap, Empty, Lambda, ListOf, Lit, PVar, Stream, Term, Var
 from mrql.algebra.types import Type
-from mrql.imports import imports, lines_of, parsed
+from mrql.imports import imports, lines_of, must_be_allowed, parsed
 from mrql.includes import Files
 from mrql.parser import parse_program
 from mrql.recursion import define as define_recursive
@@ -69,17 +69,19 @@ def compile_program(
     base: Path | None = None,
     args: Sequence[str] = (),
     max_steps: int = STEPS,
+    may_import: bool = True,
 ) -> Program:
     """Parses and types a program.
 
     `streams` are names that stand for streams of the given (bag) types; relative paths of sources start at `base`;
     `args` are the strings that the program knows as `args`; a loop without a limit may take `max_steps` steps.
+    Without `may_import` it is an error to name code in Python: an import, a parser, an adapter.
 
     Raises: UserError at the first thing that is wrong.
     """
     try:
         tree = parse_program(text, name)
-        return Compiler(streams or {}, base or Path(), args, max_steps).program(tree)
+        return Compiler(streams or {}, base or Path(), args, max_steps, may_import=may_import).program(tree)
     except RecursionError:
         raise UserError(f"{name} is nested too deeply") from None
 
@@ -87,13 +89,21 @@ def compile_program(
 class Compiler:
     """Makes the statements of a program known, one after the other."""
 
-    def __init__(self, streams: Mapping[str, Type], base: Path, args: Sequence[str], max_steps: int) -> None:
+    def __init__(
+        self,
+        streams: Mapping[str, Type],
+        base: Path,
+        args: Sequence[str],
+        max_steps: int,
+        *,
+        may_import: bool = True,
+    ) -> None:
         self.base = base
         self.sources: dict[str, SourceSpec] = {}
         values: dict[str, Term] = {stream: Stream(stream, t) for stream, t in streams.items()}
         if "args" not in values:
             values["args"] = _strings(args)
-        self.globals = Globals(values=values, declare_source=self.declare, max_steps=max_steps)
+        self.globals = Globals(values=values, declare_source=self.declare, max_steps=max_steps, may_import=may_import)
         self.globals.names.taken.update(streams)
         self.queries: list[Query] = []
         self.stored: dict[str, Term] = {}
@@ -162,10 +172,12 @@ class Compiler:
                     for inner in included:
                         self.statement(inner)
             case syntax.Import():
+                must_be_allowed("`import`", statement.span, known)
                 for found in imports(statement, known):
                     self.fresh(found.name, statement.span)
                     known.imported[found.name] = found
             case syntax.ParserDef(name):
+                must_be_allowed("`parser`", statement.span, known)
                 self.fresh(name, statement.span)
                 known.parsers[name] = statement
             case _:

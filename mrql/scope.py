@@ -103,6 +103,8 @@ class Globals:
     max_steps: int = STEPS
     """How many steps a loop without a limit may take."""
     declare_source: Callable[[syntax.SourceExpr, str | None], Term] | None = None
+    may_import: bool = True
+    """Whether code in Python may be named, which is run."""
 
 
 @attrs.frozen

@@ -17,6 +17,7 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import Stream
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
+from mrql.imports import must_be_allowed
 from mrql.scope import Globals, Scope
 from mrql.translate import translate
 from mrql.typing import no_duplicates, resolve
@@ -102,6 +103,8 @@ def _adapted(source: syntax.SourceExpr, kind: Kind, name: str | None, known: Glo
     Raises: UserError when an argument is missing, or one too many.
     """
     arguments = _arguments(source, known)
+    if kind.adapter is None:
+        must_be_allowed("an adapter", source.span, known)
     if source.kind is not syntax.SourceKind.STREAM:
         hint = f"stream({source.format}, …); mrql run reads all of it"
         raise UserError(f"what is read with `{source.format}` is a stream", source.span, hint)

@@ -121,6 +121,10 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
     return spark
 
 
+LOOPBACK: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""In local mode nobody has to reach the driver and its blocks from elsewhere, so nobody can."""
+
+
 def start_settings(master: str | None, conf: Mapping[str, str]) -> Mapping[str, str]:
     """All that a session starts with: `conf`, and for the rest what mrql takes."""
     chosen = {
@@ -130,7 +134,7 @@ def start_settings(master: str | None, conf: Mapping[str, str]) -> Mapping[str, 
         "spark.driver.memory": driver_memory(),
         **START_SETTINGS,
         **STEP_SETTINGS,
-        **(cluster.SETTINGS if cluster.is_cluster(master) else {}),
+        **(cluster.SETTINGS if cluster.is_cluster(master) else LOOPBACK),
         **conf,
         **AS_WRITTEN,
     }

@@ -67,3 +67,10 @@ class Texts(Numbers):
 
     def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
         yield from ((Record({"n": str(row["n"])}), weight) for row, weight in super().read(start, end))
+
+
+class Refusing(Numbers):
+    """An adapter that cannot be made."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        raise RuntimeError("no")

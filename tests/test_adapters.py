@@ -112,6 +112,15 @@ def test_a_changed_query_reads_again(tmp_path: Path) -> None:
             "there is no adapter tests.adapters:Nothing",
         ),
         ('stream(adapter, "nowhere:Numbers", "x", type(<n: long>))', "there is no adapter nowhere:Numbers"),
+        (
+            'stream(adapter, "os:system", "touch ran", type(<n: long>))',
+            "os:system is no adapter: it is not a class",
+        ),
+        ('stream(adapter, "pathlib:Path", "x", type(<n: long>))', "pathlib:Path is no adapter: it has no `latest`"),
+        ('stream(adapter, "tests:nothing:x", "x", type(<n: long>))', "there is no adapter tests:nothing:x"),
+        ('stream(adapter, "os", "x", type(<n: long>))', "there is no adapter os"),
+        ('stream(adapter, "os:\\u0000", "x", type(<n: long>))', "there is no adapter os:\\x00"),
+        ('stream(adapter, "tests.adapters:Refusing", "x", type(<n: long>))', "Refusing cannot be made: no"),
         ('stream(socket, "host")', '"host" is not of the form host:port'),
         (
             'stream(postgresql, "postgresql://db/d?table=t", type(<id: long>))',
@@ -131,7 +140,8 @@ def test_streams_that_cannot_be_read(tmp_path: Path, source: str, said: str) -> 
 
 def command(home: Path, text: str, *more: str) -> Result:
     (home / "q.mrql").write_text(text)
-    options = ["--data", str(home), "--engine", "reference", "--once", "--output", str(home / "out"), *more]
+    options = ["--data", str(home), "--engine", "reference", "--once", "--allow-import", "--output", str(home / "out")]
+    options += more
     return CliRunner().invoke(main, ["stream", str(home / "q.mrql"), *options])
 
 

@@ -111,17 +111,54 @@ def test_check_calls_nothing(tmp_path: Path) -> None:
     (tmp_path / "loud.py").write_text("def f(n: int) -> int:\n    raise SystemExit('called')\n")
     query = tmp_path / "q.mrql"
     query.write_text('import f from "loud"; select f(n) from n in 1..3; f(4);')
-    assert CliRunner().invoke(main, ["check", str(query)]).exit_code == 0
+    assert CliRunner().invoke(main, ["check", "--allow-import", str(query)]).exit_code == 0
     query.write_text('import g from "loud"; 1')
-    result = CliRunner().invoke(main, ["check", str(query)])
+    result = CliRunner().invoke(main, ["check", "--allow-import", str(query)])
     assert result.exit_code == 1
     assert "the module `loud` has no `g`" in result.output
     (tmp_path / "broken.py").write_text("1 / 0\n")
     query.write_text('import g from "broken"; 1')
     assert (
         "cannot be imported: ZeroDivisionError: division by zero"
-        in CliRunner().invoke(main, ["check", str(query)]).output
+        in CliRunner().invoke(main, ["check", "--allow-import", str(query)]).output
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ('1;\nimport f from "loud"; 2;', "`import`"),
+        ('1;\nimport "loud:f" as g(long): long; 2;', "`import`"),
+        ('1;\nparser p = "loud:f"; 2;', "`parser`"),
+        ('1;\ns = stream(adapter, "loud:f", "x", type(<n: long>)); count(s);', "an adapter"),
+        ('1;\ninclude "other.mrql"; 2;', "`import`"),
+    ],
+)
+def test_a_command_asks_for_allow_import(tmp_path: Path, text: str, what: str) -> None:
+    """A file that names code in Python is refused, with the line and the option, before any of it is run."""
+    (tmp_path / "loud.py").write_text("from pathlib import Path\nPath(__file__).with_name('ran').touch()\n")
+    (tmp_path / "other.mrql").write_text('1;\nimport f from "loud";')
+    query = tmp_path / "q.mrql"
+    query.write_text(text)
+    for command in (["check"], ["explain"], ["run"], ["stream", "--once"], ["verify"]):
+        done = CliRunner().invoke(main, [*command, "--engine", "reference", str(query)])
+        assert done.exit_code == 1, (command, done.output)
+        assert f"{'other' if 'include' in text else 'q'}.mrql:2:" in done.output
+        assert f"{what} runs code in Python, which this command does not" in done.output
+        assert "--allow-import" in done.output
+    for typed in (text if what != "`import`" else 'import f from "loud";', f":load {query}"):
+        done = CliRunner().invoke(main, ["shell", "--engine", "reference"], input=f"{typed}\n")
+        assert "--allow-import" in done.output, done.output
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_shell_imports_where_it_is_told_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the option a session imports."""
+    (tmp_path / "twice.py").write_text("def twice(n: int) -> int:\n    return 2 * n\n")
+    monkeypatch.chdir(tmp_path)
+    command = ["shell", "--engine", "reference", "--allow-import"]
+    done = CliRunner().invoke(main, command, input='import twice from "twice";\ntwice(21);\n')
+    assert "42" in done.output, done.output
 
 
 # --- functions that call themselves ---------------------------------------------------------------

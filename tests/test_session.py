@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JNetworkError
@@ -52,3 +53,29 @@ def test_a_session_that_forgets_is_named_once(
         query.view(spark).close()
     (said,) = caplog.records
     assert "started with spark.sql.codegen.cache.maxEntries=10000" in said.message
+
+
+def test_nobody_reaches_a_local_driver() -> None:
+    """It has the loopback address, unless it is told another; on a cluster executors have to reach it."""
+    addresses = ("spark.driver.host", "spark.driver.bindAddress")
+    for master in (None, "local", "local[4]"):
+        assert [start_settings(master, {})[name] for name in addresses] == ["127.0.0.1"] * 2
+    assert not {*addresses} & start_settings("spark://host:7077", {}).keys()
+    assert start_settings(None, {"spark.driver.host": "10.0.0.1"})["spark.driver.host"] == "10.0.0.1"
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="what listens is seen in /proc")
+def test_what_listens_is_on_the_loopback_address(spark: SparkSession) -> None:
+    """None of Java's sockets is reached from elsewhere."""
+    java = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+    links = {str(link.readlink()) for link in Path(f"/proc/{java}/fd").iterdir() if link.is_symlink()}
+    listening = []
+    for file in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{java}/net/{file}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in links:
+                listening.append(fields[1].split(":")[0])
+    assert listening
+    loopback = {"0100007F", "0" * 24 + "01000000", "0" * 16 + "FFFF0000" + "0100007F"}
+    assert {*listening} <= loopback, listening

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import attrs
 
 SCHEMES = ("postgresql", "postgres")
+STREAMS = "mrql_streams"
+"""The table that notes which stream keeps which table."""
+OURS = (STREAMS, "mrql_batch", "mrql_net")
+"""Tables of our own, lasting and temporary ones."""
 LONGEST = 63
 """So many bytes of a name PostgreSQL keeps."""
+
+BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})|%00")
+"""Of these a URL has none: libpq quotes the address where it finds one."""
 
 
 @attrs.frozen
@@ -36,6 +44,21 @@ def is_address(text: str) -> bool:
     return text.split("://", 1)[0] in SCHEMES and "://" in text
 
 
+def must_be_one(text: str) -> None:
+    """Raises: ValueError where a text is no address, or might be read as another one than was meant. The message does
+    not quote it, as there may be a password in it.
+    """
+    try:
+        url = urlsplit(text)
+        assert url.port is None or url.port >= 0  # it is read where it is asked for
+    except ValueError:
+        raise ValueError("the host or the port of this address is none") from None
+    if "@" in url.path + url.query + url.fragment:
+        raise ValueError("a / ? # or @ in a user, a password or another part of an address is written %2F %3F %23 %40")
+    if BAD_ESCAPE.search(text):
+        raise ValueError("a % in an address is written %25; two hexadecimal digits follow any other, and not 00")
+
+
 def parse_address(text: str) -> Address:
     """The table that an address names.
 
@@ -44,12 +67,15 @@ def parse_address(text: str) -> Address:
 
     Raises: ValueError where it names none.
     """
+    must_be_one(text)
     url = urlsplit(text)
     given = parse_qsl(url.query, keep_blank_values=True)
     ours = {key: value for key, value in given if key in ("table", "replace")}
     schema, dot, table = ours.get("table", "").rpartition(".")
     if not table or (dot and not schema):
         raise ValueError(f"which table? Say it as in {url.scheme}://…/{url.path.lstrip('/') or 'db'}?table=answer")
+    if table in OURS:
+        raise ValueError(f"{table} is a table that mrql keeps for itself; name another one")
     if any(len(name.encode()) > LONGEST for name in (schema, table)):
         raise ValueError(f"the name of a table has at most {LONGEST} bytes")
     if ours.get("replace", "false") not in ("true", "false"):

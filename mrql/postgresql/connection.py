@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from mrql.algebra.errors import EngineError, MrqlError, UserError
 
@@ -47,13 +48,21 @@ def connect(conninfo: str, shown: str) -> Connection:
             psycopg.conninfo.make_conninfo(conninfo, options=together, connect_timeout=timeout)
         )
     except psycopg.ProgrammingError as error:
-        raise UserError(f"{shown} is no address of PostgreSQL: {_line(error)}") from None
+        raise UserError(f"{shown} is no address of PostgreSQL: {_without(_line(error), conninfo)}") from None
     except psycopg.OperationalError as error:
         raise _not_connected(shown, _line(error)) from None
     if connection.info.server_version < OLDEST * 10_000:
         connection.close()
         raise UserError(f"{shown} is of version {connection.info.server_version // 10_000}; {OLDEST} is the oldest")
     return connection
+
+
+def _without(said: str, conninfo: str) -> str:
+    """What libpq says without the passwords of an address; where it quotes a part of one, nothing of it."""
+    url = urlsplit(conninfo)
+    written = [url.password or "", *(value for key, value in parse_qsl(url.query) if "password" in key)]
+    secrets = {form for text in written for form in (text, unquote(text)) if form}
+    return "it cannot be read" if any(secret in said for secret in secrets) else said
 
 
 def _not_connected(shown: str, said: str) -> MrqlError:

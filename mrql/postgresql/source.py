@@ -15,10 +15,10 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.types import Type
 from mrql.algebra.values import Document, Record, Value
-from mrql.postgresql.address import is_address, parse_address
+from mrql.postgresql.address import is_address, must_be_one, parse_address
 from mrql.postgresql.columns import TYPES
 from mrql.postgresql.connection import connect, translated
-from mrql.postgresql.table import quoted
+from mrql.postgresql.table import among_placeholders, quoted
 
 if TYPE_CHECKING:
     from mrql.postgresql.connection import Connection
@@ -36,18 +36,19 @@ class PostgresTable:
         if not isinstance(spec.row, ty.RecordType) or not all(map(_is_basic, dict(spec.row.fields).values())):
             raise UserError(f"rows of a table are records of basic types, not {spec.row}", spec.span)
         self.fields = spec.row.fields
-        url = urlsplit(spec.path)
-        query = dict(parse_qsl(url.query))
-        column = query.pop("column", None)
-        if column is None or not is_address(spec.path):
-            hint = "postgresql://host/db?table=orders&column=id"
-            raise UserError("the address names a table and the column that grows", spec.span, hint)
         try:
+            must_be_one(spec.path)
+            url = urlsplit(spec.path)
+            query = dict(parse_qsl(url.query))
+            column = query.pop("column", None)
+            if column is None or not is_address(spec.path):
+                hint = "postgresql://host/db?table=orders&column=id"
+                raise UserError("the address names a table and the column that grows", spec.span, hint)
             address = parse_address(urlunsplit(url._replace(query=urlencode(query, quote_via=quote))))
         except ValueError as error:
             raise UserError(str(error), spec.span) from None
-        schema = "" if address.schema is None else f"{quoted(address.schema)}."
-        self.table, self.column = f"{schema}{quoted(address.table)}", quoted(column)
+        schema = "" if address.schema is None else f"{_name(address.schema)}."
+        self.table, self.column = f"{schema}{_name(address.table)}", _name(column)
         self.address, self.spec = address, spec
         self.connection: Connection | None = None
 
@@ -58,7 +59,7 @@ class PostgresTable:
         return start if found is None else found
 
     def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
-        columns = ", ".join(f"{quoted(name)}::{TYPES.get(t, 'text')}" for name, t in self.fields)
+        columns = ", ".join(f"{_name(name)}::{TYPES.get(t, 'text')}" for name, t in self.fields)
         for row in self._rows(f"SELECT {columns} FROM {self.table} WHERE {self._between(start, end)}", start, end):
             cells = zip(row, self.fields, strict=True)
             yield Record({name: _value(cell, t) for cell, (name, t) in cells}), 1
@@ -80,6 +81,10 @@ class PostgresTable:
             self.connection.autocommit = True
         with translated(self.address.shown):
             return self.connection.execute(query.encode(), {"start": start, "end": end}).fetchall()
+
+
+def _name(name: str) -> str:
+    return among_placeholders(quoted(name))
 
 
 def _is_basic(t: Type) -> bool:

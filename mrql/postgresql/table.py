@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from mrql.algebra.errors import UserError
-from mrql.postgresql.address import LONGEST, Address
+from mrql.postgresql.address import LONGEST, STREAMS, Address
 from mrql.postgresql.columns import Column
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     Arguments: TypeAlias = Sequence[Any]
 
-STREAMS = "mrql_streams"
 BLOCK = 1 << 20
 PATIENCE = "5s"
 """So long a connection waits for another that writes to the table: a process that was killed lets go of it soon."""
@@ -35,6 +34,15 @@ def quoted(name: str) -> str:
     """
     escaped = name.replace('"', '""')
     return f'"{escaped}"'
+
+
+def among_placeholders(name: str) -> str:
+    """A name in SQL with placeholders, in which `%` begins one.
+
+    >>> among_placeholders(quoted("50%s"))
+    '"50%%s"'
+    """
+    return name.replace("%", "%%")
 
 
 @attrs.frozen
@@ -120,7 +128,8 @@ class Table:
         if self._one("SELECT to_regclass(%s)", [streams]) is None:
             return None
         found = self.connection.execute(
-            f"SELECT stream, batch FROM {streams} WHERE table_name = %s".encode(), [self.address.table]
+            f"SELECT stream, batch FROM {among_placeholders(streams)} WHERE table_name = %s".encode(),
+            [self.address.table],
         ).fetchone()
         return None if found is None else Record(*found)
 
@@ -164,7 +173,7 @@ class Table:
             columns = "table_name text PRIMARY KEY, stream text NOT NULL, batch bigint NOT NULL"
             self._execute(f"CREATE TABLE IF NOT EXISTS {streams} ({columns})")
         self._execute(
-            f"INSERT INTO {streams} VALUES (%s, %s, %s)"
+            f"INSERT INTO {among_placeholders(streams)} VALUES (%s, %s, %s)"
             " ON CONFLICT (table_name) DO UPDATE SET stream = excluded.stream, batch = excluded.batch",
             [self.address.table, record.stream, record.batch],
         )

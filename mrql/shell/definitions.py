@@ -29,8 +29,8 @@ class Definitions(Compiler):
     stays what it was, while functions and macros look their names up where they are called.
     """
 
-    def __init__(self, base: Path, args: Sequence[str], max_steps: int) -> None:
-        super().__init__({}, base, args, max_steps)
+    def __init__(self, base: Path, args: Sequence[str], max_steps: int, *, may_import: bool = True) -> None:
+        super().__init__({}, base, args, max_steps, may_import=may_import)
         self.so_far = Program((), self.sources, self.stored)
         """What is defined, by now and by later inputs; the expressions are not kept."""
 

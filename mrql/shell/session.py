@@ -36,12 +36,13 @@ class Session:
     max_steps: int = STEPS
     runner: Callable[[Program], Runner] = ReferenceRunner
     quarantine: Quarantine | None = None
+    may_import: bool = True
     definitions: Definitions = attrs.field(init=False)
     transcript: Transcript = attrs.field(init=False, factory=lambda: Transcript("<shell>"))
     _running: Runner | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
-        self.definitions = Definitions(self.base, self.args, self.max_steps)
+        self.definitions = Definitions(self.base, self.args, self.max_steps, may_import=self.may_import)
 
     def define(self, text: str) -> tuple[Query, ...]:
         """Defines what an input defines, and returns its expressions, which are still to be answered.

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import click
 
+from mrql.algebra.showable import showable
 from mrql.postgresql.address import Address, is_address, parse_address
 
 Place: TypeAlias = Path | Address
@@ -29,6 +30,6 @@ def _place(ctx: click.Context, param: click.Parameter, value: str) -> Place:
         except ValueError as error:
             raise click.BadParameter(str(error), ctx, param) from None
     if re.match(r"\w+://", value):
-        raise click.BadParameter(f"{value} is neither a directory nor postgresql://…", ctx, param)
+        raise click.BadParameter(f"{showable(value)} is neither a directory nor postgresql://…", ctx, param)
     place: Path = click.Path(file_okay=False, path_type=Path).convert(value, param, ctx)
     return place

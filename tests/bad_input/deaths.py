@@ -48,6 +48,7 @@ def shifted(n: int) -> int:
 def started(home: Path, *more: str) -> subprocess.Popen[str]:
     """A stream on a Spark of its own, with a checkpoint, whose Java is as anybody's and not as in other tests."""
     command = [sys.executable, "-m", "mrql", "stream", str(home / "q.mrql"), "--data", str(home), "--once"]
+    command += ["--allow-import"]
     command += ["--max-files", "1", "--output", str(home / "out"), "--checkpoint", str(home / "checkpoint"), *more]
     env = {key: value for key, value in os.environ.items() if key != "SPARK_CONF_DIR"}
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env)

@@ -105,7 +105,7 @@ QUERY_FILES: dict[str, Bad] = {
         1, {"q.mrql": 'include "t/t.csv";\n' + CSV}, fault=forbidden("t/t.csv")
     ),
     "query whose argument is missing": Bad(1, {"q.mrql": CSV.replace('"s"', "args[0]")}),
-    "query that imports what is missing": Bad(1, {"q.mrql": 'import f from "nowhere";\n' + CSV}),
+    "query that imports what is missing": Bad(1, {"q.mrql": 'import f from "nowhere";\n' + CSV}, ("--allow-import",)),
 }
 
 OPTIONS: dict[str, Bad] = {
