@@ -14,12 +14,10 @@ import attrs
 
 from mrql.algebra.errors import UserError
 from mrql.runtime.durable import Files, Publication
+from mrql.runtime.numbered import batch_name
 from mrql.runtime.sinks import Answer
-from mrql.sinks.files import Output, write_output
+from mrql.sinks.files import Output, is_ours, write_output
 from mrql.targets import Target
-
-WRITTEN = ("part-", "_SUCCESS", ".part-", "._SUCCESS")
-"""How the names of files begin that a query writes, with the checksums that Hadoop puts beside them."""
 
 
 def write(target: Target, rows: Any) -> None:
@@ -41,12 +39,14 @@ def write(target: Target, rows: Any) -> None:
 
 
 def _must_be_free(target: Target) -> None:
-    """What is replaced must look like what an earlier run has written."""
-    if not target.path.exists():
-        return
-    parts = list(target.path.iterdir()) if target.path.is_dir() else None
-    if parts is None or any(not part.name.startswith(WRITTEN) for part in parts):
-        raise UserError(f"{target.path} is there already, and was not written by a query", target.span)
+    """What is replaced carries the mark of what a query has written, and holds nothing else.
+
+    Raises: UserError where something else is there.
+    """
+    path = target.path
+    if path.is_symlink() or (path.exists() and not is_ours(path)):
+        hint = "remove it, or name another directory"
+        raise UserError(f"{path} is there already, and was not written by a query", target.span, hint)
 
 
 def _write_rows(target: Target, rows: Any, directory: Path, files: Files) -> None:
@@ -86,7 +86,7 @@ class TargetSink:
         """
         path = self.target.path
         _must_be_free(self.target)
-        hidden = path.with_name(f".{path.name}.batch-{number:06d}{self.suffix}")
+        hidden = path.with_name(f".{path.name}.{batch_name(number)}{self.suffix}")
         self.files.make_directory(path.parent)
         _write_rows(self.target, answer.snapshot(), hidden, self.files)
         return Publication(hidden, path, replaces=True)

@@ -23,6 +23,7 @@ from mrql.algebra.sources import SourceSpec
 from mrql.runtime.copies import Copies
 from mrql.runtime.directories import Adapted, Arrived, Batch, Directory, Part, Watched, next_batch, placed, watch
 from mrql.runtime.durable import Files
+from mrql.runtime.numbered import batch_name
 from mrql.runtime.report import Clock, Counting, Measured, Phase, Report
 from mrql.runtime.residual import Residual
 from mrql.runtime.sinks import Answer, Several, publish
@@ -241,7 +242,7 @@ class Loop:
             return {}, None
         streams = {part.file: name for name, parts in batch.items() for part in parts if isinstance(part, Arrived)}
         found = Counter(streams[row.file] for row in self.quarantine.waiting.values() if row.file in streams)
-        name = f"batch-{number:06d}"
+        name = batch_name(number)
         if self.commits is None:
             return found, self.quarantine.keep(name, Files().write)
         return found, self.commits.keep(self.quarantine, name)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
+from unittest.mock import patch
 
 import attrs
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from mrql.algebra.errors import UserError
 from mrql.algebra.reader import parse_type
 from mrql.algebra.sources import Format
 from mrql.algebra.values import Bag, Record, Value
 from mrql.cli import main
 from mrql.program import compile_program
 from mrql.running import ReferenceRunner
+from mrql.runtime.checkpoint.commits import Commits
+from mrql.runtime.checkpoint.manifest import Manifest
 from mrql.runtime.durable import Files
 from mrql.runtime.rows import to_dataframe
 from mrql.sinks.files import Output, write_output
@@ -97,3 +101,24 @@ def test_two_directories(tmp_path: Path) -> None:
     assert attrs.evolve(stream, output="late").answers() == {"batch-000003": batch_answer(stream)}
     shown = CliRunner().invoke(main, ["checkpoint", "show", str(stream.checkpoint), "--format", "json"])
     assert json.loads(shown.output)["outputs"] == [str(tmp_path / name) for name in ("out", "copy", "late")]
+
+
+def test_batches_beyond_the_millionth(tmp_path: Path) -> None:
+    """Batches are told apart by their numbers: as texts `batch-1000000` comes before `batch-999999`."""
+    fill(tmp_path, 4, Random(1))
+    stream = Stream(tmp_path)
+    with patch.object(Commits, "next_batch", property(lambda self: _later(self.store.manifest))):
+        late = [file.rename(file.with_name(f".{file.name}")) for file in tmp_path.glob("*/0003.csv")]
+        stream.run()
+        assert [path.name for path in sorted(stream.out.iterdir())] == ["batch-1000000", "batch-999998", "batch-999999"]
+        for file in late:
+            file.rename(file.with_name(file.name[1:]))
+        stream.run()
+    assert (stream.out / "batch-1000001").is_dir()
+    (stream.out / "batch-1000002").mkdir()
+    with pytest.raises(UserError, match="batch-1000002 is there already, and the checkpoint is at batch 1000001"):
+        stream.run()
+
+
+def _later(manifest: Manifest | None) -> int:
+    return 999_998 if manifest is None else manifest.batch + 1

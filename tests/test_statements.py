@@ -163,6 +163,44 @@ def test_a_target_is_replaced(run: Run, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "files",
+    [
+        {"part-00000.csv": "1\n", "_SUCCESS": ""},
+        {"part-00000.csv": "1\n"},
+        {"_SUCCESS": "written by mrql\npart-00000.csv\n", "part-00000.csv": "1\n", "part-00001.csv": "2\n"},
+        {"_SUCCESS": "written by mrql\n", "part-mine": "x"},
+        {"_SUCCESS": "written by mrql\n\xff", "part-00000.csv": "1\n"},
+        {"_SUCCESS": "part-00000.csv\n", "part-00000.csv": "1\n"},
+    ],
+)
+@pytest.mark.parametrize("statement", ["dump", "store"])
+def test_what_another_program_has_written_is_not_replaced(
+    run: Run, tmp_path: Path, files: dict[str, str], statement: str
+) -> None:
+    """Whatever its files are called: what a query has written carries a mark with their names."""
+    (tmp_path / "theirs").mkdir()
+    for name, text in files.items():
+        (tmp_path / "theirs" / name).write_text(text, encoding="latin-1")
+    result = run(f'{statement} "theirs" from {{3}};')
+    assert result.exit_code == 1
+    assert "theirs is there already, and was not written by a query" in result.stderr
+    assert {path.name for path in (tmp_path / "theirs").iterdir()} == {*files}
+
+
+def test_a_link_is_not_replaced(run: Run, tmp_path: Path) -> None:
+    """Nor what it leads to; an empty directory is."""
+    run('store "s" from {1};')
+    (tmp_path / "link").symlink_to("s")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "empty").mkdir()
+    for name in ("link", "dangling"):
+        assert "was not written by a query" in run(f'store "{name}" from {{2}};').stderr
+    assert lines(tmp_path / "s") == ["1"]
+    run('store "empty" from {2};')
+    assert lines(tmp_path / "empty") == ["2"]
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ('store "s" from {"a\\nb", "c"};', "a line break in a value of a csv file; `dump` keeps it"),

@@ -20,6 +20,7 @@ from mrql.postgresql.connection import connect, translated
 from mrql.postgresql.lines import parts, write_lines
 from mrql.postgresql.table import Found, Record, Table, Unmatched
 from mrql.runtime.durable import Files, Publication
+from mrql.runtime.numbered import batch_name, batch_number
 from mrql.runtime.sinks import Answer
 
 WHOLE, CHANGES = "whole", "changes"
@@ -89,10 +90,11 @@ class TableSink:
         """Applies what a process that died has committed to the checkpoint, and not to the table."""
         if self.after is None:
             return
-        for waiting in sorted(self.outbox.glob("batch-*")):
-            number, _, kind = waiting.name.removeprefix("batch-").partition("-")
-            if self._waits_for(self.table.look(), int(number), whole=kind == WHOLE):
-                self._apply(waiting, int(number), whole=kind == WHOLE)
+        found = ((batch_number(path.name), path) for path in self.outbox.glob("batch-*"))
+        for number, waiting in sorted((number, path) for number, path in found if number is not None):
+            whole = waiting.name.endswith(f"-{WHOLE}")
+            if self._waits_for(self.table.look(), number, whole=whole):
+                self._apply(waiting, number, whole=whole)
                 self.table.connection.commit()
                 self.files.remove(waiting)
 
@@ -161,7 +163,7 @@ class TableSink:
             hidden = self._write(number, answer, whole=True)
             self._applied(hidden, number, whole=True)
         kind = WHOLE if whole else CHANGES
-        final = self.outbox / f"batch-{number:06d}-{kind}"
+        final = self.outbox / f"{batch_name(number)}-{kind}"
         return Applied(self, number, Publication(hidden, final, waits=True))
 
     def _must_be_connected(self) -> None:
@@ -175,7 +177,7 @@ class TableSink:
             self._connect()
 
     def _write(self, number: int, answer: Answer, *, whole: bool) -> Path:
-        hidden = self.outbox / f".batch-{number:06d}{self.suffix}"
+        hidden = self.outbox / f".{batch_name(number)}{self.suffix}"
         rows = answer.snapshot() if whole else answer.changes()
         write_lines(rows, self.type, hidden, self.files, changes=not whole)
         return hidden

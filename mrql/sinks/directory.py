@@ -10,6 +10,7 @@ import attrs
 from mrql.algebra.errors import UserError
 from mrql.algebra.sources import Format
 from mrql.runtime.durable import Files, Publication
+from mrql.runtime.numbered import batch_name, batch_number
 from mrql.runtime.sinks import Answer
 from mrql.sinks.files import Output, write_output
 
@@ -48,16 +49,17 @@ class DirectorySink:
         there = sorted(self.directory.glob("batch-*"))
         if there and after is None:
             raise UserError(f"{self.directory} holds batches already", hint="name another --output, or remove them")
-        over = [path.name for path in there if path.name > f"batch-{after or 0:06d}"]
+        numbers = {path: batch_number(path.name) for path in there}
+        over = [path for path, number in numbers.items() if number is not None and after is not None and number > after]
         if over:
-            message = f"{self.directory / over[0]} is there already, and the checkpoint is at batch {after}"
+            message = f"{over[0]} is there already, and the checkpoint is at batch {after}"
             raise UserError(message, hint="name another --output, or remove what came after the checkpoint")
 
     def prepare(self, number: int, answer: Answer) -> Publication:
         """Writes the answer after a batch aside."""
-        hidden = self.directory / f".batch-{number:06d}{self.suffix}"
+        hidden = self.directory / f".{batch_name(number)}{self.suffix}"
         write_output(self.output, answer.changes() if self.changes else answer.snapshot(), hidden, self.files)
-        return Publication(hidden, self.directory / f"batch-{number:06d}")
+        return Publication(hidden, self.directory / batch_name(number))
 
     def start_anew(self) -> None:
         """Each answer stands by itself."""

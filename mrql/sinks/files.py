@@ -25,6 +25,10 @@ from mrql.targets import is_flat
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+DONE = "_SUCCESS"
+"""This is in a directory whose files are all there, as other programs have it."""
+MARK = "written by mrql"
+"""What it begins with here; the names of the files follow."""
 WEIGHT = "weight"
 """The last column of changes."""
 
@@ -70,10 +74,27 @@ def write_output(output: Output, answer: Any, directory: Path, files: Files) -> 
     """
     if hasattr(answer, "write"):
         _write_frame(output, cast("DataFrame", answer), directory)
-        return
-    files.make_directory(directory)
-    files.write(directory / f"part-00000.{output.format.value}", _content(output, answer))
-    files.write(directory / "_SUCCESS", b"")
+        # Hadoop has noted a checksum of what is written anew.
+        files.remove(directory / f".{DONE}.crc")
+    else:
+        files.make_directory(directory)
+        files.write(directory / f"part-00000.{output.format.value}", _content(output, answer))
+    parts = sorted(path.name for path in directory.iterdir() if path.name.startswith("part-"))
+    files.write(directory / DONE, "".join(f"{line}\n" for line in (MARK, *parts)).encode())
+
+
+def is_ours(directory: Path) -> bool:
+    """Whether a directory holds what was written here and nothing else, or nothing at all."""
+    if not directory.is_dir():
+        return False
+    there = {path.name for path in directory.iterdir()}
+    if not there:
+        return True
+    try:
+        first, *parts = (directory / DONE).read_text(encoding="utf-8").splitlines() or [""]
+    except (OSError, UnicodeDecodeError):
+        return False
+    return first == MARK and there <= {DONE, *parts, *(f".{part}.crc" for part in parts)}
 
 
 def _content(output: Output, answer: Any) -> bytes:

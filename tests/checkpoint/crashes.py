@@ -69,7 +69,7 @@ class Killed:
 
     def _commits(self) -> int:
         found = os.listdir(self.stream.checkpoint) if self.stream.checkpoint.exists() else []
-        return max((int(name[9:17]) for name in found if name.startswith("manifest-")), default=0)
+        return max((int(name[9:-5]) for name in found if name.startswith("manifest-")), default=0)
 
 
 def survives(stream: Stream, random: Random, *, kills: int, delay: float, server: Server | None = None) -> int:
