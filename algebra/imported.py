@@ -14,7 +14,6 @@ None. A callable is taken to give the same for the same arguments.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.machinery
 import operator
@@ -28,7 +27,7 @@ from typing import Any
 
 import attrs
 
-from mrql.algebra import documents
+from mrql.algebra import documents, modules
 from mrql.algebra import types as ty
 from mrql.algebra.definitions import Exact, PythonFunction, takes
 from mrql.algebra.errors import EvaluationError
@@ -72,7 +71,7 @@ class Imported(PythonFunction):
 
     @property
     def digest(self) -> str:
-        """Says which callable it is, and how the file was when it was read that it is defined in."""
+        """Says which callable it is, and how the files were when they were read that it is made of."""
         return f"{self.callee.module}:{self.callee.attribute} {self.signature} {_written(self.callee)}"
 
 
@@ -162,13 +161,14 @@ def _loaded(callee: Callee) -> Callable[..., Any]:
 
 @cache
 def _written(callee: Callee) -> str:
-    """What is in the file that a callable is defined in; nothing where Python itself has it."""
+    """What is in the files of the module that is named and of that which a callable is defined in, and of all that
+    these import."""
     try:
         function = _loaded(callee)
     except NotFound:
         return ""
-    file = getattr(sys.modules.get(getattr(function, "__module__", None) or callee.module), "__file__", None)
-    return "" if file is None else hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    defined = getattr(function, "__module__", None) or callee.module
+    return modules.written(sorted({callee.module, defined}), callee.directory)
 
 
 # --- the border ---------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def _kind(character: str) -> str:
 
 
 def _thirds(positions: Sequence[int]) -> Iterator[list[int]]:
-    size = -(-len(positions) // 3)
+    size = max(1, -(-len(positions) // 3))
     for start in range(0, len(positions), size):
         yield list(positions[start : start + size])
 

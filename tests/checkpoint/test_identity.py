@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from mrql.algebra import imported
+from mrql.algebra.modules import written
 from mrql.cli import plan_of
 from mrql.program import compile_program
 from mrql.rewrite.ways import Way
@@ -105,6 +107,53 @@ def test_an_imported_function_is_known_by_its_file(tmp_path: Path, monkeypatch: 
     one, same, other = (imported_anew(query, tmp_path, body) for body in ("n + 1", "n + 1", "n + 22"))
     assert one == same
     assert one != other
+
+
+@pytest.mark.parametrize(
+    ("how", "helper"),
+    [
+        ("import helper_of_a_state", "helper_of_a_state.py"),
+        ("from helper_of_a_state import g", "helper_of_a_state.py"),
+        ("from inside_a_state import helper", "inside_a_state/helper.py"),
+        ("import inside_a_state.helper", "inside_a_state/__init__.py"),
+        ("from inside_a_state.way import helper", "inside_a_state/helper.py"),
+    ],
+)
+def test_an_imported_function_is_known_by_what_its_file_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, helper: str
+) -> None:
+    """Also by what that imports in its turn, in a package or not, and where a function imports it."""
+    monkeypatch.chdir(tmp_path)
+    package = tmp_path / "inside_a_state"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "way.py").write_text("from . import helper\n")
+    (package / "helper.py").write_text("")
+    (tmp_path / "helper_of_a_state.py").write_text("g = 1")
+    query = 'import f(long): long from "for_a_state"; select (x, sum(f(y))) from (x, y) in S group by x;'
+    for body in (f"n + 1\n\n{how}", f"n + 1\n\ndef h(n):\n    {how}"):
+        found = []
+        for content in ("", "", "a = 2"):
+            (tmp_path / helper).write_text(f"g = 0\n{content}")
+            for name in [name for name in sys.modules if name.startswith(("inside_a_state", "helper_of_a_state"))]:
+                del sys.modules[name]
+            found.append(imported_anew(query, tmp_path, body))
+        one, same, other = found
+        assert one == same
+        assert one != other
+
+
+def test_what_an_imported_function_is_made_of(tmp_path: Path) -> None:
+    """Installed packages count by their version, what comes with Python not, and no text of Python by its bytes."""
+    (tmp_path / "m.py").write_text("import json, attrs, nowhere\nfrom .. import above\n")
+    told = [written(["m"], str(tmp_path))]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(metadata, "version", lambda name: f"another {name}")
+        told.append(written(["m"], str(tmp_path)))
+    (tmp_path / "m.py").write_bytes(b"\xff\x00")
+    told.append(written(["m"], str(tmp_path)))
+    assert len({*told}) == 3
+    assert written(["m"], str(tmp_path)) == told[2]
 
 
 def imported_anew(query: str, directory: Path, body: str) -> dict[str, str]:
