@@ -10,23 +10,29 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from urllib.parse import quote
 
 import attrs
 import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
+from mrql.algebra import types as ty
 from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.reader import parse_type
+from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.values import Bag, Value
+from mrql.algebra.values import Record as Fields
 from mrql.cli import main
 from mrql.postgresql.address import parse_address
 from mrql.postgresql.columns import columns_of
 from mrql.postgresql.connection import connect
 from mrql.postgresql.lines import parts, write_lines
 from mrql.postgresql.sink import Applied, TableSink
-from mrql.postgresql.table import Record, Table, Unmatched
+from mrql.postgresql.source import PostgresTable
+from mrql.postgresql.table import Record, Table, Unmatched, quoted
 from mrql.runtime.durable import Files
+from mrql.runtime.sinks import publish
 from tests.checkpoint.streams import GROUPS, Counting, Crash, Failing, Moment, Stream, batch_answer, fill, write
 from tests.postgresql import Server
 
@@ -228,6 +234,57 @@ def test_deletions(
         else:
             kept.change(parts(tmp_path), Record("s", 1))
             assert connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() == (left,)
+
+
+ODD = "%s$\"'\\{}:()é 1aB%"
+"""What means something in SQL, in its placeholders, in connection strings, or in the texts of queries."""
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_names_of_all_kinds(tmp_path: Path, postgresql: Server, number: int) -> None:
+    """A schema, a table and columns may be called anything, for what is written and for what is read."""
+    random = Random(number)
+    first = [["100%", "50%s", '"', "%(start)s"], ["a%%b", "%", "x'y", "{}"]]
+    drawn = ["".join(random.choice(ODD) for _ in range(random.randint(1, 8))) + str(i) for i in range(4)]
+    schema, table, *names = first[number] if number < len(first) else drawn
+    t = ty.BagType(ty.RecordType(tuple((name, ty.LONG) for name in names)))
+    with postgresql.connect() as connection:
+        connection.execute(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE".encode())
+        connection.execute(f"CREATE SCHEMA {quoted(schema)}".encode())
+    written = quote(f"{schema}.{table}", safe="")
+    address = parse_address(f"{postgresql.conninfo()}?table={written}")
+    sink = TableSink(address, t, tmp_path / "outbox", "stream")
+    for batch, (row, weight) in enumerate([((1, 2), 1), ((3, 4), 1), ((1, 2), -1)]):
+        values = Fields(dict(zip(names, row, strict=True)))
+        answer = Fixed(Bag([values]), Bag([(values, weight)]))
+        publish([sink.prepare(batch, answer)], Files())
+    sink.close()
+    after = TableSink(address, t, tmp_path / "outbox", "stream", after=2)
+    assert not after.whole
+    after.close()
+    record = ty.RecordType((*((name, ty.LONG) for name in names),))
+    path = f"{postgresql.conninfo()}?table={written}&column={quote(names[0], safe='')}"
+    source = PostgresTable(SourceSpec("s", True, Format.ADAPTER, path, record, adapter="a:b"))
+    last = source.latest(None, None)
+    assert list(source.read(None, last)) == [(Fields(dict(zip(names, (3, 4), strict=True))), 1)]
+    assert source.latest(last, None) == last
+    source.close()
+    with postgresql.connect() as connection:
+        connection.execute(f"DROP SCHEMA {quoted(schema)} CASCADE".encode())
+
+
+@attrs.frozen
+class Fixed:
+    """An answer that is there."""
+
+    whole: Bag
+    changed: Bag
+
+    def snapshot(self) -> Bag:
+        return self.whole
+
+    def changes(self) -> Bag:
+        return self.changed
 
 
 # --- what can go wrong --------------------------------------------------------------------------
