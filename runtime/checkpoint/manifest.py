@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from mrql.algebra.errors import UserError
+from mrql.algebra.names import as_utf8
 from mrql.runtime.digests import WrittenFile, digest
 from mrql.runtime.durable import Publication
 
@@ -126,11 +127,11 @@ class Manifest:
         for _, _, table in self.tables():
             yield from table.runs
 
-    def text(self) -> str:
+    def content(self) -> bytes:
         """The manifest as it is written, with its checksum."""
         body = {"format": FORMAT, **attrs.asdict(self, value_serializer=_plain)}
-        rest = json.dumps(body, ensure_ascii=False, indent=1).removeprefix("{\n") + "\n"
-        return f'{{\n "sha256": "{digest(rest.encode())}",\n{rest}'
+        rest = as_utf8(json.dumps(body, ensure_ascii=False, indent=1).removeprefix("{\n") + "\n")
+        return f'{{\n "sha256": "{digest(rest)}",\n'.encode() + rest
 
 
 def manifest_name(commit: int) -> str:

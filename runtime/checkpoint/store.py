@@ -17,7 +17,6 @@ from pathlib import Path
 import attrs
 
 from mrql.algebra.errors import EngineError, UserError
-from mrql.algebra.names import as_utf8
 from mrql.runtime.checkpoint import lock as locks
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.lock import Lock
@@ -173,7 +172,7 @@ class Store:
     def commit(self, manifest: Manifest) -> None:
         """Commits: with the rename of the manifest everything that it names counts."""
         path = self.root / manifest.name
-        self.files.put(path, as_utf8(manifest.text()), path.with_name(f".{manifest.name}-{self.token}"))
+        self.files.put(path, manifest.content(), path.with_name(f".{manifest.name}-{self.token}"))
         self.manifest = manifest
         self._note(manifest)
         logger.debug("commit %d: batch %d, %d runs", manifest.commit, manifest.batch, sum(1 for _ in manifest.runs()))
