@@ -49,7 +49,7 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.types import DOUBLE, BagType, Type, is_collection
+from mrql.algebra.types import DOUBLE, BagType, ListType, TupleType, Type, has_collection
 from mrql.algebra.values import Bag, Canonical, Record, Value, canonical, same
 from mrql.algebra.written import print_trace
 
@@ -208,8 +208,7 @@ class _Evaluator:
 
     def collected(self, term: Term, env: Environment) -> Value:
         """A collection as a whole; a missing one is empty."""
-        value = self.value(term, env)
-        return (Bag() if isinstance(term.type, BagType) else []) if value is None else value
+        return _there(self.value(term, env), term.type)
 
     def keyed(self, term: Term, key: Type, env: Environment) -> Iterable[tuple[Value, Value]]:
         """The pairs of a collection, their keys in the type that they are compared in."""
@@ -237,7 +236,7 @@ class _Evaluator:
 
     def looped(self, term: Term, env: Environment) -> Value:
         """A value that a loop carries from step to step; a missing collection is empty."""
-        return self.collected(term, env) if is_collection(term.type) else self.value(term, env)
+        return _carried(self.value(term, env), term.type)
 
     def reduce(self, term: Reduce, elements: Iterable[Value]) -> Value:
         """`reduce(⊕, {x, y, …}) = z ⊕ u(x) ⊕ u(y) ⊕ …`."""
@@ -282,6 +281,23 @@ def convert_zero(m: monoids.Monoid, t: Type) -> Value:
     return convert(value, t) if isinstance(m, monoids.Aggregate) else value
 
 
+def _there(value: Value, t: Type) -> Value:
+    """A collection, the empty one where it is missing."""
+    return (Bag() if isinstance(t, BagType) else []) if value is None else value
+
+
+def _carried(value: Value, t: Type) -> Value:
+    """What a loop carries: the collections in a tuple part by part, none of them missing."""
+    match t:
+        case BagType() | ListType():
+            return _there(value, t)
+        case TupleType(items) if any(map(has_collection, items)):
+            parts = (None,) * len(items) if value is None else value
+            return tuple(map(_carried, parts, items))
+        case _:
+            return value
+
+
 def bind(pattern: Pattern, value: Value) -> dict[str, Value]:
     """The variables of a pattern, bound to the parts of a value."""
     match pattern:
@@ -297,11 +313,12 @@ def bind(pattern: Pattern, value: Value) -> dict[str, Value]:
 
 
 def sort_pairs(pairs: Iterable[Value], descending: tuple[bool, ...]) -> list[Value]:
-    """Pairs `(k, v)` in the order of the parts of `k`, then of `v`."""
-    ordered = sorted(pairs, key=lambda pair: canonical(pair[1]))
+    """Pairs `(k, v)` in the order of the parts of `k`, then of `v`; what is missing has missing parts."""
+    there = ((None, None) if pair is None else pair for pair in pairs)
+    ordered = sorted(there, key=lambda pair: canonical(pair[1]))
     # Python's sort is stable: sorting by the last part first gives the order by all parts.
     for i in reversed(range(len(descending))):
-        ordered.sort(key=lambda pair: canonical(pair[0][i]), reverse=descending[i])
+        ordered.sort(key=lambda pair: canonical(None if pair[0] is None else pair[0][i]), reverse=descending[i])
     return ordered
 
 

@@ -125,7 +125,7 @@ class Query:
 
         Raises: UserError when a stream is missing, or a DataFrame is of another type.
         """
-        from mrql.runtime.answers import evaluate
+        from mrql.runtime.answers import evaluate, rows_alone
         from mrql.runtime.failures import translated
         from mrql.runtime.session import AS_WRITTEN, STEP_SETTINGS, settings
 
@@ -137,7 +137,7 @@ class Query:
         needed = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.analyzer.maxIterations")
         wanted = {**{name: STEP_SETTINGS[name] for name in needed}, **AS_WRITTEN}
         with settings(session, wanted), translated(self.query.span.source):
-            return evaluate(session, run_passes(self.term)[-1].after, frames)
+            return rows_alone(evaluate(session, run_passes(self.term)[-1].after, frames), self.type)
 
     def view(
         self,
@@ -213,6 +213,7 @@ class View:
             for the new data, or the view is closed.
         """
         self._view.require_open()
+        from mrql.runtime.answers import rows_alone
         from mrql.runtime.session import AS_WRITTEN, settings
 
         frames = {}
@@ -223,7 +224,7 @@ class View:
                 frame = self._change(name, delta if isinstance(delta, Delta) else Delta(insert=delta))
                 if frame is not None:
                     frames[name] = frame
-        return self._view.apply(frames)
+        return rows_alone(self._view.apply(frames), self._query.type, weighted=True)
 
     def _change(self, name: str, delta: Delta) -> Frame | None:
         from mrql.runtime.frames import changes
@@ -240,7 +241,9 @@ class View:
 
         Raises: UserError when the view is closed.
         """
-        return self._view.answer()
+        from mrql.runtime.answers import rows_alone
+
+        return rows_alone(self._view.answer(), self._query.type)
 
     @property
     def residual(self) -> Residual | None:

@@ -14,6 +14,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import TRACE, Function
+from mrql.algebra.missing import there
 from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, Single, Term, Tup, Var, element_type
 from mrql.closures import call, named
 from mrql.derived import DERIVED, derived, flattened, is_bag_of_collections
@@ -59,6 +60,8 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         args = [translate(arg, scope) for arg in expr.args]
         if expr.function == "flatten" and len(args) == 1 and is_bag_of_collections(args[0].type):
             return flattened(args[0], scope.globals.names, expr.span)
+        if expr.function == "flatten" and len(args) == 1 and ty.is_collection(args[0].type):
+            args = [there(args[0])]
         return apply(LIBRARY[expr.function], args, expr.span, shown=expr.function)
     if expr.function == "trace":
         return apply(TRACE, [translate(arg, scope) for arg in expr.args], expr.span)

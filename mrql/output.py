@@ -111,12 +111,16 @@ def row_cells(row: Value, item: Type) -> list[Value]:
 
 
 def row_object(value: Value, item: Type) -> dict[str, Any]:
-    """A row as a JSON object: the fields of a record, `_1`, `_2`, … of a tuple, else `value`; inside likewise."""
+    """A row as a JSON object: the fields of a record, `_1`, `_2`, … of a tuple, else `value`; inside likewise.
+
+    A missing tuple is a row whose columns are missing, as it is wherever rows are columns.
+    """
     match item:
-        case ty.RecordType(fields) if fields and value is not None:
-            return {name: named(value[name], t) for name, t in fields}
-        case ty.TupleType(items) if items and value is not None:
-            return {f"_{i + 1}": named(v, t) for i, (v, t) in enumerate(zip(value, items, strict=True))}
+        case ty.RecordType(fields) if fields:
+            return {name: named(v, t) for v, (name, t) in zip(row_cells(value, item), fields, strict=True)}
+        case ty.TupleType(items) if items:
+            parts = enumerate(zip(row_cells(value, item), items, strict=True))
+            return {f"_{i + 1}": named(v, t) for i, (v, t) in parts}
         case _:
             return {"value": named(value, item)}
 

@@ -14,6 +14,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.binders import source_names
 from mrql.algebra.depth import deep
 from mrql.algebra.errors import UserError
+from mrql.algebra.missing import there
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, CMap, Empty, Lambda, ListOf, Lit, PVar, Stream, Term, Var
@@ -120,7 +121,7 @@ class Compiler:
         known = self.globals
         match statement:
             case syntax.ExprStatement(expr):
-                self.queries.append(Query(translate(expr, Scope(known)), expr.span))
+                self.queries.append(Query(_answered(translate(expr, Scope(known))), expr.span))
             case syntax.Definition(name, syntax.SourceExpr() as source):
                 self.fresh(name, statement.span)
                 known.values[name] = self.declare(source, name)
@@ -152,9 +153,9 @@ class Compiler:
             case syntax.Store(name, expr):
                 # What is named: in a query that is kept up to date a value would not stay what it is.
                 self.fresh(name, statement.span)
-                known.values[name] = self.stored[name] = translate(expr, Scope(known))
+                known.values[name] = self.stored[name] = _answered(translate(expr, Scope(known)))
             case syntax.Dump(_, expr):
-                term = translate(expr, Scope(known))
+                term = _answered(translate(expr, Scope(known)))
                 target = target_of(statement, term.type, known, self.base)
                 must_not_be_read(target, (self.sources[n] for n in source_names(term) if n in self.sources))
                 self.queries.append(Query(term, expr.span, target))
@@ -242,6 +243,11 @@ class Compiler:
             n += 1
             result = f"{name}{n}"
         return result
+
+
+def _answered(term: Term) -> Term:
+    """An answer is the rows of a collection: of one that is missing there are none."""
+    return there(term) if ty.is_collection(term.type) else term
 
 
 def _strings(values: Sequence[str]) -> Term:

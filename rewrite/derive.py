@@ -33,6 +33,7 @@ from mrql.algebra.binders import (
 )
 from mrql.algebra.errors import InternalError
 from mrql.algebra.failing import guards, may_fail
+from mrql.algebra.missing import PAIRS, PRESENT, Scope, may_be_missing
 from mrql.algebra.monoids import BAG, Aggregate, Monoid, is_group
 from mrql.algebra.terms import (
     CMap,
@@ -211,7 +212,7 @@ class _Deriver:
     def passed_on(self, term: Term, threshold: Threshold = NOTHING) -> Stream:
         """A derived stream in the place of a term: its value over the states of its own stages."""
         value = self.visit(term)
-        if not isinstance(value.type, ty.BagType):
+        if not isinstance(value.type, ty.BagType) or may_be_missing(value, self.states()):
             value = identity(value, self.names)
         for known in self.derived:
             if alpha_equal(known.term, value) and known.threshold == threshold:
@@ -275,12 +276,12 @@ class _Deriver:
         feeds = self.feeds(h, _ranged(body, groups))
         alike = self.alike(h, merge, feeds)
         if alike is not None:
-            return normalize(self.visit(keyed_answer(alike.var, key, parts, rest)))
+            return normalize(self.visit(keyed_answer(alike.var, key, parts, rest)), Scope.given({alike.name: PAIRS}))
         name = self.new_name()
         key_type = pair_type(h)[0]
         components = tuple(Component(part.name, part.monoid, part.term.type) for part in parts)
         state = Var(name, ty.BagType(ty.TupleType((key_type, value_term(parts).type))))
-        answer = normalize(self.visit(keyed_answer(state, key, parts, rest)))
+        answer = normalize(self.visit(keyed_answer(state, key, parts, rest)), Scope.given({name: PAIRS}))
         derivation = Derivation(term, annotated_query, annotated, h, merge, answer)
         self.add(Stage(name, Shape.KEYED, key_type, components, feeds, derivation))
         return answer
@@ -359,6 +360,10 @@ class _Deriver:
     def add(self, stage: Stage) -> Stage:
         self.stages.append(stage)
         return stage
+
+    def states(self) -> Scope:
+        """What is known of the states: all but totals are bags."""
+        return Scope.given({stage.name: PRESENT for stage in self.stages if stage.shape is not Shape.TOTAL})
 
     def alike(self, h: Term, merge: Monoid, feeds: Sequence[Feed]) -> Stage | None:
         """A stage that stores the same by key, whatever is made of it."""

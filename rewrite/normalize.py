@@ -4,7 +4,8 @@
 
     cMap(f, cMap(λx. e, S))     →  cMap(λx. cMap(f, e), S)                  ([MRQL] §6, rule 4)
     cMap(λp. e, {v})            →  let p = v in e
-    cMap(λx. {x}, S)            →  S, on bags
+    cMap(λx. {x}, S)            →  S, on bags that cannot be missing, or where S is iterated over
+    cMap(λ(x, y). {(x, y)}, S)  →  S, likewise, and where no element is a missing tuple or all are taken apart
     cMap(f, {})                 →  {}
     cMap(f, A ⊎ B)              →  cMap(f, A) ⊎ cMap(f, B)
     cMap(f, if c then e else {})        →  if c then cMap(f, e) else {}
@@ -17,7 +18,8 @@
     reduce(⊕, {reduce(⊕, e) | x ∈ S})  →  reduce(⊕, {z | x ∈ S, z ∈ e})
     not not c                   →  c
     not (c or d)                →  not c and not d, so that an equality in d can be a join key
-    (e, …)#i, <A: e>.A, if true, e ⊎ {}, reduce(⊎, e)
+    e ⊎ {}, reduce(⊎, e)        →  e, where e cannot be missing, and else cMap(λx. {x}, e)
+    (e, …)#i, <A: e>.A, if true
 
 *Result*: [MRQL] Def. 2: a tree of groupBy and coGroup connected by cMaps, under an optional reduce.
 
@@ -25,6 +27,8 @@
 """
 
 from __future__ import annotations
+
+import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import (
@@ -36,9 +40,11 @@ from mrql.algebra.binders import (
     occurrences,
     rename_apart,
     substitute,
+    var_of,
 )
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions import AND, NOT, OR, TWO_VALUED
+from mrql.algebra.missing import NOWHERE, Known, Scope, Use, known, may_be_missing, scopes, there, uses
 from mrql.algebra.monoids import BAG, Aggregate, Monoid
 from mrql.algebra.span import Span
 from mrql.algebra.terms import (
@@ -67,16 +73,17 @@ from mrql.algebra.terms import (
     Tup,
     Union,
     Var,
+    element_type,
 )
-from mrql.algebra.traversal import bottom_up, subterms
+from mrql.algebra.traversal import bottom_up, children, subterms, with_children
 from mrql.rewrite.equate import factored
 from mrql.rewrite.infer import is_linear
 
 MAX_ROUNDS = 100
 
 
-def normalize(term: Term) -> Term:
-    """The normal form of a term ([MRQL] Def. 2).
+def normalize(term: Term, scope: Scope = NOWHERE) -> Term:
+    """The normal form of a term ([MRQL] Def. 2); `scope` is what is known of its free variables.
 
     >>> from mrql.algebra.reader import parse
     >>> from mrql.algebra.show import show
@@ -85,7 +92,7 @@ def normalize(term: Term) -> Term:
     cMap(λy. {y * 2L + 1L}, S)
     """
     for _ in range(MAX_ROUNDS):
-        new = bottom_up(term, _simplify)
+        new = _plain(bottom_up(term, _simplify), scope)
         if new is term or new == term:
             return new
         term = new
@@ -100,10 +107,8 @@ def _simplify(term: Term) -> Term:
             return _if(term)
         case Let():
             return _let(term)
-        case Union(left, right):
-            if isinstance(left, Empty) and right.type == term.type:
-                return right
-            return left if isinstance(right, Empty) and left.type == term.type else term
+        case Union():
+            return _union(term)
         case Nth(Tup(items), index):
             return items[index]
         case Get(Rec(fields), name):
@@ -111,7 +116,7 @@ def _simplify(term: Term) -> Term:
         case Nth(If(c, a, b), index) if isinstance(a, Tup) and isinstance(b, Tup) and a.type == b.type:
             return _simplify(If(c, a.items[index], b.items[index]))
         case Reduce(monoid, source) if monoid == BAG and isinstance(source.type, ty.BagType):
-            return source
+            return _as_there(source)
         case Reduce(Aggregate() as monoid, CMap() as source):
             fused = _without_reduce(monoid, source)
             return term if fused is None else Reduce(monoid, fused, span=term.span)
@@ -137,7 +142,7 @@ def _cmap(term: CMap) -> Term:
         case Empty():
             return Empty(term.type)
         case Single(item):
-            return _simplify(Let(function.param, item, _as_bag(function.body), span=term.span))
+            return _simplify(Let(function.param, item, _as_there(function.body), span=term.span))
         case CMap(inner, base):
             param, body = rename_apart(inner.param, inner.body, free_vars(function.body) | bound_names(function.param))
             return CMap(Lambda(param, _simplify(CMap(function, body, span=term.span))), base, span=source.span)
@@ -156,26 +161,82 @@ def _cmap(term: CMap) -> Term:
 
 
 def _identity(term: CMap) -> Term:
-    match term.function:
-        case Lambda(param, Single(item)) if isinstance(term.source.type, ty.BagType) and _rebuilds(param, item):
-            return term.source
-        case Lambda(_, Empty()):
-            return Empty(term.type)
+    if isinstance(term.function.body, Empty):
+        return Empty(term.type)
+    return term.source if _is_identity(term) and not may_be_missing(term.source) else term
+
+
+def _is_identity(term: CMap) -> bool:
+    """Whether a term is `cMap(λx. {x}, e)`: a bag e that is there, and the empty one for one that is missing."""
+    match term:
+        case CMap(Lambda(PVar(name, _), Single(Var(other, _))), source):
+            return name == other and isinstance(source.type, ty.BagType)
+        case _:
+            return False
+
+
+def _union(term: Union) -> Term:
+    """`e ⊎ {}`; one side of it may be in another type."""
+    match term:
+        case Union(Empty(), other) | Union(other, Empty()) if other.type == term.type:
+            if not may_be_missing(other):
+                return other
+            return there(other) if isinstance(term.type, ty.BagType) else term
         case _:
             return term
 
 
-def _rebuilds(pattern: Pattern, term: Term) -> bool:
-    """Whether the term is the very value that the pattern took apart."""
+def _as_there(term: Term) -> Term:
+    """The bag of a collection's elements, which is the empty one where the collection is missing."""
+    if isinstance(term.type, ty.BagType):
+        return there(term)
+    x = PVar("x", element_type(term))
+    return CMap(Lambda(x, Single(var_of(x))), term)
+
+
+def _rebuilds(pattern: Pattern, term: Term, element: Known) -> bool:
+    """Whether the term is the very value that the pattern took apart; a tuple that is missing is made anew."""
     match pattern, term:
         case PVar(name, _), Var(other, _):
             return name == other
-        case PTuple(items), Tup(terms):
-            return len(items) == len(terms) and all(map(_rebuilds, items, terms))
+        case PTuple(items), Tup(terms) if len(items) == len(terms) and not element.missing:
+            parts = zip(items, terms, strict=True)
+            return all(_rebuilds(inner, made, element.part(i)) for i, (inner, made) in enumerate(parts))
         case PAny(t), Tup(()):
-            return t == ty.UNIT
+            return t == ty.UNIT and not element.missing
         case _:
             return False
+
+
+def _plain(term: Term, scope: Scope, use: Use = Use.WHOLE) -> Term:
+    """The term without functions and unions that only make a bag of what is one already."""
+    while (inner := _only_made_anew(term, scope, use)) is not None:
+        term = inner
+    old = children(term)
+    places = zip(old, scopes(term, scope), uses(term, use), strict=True)
+    new = tuple(_plain(*place) for place in places)
+    return term if all(a is b for a, b in zip(old, new, strict=True)) else with_children(term, new)
+
+
+def _only_made_anew(term: Term, scope: Scope, use: Use) -> Term | None:
+    """What a term makes anew, where it is no other value for its use."""
+    match term:
+        case CMap(_, GroupBy() | CoGroup()):
+            return None  # the form in which groups are kept
+        case CMap(Lambda(pattern, Single(item)), source) if isinstance(source.type, ty.BagType):
+            inner = source if _is_identity(term) or _is_rebuilt(pattern, item, source, scope, use) else None
+        case Union(Empty(), other) | Union(other, Empty()) if other.type == term.type:
+            inner = other
+        case _:
+            inner = None
+    return None if inner is None or (use is Use.WHOLE and may_be_missing(inner, scope)) else inner
+
+
+def _is_rebuilt(pattern: Pattern, item: Term, source: Term, scope: Scope, use: Use) -> bool:
+    if isinstance(pattern, PVar) or not isinstance(item, Tup):
+        return False
+    element = known(source, scope).element
+    return _rebuilds(pattern, item, attrs.evolve(element, missing=False) if use is Use.PARTS else element)
 
 
 def _ungroup(term: CMap) -> Term:
@@ -218,15 +279,6 @@ def _retype(pattern: Pattern, t: ty.Type) -> Pattern:
             return PTuple(tuple(map(_retype, items, types)))
         case _:
             return pattern
-
-
-def _as_bag(body: Term) -> Term:
-    """The result of a cMap is a bag, also where its function gives a list."""
-    if isinstance(body.type, ty.BagType):
-        return body
-    assert isinstance(body.type, ty.ListType)
-    item = PVar("x", body.type.item)
-    return CMap(Lambda(item, Single(Var("x", item.type))), body)
 
 
 # --- conditions, if and let ---------------------------------------------------------------------------------

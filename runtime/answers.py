@@ -9,9 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.terms import OrderBy, Take, Term
+from mrql.algebra.types import Type
 from mrql.runtime.bulk import Compiler
-from mrql.runtime.frames import Frame, expanded
-from mrql.runtime.layout import Layout, Struct, labels, part, quote, to_sql
+from mrql.runtime.frames import Frame, expanded, numbered
+from mrql.runtime.layout import Atom, Layout, Struct, is_taken_apart, labels, part, quote, row_columns, to_sql
 from mrql.runtime.loops import Kept
 from mrql.runtime.relation import Relation
 
@@ -48,16 +49,40 @@ def _ordered(compiler: Compiler, term: Term) -> Relation:
 
 
 def output_rows(frame: Frame, *, weighted: bool = False) -> Relation:
-    """A frame with the columns that a user expects: the fields of a record, `_1`, `_2`, … of a tuple, else `value`."""
-    columns = [f"{to_sql(value)} AS {quote(name)}" for name, value in output_columns(frame.value)]
+    """A frame with the columns that a user expects: the fields of a record, `_1`, `_2`, … of a tuple, else `value`.
+
+    Where a row may be a missing tuple or record, another column says so: as columns it is one of missing parts.
+    """
+    columns = [f"{sql} AS {name}" for name, sql in output_columns(frame.value)]
     if weighted:
         columns.append(f"{frame.weight or '1L'} AS weight")
     return frame.df.select(*columns)
 
 
-def output_columns(value: Layout) -> list[tuple[str, Layout]]:
+def output_columns(value: Layout) -> list[tuple[str, str]]:
+    """The columns of a row, quoted, with the expressions that they are."""
+    columns = [(quote(name), to_sql(of)) for name, of in _columns(value)]
+    if isinstance(value, Atom) and is_taken_apart(value.type):
+        names = {name for name, _ in labels(value.type)}
+        flag = next(name for name in numbered("missing__") if name not in names)
+        columns.append((flag, f"({value.sql} IS NULL)"))
+    return columns
+
+
+def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
+    """The rows of an answer of a type as those see them who only know columns."""
+    columns = len(row_columns(item_of(t)))
+    return df if len(df.columns) == columns + weighted else df.drop(df.columns[columns])
+
+
+def item_of(t: Type) -> Type:
+    """The type of the rows of an answer."""
+    return t.item if isinstance(t, ty.BagType | ty.ListType) else t
+
+
+def _columns(value: Layout) -> list[tuple[str, Layout]]:
     if isinstance(value, Struct) and value.fields:
         return list(value.fields)
-    if isinstance(value.type, ty.TupleType | ty.RecordType) and labels(value.type):
+    if is_taken_apart(value.type):
         return [(name, part(value, name, t)) for name, t in labels(value.type)]
     return [("value", value)]

@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, scopes, substitute, taken_names
-from mrql.algebra.definitions import PythonFunction
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.failing import may_fail
 from mrql.algebra.functions import RANGE, TRACE
+from mrql.algebra.missing import may_be_missing
 from mrql.algebra.monoids import Aggregate, Fold
 from mrql.algebra.terms import (
     Cast,
@@ -151,11 +151,11 @@ class Compiler:
                 return self.listed(term)
             case Reduce(monoid, source) if not isinstance(monoid, Aggregate | Fold):
                 return self.bag(source)
-            case Prim(PythonFunction()) if self.reads(term):
-                return self.listed(term)
             case Prim(function, (inner,)) if function == TRACE:
                 trace(self, term)
                 return self.bag(inner)
+            case Prim() if self.reads(term):
+                return self.listed(term)
             case Cast(source, _) if self.reads(source):
                 frame = self.bag(source)
                 return attrs.evolve(frame, value=cast(frame.value, element_type(source), element_type(term), ""))
@@ -367,7 +367,9 @@ class Compiler:
                 return self.one(inner)
             case _ if (opened := opened_term(self, term)) is not term:
                 return self.one(opened)
-            case Nth() | Get() | Prim(PythonFunction()):
+            case Nth() | Get() | Prim():
+                return self.assembled(term)
+            case If() | Cast() if may_be_missing(term):
                 return self.assembled(term)
             case _ if ty.is_collection(term.type):
                 return self.collected(term)
@@ -434,7 +436,8 @@ class Compiler:
         match term:
             case Take(n, inner):
                 whole = self.collected_list(inner, self.fresh())
-                array = f"slice({to_sql(whole.value)}, 1, CAST(greatest({self.expressions.sql(n, {})}, 0) AS INT))"
+                items = self.expressions.array(Var("items", inner.type), {"items": whole.value})
+                array = f"slice({items}, 1, CAST(greatest({self.expressions.sql(n, {})}, 0) AS INT))"
                 return Frame(whole.df.select(f"{array} AS {name}"), Atom(quote(name), term.type, False))
             case OrderBy(source, descending):
                 pairs = flat(self.collected(source), self.columns)
@@ -448,7 +451,8 @@ class Compiler:
                 return self.collected_list(opened, name)
             case ListOf() | Union() | If() | Cast() | Prim() | Nth() | Get() if self.reads(term):
                 whole = self.assembled(term)
-                return Frame(whole.df.select(f"{to_sql(whole.value)} AS {name}"), Atom(quote(name), term.type, False))
+                made = Atom(quote(name), term.type, may_be_missing(term))
+                return Frame(whole.df.select(f"{to_sql(whole.value)} AS {name}"), made)
             case _:
                 raise InternalError("bulk", f"a list over sources by {type(term).__name__}")
 
@@ -488,9 +492,11 @@ class Compiler:
 def puts_together(term: Term) -> bool:
     """Whether a collection is made of parts, each of which may be a value of the sources."""
     match term:
-        case ListOf() | Prim(PythonFunction()):
+        case ListOf() | Prim():
             return True
-        case Union() | If() | Cast() | Prim():
+        case If() | Cast():
+            return isinstance(term.type, ty.ListType) or may_be_missing(term)
+        case Union():
             return isinstance(term.type, ty.ListType)
         case _:
             return False

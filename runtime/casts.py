@@ -11,7 +11,8 @@ from mrql.algebra.functions.function import fails
 from mrql.algebra.functions.time_text import parsed_date_sql, parsed_timestamp_sql
 from mrql.algebra.types import Type
 from mrql.runtime import variants
-from mrql.runtime.layout import Atom, Layout, Struct, labels, part, quote, sql_type, to_sql
+from mrql.runtime.inorder import Fresh, has_bag, in_order
+from mrql.runtime.layout import Atom, Layout, Struct, labels, part, sql_type, to_sql
 
 if TYPE_CHECKING:
     from mrql.runtime.expressions import Expressions
@@ -71,7 +72,7 @@ def from_text(text: str, target: Type, at: str) -> str:
             return read
 
 
-def numbered(base: str) -> variants.Fresh:
+def numbered(base: str) -> Fresh:
     """Names of lambda variables for a piece of SQL of its own."""
     numbers = count()
     return lambda prefix=base: f"{prefix}__v_{next(numbers)}"
@@ -101,21 +102,7 @@ def canonical(expressions: Expressions, value: Layout) -> Layout:
     match value:
         case Struct(fields, t):
             return Struct(tuple((name, canonical(expressions, item)) for name, item in fields), t)
-        case Atom(sql, t, missing) if any(isinstance(inner, ty.BagType) for inner in ty.walk(t)):
-            return Atom(_sorted(expressions, sql, t), t, missing)
+        case Atom(sql, t, missing) if has_bag(t):
+            return Atom(in_order(sql, t, expressions.fresh), t, missing)
         case _:
             return value
-
-
-def _sorted(expressions: Expressions, sql: str, t: Type) -> str:
-    if not any(isinstance(inner, ty.BagType) for inner in ty.walk(t)):
-        return sql
-    x = expressions.fresh()
-    match t:
-        case ty.BagType(item):
-            return f"sort_array(transform({sql}, {x} -> {_sorted(expressions, x, item)}))"
-        case ty.ListType(item):
-            return f"transform({sql}, {x} -> {_sorted(expressions, x, item)})"
-        case _:
-            parts = (f"'{name}', {_sorted(expressions, f'({sql}).{quote(name)}', item)}" for name, item in labels(t))
-            return f"if({sql} IS NULL, NULL, named_struct({', '.join(parts)}))"

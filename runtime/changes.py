@@ -13,13 +13,12 @@ from mrql.algebra.terms import CMap, Term, Var, element_type
 from mrql.algebra.types import Type
 from mrql.rewrite.answer import gives_one, linear_stage, row_by_row, tells_apart, touched_stage
 from mrql.rewrite.stages import Plan, Stage
-from mrql.runtime.answers import answer_rows, output_columns, output_rows
+from mrql.runtime.answers import answer_rows, item_of, output_columns, output_rows
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.casts import canonical
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Columns, Frame, fitted, flat, netted, retracting, signed, union
 from mrql.runtime.keys import Keys
-from mrql.runtime.layout import quote
 from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation, union_all
@@ -104,12 +103,10 @@ class Changes:
 
     def of_answer(self, after: list[Snapshot], before: list[Snapshot]) -> Relation:
         """The answer over some states minus that over others, as rows with a weight."""
-        sides = [
-            (output_rows(side, weighted=True), [quote(name) for name, _ in output_columns(side.value)])
-            for side in self._sides(self.plan.answer, after, before, Columns())
-        ]
-        whole = union_all([rows for rows, _ in sides])
-        return whole.aggregate(sides[0][1], ["sum(weight) AS weight"]).where("weight <> 0")
+        sides = fitted(self._sides(self.plan.answer, after, before, Columns()), item_of(self.plan.answer.type))
+        whole = union_all([output_rows(side, weighted=True) for side in sides])
+        columns = [name for name, _ in output_columns(sides[0].value)]
+        return whole.aggregate(columns, ["sum(weight) AS weight"]).where("weight <> 0")
 
     def since(self, term: Term, before: list[Snapshot], *, starting: bool = False) -> Frame:
         """How what is derived from states has changed since `before`, as rows with a weight; what is no change is not

@@ -10,7 +10,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.recursive import Data
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Document, Element, Record, Value
-from mrql.runtime.layout import labels
+from mrql.runtime.layout import is_taken_apart, row_columns
 
 
 def collect_value(df: DataFrame, t: Type) -> Value:
@@ -26,11 +26,10 @@ def collect_value(df: DataFrame, t: Type) -> Value:
 
 
 def _row(row: Row, t: Type) -> Value:
-    match t:
-        case ty.TupleType() | ty.RecordType() if labels(t):
-            return from_spark(row, t)
-        case _:
-            return from_spark(row[0], t)
+    if not is_taken_apart(t):
+        return from_spark(row[0], t)
+    columns = len(row_columns(t))
+    return None if any(row[columns:]) else from_spark(row[:columns], t)
 
 
 def from_spark(value: Any, t: Type) -> Value:

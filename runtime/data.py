@@ -9,8 +9,9 @@ from mrql.algebra.functions.function import fails
 from mrql.algebra.recursive import TAG, Folding, too_deep
 from mrql.algebra.types import RecordType, Type
 from mrql.runtime import variants
+from mrql.runtime.inorder import Fresh, in_order
 from mrql.runtime.layout import escaped
-from mrql.runtime.variants import Fresh, let
+from mrql.runtime.variants import let
 
 
 def folded(function: Folding, value: str, at: str, fresh: Fresh) -> str:
@@ -68,4 +69,8 @@ def _made(record: str, t: RecordType, fresh: Fresh) -> str:
 def _shown(payload: str, name: str, t: RecordType, fresh: Fresh) -> str:
     item = t.field(name)
     assert item is not None
-    return let(fresh, payload, lambda part: f"coalesce(to_json({variants.variant_of(part, item, fresh)}), 'null')")
+    return let(
+        fresh,
+        in_order(payload, item, fresh),
+        lambda part: f"coalesce(to_json({variants.variant_of(part, item, fresh)}), 'null')",
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.runtime.variants import Fresh, Template, array, let, members
+from mrql.runtime.inorder import Fresh
+from mrql.runtime.variants import Template, array, let, members
 
 
 def _inside(element: str) -> str:

@@ -71,9 +71,14 @@ def labels(t: Type) -> tuple[tuple[str, Type], ...]:
             raise InternalError("layout", f"{t} has no parts")
 
 
+def is_taken_apart(row: Type) -> bool:
+    """Whether the rows of a type have a column for each part."""
+    return isinstance(row, ty.TupleType | ty.RecordType) and bool(labels(row))
+
+
 def row_columns(row: Type) -> tuple[tuple[str, Type], ...]:
     """The columns of the rows of a type, as they are read and written."""
-    return labels(row) if isinstance(row, ty.TupleType | ty.RecordType) and labels(row) else (("value", row),)
+    return labels(row) if is_taken_apart(row) else (("value", row),)
 
 
 _OURS = re.compile(r"\w*__v?_?\d+", re.IGNORECASE)

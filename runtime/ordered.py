@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mrql.algebra import types as ty
 from mrql.algebra.functions.function import fails
-from mrql.algebra.terms import Lit, OrderBy, Prim, pair_type
+from mrql.algebra.terms import Lit, OrderBy, Prim, element_type, pair_type
+from mrql.runtime.inorder import in_order
 from mrql.runtime.layout import labels, quote
 from mrql.runtime.literals import place
 
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 
 def ordered_sql(expressions: Expressions, term: OrderBy, env: Environment) -> str:
     """The elements in their order; those with equal keys by themselves."""
-    pairs = expressions.array(term.source, env)
+    # Elements with equal keys are compared by themselves, and bags as bags.
+    pairs = in_order(expressions.array(term.source, env), ty.ListType(element_type(term.source)), expressions.fresh)
     if any(term.descending):
         return _some_descending(expressions, term, pairs)
     p = expressions.fresh("p")
@@ -50,5 +53,6 @@ def first_sql(expressions: Expressions, term: Prim, env: Environment) -> str | N
     items, index = term.args
     if not isinstance(items, OrderBy) or any(items.descending) or index != Lit(0, index.type):
         return None
-    least = f"array_min({expressions.array(items.source, env)})"
+    pairs = in_order(expressions.array(items.source, env), ty.ListType(element_type(items.source)), expressions.fresh)
+    least = f"array_min({pairs})"
     return f"coalesce({least}, {fails(place(term.span), 'there is no element 0 in a list of 0')})._2"

@@ -8,22 +8,15 @@ canonical text (`algebra.documents`), which `to_json` makes of a VARIANT. What t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from mrql.algebra import types as ty
 from mrql.algebra.documents import NOT_FINITE
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions.conversion import NUMBER_TEXT
 from mrql.algebra.types import Type
+from mrql.runtime.inorder import Fresh, in_order
 from mrql.runtime.layout import escaped, labels, sql_type
 from mrql.runtime.times import is_time, time_of
-
-
-class Fresh(Protocol):
-    """A supply of names for lambda variables."""
-
-    def __call__(self, base: str = ..., /) -> str: ...
-
 
 Template = Callable[..., str]
 
@@ -131,7 +124,7 @@ def is_number_sql(text: str) -> str:
 
 def of_value(sql: str, t: Type, fresh: Fresh) -> str:
     """A value as the text of a JSON value."""
-    return let(fresh, sql, lambda x: f"if({x} IS NULL, NULL, to_json({variant_of(x, t, fresh)}))")
+    return let(fresh, in_order(sql, t, fresh), lambda x: f"if({x} IS NULL, NULL, to_json({variant_of(x, t, fresh)}))")
 
 
 def variant_of(x: str, t: Type, fresh: Fresh) -> str:
@@ -160,8 +153,7 @@ def variant_of(x: str, t: Type, fresh: Fresh) -> str:
             return f"if({x} IS NULL, NULL, to_variant_object(named_struct({', '.join(parts)})))"
         case ty.BagType(item) | ty.ListType(item):
             e = fresh("e")
-            items = f"sort_array({x})" if isinstance(t, ty.BagType) else x
-            return f"if({x} IS NULL, NULL, to_variant_object(transform({items}, {e} -> {variant_of(e, item, fresh)})))"
+            return f"if({x} IS NULL, NULL, to_variant_object(transform({x}, {e} -> {variant_of(e, item, fresh)})))"
         case _:
             raise InternalError("variants", f"JSON has no values of type {t}")
 

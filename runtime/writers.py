@@ -10,6 +10,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.sources import LINE_BREAK, ONLY_MISSING, Format
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
+from mrql.runtime.answers import rows_alone
 from mrql.runtime.casts import canonical
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.layout import Atom, quote, row_columns, to_sql
@@ -65,6 +66,7 @@ def write_copy(df: DataFrame, item: Type, directory: Path, *, changes: bool) -> 
     The bags in a value are sorted, so that equal values are equal texts.
     """
     with settings(df.sparkSession, AS_WRITTEN):
+        df = rows_alone(df, item, weighted=changes)
         columns, expressions = row_columns(item), Expressions()
         values = [f"{to_sql(canonical(expressions, Atom(quote(n), t)))} AS {quote(n)}" for n, t in columns]
         if changes:

@@ -1,8 +1,8 @@
 """Generated types, values and well-typed terms, for tests that hold for all of them.
 
 Names are drawn from a small pool on purpose, so that variables shadow each other, streams and words of the notation.
-Numbers stay small and fractions dyadic: no sum overflows, and floating-point sums are exact in any order. A value may
-be missing where a basic one is expected; whole tuples and collections are not.
+Numbers stay small and fractions dyadic: no sum overflows, and floating-point sums are exact in any order. Any value may
+be missing, also whole tuples and collections.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ TO_STRING = ("upper", "lower", "trim")
 GROUPED = ty.TupleType((ty.INT, ty.BagType(ty.STRING)))
 COGROUPED = ty.TupleType((ty.INT, ty.TupleType((ty.BagType(ty.LONG), ty.BagType(ty.STRING)))))
 SUMMED = ty.TupleType((ty.STRING, ty.LONG))
-BULK: tuple[Type, ...] = (GROUPED, COGROUPED, SUMMED, ty.LONG)
+BY_BAG = ty.TupleType((ty.BagType(ty.LONG), ty.BagType(ty.INT)))
+NESTED = ty.RecordType((("V", ty.BagType(ty.LONG)), ("in", ty.TupleType((ty.INT, ty.BagType(ty.BagType(ty.LONG)))))))
+BULK: tuple[Type, ...] = (GROUPED, COGROUPED, SUMMED, BY_BAG, ty.LONG)
 LIKELY: tuple[Type, ...] = (*BASIC, *(ty.BagType(item) for item in BULK), ty.ListType(ty.LONG))
 
 # How often a term is a constant, something in scope, a form of its own type or a form of any type.
@@ -78,6 +80,7 @@ STREAMS: dict[str, Stream] = {
         Stream("S", ty.BagType(ty.RecordType((("A", ty.LONG), ("B", ty.STRING))))),
         Stream("T", ty.BagType(ty.TupleType((ty.INT, ty.TupleType((ty.DOUBLE, ty.BOOL)))))),
         Stream("reduce", ty.BagType(ty.LONG)),
+        Stream("P", ty.BagType(NESTED)),
         Stream("R", ty.BagType(ty.TupleType((ty.INT, ty.STRING))), static=True),
     )
 }
@@ -118,10 +121,16 @@ def _larger_types(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
 
 @cache
 def values(t: Type, nulls: bool = True) -> st.SearchStrategy[Value]:
-    """Values of a type; with `nulls`, any basic part of them may be missing."""
+    """Values of a type; with `nulls`, they may be missing, and so may any part and any element of them."""
+    return st.none() | present(t) if nulls else present(t, nulls=False)
+
+
+@cache
+def present(t: Type, nulls: bool = True) -> st.SearchStrategy[Value]:
+    """Values of a type that are not missing as a whole; with `nulls`, their parts and elements may be."""
     match t:
         case ty.Basic():
-            return st.none() | _atoms(t) if nulls else _atoms(t)
+            return _atoms(t)
         case ty.Nothing():
             return st.none()
         case ty.TupleType(items):
@@ -159,7 +168,8 @@ def environments(variables: Scope, nulls: bool = True) -> st.SearchStrategy[dict
 
 def contents(streams: Streams = STREAMS, nulls: bool = True) -> st.SearchStrategy[dict[str, Value]]:
     """What the data sources hold."""
-    return environments({name: s.type if isinstance(s, Stream) else s for name, s in streams.items()}, nulls)
+    types = {name: s.type if isinstance(s, Stream) else s for name, s in streams.items()}
+    return st.fixed_dictionaries({name: present(t, nulls) for name, t in types.items()})
 
 
 # --- terms --------------------------------------------------------------------------------------
@@ -219,6 +229,8 @@ class _Generator:
                 yield lambda s=s: s  # type: ignore[misc]
 
     def smallest(self, t: Type, scope: Scope) -> Term:
+        if not isinstance(t, ty.Basic) and self.draw(st.integers(0, 5)) == 0:
+            return Lit(None, t)
         match t:
             case ty.Basic():
                 return Lit(self.draw(values(t)), t)

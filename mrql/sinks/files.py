@@ -151,6 +151,8 @@ def _parquet(output: Output, answer: Any) -> bytes:
 
 
 def _write_frame(output: Output, df: DataFrame, directory: Path) -> None:
+    from mrql.runtime.answers import rows_alone
     from mrql.runtime.writers import write_frame
 
+    df = rows_alone(df, output.type, weighted=output.changes)
     write_frame(df, output.format, ty.RecordType(output.columns), directory, output.span)

@@ -45,7 +45,7 @@ def test_the_value_is_the_same(data: st.DataObject) -> None:
     sources, env = data.draw(contents()), data.draw(environments(VARIABLES))
     try:
         expected = evaluate(term, sources, env)
-    except UserError:
+    except (UserError, TypeError):  # a missing value as a carrier's value is none that a query can write
         return
     assert same(evaluate(tidy(term), sources, env), expected)
 

@@ -1,0 +1,44 @@
+"""What is known of missing values is so."""
+
+from __future__ import annotations
+
+from hypothesis import assume, given, settings
+
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.missing import UNKNOWN, Known, known
+from mrql.algebra.terms import Term
+from mrql.algebra.values import Bag, Record, Value
+from tests.strategies import STREAMS, VARIABLES, contents, environments, typed_terms
+
+
+def is_so(found: Known, value: Value) -> bool:
+    """Whether a value, its parts and its elements are missing only where that was to be expected."""
+    match value:
+        case None:
+            return found.missing
+        case tuple():
+            return all(is_so(found.part(i), part) for i, part in enumerate(value))
+        case Record(fields=fields):
+            return all(is_so(found.part(name), part) for name, part in fields.items())
+        case list() | Bag():
+            return not (found.empty and len(value)) and all(is_so(found.element, item) for item in value)
+        case _:
+            return True
+
+
+@settings(max_examples=400, deadline=None)
+@given(typed_terms(STREAMS, VARIABLES), contents(), environments(VARIABLES))
+def test_what_is_known_of_a_term_is_so(term: Term, held: dict[str, Value], env: dict[str, Value]) -> None:
+    """A value that is said to be there is, over streams and variables with values missing wherever they can be."""
+    try:
+        value = evaluate(term, held, env)
+    except TypeError:
+        assume(False)  # a missing value as a carrier's value, which no query can write
+    assert is_so(known(term), value)
+
+
+def test_the_parts_of_a_missing_tuple() -> None:
+    """They are missing, whatever is known of those of one that is there."""
+    pair = Known(False, {0: Known(False)})
+    assert not pair.part(0).missing
+    assert (pair | UNKNOWN).part(0).missing
