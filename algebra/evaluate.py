@@ -17,6 +17,7 @@ from mrql.algebra.definitions import Definition, Recursive
 from mrql.algebra.depth import CALLS, LEVELS, deep, on_a_stack_of_its_own
 from mrql.algebra.errors import EvaluationError, UserError
 from mrql.algebra.functions import AND, COALESCE, OR, TRACE, apply, convert, convert_from
+from mrql.algebra.sums import total
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -241,9 +242,11 @@ class _Evaluator:
     def reduce(self, term: Reduce, elements: Iterable[Value]) -> Value:
         """`reduce(⊕, {x, y, …}) = z ⊕ u(x) ⊕ u(y) ⊕ …`."""
         m, t = term.monoid, term.type
+        if m == monoids.SUM and t == DOUBLE:
+            return total(convert_unit(m, x, t) for x in elements)
         carried = (convert_unit(m, x, t) for x in elements)
-        total = fold_left(lambda a, b: monoids.combine(m, a, b), carried, convert_zero(m, t))
-        return _with_place(term, lambda: convert(total, t))  # an integer sum may have left its range
+        whole = fold_left(lambda a, b: monoids.combine(m, a, b), carried, convert_zero(m, t))
+        return _with_place(term, lambda: convert(whole, t))  # an integer sum may have left its range
 
 
 def endless(term: Repeat) -> UserError:

@@ -34,7 +34,7 @@ def aggregate(name: str, collection: Term, names: Names, span: Span) -> Term:
                 raise UserError(f"`{name}` takes a collection of bools, not of {element_type(collection)}", span)
             return (some_true if name == "some" else all_true)(collection, names, span)
         case "avg":
-            total = _reduce("avg", SUM, collection, span)
+            total = _reduce("avg", SUM, _doubles(collection, names, span), span)
             as_double = total if total.type == ty.DOUBLE else Cast(total, ty.DOUBLE)
             return Prim(QUOTIENT, (as_double, count_present(collection, names)), span=span)
         case _:
@@ -53,6 +53,15 @@ def count_present(collection: Term, names: Names) -> Term:
     present = Prim(NOT, (Prim(IS_NULL, (Var(v.name, v.type),)),))
     one = If(present, Single(Lit(1, ty.LONG)), Empty(ty.BagType(ty.LONG)))
     return Reduce(SUM, CMap(Lambda(v, one), collection))
+
+
+def _doubles(collection: Term, names: Names, span: Span) -> Term:
+    """Numbers as doubles: an average is in the range of its numbers, which the sum of longs may leave."""
+    element = element_type(collection)
+    if element != ty.LONG:
+        return collection
+    v = PVar(names.fresh("v"), element)
+    return CMap(Lambda(v, Single(Cast(Var(v.name, element), ty.DOUBLE))), collection, span=span)
 
 
 def _reduce(name: str, monoid: Aggregate, collection: Term, span: Span) -> Term:

@@ -250,7 +250,7 @@ class _Deriver:
         assert isinstance(term.monoid, Aggregate)
         feeds = tuple(self.total_feed(h, part) for part in summands(h.source))
         name = self.new_name()
-        components = (Component(name, term.monoid, term.type),)
+        components = (Component(name, term.monoid, term.type, span=term.span),)
         derivation = Derivation(term, annotated, annotated, h, term.monoid, Var(name, term.type))
         return self.add(Stage(name, Shape.TOTAL, ty.UNIT, components, feeds, derivation)).var
 
@@ -279,7 +279,7 @@ class _Deriver:
             return normalize(self.visit(keyed_answer(alike.var, key, parts, rest)), Scope.given({alike.name: PAIRS}))
         name = self.new_name()
         key_type = pair_type(h)[0]
-        components = tuple(Component(part.name, part.monoid, part.term.type) for part in parts)
+        components = tuple(Component(p.name, p.monoid, p.term.type, span=p.term.span) for p in parts)
         state = Var(name, ty.BagType(ty.TupleType((key_type, value_term(parts).type))))
         answer = normalize(self.visit(keyed_answer(state, key, parts, rest)), Scope.given({name: PAIRS}))
         derivation = Derivation(term, annotated_query, annotated, h, merge, answer)

@@ -5,12 +5,15 @@
     Σ { f(x) · g(y) | x ∈ X, y ∈ Y, k(x) = k(y) }  =  Σ { F · G | (k, F) ∈ Σf by k, (k, G) ∈ Σg by k }
 
 So an input of the join needs only, by its join key and the columns that are *kept* (those of filters, of other join
-keys, of the group-by key and of what is not a sum), the number of its rows and the sums `Σf`. A share that is a sum of
-such products is taken apart to its *monomials*; a missing value makes a product missing, and sums skip it: its factor
-is 0.
+keys, of the group-by key and of what is not a sum), the number of its rows and the sums `Σf`. A missing value makes a
+product missing, and sums skip it.
 
-*Requires*: a feed with several inputs, of which one has a column that only sums use. Numbers are long or double where
-factors of different inputs meet: an int would overflow for a row, and its sum would not. No factor may fail.
+*Requires*: a feed with several inputs, of which one has a column that only sums use; and an addend that is a product of
+factors over different inputs, as the query has it. A sum or a difference over several inputs is no factor: it may be
+small, or in range, where its parts are not. No factor may fail for a row that has no partner. Longs are added up by
+halves, wider than they are, and so computed from halves where they might overflow. Doubles are no ring: their sums are
+kept by magnitude, which says of a product whether it is infinite or no number (`algebra/functions/sides.py`), and
+products of three, which may be infinite or nothing on the way, are not taken apart.
 
 *Source*: [CU] (the maps of its delta rules, `sum(price × rate)`); the design's small states.
 
@@ -19,8 +22,9 @@ factors of different inputs meet: an int would overflow for a row, and its sum w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
+from typing import TypeAlias
 
 import attrs
 
@@ -29,6 +33,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, all_names, free_vars, match_pattern, substitute
 from mrql.algebra.failing import may_fail
 from mrql.algebra.monoids import SUM
+from mrql.algebra.ranges import has_halves, is_narrow, may_overflow
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -67,8 +72,8 @@ from mrql.rewrite.multilinear import Input, Multilinear
 from mrql.rewrite.normalize import normalize
 from mrql.rewrite.stages import Component, Feed, Plan, Stage
 
-MOST = 8
-"""A share of more monomials than this is not taken apart."""
+MOST = {ty.LONG: 3, ty.DOUBLE: 2}
+"""A product of more factors than this is not taken apart: one of doubles may be infinite, or nothing, on the way."""
 
 
 def partial(plan: Plan) -> Plan:
@@ -81,82 +86,119 @@ def partial(plan: Plan) -> Plan:
     >>> q = "reduce(+, cMap(λ(a, r). cMap(λ(b, p). if a = b then {p * r} else {}:{double}, L), O))"
     >>> (feed,) = rewrite(parse(q, types)).plan.stages[0].feeds
     >>> [read.sums for read in feed.rows.inputs], show(feed.units[0][1])
-    ([2, 2], 'reduce(+, {s * s3})')
+    ([2, 2], '(magnitudes(m, m1), s * s3, n * n1)')
     """
     return attrs.evolve(plan, stages=tuple(_stage(stage) for stage in plan.stages))
 
 
 def _stage(stage: Stage) -> Stage:
-    feeds = tuple(_feed(feed, stage.components) for feed in stage.feeds)
-    return attrs.evolve(stage, feeds=feeds)
+    components = tuple(_narrow(i, component, stage.feeds) for i, component in enumerate(stage.components))
+    feeds = tuple(_feed(feed, components) for feed in stage.feeds)
+    return attrs.evolve(stage, components=components, feeds=feeds)
 
 
-# --- shares as sums of products -----------------------------------------------------------------
+def _narrow(index: int, component: Component, feeds: tuple[Feed, ...]) -> Component:
+    """The component, marked if no addend of it is larger than an int."""
+    units = [unit for feed in feeds for i, unit in feed.units if i == index]
+    narrow = component.monoid == SUM and component.type == ty.LONG and all(map(is_narrow, units))
+    return attrs.evolve(component, narrow=narrow)
+
+
+# --- shares as products ---------------------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class Monomial:
-    """A product: a factor of each input that has one, by the number of its leaf, and of what is kept."""
+class Kept:
+    """A factor of which the rows that are joined have the value."""
 
-    factors: Mapping[int, Term]
-    kept: Term | None = None
-
-    def times(self, other: Monomial) -> Monomial:
-        both = dict(self.factors)
-        for leaf, factor in other.factors.items():
-            both[leaf] = _product(both.get(leaf), factor)
-        return Monomial(both, self.kept if other.kept is None else _product(self.kept, other.kept))
+    term: Term
 
 
-def _product(a: Term | None, b: Term) -> Term:
-    return b if a is None else Prim(fn.TIMES, (a, b))
+@attrs.frozen
+class Factor:
+    """A factor over one input, by the number of its leaf."""
+
+    leaf: int
+    term: Term
+
+
+@attrs.frozen
+class Times:
+    """A product in the order in which the query has it, of factors over different inputs."""
+
+    left: Product
+    right: Product
+
+
+Product: TypeAlias = Kept | Factor | Times
+
+
+def _factors(product: Product) -> Iterator[Kept | Factor]:
+    match product:
+        case Times(left, right):
+            yield from _factors(left)
+            yield from _factors(right)
+        case _:
+            yield product
+
+
+def _product(term: Term, carrier: ty.Basic, owner: Mapping[str, int]) -> Product:
+    """A number as a product.
+
+    Raises: Unknown where it is none, or has a factor that may leave its range.
+    """
+    owners = {owner.get(name) for name in free_vars(term)}
+    match list(owners):
+        case [] | [None]:
+            return Kept(_number(term, carrier))
+        case [int(leaf)]:
+            if may_overflow(term) and (carrier != ty.LONG or halves(term) is None):
+                raise Unknown
+            return Factor(leaf, _number(term, carrier))
+    match term:
+        case Prim(fn.TIMES, (a, b)) if term.type == carrier:
+            found = Times(_product(a, carrier, owner), _product(b, carrier, owner))
+            leaves = [factor.leaf for factor in _factors(found) if isinstance(factor, Factor)]
+            if len(set(leaves)) == len(leaves) and len([*_factors(found)]) <= MOST[carrier]:
+                return found
+    raise Unknown
+
+
+def halves(term: Term) -> tuple[Term, Term] | None:
+    """The halves of a long, which leave no range on the way; None where there may be some that do.
+
+    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.show import show
+    >>> show(Tup(halves(parse("x + 1L", {}, {"x": ty.LONG}))))
+    '(high(x) + high(1L), low(x) + low(1L))'
+    """
+    if not may_overflow(term):
+        return Prim(fn.HIGH, (term,)), Prim(fn.LOW, (term,))
+    match term:
+        case Prim(function, (a, b)) if function in (fn.PLUS, fn.MINUS, fn.TIMES) and term.type == ty.LONG:
+            left, right = halves(_cast(a, ty.LONG)), halves(_cast(b, ty.LONG))
+            if left is None or right is None:
+                return None
+            if function == fn.TIMES:
+                if may_overflow(a) or may_overflow(b) or not has_halves(term):
+                    return None
+                parts = (*left, *right)
+                return Prim(fn.TIMES_HIGH, parts), Prim(fn.TIMES_LOW, parts)
+            return Prim(function, (left[0], right[0])), Prim(function, (left[1], right[1]))
+        case _:
+            return None
+
+
+def _number(term: Term, carrier: Type) -> Term:
+    match term:
+        case Lit(int() | float() as value):
+            return Lit(value if carrier == ty.LONG else float(value), carrier)
+        case _:
+            return _cast(term, carrier)
 
 
 def _product_of(factors: Iterable[Term]) -> Term:
-    product: Term | None = None
-    for factor in factors:
-        product = _product(product, factor)
-    assert product is not None
-    return product
-
-
-class _Expander:
-    """Takes numbers apart to monomials over the inputs that are stored."""
-
-    def __init__(self, owner: Mapping[str, int], carrier: Type) -> None:
-        self.owner = owner
-        self.carrier = carrier
-
-    def expand(self, term: Term) -> list[Monomial]:
-        read = {self.owner.get(name) for name in free_vars(term)}
-        match list(read):
-            case []:
-                return [Monomial({}, self._number(term))]
-            case [int(leaf)]:
-                return [Monomial({leaf: self._number(term)})]
-        match term:
-            case _ if term.type not in (ty.LONG, ty.DOUBLE):
-                pass
-            case Prim(fn.PLUS, (a, b)):
-                return self._few([*self.expand(a), *self.expand(b)], term)
-            case Prim(fn.MINUS, (a, b)):
-                minus = Monomial({}, self._number(Lit(-1, ty.LONG)))
-                return self._few([*self.expand(a), *(minus.times(m) for m in self.expand(b))], term)
-            case Prim(fn.TIMES, (a, b)):
-                return self._few([m.times(n) for m in self.expand(a) for n in self.expand(b)], term)
-            case Cast(inner, ty.DOUBLE) if inner.type == ty.LONG:
-                return self.expand(inner)
-        return [Monomial({}, self._number(term))]
-
-    def _few(self, found: list[Monomial], term: Term) -> list[Monomial]:
-        return found if len(found) <= MOST else [Monomial({}, self._number(term))]
-
-    def _number(self, term: Term) -> Term:
-        match term:
-            case Lit(int() | float() as value):
-                return Lit(value if self.carrier == ty.LONG else float(value), self.carrier)
-            case _:
-                return _cast(term, self.carrier)
+    return reduce(lambda a, b: Prim(fn.TIMES, (a, b)), factors)
 
 
 # --- the pass -----------------------------------------------------------------------------------
@@ -167,9 +209,10 @@ class Share:
     """What a sum gets of a row: the number, if all `conditions` hold and it is not missing."""
 
     component: int
-    carrier: Type
+    carrier: ty.Basic
     conditions: tuple[Term, ...]
-    number: Term
+    product: Product
+    narrow: bool
 
 
 def _feed(feed: Feed, components: tuple[Component, ...]) -> Feed:
@@ -197,16 +240,18 @@ class _Rewriter:
         units = [(i, normalize(substitute(unit, bound))) for i, unit in feed.units]
         if not free_vars(Tup((self.key, *(unit for _, unit in units)))) <= columns_of(self.tree):
             raise Unknown
-        self.shares = [share for i, unit in units if (share := _share(i, components[i], unit)) is not None]
-        summed = {share.component for share in self.shares}
-        self.others = [(i, unit) for i, unit in units if i not in summed]
+        found = [(i, unit, self._share(i, components[i], unit)) for i, unit in units]
+        self.shares = [share for _, _, share in found if share is not None]
+        self.others = [(i, unit) for i, unit, share in found if share is None]
         self.measures: list[dict[Term, Var]] = [{} for _ in self.leaves]
         """For each leaf, the numbers that it keeps the sums of."""
+        self.magnitudes: list[dict[Term, Var]] = [{} for _ in self.leaves]
+        """For each leaf, the magnitudes of numbers, by which it keeps such sums."""
 
     def feed(self) -> Feed:
         counts = [self._measure(i, Lit(1, ty.LONG), "n") for i, _ in enumerate(self.leaves)]
         weight = _product_of(counts)
-        sums = [(share.component, self._sum(share, weight)) for share in self.shares]
+        sums = [(share.component, self._sum(share)) for share in self.shares]
         kept = self._kept([*(unit for _, unit in self.others), *(unit for _, unit in sums)])
         if not any(self._dropped(leaf, kept) for leaf in self.leaves):
             return self.original
@@ -223,57 +268,124 @@ class _Rewriter:
             element=pattern_of(element),
             units=tuple(sorted([*self.others, *sums], key=lambda unit: unit[0])),
             weight=weight,
+            totals=tuple(share.component for share in self.shares),
         )
 
     # --- sums ---------------------------------------------------------------------------------
 
-    def _sum(self, share: Share, weight: Term) -> Term:
-        """The share of a joined row of sums, whose weight is in it already."""
-        zero = Lit(0 if share.carrier == ty.LONG else 0.0, share.carrier)
+    def _share(self, index: int, component: Component, unit: Term) -> Share | None:
+        """A share of a sum, if it is a product; what may fail is computed for the rows that have partners alone."""
+        carrier = component.type
+        if component.monoid != SUM or not isinstance(carrier, ty.Basic) or not isinstance(unit, Reduce):
+            return None
+        conditions: list[Term] = []
+        bag = unit.source
+        while isinstance(bag, If) and isinstance(bag.otherwise, Empty):
+            conditions.append(bag.condition)
+            bag = bag.then
+        if not isinstance(bag, Single) or may_fail(unit):
+            return None
+        try:
+            product = _product(bag.item, carrier, self.owner)
+        except Unknown:
+            return None
+        return Share(index, carrier, tuple(conditions), product, component.narrow)
+
+    def _sum(self, share: Share) -> Term:
+        """What a joined row of sums adds to a total, all of its rows together."""
         local: dict[int, Term] = {}
-        conditions = []
+        conditions: list[Term] = [
+            Prim(fn.NOT, (Prim(fn.IS_NULL, (factor.term,)),))
+            for factor in _factors(share.product)
+            if isinstance(factor, Kept) and free_vars(factor.term)
+        ]
         for condition in share.conditions:
             owners = {self.owner.get(name) for name in free_vars(condition)}
             match list(owners):
-                case [int(leaf)]:
+                case [int(leaf)] if not may_overflow(condition):
                     local[leaf] = _both(local.get(leaf), condition)
                 case _:
                     conditions.append(condition)
-        expanded = _Expander(self.owner, share.carrier).expand(share.number)
-        factors = {i: [m.factors[i] for m in expanded if i in m.factors] for i, _ in enumerate(self.leaves)}
-        total = reduce(
-            lambda a, b: Prim(fn.PLUS, (a, b)),
-            [self._monomial(monomial, factors, local, zero) for monomial in expanded],
-        )
-        kept = [m.kept for m in expanded if m.kept is not None and free_vars(m.kept)]
-        missing = [Prim(fn.IS_NULL, (term,)) for term in kept]
-        for condition in missing:
-            total = If(condition, zero, total)
-        for condition in conditions:
-            total = If(condition, total, zero)
-        return Reduce(SUM, Single(total))
+        held = reduce(_both, conditions[1:], conditions[0]) if conditions else None
+        match share.product:
+            case Factor(leaf, Cast(inner, ty.DOUBLE)) if inner.type == ty.LONG:
+                # What is an integer is added up as one.
+                longs = attrs.evolve(share, product=Factor(leaf, inner), narrow=False)
+                return self._of_longs(longs, local, held)
+            case _ if share.carrier == ty.DOUBLE:
+                return self._of_doubles(share.product, local, held)
+            case _:
+                return self._of_longs(share, local, held)
 
-    def _monomial(
-        self, monomial: Monomial, factors: Mapping[int, list[Term]], local: Mapping[int, Term], zero: Lit
-    ) -> Term:
-        one = Lit(1 if zero.type == ty.LONG else 1.0, zero.type)
-        product = [] if monomial.kept in (None, one) else [monomial.kept]
-        for i, _ in enumerate(self.leaves):
-            number = monomial.factors.get(i, one)
-            plain = not factors[i] and i not in local
-            guarded = number
-            for factor in dict.fromkeys(factors[i]):
-                guarded = If(Prim(fn.IS_NULL, (factor,)), zero, guarded)
-            if i in local:
-                guarded = If(local[i], guarded, zero)
-            count = self._measure(i, Lit(1, ty.LONG), "n")
-            measure = _cast(count, zero.type) if plain else self._measure(i, guarded, "s")
-            product.append(measure)
-        return _product_of(product)
+    def _of_longs(self, share: Share, local: Mapping[int, Term], held: Term | None) -> Term:
+        """A long where no addend is larger than an int, and otherwise its halves."""
+        zero = Lit(0, ty.LONG)
+        own = {factor.leaf for factor in _factors(share.product) if isinstance(factor, Factor)}
+        times = [self._count(i, local.get(i)) for i, _ in enumerate(self.leaves) if i not in own]
+        if share.narrow:
+            return _where(held, _product_of([*self._narrow(share.product, local), *times]), zero)
+        halves = self._halves(share.product, local)
+        return Tup(tuple(_where(held, _product_of([half, *times]), zero) for half in halves))
+
+    def _narrow(self, product: Product, local: Mapping[int, Term]) -> list[Term]:
+        match product:
+            case Times(left, right):
+                return [*self._narrow(left, local), *self._narrow(right, local)]
+            case Kept(Lit(1)):
+                return []
+            case Kept(term):
+                return [term]
+            case Factor(leaf, term):
+                return [self._measure(leaf, _present(term, local.get(leaf)), "s")]
+
+    def _halves(self, product: Product, local: Mapping[int, Term]) -> tuple[Term, Term]:
+        """The halves of a sum of longs, each wider than that of a long."""
+        match product:
+            case Kept(term):
+                return Prim(fn.HIGH, (term,)), Prim(fn.LOW, (term,))
+            case Factor(leaf, term):
+                found = halves(term)
+                assert found is not None
+                high, low = found
+                held = local.get(leaf)
+                return self._measure(leaf, _present(high, held), "h"), self._measure(leaf, _present(low, held), "l")
+            case Times(left, right):
+                parts = (*self._halves(left, local), *self._halves(right, local))
+                return Prim(fn.TIMES_HIGH, parts), Prim(fn.TIMES_LOW, parts)
+
+    def _of_doubles(self, product: Product, local: Mapping[int, Term], held: Term | None) -> Term:
+        """The magnitude of the addends, missing where they are; their mantissas added up; and how many there are."""
+        own = {factor.leaf for factor in _factors(product) if isinstance(factor, Factor)}
+        counts = [self._count(i, None if i in own else local.get(i)) for i, _ in enumerate(self.leaves)]
+        magnitude, mantissa = self._parts(product, local)
+        times = [_cast(count, ty.DOUBLE) for i, count in enumerate(counts) if i not in own]
+        missing = Lit(None, ty.LONG)
+        return Tup((_where(held, magnitude, missing), _product_of([mantissa, *times]), _product_of(counts)))
+
+    def _parts(self, product: Product, local: Mapping[int, Term]) -> tuple[Term, Term]:
+        match product:
+            case Kept(term):
+                return Prim(fn.MAGNITUDE, (term,)), _present(Prim(fn.MANTISSA, (term,)), None)
+            case Factor(leaf, term):
+                number = _where(local.get(leaf), term, Lit(None, ty.DOUBLE))
+                mantissa = _present(Prim(fn.MANTISSA, (term,)), local.get(leaf))
+                return self._magnitude(leaf, Prim(fn.MAGNITUDE, (number,))), self._measure(leaf, mantissa, "s")
+            case Times(left, right):
+                a, b = self._parts(left, local), self._parts(right, local)
+                return Prim(fn.MAGNITUDES, (a[0], b[0])), Prim(fn.TIMES, (a[1], b[1]))
+
+    def _count(self, leaf: int, held: Term | None) -> Var:
+        """How many rows of an input a joined row stands for, of those that a condition holds for."""
+        return self._measure(leaf, _where(held, Lit(1, ty.LONG), Lit(0, ty.LONG)), "n")
+
+    def _magnitude(self, leaf: int, number: Term) -> Var:
+        return self._named(self.magnitudes[leaf], number, "m")
 
     def _measure(self, leaf: int, number: Term, name: str) -> Var:
+        return self._named(self.measures[leaf], number, name)
+
+    def _named(self, known: dict[Term, Var], number: Term, name: str) -> Var:
         number = normalize(number)
-        known = self.measures[leaf]
         if number not in known:
             known[number] = Var(self.names.fresh(name), number.type)
         return known[number]
@@ -303,7 +415,7 @@ class _Rewriter:
 
     def _columns(self, index: int, kept: frozenset[str]) -> tuple[Var, ...]:
         columns = tuple(column for column in self.leaves[index].columns if column.name in kept)
-        return (*columns, *self.measures[index].values())
+        return (*columns, *self.magnitudes[index].values(), *self.measures[index].values())
 
     def _input(self, index: int, inputs: Mapping[str, Input], kept: frozenset[str]) -> Input:
         leaf = self.leaves[index]
@@ -311,29 +423,13 @@ class _Rewriter:
         read = inputs[leaf.label]
         key = self._key(leaf)
         columns = [column for column in leaf.columns if column.name in kept]
-        values = (*columns, *self.measures[index])
+        values = (*columns, *self.magnitudes[index], *self.measures[index])
         row = Single(Tup((key, values[0] if len(values) == 1 else Tup(values))))
         term = normalize(CMap(Lambda(pattern_of(leaf.element), row), read.term))
         return attrs.evolve(read, term=term, sums=len(self.measures[index]))
 
 
-# --- shares and conditions ----------------------------------------------------------------------
-
-
-def _share(index: int, component: Component, unit: Term) -> Share | None:
-    """A share of a sum, if it is one; what may fail is computed for the rows that have partners alone."""
-    if component.monoid != SUM or component.type not in (ty.LONG, ty.DOUBLE) or not isinstance(unit, Reduce):
-        return None
-    if may_fail(unit):
-        return None
-    conditions: list[Term] = []
-    bag = unit.source
-    while isinstance(bag, If) and isinstance(bag.otherwise, Empty):
-        conditions.append(bag.condition)
-        bag = bag.then
-    if not isinstance(bag, Single):
-        return Share(index, component.type, (), unit)
-    return Share(index, component.type, tuple(conditions), bag.item)
+# --- conditions ----------------------------------------------------------------------
 
 
 def _both(a: Term | None, b: Term) -> Term:
@@ -342,3 +438,13 @@ def _both(a: Term | None, b: Term) -> Term:
 
 def _cast(term: Term, t: Type) -> Term:
     return term if term.type == t else Cast(term, t)
+
+
+def _where(condition: Term | None, then: Term, otherwise: Term) -> Term:
+    return then if condition is None else If(condition, then, otherwise)
+
+
+def _present(number: Term, condition: Term | None) -> Term:
+    """A number, 0 where it is missing or a condition does not hold."""
+    zero = Lit(0 if number.type == ty.LONG else 0.0, number.type)
+    return _where(condition, If(Prim(fn.IS_NULL, (number,)), zero, number), zero)

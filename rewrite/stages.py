@@ -24,6 +24,7 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.binders import free_vars
 from mrql.algebra.monoids import Aggregate, BagUnion, Keyed, Monoid, ProductMonoid
+from mrql.algebra.span import Span
 from mrql.algebra.terms import Lit, Pattern, Repeat, Stream, Term, Var
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
@@ -45,11 +46,18 @@ class Shape(Enum):
 
 @attrs.frozen
 class Component:
-    """One value that is stored by key: `monoid` merges it, `type` is the type of its carrier."""
+    """One value that is stored by key: `monoid` merges it, `type` is the type of its carrier.
+
+    A sum of longs is `narrow` where no addend is larger than an int, and so no sum of them can leave the range of a
+    long on the way to one that does not.
+    """
 
     name: str
     monoid: Aggregate | BagUnion
     type: Type
+    narrow: bool = False
+    span: Span | None = attrs.field(default=None, eq=False, repr=False)
+    """Where it stands in the query."""
 
 
 @attrs.frozen
@@ -59,8 +67,9 @@ class Feed:
     `h` of a single row is its share, and `h(A ⊎ B) = h(A) ⊕ h(B)`: that is all that a batch needs. The terms of
     `units` are over the variables of the two patterns. A feed that `supports` brings its keys into being.
 
-    With a `weight`, the inputs are kept as sums: a row then stands for as many as its weight says, and its share of a
-    sum is that of all of them.
+    With a `weight`, the inputs are kept as sums: a row then stands for as many as its weight says. Its share of the
+    components in `totals` is that of all of them: a long, the two halves of a wider sum, also for a sum of doubles, or
+    the magnitude, the mantissas and the number of some doubles (`algebra/functions/sides.py`).
     """
 
     rows: Multilinear
@@ -69,6 +78,7 @@ class Feed:
     units: tuple[tuple[int, Term], ...]
     supports: bool = True
     weight: Term | None = None
+    totals: tuple[int, ...] = ()
 
 
 @attrs.frozen

@@ -20,6 +20,7 @@ from mrql.algebra.failing import may_fail
 from mrql.algebra.functions import RANGE, TRACE
 from mrql.algebra.missing import may_be_missing
 from mrql.algebra.monoids import Aggregate, Fold
+from mrql.algebra.ranges import is_narrow
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -72,8 +73,9 @@ from mrql.runtime.layout import (
     to_sql,
     with_columns,
 )
+from mrql.runtime.literals import place
 from mrql.runtime.loops import Kept
-from mrql.runtime.monoids import aggregate_sql
+from mrql.runtime.monoids import total_sql
 from mrql.runtime.opened import loop_value, opened_term
 from mrql.runtime.placed import placed, with_guards_inside
 from mrql.runtime.relation import Relation
@@ -359,7 +361,7 @@ class Compiler:
             case Var(name, t) if name in self.sources and not ty.is_collection(t):
                 return self.sources[name]
             case Reduce(Aggregate() as monoid, source) if self.reads(source):
-                return self.total(monoid, term.type, as_a_bag(self.bag(source)))
+                return self.total(monoid, term.type, as_a_bag(self.bag(source)), place(term.span))
             case Reduce(Fold() as fold, source) if self.reads(source):
                 return self.folded(fold, self.collected(source))
             case Prim(function, (inner,)) if function == TRACE:
@@ -409,11 +411,12 @@ class Compiler:
 
         return visit(term), frames
 
-    def total(self, monoid: Aggregate, t: Type, frame: Frame) -> Frame:
+    def total(self, monoid: Aggregate, t: Type, frame: Frame, at: str) -> Frame:
         """A total aggregation: one row, also over nothing."""
-        share = self.expressions.reduce(monoid, t, Single(Var("x", frame.value.type)), {"x": frame.value})
+        one = Single(Var("x", frame.value.type))
+        share, narrow = self.expressions.reduce(monoid, t, one, {"x": frame.value}), is_narrow(Reduce(monoid, one))
         name = self.fresh()
-        df = frame.df.aggregate([], [f"{aggregate_sql(monoid, t, share, frame.weight)} AS {name}"])
+        df = frame.df.aggregate([], [f"{total_sql(monoid, t, share, frame.weight, narrow=narrow, at=at)} AS {name}"])
         return Frame(df, Atom(quote(name), t))
 
     def folded(self, fold: Fold, whole: Frame) -> Frame:

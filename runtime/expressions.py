@@ -17,7 +17,8 @@ from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.failing import may_fail
 from mrql.algebra.functions import argument_types
 from mrql.algebra.functions.function import resolved
-from mrql.algebra.monoids import Aggregate, BagUnion, Fold, ListAppend
+from mrql.algebra.monoids import SUM, Aggregate, BagUnion, Fold, ListAppend
+from mrql.algebra.ranges import is_narrow
 from mrql.algebra.recursive import Folding
 from mrql.algebra.terms import (
     Cast,
@@ -53,7 +54,7 @@ from mrql.runtime import data, elements, ordered, variants
 from mrql.runtime.casts import canonical, cast, cast_array, has_null
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, bind, label, part, sql_type, to_sql
 from mrql.runtime.literals import literal_sql, place, value_sql
-from mrql.runtime.monoids import combine_sql, unit_sql, zero_sql
+from mrql.runtime.monoids import added_sql, combine_sql, unit_sql, zero_sql
 from mrql.runtime.python import constant, over_columns
 from mrql.runtime.rowloops import repeat_sql
 
@@ -273,7 +274,7 @@ class Expressions:
             return f"transform({source}, {x} -> {self.sql(body.item, inner)})"
         return f"flatten(transform({source}, {x} -> {self.array(body, inner)}))"
 
-    def reduce(self, monoid: Aggregate, t: Type, source: Term, env: Environment) -> str:
+    def reduce(self, monoid: Aggregate, t: Type, source: Term, env: Environment, at: str = "") -> str:
         """`reduce(⊕, e)` of a nested collection: by structure where e is built, by `aggregate` where it is given."""
         match source:
             case Empty():
@@ -283,6 +284,8 @@ class Expressions:
             case If(condition, then, otherwise):
                 parts = [self.reduce(monoid, t, part, env) for part in (then, otherwise)]
                 return f"if({self.condition(condition, env)}, {parts[0]}, {parts[1]})"
+            case _ if monoid == SUM and (t == ty.DOUBLE or not is_narrow(Reduce(monoid, source))):
+                return added_sql(t, self.addends(t, source, env), self.fresh, at)
             case Union(left, right):
                 parts = [self.reduce(monoid, t, part, env) for part in (left, right)]
                 return combine_sql(monoid, parts[0], parts[1], place(source.span))
@@ -296,6 +299,18 @@ class Expressions:
                 share = unit_sql(monoid, t, cast(Atom(x, element_type(source)), element_type(source), t, ""))
                 step = combine_sql(monoid, acc, share, "")
                 return f"aggregate({self.array(source, env)}, {zero_sql(monoid, t)}, ({acc}, {x}) -> {step})"
+
+    def addends(self, t: Type, source: Term, env: Environment) -> str:
+        """What a sum adds up, as an array of numbers of its type."""
+        match source:
+            case CMap(Lambda(param, body), inner) if _gives_one(body):
+                x = self.fresh()
+                scope = {**env, **bind(param, Atom(x, element_type(inner)))}
+                return f"transform({self.array(inner, env)}, {x} -> {self.reduce(SUM, t, body, scope)})"
+            case _:
+                x, item = self.fresh(), element_type(source)
+                share = unit_sql(SUM, t, cast(Atom(x, item), item, t, ""))
+                return f"transform({self.array(source, env)}, {x} -> {share})"
 
     def fold(self, fold: Fold, array: str) -> str:
         """`reduce(⊕, e)` with a `⊕` of the query, over an array; missing elements are its zero."""
@@ -338,6 +353,17 @@ class Expressions:
 
     def matching(self, pairs: str, key: Type) -> Matching:
         return Matching(self, pairs, key)
+
+
+def _gives_one(body: Term) -> bool:
+    """Whether a function of elements gives one element of each, or none."""
+    match body:
+        case Single() | Empty():
+            return True
+        case If(_, then, otherwise):
+            return _gives_one(then) and _gives_one(otherwise)
+        case _:
+            return False
 
 
 class Matching:

@@ -15,6 +15,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.binders import Names, bound_names, free_vars, substitute
 from mrql.algebra.errors import InternalError
 from mrql.algebra.monoids import Aggregate
+from mrql.algebra.ranges import is_narrow
 from mrql.algebra.terms import CMap, CoGroup, GroupBy, PTuple, PVar, Single, Term, Var, pair_type
 from mrql.algebra.types import Type
 from mrql.rewrite.grouped import function_parts
@@ -25,7 +26,8 @@ from mrql.runtime.casts import canonical, cast
 from mrql.runtime.expressions import Environment, Expressions
 from mrql.runtime.frames import Columns, Frame
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, bind, part, quote, sql_type, taken_apart, with_columns
-from mrql.runtime.monoids import aggregate_sql
+from mrql.runtime.literals import place
+from mrql.runtime.monoids import aggregate_sql, total_sql
 from mrql.runtime.relation import Relation, union_all
 
 
@@ -110,7 +112,8 @@ def _share(compiler: Compiler, part_: Part, group: str, value: Layout, weight: s
     unit = normalize(substitute(part_.term, {group: Single(Var(x, value.type))}))
     scope = {**env, x: value}
     if isinstance(part_.monoid, Aggregate):
-        return aggregate_sql(part_.monoid, part_.term.type, compiler.expressions.sql(unit, scope), weight)
+        one, at = compiler.expressions.sql(unit, scope), place(part_.term.span)
+        return total_sql(part_.monoid, part_.term.type, one, weight, narrow=is_narrow(unit), at=at)
     array = compiler.expressions.array(unit, scope)
     repeated = array if weight is None else f"flatten(array_repeat({array}, CAST({weight} AS INT)))"
     return f"flatten(collect_list({repeated}))"

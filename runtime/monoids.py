@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from mrql.algebra import types as ty
 from mrql.algebra.monoids import Aggregate, Monoid, Op
 from mrql.algebra.types import Type
 from mrql.runtime.layout import Layout, atoms, sql_type, to_sql
@@ -48,6 +51,55 @@ def repeated_sql(monoid: Aggregate, t: Type, value: str, weight: str | None) -> 
         return f"{value} * {weight}"
     one = zero_sql(monoid, t)
     return f"aggregate(array_repeat({value}, CAST({weight} AS INT)), {one}, (a, x) -> a * coalesce(x, {one}))"
+
+
+WORD = 1 << 32
+"""What the halves of a long are told apart by."""
+
+HUGE = f"{2.0**62!r}D"
+DOWN, UP = f"{2.0**-512!r}D", f"{2.0**512!r}D"
+"""A double of this size and more is added up times 2⁻⁵¹²: no sum becomes infinite on the way to one that is not."""
+
+
+def total_sql(monoid: Aggregate, t: Type, value: str, weight: str | None, *, narrow: bool = False, at: str = "") -> str:
+    """The value of the shares of many rows: a sum that is too large on the way to it is none. A `narrow` one is of
+    numbers that are no larger than an int."""
+    times = "" if weight is None else f" * {weight}"
+    if monoid.op is Op.SUM and t == ty.LONG and not narrow:
+        high, low = (f"coalesce(sum({half}{times}), 0L)" for half in halves_sql(value))
+        return long_sql(high, low, at)
+    if monoid.op is Op.SUM and t == ty.DOUBLE:
+        near, far = (f"coalesce(sum({part}{times}), 0D)" for part in sizes_sql(value))
+        return f"({near} + {far} * {UP})"
+    return aggregate_sql(monoid, t, value, weight)
+
+
+def added_sql(t: Type, array: str, fresh: Callable[[str], str], at: str) -> str:
+    """The sum of an array of longs or doubles, in the same way."""
+    acc, x, end = fresh("a"), fresh("x"), fresh("a")
+    if t == ty.LONG:
+        start, (high, low) = "named_struct('h', 0L, 'l', 0L)", halves_sql(x)
+        step, value = f"named_struct('h', {acc}.h + {high}, 'l', {acc}.l + {low})", long_sql(f"{end}.h", f"{end}.l", at)
+    else:
+        start, (near, far) = "named_struct('n', 0D, 'f', 0D)", sizes_sql(x)
+        step, value = f"named_struct('n', {acc}.n + {near}, 'f', {acc}.f + {far})", f"{end}.n + {end}.f * {UP}"
+    return f"aggregate({array}, {start}, ({acc}, {x}) -> {step}, {end} -> {value})"
+
+
+def halves_sql(value: str) -> tuple[str, str]:
+    """The upper and the lower half of a long."""
+    return f"shiftright({value}, 32)", f"({value} & {WORD - 1}L)"
+
+
+def long_sql(high: str, low: str, at: str) -> str:
+    """The long of which there are halves, or sums of them."""
+    return f"(({high} + shiftright({low}, 32)) * {at}{WORD}L + ({low} & {WORD - 1}L))"
+
+
+def sizes_sql(value: str) -> tuple[str, str]:
+    """A double if it is of ordinary size, else 0; and if it is not."""
+    near = f"abs({value}) < {HUGE}"
+    return f"if({near}, {value}, 0D)", f"if({near}, 0D, {value} * {DOWN})"
 
 
 def aggregate_sql(monoid: Aggregate, t: Type, value: str, weight: str | None) -> str:

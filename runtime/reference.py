@@ -6,6 +6,7 @@ time. It needs no Java, and serves `--engine reference`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TypeAlias
@@ -13,10 +14,12 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra import monoids
-from mrql.algebra.errors import MissingRow
+from mrql.algebra import types as ty
+from mrql.algebra.errors import EvaluationError, MissingRow, UserError
 from mrql.algebra.evaluate import bind, convert_zero, endless, evaluate
-from mrql.algebra.functions import convert
+from mrql.algebra.functions import convert, sides
 from mrql.algebra.monoids import Aggregate, BagUnion
+from mrql.algebra.sums import Total
 from mrql.algebra.terms import Term, element_type
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Canonical, Value, canonical
@@ -68,11 +71,15 @@ class StageState:
         match self.stage.shape:
             case Shape.KEYED:
                 return Bag(
-                    (entry.key, _value(entry.values)) for entry in self.entries.values() if self._is_there(entry)
+                    (entry.key, self._value(entry.values)) for entry in self.entries.values() if self._is_there(entry)
                 )
             case Shape.TOTAL | Shape.BAG:
                 entry = self.entries.get(canonical(()))
-                return _value(_zeros(self.stage.components) if entry is None else entry.values)
+                return self._value(_zeros(self.stage.components) if entry is None else entry.values)
+
+    def _value(self, kept: list[Value]) -> Value:
+        values = [_read(component, value) for component, value in zip(self.stage.components, kept, strict=True)]
+        return values[0] if len(values) == 1 else tuple(values)
 
     def _is_there(self, entry: Entry) -> bool:
         return any(n for n, feed in zip(entry.support, self.stage.feeds, strict=True) if feed.supports)
@@ -343,7 +350,7 @@ class ReferenceView:
             share = {}
             for i, unit in feed.units:
                 # The sums of a row that stands for several are those of all of them.
-                times = weight if state.stage.components[i].monoid == monoids.SUM else stands_for
+                times = weight if i in feed.totals else stands_for
                 share[i] = (evaluate(unit, self.tables, env), times)
             state.merge(index, key, share, stands_for)
 
@@ -372,16 +379,55 @@ def _sums(read: Input, rows: ZSet) -> Bag:
     return Bag((key, parts if len(parts) > 1 else parts[0]) for (key, parts), sums in rows_of if any(sums))
 
 
-def _value(values: list[Value]) -> Value:
-    return values[0] if len(values) == 1 else tuple(values)
-
-
 def _zeros(components: Iterable[Component]) -> list[Value]:
-    return [convert_zero(component.monoid, component.type) for component in components]
+    return [Total() if _is_total(c) else convert_zero(c.monoid, c.type) for c in components]
+
+
+def _is_total(component: Component) -> bool:
+    return component.monoid == monoids.SUM and component.type == ty.DOUBLE
+
+
+def _read(component: Component, stored: Value) -> Value:
+    """The value of what is stored: a sum of longs may have left their range on the way to it."""
+    if isinstance(stored, Total):
+        return stored.value
+    try:
+        return convert(stored, component.type) if component.monoid == monoids.SUM else stored
+    except EvaluationError as error:
+        raise UserError(str(error), component.span) from None
+
+
+def _added(stored: Value, share: Value, times: int) -> Value:
+    """A sum with one share more, or less: a number, or what sides of a join have multiplied (`Feed.totals`)."""
+    match stored, share:
+        case Total(), (high, low):
+            return stored.with_integer(sides.whole(high, low))
+        case Total(), tuple():
+            return _with_products(stored, *share)
+        case Total(), _:
+            return stored.added(share, times)
+        case _, (high, low):
+            return stored + times * sides.whole(high, low)
+        case _:
+            return stored + times * share
+
+
+def _with_products(stored: Total, magnitude: int | None, mantissas: float, count: int) -> Total:
+    """A sum of doubles with some that are of one magnitude."""
+    if magnitude is None or magnitude == sides.ZERO:
+        return stored
+    if abs(magnitude) == sides.NO_NUMBER:
+        return stored.added(math.nan, count)
+    exponent = abs(magnitude) - sides.ONE
+    if exponent >= sides.LARGEST:
+        return stored.added(math.copysign(math.inf, magnitude), count)
+    return stored.scaled(mantissas, sides.WIDTH * exponent)
 
 
 def _merged(component: Component, stored: Value, share: Value, weight: int) -> Value:
     monoid = component.monoid
+    if monoid == monoids.SUM:
+        return _added(stored, share, weight)
     if isinstance(monoid, BagUnion):
         # All copies at once: one by one, each would copy the bag.
         share, weight = Bag([*share] * abs(weight)), 1 if weight > 0 else -1

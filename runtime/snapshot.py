@@ -12,6 +12,7 @@ from mrql.algebra.monoids import Aggregate
 from mrql.algebra.terms import element_type
 from mrql.algebra.types import Type
 from mrql.rewrite.stages import Component, Shape, Stage
+from mrql.runtime import sums
 from mrql.runtime.frames import Frame, numbered
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import Atom, Layout, Struct, atoms, label, quote, sql_type, to_sql
@@ -154,8 +155,8 @@ class Snapshot:
         values: list[Layout] = []
         for i, component in enumerate(self.stage.components):
             assert isinstance(component.monoid, Aggregate)
-            zero = zero_sql(component.monoid, component.type)
-            values.append(Atom(zero if self.groups is None else quote(f"v{i}"), component.type))
+            value = zero_sql(component.monoid, component.type) if self.groups is None else sums.read(i, component)
+            values.append(Atom(value, component.type))
         return Frame(df, self._value(values))
 
     def _value(self, components: Sequence[Layout]) -> Layout:
@@ -166,8 +167,7 @@ class Snapshot:
 
     def _component(self, index: int, component: Component, here: bool) -> Atom:
         if isinstance(component.monoid, Aggregate):
-            zero = zero_sql(component.monoid, component.type)
-            return Atom(f"coalesce(v{index}, {zero})", component.type)
+            return Atom(sums.read(index, component), component.type)
         if not here:
             return Atom(f"CAST(array() AS {sql_type(component.type)})", component.type, False)
         return Atom(f"coalesce(b{index}, CAST(array() AS {sql_type(component.type)}))", component.type, False)
@@ -176,7 +176,12 @@ class Snapshot:
         """The columns of the groups beside their keys."""
         supports = {f"n{i}": "BIGINT" for i, _ in enumerate(self.stage.feeds)}
         components = enumerate(self.stage.components)
-        values = {f"v{i}": sql_type(c.type) for i, c in components if isinstance(c.monoid, Aggregate)}
+        values = {
+            name: sql_type(column.type)
+            for i, component in components
+            if isinstance(component.monoid, Aggregate)
+            for name, column in sums.columns(i, component).items()
+        }
         return {**supports, **values, TOUCHED: "INT"}
 
     def _with_bag(self, groups: Relation, types: Mapping[str, str], index: int, bag: Relation) -> Relation:

@@ -37,10 +37,12 @@ MARK = 2
 
 @attrs.frozen
 class Measure:
-    """A column that merges: its name and the aggregate function over it."""
+    """A column that merges: its name and the aggregate function over it. One that is rounded is 0 unless there are rows
+    behind it, which a condition says."""
 
     name: str
     merge: str
+    held: str | None = None
 
 
 def weighted(
@@ -159,7 +161,16 @@ class Table:
         rows = self._by_key(union_all(parts), merges)
         if not self.shrinks or not whole:
             return rows
-        return rows.where(f"({self.alive}) OR {TOUCHED} = 1" if self.marked else self.alive)
+        # Of a total, and of what a batch has emptied, there is a row.
+        left = self.emptied(rows) if self.marked else rows
+        return left.where(f"({self.alive}) OR {TOUCHED} = 1" if self.marked else self.alive)
+
+    def emptied(self, rows: Relation) -> Relation:
+        """All rows of a table with nothing left of what there are no rows behind."""
+        if all(measure.held is None for measure in self.measures):
+            return rows
+        kept = {m.name: m.name if m.held is None else f"if({m.held}, {m.name}, 0D) AS {m.name}" for m in self.measures}
+        return rows.select(*(kept.get(name, name) for name in self.columns))
 
     def _by_key(self, rows: Relation, merges: Sequence[str]) -> Relation:
         """One row for each key. By a double Spark groups in two steps, because of −0.0; by its hash it does so in one.

@@ -7,18 +7,18 @@ keeps a table of each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.monoids import SUM, Aggregate, BagUnion
+from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.terms import Term
-from mrql.algebra.types import Type
 from mrql.rewrite.multilinear import Input, delta_choices
 from mrql.rewrite.stages import Component, Feed, Shape, Stage
+from mrql.runtime import sums
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.casts import canonical, cast
 from mrql.runtime.expressions import Environment, Expressions
@@ -272,22 +272,28 @@ class StageState:
         keys = self.keys.names
         supports = [Measure(f"n{i}", f"sum(n{i})") for i in range(len(self.stage.feeds))]
         values = [
-            Measure(f"v{i}", aggregate_sql(c.monoid, c.type, f"v{i}", None))
+            Measure(name, sums.merged(name, column, c), self._support(i) if column.rounds else None)
             for i, c in enumerate(self.stage.components)
             if isinstance(c.monoid, Aggregate)
+            for name, column in sums.columns(i, c).items()
         ]
         alive = " OR ".join(f"{measure.name} <> 0" for measure in supports)
         # A total is there also when nothing is.
         measures = (*supports, *values, mark())
         return Table(self.plans, keys, keys, measures, alive if keys else "true", marked=True, recurs=self.recurs)
 
+    def _support(self, component: int) -> str:
+        """The condition under which there are rows behind a component: without them, nothing is left of it."""
+        feeds = (i for i, feed in enumerate(self.stage.feeds) if component in dict(feed.units))
+        return " OR ".join(f"n{i} <> 0" for i in feeds)
+
     def _changes_together(self, table: Table, shares: list[Share]) -> Relation:
         """The change that all shares make: by key, its supports and its components, added up from their rows."""
         assert self.keys is not None
         rows = []
         for share in shares:
-            measures = self._measures(share, f"CAST({share.frame.weight or 1} AS BIGINT)", repeated_sql)
-            rows.append(share.frame.df.select(*self.keys.columns(share.key), *measures))
+            df, measures = self._measures(share, f"CAST({share.frame.weight or 1} AS BIGINT)", one_by_one=True)
+            rows.append(df.select(*self.keys.columns(share.key), *measures))
         return union_all(rows).aggregate(table.keys, table.added_up)
 
     def _group_changes(self, share: Share) -> Relation:
@@ -295,27 +301,46 @@ class StageState:
         assert self.keys is not None
         weight = share.frame.weight
         counted = "count(1)" if weight is None else f"coalesce(sum({weight}), 0L)"
-        return share.frame.df.aggregate(self.keys.columns(share.key), self._measures(share, counted, aggregate_sql))
+        df, measures = self._measures(share, counted)
+        return df.aggregate(self.keys.columns(share.key), measures)
 
-    def _measures(
-        self, share: Share, counted: str, valued: Callable[[Aggregate, Type, str, str | None], str]
-    ) -> list[str]:
-        """The columns of the groups but their keys: how often rows count, and what they are worth as often as that."""
-        expressions = Expressions()
-        feed = self.stage.feeds[share.feed]
+    def _measures(self, share: Share, counted: str, *, one_by_one: bool = False) -> tuple[Relation, list[str]]:
+        """The columns of the groups but their keys: how often rows count, and what they are worth as often as that,
+        all together or `one_by_one`; over the rows, where need be with columns more."""
         units = share.units
         supports = [f"{counted if i == share.feed else '0L'} AS n{i}" for i in range(len(self.stage.feeds))]
-        values = []
+        values: list[str] = []
+        named: list[str] = []
         for i, component in enumerate(self.stage.components):
-            if isinstance(component.monoid, Aggregate):
-                own = f"CAST(NULL AS {sql_type(component.type)})"
-                if i in units:
-                    # The sums of a row that stands for several are those of all of them.
-                    times = None if feed.weight is not None and component.monoid == SUM else share.frame.weight
-                    unit = cast(expressions.value(units[i], share.scope), units[i].type, component.type, "")
-                    own = valued(component.monoid, component.type, to_sql(unit), times)
-                values.append(f"{own} AS v{i}")
-        return [*supports, *values, f"{MARK} AS {TOUCHED}"]
+            if not isinstance(component.monoid, Aggregate):
+                continue
+            own = sums.columns(i, component)
+            if i in units:
+                worth = self._worth(share, i, component, units[i], named, one_by_one=one_by_one)
+            else:
+                worth = [f"CAST(NULL AS {sql_type(column.type)})" for column in own.values()]
+            values += [f"{value} AS {name}" for name, value in zip(own, worth, strict=True)]
+        df = share.frame.df.select("*", *named) if named else share.frame.df
+        return df, [*supports, *values, f"{MARK} AS {TOUCHED}"]
+
+    def _worth(
+        self, share: Share, index: int, component: Component, unit: Term, named: list[str], *, one_by_one: bool
+    ) -> list[str]:
+        """What rows add to the columns of a component; what is asked for several times is a column that is `named`."""
+        assert isinstance(component.monoid, Aggregate)
+        feed = self.stage.feeds[share.feed]
+        value, kept, is_total = Expressions().value(unit, share.scope), sums.carrier(component), index in feed.totals
+        # The sums of a row that stands for several are those of all of them.
+        weight = None if is_total else share.frame.weight
+        if kept is None:
+            one = to_sql(cast(value, unit.type, component.type, ""))
+            valued = repeated_sql if one_by_one else aggregate_sql
+            return [valued(component.monoid, component.type, one, weight)]
+        parts = list(atoms(value if is_total else cast(value, unit.type, component.type, "")))
+        found = [quote(next(self.columns.take())) for _ in parts]
+        named += [f"{atom.sql} AS {name}" for atom, name in zip(parts, found, strict=True)]
+        worth = kept.totals(found) if is_total else kept.shares(found[0], weight)
+        return [*worth] if one_by_one else [f"coalesce(sum({part_of}), 0)" for part_of in worth]
 
     def _merge_bag(self, index: int, component: Component, shares: list[Share]) -> None:
         changes = []

@@ -103,7 +103,13 @@ def test_h_of_section_10(paper: dict[str, str]) -> None:
     expected = """\
   h(S1, S2) =
     cMap(
-      λ(k, s). {(k, (reduce(+, s), reduce(+, cMap(λD. if not is_null(D) then {1L} else {}, s))))},
+      λ(k, s). {(
+        k,
+        (
+          reduce(+, cMap(λD. {D as double}, s)),
+          reduce(+, cMap(λD. if not is_null(D) then {1L} else {}, s))
+        )
+      )},
       groupBy(cMap(
         λ(j, (xs, ys)). cMap(λA. cMap(λD. {(A, D)}, ys), xs),
         coGroup(
@@ -129,7 +135,7 @@ def test_the_merge_of_section_10(paper: dict[str, str]) -> None:
 
 def test_the_answer_of_section_10(paper: dict[str, str]) -> None:
     """The paper's `a`: the kMap that divides."""
-    assert "\n  a(X1) = cMap(λ(k, (s, c)). {(k, s as double ÷ c)}, X1)\n" in paper["Stage X1: groups by A"]
+    assert "\n  a(X1) = cMap(λ(k, (s, c)). {(k, s ÷ c)}, X1)\n" in paper["Stage X1: groups by A"]
     assert paper["The answer"].startswith("  a(X1), as above\n")
 
 
@@ -137,9 +143,9 @@ def test_what_is_stored_for_the_paper_s_query(paper: dict[str, str]) -> None:
     """The groups with their support, and the used columns of both sides by join key."""
     expected = """\
   what is stored
-    X1     by A: long  n: support, s: long (+), c: long (+), touched
+    X1     by A: long  n: support, s: double (+), c: long (+), touched
     X1.S1  by B: long  A: long, n: support
-    X1.S2  by C: long  n: support, Σ y.D: long (+), count y.D: long (+)
+    X1.S2  by C: long  n: support, Σ high(y.D): long (+), Σ low(y.D): long (+), count y.D: long (+)
 """
     assert expected in paper["Stage X1: groups by A"]
 
@@ -167,7 +173,7 @@ def test_the_paper_s_own_form(paper: dict[str, str]) -> None:
     assert "θ = (k, (j, ((), ())))" in differs
     assert "θ : (long, (long, ((), ())))" in differs
     assert "cMap(λ(θx, A). cMap(λ(θy, D). {((A, (j, (θx, θy))), D)}, ys), xs)" in differs
-    expected = "cMap(λ(k, (s, c)). {(k, s as double ÷ c)}, reduce(⇑(+ × +), cMap(λ((k, θ), a). {(k, a)}, X1)))"
+    expected = "cMap(λ(k, (s, c)). {(k, s ÷ c)}, reduce(⇑(+ × +), cMap(λ((k, θ), a). {(k, a)}, X1)))"
     assert expected in differs
 
 
@@ -293,7 +299,7 @@ def test_an_answer_over_several_states() -> None:
 def test_a_stage_that_reads_another() -> None:
     """A total inside the function of a group is a stage of its own, and the answer is over both."""
     text = explain_trace(traces()["having_total"])
-    assert "  a(X1, X2) = cMap(λ(k, c). if c >= X2#0 as double ÷ X2#1 then {(k, c)} else {}, X1)\n" in text
+    assert "  a(X1, X2) = cMap(λ(k, c). if c >= X2#0 ÷ X2#1 then {(k, c)} else {}, X1)\n" in text
 
 
 def test_a_query_that_reads_no_stream() -> None:
@@ -640,7 +646,7 @@ def test_the_picture_of_the_paper_s_query() -> None:
         "X1: groups by A",
         "key long",
         "⊗ = ⇑(+ × +)",
-        "s: long, merged by +",
+        "s: double, merged by +",
         "a batch costs the touched keys",
     ):
         assert line in lines

@@ -51,6 +51,7 @@ from mrql.algebra.functions.operators import (
     TIMES,
     TRACE,
 )
+from mrql.algebra.functions.sides import HIGH, LOW, MAGNITUDE, MAGNITUDES, MANTISSA, SIDES, TIMES_HIGH, TIMES_LOW
 from mrql.algebra.functions.strings import STRINGS
 from mrql.algebra.functions.times import TIMES as TIME_FUNCTIONS
 from mrql.algebra.types import Type
@@ -71,11 +72,16 @@ __all__ = [
     "GE",
     "GT",
     "HAS_NULL",
+    "HIGH",
     "INT_RANGES",
     "IS_NULL",
     "LE",
     "LIBRARY",
+    "LOW",
     "LT",
+    "MAGNITUDE",
+    "MAGNITUDES",
+    "MANTISSA",
     "MEMBER",
     "MINUS",
     "MODULO",
@@ -94,6 +100,8 @@ __all__ = [
     "TEXT",
     "TEXT_NODE",
     "TIMES",
+    "TIMES_HIGH",
+    "TIMES_LOW",
     "TRACE",
     "TWO_VALUED",
     "EvaluationError",
@@ -117,7 +125,7 @@ LIBRARY: Mapping[str, tuple[Function, ...]] = {
     "XML elements": ELEMENTS,
 }
 FUNCTIONS: dict[str, Function] = {
-    f.name: f for group in (OPERATORS, (AT, SIZE, SLICE), DOCUMENTS, *LIBRARY.values()) for f in group
+    f.name: f for group in (OPERATORS, (AT, SIZE, SLICE), DOCUMENTS, SIDES, *LIBRARY.values()) for f in group
 }
 """All functions by their names; the other names that some have are the language's."""
 TWO_VALUED: tuple[Function, ...] = (EQ, NE, LT, LE, GT, GE, IS_NULL, HAS_NULL)

@@ -125,7 +125,7 @@ def _texts(stage: Stage, recursive: Derived | None, known: _Known) -> list[str]:
 
 
 def _stage_texts(stage: Stage, known: _Known) -> list[str]:
-    components = [repr((component.monoid, component.type)) for component in stage.components]
+    components = [repr((component.monoid, component.type, component.narrow)) for component in stage.components]
     feeds = [text for feed in stage.feeds for text in _feed_texts(feed, known)]
     return [stage.shape.value, repr(stage.key_type), *components, *feeds]
 
@@ -134,7 +134,7 @@ def _feed_texts(feed: Feed, known: _Known) -> list[str]:
     inputs = [repr((known.named(i.label), i.sums, known.text(i.term))) for i in feed.rows.inputs]
     pattern = PTuple((feed.key, feed.element))
     shares = Tup((*(unit for _, unit in feed.units), *([] if feed.weight is None else [feed.weight])))
-    fed = repr(([i for i, _ in feed.units], feed.supports, feed.weight is None))
+    fed = repr(([i for i, _ in feed.units], feed.supports, feed.weight is None, feed.totals))
     return [known.text(feed.rows.body), *inputs, known.text(Let(pattern, Var("row", pattern.type), shares)), fed]
 
 

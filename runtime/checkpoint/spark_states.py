@@ -55,7 +55,7 @@ class SparkTable:
         return {
             "keys": list(table.keys),
             "partition_by": list(table.partition_by),
-            "measures": [[measure.name, measure.merge] for measure in table.measures],
+            "measures": [[measure.name, measure.merge, measure.held] for measure in table.measures],
             "alive": table.alive,
             "numbers": list(table.numbers),
             "marked": table.marked,
@@ -243,7 +243,7 @@ class Reader:
     def definition(self, saved: SavedTable) -> Table:
         """The table without its rows."""
         form = saved.form
-        measures = tuple(Measure(name, merge) for name, merge in form["measures"])
+        measures = tuple(Measure(*measure) for measure in form["measures"])
         keys, by = tuple(form["keys"]), tuple(form["partition_by"])
         flags = {name: form[name] for name in ("marked", "shrinks", "recurs")}
         return Table(self.plans, keys, by, measures, form["alive"], numbers=tuple(form["numbers"]), **flags)

@@ -11,6 +11,7 @@ from datetime import date, datetime
 from typing import Any
 
 from mrql.algebra.recursive import Data
+from mrql.algebra.sums import Total
 from mrql.algebra.values import Bag, Document, Element, Record, Value
 
 
@@ -44,6 +45,8 @@ def to_plain(value: Value) -> Any:
             return {"d": value.isoformat()}
         case Data():
             return {"c": value.text}
+        case Total():
+            return {"s": [f"{value.exact:x}", value.plus, value.minus]}
         case Element():
             return {"x": value.text}
         case Document():
@@ -78,6 +81,8 @@ def from_plain(plain: Any) -> Value:
             return date.fromisoformat(content)
         case "c":
             return Data(content)
+        case "s":
+            return Total(int(content[0], 16), *content[1:])
         case "x":
             return Element(content)
         case "j":

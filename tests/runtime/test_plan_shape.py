@@ -91,8 +91,9 @@ def planned(spark: SparkSession, relation: Relation) -> str:
 def change_of(rows: DataFrame) -> Relation:
     """Rows as a change of the groups' table; some keys are missing."""
     key = "if(_1 = 0, NULL, _1)"
-    columns = f"coalesce({key}, 0L) AS k0; if({key} IS NULL, 1L, 0L) AS k_missing0; 1L AS n0; _2 AS v0; 1L AS v1"
-    return Relation.of(rows).select(*columns.split("; "), f"{MARK} AS {TOUCHED}")
+    keys = f"coalesce({key}, 0L) AS k0; if({key} IS NULL, 1L, 0L) AS k_missing0; 1L AS n0"
+    total = "0D AS v0; 0L AS v0a; _2 AS v0b; 0L AS v0c; 0D AS v0h; 0L AS v0o"
+    return Relation.of(rows).select(*keys.split("; "), *total.split("; "), "1L AS v1", f"{MARK} AS {TOUCHED}")
 
 
 def test_a_lookup_moves_only_the_keys(spark: SparkSession, grouped: tuple[mrql.View, DataFrame]) -> None:
@@ -398,14 +399,15 @@ def test_no_rdds_are_left_behind(spark: SparkSession, text: str, batches: int) -
 
 
 def test_a_join_under_a_sum_stores_two_maps(spark: SparkSession) -> None:
-    """[CU]: of orders and items, `sum(price × rate)` keeps by key the sum of rates and the sum of prices."""
+    """[CU]: of orders and items, `sum(price × rate)` keeps by key the sum of rates and the sum of prices, if they are
+    of one magnitude."""
     query = mrql.compile(
         "sum(select i.price * o.rate from o in orders, i in items where o.key = i.key)",
         orders="bag(<key: long, rate: double, note: string>)",
         items="bag(<key: long, price: double, tax: double>)",
     )
     orders = spark.range(6).selectExpr("id % 3 AS key", "id + 0.5D AS rate", "'x' AS note")
-    items = spark.range(8).selectExpr("id % 4 AS key", "id * 2.0D AS price", "0.1D AS tax")
+    items = spark.range(8).selectExpr("id % 4 AS key", "id * 2.0D + 1 AS price", "0.1D AS tax")
     with query.view(spark) as view:
         view.apply(orders=orders)
         view.apply(items=items)
@@ -418,8 +420,11 @@ def test_a_join_under_a_sum_stores_two_maps(spark: SparkSession) -> None:
             stored.append([tuple(row) for row in rows.dataframe(spark).collect()])
         expected = query.batch(spark, orders=orders.where("key <> 1"), items=items).head()
         assert view.answer().head() == expected
-    # The key, the number of rows, the sum.
-    assert stored == [[(0, 2, 4.0), (2, 2, 8.0)], [(0, 2, 8.0), (1, 2, 12.0), (2, 2, 16.0), (3, 2, 20.0)]]
+    # The key, the magnitude, the number of rows, the sum.
+    assert stored == [
+        [(0, 1000, 2, 4.0), (2, 1000, 2, 8.0)],
+        [(0, 1000, 2, 10.0), (1, 1000, 2, 14.0), (2, 1000, 2, 18.0), (3, 1000, 2, 22.0)],
+    ]
 
 
 def moved(plan: str) -> int:

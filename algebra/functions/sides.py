@@ -1,0 +1,152 @@
+"""What sums of products are made of, where a join keeps sums of its sides (`rewrite/partial.py`).
+
+A long is `high · 2³² + low`, so that sums of both are wider than a long. A double is a *magnitude* and a *mantissa*:
+numbers of one magnitude have one sign and sizes within 2¹⁶ of each other, so their sum hides none of them, and the
+magnitude of a product says whether it is infinite or no number. The mantissa of a number of magnitude `±(1000 + k)` is
+the number times 2⁻¹⁶ᵏ; that of zero, of an infinity and of what is no number is 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mrql.algebra.functions.function import Function, version
+from mrql.algebra.values import Value
+
+ZERO, ONE, INFINITE, NO_NUMBER = 0, 1000, 2000, 3000
+"""Magnitudes: of zero, of what is about 1, of an infinity, each of the latter two with a sign, and of NaN."""
+
+WIDTH = 16
+"""The numbers of one magnitude are within 2 to this of each other."""
+
+LARGEST = 65
+"""A product of two numbers whose magnitudes say 2^(WIDTH · LARGEST) or more is infinite, whatever their mantissas."""
+
+WORD = 1 << 32
+
+
+def scale(number: float) -> int:
+    """The k of a magnitude."""
+    return (math.frexp(number)[1] - 1 + WIDTH // 2) // WIDTH
+
+
+def magnitude(number: float) -> int:
+    """The magnitude of a double.
+
+    >>> [magnitude(x) for x in (0.0, 1.0, -200.0, 1e16, -1e-300, -math.inf, math.nan)]
+    [0, 1000, -1000, 1003, -938, -2000, 3000]
+    """
+    if math.isnan(number):
+        return NO_NUMBER
+    if number == 0:
+        return ZERO
+    return (1 if number > 0 else -1) * (INFINITE if math.isinf(number) else ONE + scale(number))
+
+
+def mantissa(number: float) -> float:
+    """What is left of a double without its magnitude."""
+    return 0.0 if number == 0 or not math.isfinite(number) else math.ldexp(number, -WIDTH * scale(number))
+
+
+def magnitudes(a: int, b: int) -> int:
+    """The magnitude of a product of numbers with these."""
+    sizes = abs(a), abs(b)
+    if NO_NUMBER in sizes or (ZERO in sizes and INFINITE in sizes):
+        return NO_NUMBER
+    if ZERO in sizes:
+        return ZERO
+    return (1 if (a < 0) == (b < 0) else -1) * (INFINITE if INFINITE in sizes else sum(sizes) - ONE)
+
+
+def _multiplied(a_high: int, a_low: int, b_high: int, b_low: int) -> int:
+    return (a_high * WORD + a_low) * (b_high * WORD + b_low)
+
+
+_SIGN = "if({0} < 0, -1L, 1L)"
+_ORDINARY = f"abs({{0}}) >= {2.0 ** (-WIDTH // 2)!r}D AND abs({{0}}) < {2.0 ** (WIDTH // 2)!r}D"
+_SCALE = f"CAST(floor((log2(abs({{0}})) + {WIDTH // 2}D) / {WIDTH}D) AS BIGINT)"
+_NO_NUMBER = "{0} = DOUBLE('NaN')"
+_INFINITE = "abs({0}) = DOUBLE('Infinity')"
+
+
+def _half(scaled: str) -> str:
+    # In two steps: 2^1088 is no double.
+    return f"power(2D, -{WIDTH // 2}D * {scaled})"
+
+
+MAGNITUDE = Function(
+    "magnitude",
+    (
+        version(
+            "double -> long",
+            magnitude,
+            f"CASE WHEN {{0}} = 0D THEN {ZERO}L WHEN {_ORDINARY} THEN {_SIGN} * {ONE}L WHEN {_NO_NUMBER}"
+            f" THEN {NO_NUMBER}L WHEN {_INFINITE} THEN {_SIGN} * {INFINITE}L ELSE {_SIGN} * ({ONE}L + {_SCALE}) END",
+        ),
+    ),
+    "a double",
+    "its sign and its size, roughly",
+)
+MANTISSA = Function(
+    "mantissa",
+    (
+        version(
+            "double -> double",
+            mantissa,
+            f"CASE WHEN {{0}} = 0D OR {_ORDINARY} THEN {{0}} WHEN {_NO_NUMBER} OR {_INFINITE} THEN 0D"
+            f" ELSE {{0}} * {_half(_SCALE)} * {_half(_SCALE)} END",
+        ),
+    ),
+    "a double",
+    "what its magnitude does not say of it",
+)
+MAGNITUDES = Function(
+    "magnitudes",
+    (
+        version(
+            "long, long -> long",
+            magnitudes,
+            "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL"
+            f" WHEN {{0}} = {NO_NUMBER}L OR {{1}} = {NO_NUMBER}L THEN {NO_NUMBER}L"
+            f" WHEN {{0}} = 0L OR {{1}} = 0L"
+            f" THEN if(abs({{0}}) = {INFINITE}L OR abs({{1}}) = {INFINITE}L, {NO_NUMBER}L, {ZERO}L)"
+            " ELSE if(({0} < 0L) = ({1} < 0L), 1L, -1L)"
+            f" * if(abs({{0}}) = {INFINITE}L OR abs({{1}}) = {INFINITE}L,"
+            f" {INFINITE}L, abs({{0}}) + abs({{1}}) - {ONE}L)"
+            " END",
+        ),
+    ),
+    "two magnitudes",
+    "that of a product",
+)
+HIGH = Function(
+    "high", (version("long -> long", lambda x: x >> 32, "shiftright({0}, 32)"),), "a long", "its upper half"
+)
+LOW = Function(
+    "low", (version("long -> long", lambda x: x % WORD, f"({{0}} & {WORD - 1}L)"),), "a long", "its lower half"
+)
+
+_WHOLE = f"(CAST({{}} AS DECIMAL(38, 0)) * {WORD}L + {{}})"
+_PRODUCT = f"({_WHOLE.format('{0}', '{1}')} * {_WHOLE.format('{2}', '{3}')})"
+_REST = f"pmod({_PRODUCT}, {WORD}L)"
+_FOUR = "long, long, long, long -> long"
+
+TIMES_HIGH = Function(
+    "times_high",
+    (version(_FOUR, lambda *parts: _multiplied(*parts) >> 32, f"(({_PRODUCT} - {_REST}) div {WORD}L)"),),
+    "the halves of two sums",
+    "the upper half of their product",
+)
+TIMES_LOW = Function(
+    "times_low",
+    (version(_FOUR, lambda *parts: _multiplied(*parts) % WORD, f"CAST({_REST} AS BIGINT)"),),
+    "the halves of two sums",
+    "the lower half of their product",
+)
+
+SIDES: tuple[Function, ...] = (MAGNITUDE, MANTISSA, MAGNITUDES, HIGH, LOW, TIMES_HIGH, TIMES_LOW)
+
+
+def whole(high: Value, low: Value) -> Value:
+    """The integer that two halves are of."""
+    return high * WORD + low

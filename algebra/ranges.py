@@ -1,0 +1,113 @@
+"""Between which bounds the integers lie that a term may have as its value, and so whether it may leave its type."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TypeAlias
+
+from mrql.algebra import types as ty
+from mrql.algebra.functions import COALESCE, FUNCTIONS, HIGH, INT_RANGES, LOW, MINUS, NEGATE, PLUS, TIMES, Function
+from mrql.algebra.monoids import PRODUCT, SUM
+from mrql.algebra.terms import Cast, Empty, If, Lit, Prim, Reduce, Single, Term, Union
+from mrql.algebra.traversal import children
+from mrql.algebra.types import Type
+
+Interval: TypeAlias = tuple[int, int]
+
+NARROW: Interval = (-(2**32), 2**32)
+_HALVES: dict[Function, Interval] = {HIGH: (-(2**31), 2**31 - 1), LOW: (0, 2**32 - 1)}
+_ABS = FUNCTIONS["abs"]
+
+
+def may_overflow(term: Term) -> bool:
+    """Whether the integers that a term is computed from may leave the range of their type on the way.
+
+    >>> from mrql.algebra.reader import parse
+    >>> [may_overflow(parse(text, {}, {"x": ty.LONG, "y": ty.INT})) for text in ("x + 1L", "(y as long) * 8L", "x")]
+    [True, False, False]
+    """
+    return _leaves(term) or any(map(may_overflow, children(term)))
+
+
+def _leaves(term: Term) -> bool:
+    match term:
+        case Prim(function, _) if function in (PLUS, MINUS, TIMES, NEGATE, _ABS) and term.type in INT_RANGES:
+            return not _within(_computed(term), _of_type(term.type))
+        case Reduce(monoid, _) if monoid in (SUM, PRODUCT) and term.type == ty.LONG:
+            return not is_narrow(term)
+        case _:
+            return False
+
+
+def is_narrow(term: Term) -> bool:
+    """Whether a reduction adds up integers of half the width of a long: no number of rows makes them too large."""
+    return isinstance(term, Reduce) and all(_within(addend, NARROW) for addend in _addends(term.source))
+
+
+def _addends(bag: Term) -> list[Interval]:
+    match bag:
+        case Empty():
+            return []
+        case Single(item) if item.type in INT_RANGES or isinstance(item, Lit):
+            return [interval(item)]
+        case If(_, then, otherwise):
+            return [*_addends(then), *_addends(otherwise)]
+        case Union(left, right):
+            return [*_addends(left), *_addends(right)]
+        case _:
+            return [_of_type(ty.LONG)]
+
+
+def has_halves(term: Term) -> bool:
+    """Whether the upper half of what an operation gives is a long, though the whole may be none.
+
+    >>> from mrql.algebra.reader import parse
+    >>> [has_halves(parse(text, {}, {"x": ty.LONG, "y": ty.INT})) for text in ("x * y", "x * x")]
+    [True, False]
+    """
+    return _within(_computed(term), (-(2**95), 2**95 - 1))
+
+
+def interval(term: Term) -> Interval:
+    """The least and the greatest value of an integer, if it has one."""
+    found = _computed(term)
+    return found if _within(found, _of_type(term.type)) else _of_type(term.type)
+
+
+def _computed(term: Term) -> Interval:
+    match term:
+        case Lit(int() as value):
+            return value, value
+        case Cast(inner, _) if inner.type in INT_RANGES:
+            return interval(inner)
+        case Prim(function, (a,)) if function in (NEGATE, _ABS):
+            low, high = interval(a)
+            return (-high, -low) if function == NEGATE else (0, max(abs(low), abs(high)))
+        case Prim(function, (a, b)) if function in (PLUS, MINUS, TIMES):
+            (a_low, a_high), (b_low, b_high) = interval(a), interval(b)
+            if function == PLUS:
+                return a_low + b_low, a_high + b_high
+            if function == MINUS:
+                return a_low - b_high, a_high - b_low
+            corners = [x * y for x in (a_low, a_high) for y in (b_low, b_high)]
+            return min(corners), max(corners)
+        case If(_, then, otherwise):
+            return _around([then, otherwise])
+        case Prim(function, _) if function in _HALVES:
+            return _HALVES[function]
+        case Prim(function, args) if function == COALESCE:
+            return _around(args)
+        case _:
+            return _of_type(term.type)
+
+
+def _around(terms: list[Term] | tuple[Term, ...]) -> Interval:
+    return reduce(lambda a, b: (min(a[0], b[0]), max(a[1], b[1])), map(interval, terms))
+
+
+def _of_type(t: Type) -> Interval:
+    return INT_RANGES[ty.INT] if t == ty.INT else INT_RANGES[ty.LONG]
+
+
+def _within(inner: Interval, outer: Interval) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
