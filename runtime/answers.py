@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.terms import OrderBy, Take, Term
 from mrql.algebra.types import Type
+from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.frames import Frame, expanded, numbered
 from mrql.runtime.layout import Atom, Layout, Struct, is_taken_apart, labels, part, quote, row_columns, to_sql
@@ -70,9 +71,14 @@ def output_columns(value: Layout) -> list[tuple[str, str]]:
 
 
 def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
-    """The rows of an answer of a type as those see them who only know columns."""
-    columns = len(row_columns(item_of(t)))
-    return df if len(df.columns) == columns + weighted else df.drop(df.columns[columns])
+    """The rows of an answer of a type as those see them who only know columns. Nothing is asked of Spark for that."""
+    row = item_of(t)
+    columns = len(row_columns(row))
+
+    def made() -> DataFrame:
+        return df if len(df.columns) == columns + weighted else df.drop(df.columns[columns])
+
+    return jvm.Lazy(made, df.sparkSession) if is_taken_apart(row) else df
 
 
 def item_of(t: Type) -> Type:
