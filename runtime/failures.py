@@ -26,6 +26,8 @@ MESSAGES: dict[str, str] = {
     "ARITHMETIC_OVERFLOW": "integer overflow",
     "BINARY_ARITHMETIC_OVERFLOW": "integer overflow",
     "CAST_OVERFLOW": "integer overflow",
+    # Products of sums are decimals.
+    "NUMERIC_VALUE_OUT_OF_RANGE": "integer overflow",
     "DIVIDE_BY_ZERO": "division by zero",
     "REMAINDER_BY_ZERO": "remainder of a division by zero",
 }
