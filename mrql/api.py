@@ -10,7 +10,7 @@ view.answer()
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import attrs
 
@@ -57,6 +57,12 @@ def compile(text: str, name: str = "<query>", *, max_steps: int = STEPS, **strea
 
     Raises: UserError when the text is wrong, with the place.
     """
+    if not isinstance(text, str):
+        raise UserError(f"a query is a text, not {_kind(text)}")
+    if not isinstance(name, str):
+        raise UserError(f"the name of a query is a text, not {_kind(name)}")
+    if not isinstance(max_steps, int) or max_steps < 1:
+        raise UserError(f"max_steps is a number of steps, 1 or more, not {max_steps!r}")
     types = {stream: _bag_type(stream, t) for stream, t in streams.items()}
     program = compile_program(text, name, types, max_steps=max_steps)
     if not program.queries:
@@ -71,6 +77,8 @@ def compile(text: str, name: str = "<query>", *, max_steps: int = STEPS, **strea
 
 
 def _bag_type(stream: str, t: str | Type) -> Type:
+    if not isinstance(t, str | Type):
+        raise UserError(f"the type of the stream `{stream}` is a text or a type, not {_kind(t)}")
     resolved = resolve(parse_type(t, f"<type of {stream}>"), Globals()) if isinstance(t, str) else t
     if not isinstance(resolved, ty.BagType):
         raise UserError(f"the stream `{stream}` must be a bag, not {resolved}", hint=f"bag({resolved})")
@@ -123,11 +131,14 @@ class Query:
     def batch(self, spark: SparkSession | None = None, **streams: DataFrame) -> DataFrame:
         """Evaluates the query once over all its streams.
 
-        Raises: UserError when a stream is missing, or a DataFrame is of another type.
+        The answer is computed when it is read: a UserError of what the query has no value for is raised by its actions.
+
+        Raises: UserError when a stream is missing, or a DataFrame is none or of another type.
         """
         from mrql.runtime.answers import evaluate, rows_alone
         from mrql.runtime.failures import translated
         from mrql.runtime.session import AS_WRITTEN, STEP_SETTINGS, settings
+        from mrql.runtime.told import told
 
         session = _session(spark)
         frames = {name: self._frame(name, df) for name, df in streams.items()}
@@ -137,7 +148,11 @@ class Query:
         needed = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.analyzer.maxIterations")
         wanted = {**{name: STEP_SETTINGS[name] for name in needed}, **AS_WRITTEN}
         with settings(session, wanted), translated(self.query.span.source):
+<<<<<<< HEAD
             return rows_alone(evaluate(session, run_passes(self.term)[-1].after, frames), self.type)
+=======
+            return told(evaluate(session, run_passes(self.term)[-1].after, frames), self.query.span.source)
+>>>>>>> 5af38fc (Wrong arguments of the Python interface, and answers without a value, are errors of the user)
 
     def view(
         self,
@@ -190,6 +205,7 @@ class Query:
             )
         bag = self.streams[name]
         assert isinstance(bag, ty.BagType)
+        _must_be_a_frame(name, df)
         with settings(df.sparkSession, AS_WRITTEN):
             return from_dataframe(conformed(df, bag.item, f"`{name}`"), bag.item)
 
@@ -221,6 +237,8 @@ class View:
             for name, delta in deltas.items():
                 if name in self._tables:
                     raise UserError(f"`{name}` is a static table of this view: it does not change")
+                if delta is None:
+                    raise UserError(f"`{name}` has no rows", hint=f"leave it out, or say {name}=mrql.Delta(…)")
                 frame = self._change(name, delta if isinstance(delta, Delta) else Delta(insert=delta))
                 if frame is not None:
                     frames[name] = frame
@@ -277,6 +295,11 @@ def _trace(
     epsilon: float | None,
     abs_epsilon: float | None,
 ) -> Trace:
+    if loop not in get_args(Loop):
+        raise UserError(f"there is no way {loop!r} for loops", hint=f"one of {', '.join(get_args(Loop))}")
+    for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
+        if value is not None and not isinstance(value, int | float):
+            raise UserError(f"{name} is a number, not {_kind(value)}")
     threshold = Threshold.of(epsilon, abs_epsilon)
     for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
         if value is not None and (not value >= 0 or Way(loop) not in KEEPING_BACK):
@@ -292,7 +315,28 @@ def _with_static(term: Term, tables: frozenset[str]) -> Term:
     return map_children(term, lambda child: _with_static(child, tables))
 
 
+def _must_be_a_frame(name: str, df: object) -> None:
+    """Raises: UserError where it is no DataFrame of Spark whose rows are all there."""
+    from pyspark.sql import DataFrame
+
+    if not isinstance(df, DataFrame):
+        raise UserError(f"`{name}` is a DataFrame of Spark, not {_kind(df)}", hint="spark.createDataFrame(…) makes one")
+    if df.isStreaming:
+        hint = "foreachBatch hands over one batch after the other"
+        raise UserError(f"`{name}` is a DataFrame that is still to come", hint=hint)
+
+
+def _kind(value: object) -> str:
+    """What an argument is that should be something else."""
+    return "None" if value is None else f"a value of the type {type(value).__module__}.{type(value).__qualname__}"
+
+
 def _session(spark: SparkSession | None) -> Any:
+    from pyspark.sql import SparkSession
+
     from mrql.runtime.session import local_session
 
+    if spark is not None and not isinstance(spark, SparkSession):
+        hint = "DataFrames are given by the names of their streams"
+        raise UserError(f"the session is a SparkSession, not {_kind(spark)}", hint=hint)
     return spark if spark is not None else local_session()

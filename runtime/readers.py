@@ -167,6 +167,9 @@ def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:
         missing = [name for name, _ in wanted if name not in df.columns]
         if missing:
             raise UserError(f"{what} has no column `{missing[0]}`", hint=f"its columns: {', '.join(df.columns)}")
+        twice = [name for name, _ in wanted if df.columns.count(name) > 1]
+        if twice:
+            raise UserError(f"{what} has the column `{twice[0]}` twice", hint=f"its columns: {', '.join(df.columns)}")
         found = {name: df.schema[name].dataType for name, _ in wanted}
     else:
         if len(df.columns) != len(wanted):

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -28,7 +29,7 @@ from mrql.runtime.stream import Emit
 from tests import fuzz, loop_memory
 from tests.bad_input import deaths
 from tests.checkpoint.crashes import survives
-from tests.checkpoint.damage import SCENES, stopped
+from tests.checkpoint.damage import SCENES, stopped, undelivered
 from tests.checkpoint.streams import GROUPS, JOIN, Stream, fill
 from tests.conftest import local_spark
 from tests.construct_queries import construct_queries
@@ -126,7 +127,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
             death(Path(home), number)
         done[DEATHS] += 1
     done[KILLED] += kills.round(number)
-    done[DAMAGED] += damaged(spark, Random(number), of_each=2, on_spark=60)
+    done[DAMAGED] += damaged(spark, Random(number), kills.server, of_each=2, on_spark=60)
     for kind in KINDS:
         found = disagreements(spark, kind, number)
         if found:
@@ -174,16 +175,19 @@ class Kills:
         return killed
 
 
-def damaged(spark: SparkSession, random: Random, *, of_each: int, on_spark: int) -> int:
+def damaged(spark: SparkSession, random: Random, server: Server | None, *, of_each: int, on_spark: int) -> int:
     """Damages what streams have left: so many positions of each class of each file, and so many of those on Spark."""
     done = 0
     with patch.object(policy, "SMALL", 0):  # a few batches have runs of changes
-        for scene in SCENES:
+        with_tables = [] if server is None else [partial(undelivered, server=server)]
+        for scene in (*SCENES, *with_tables):
             with TemporaryDirectory() as home:
                 left = scene(Path(home))
                 for damage in left.damages(random, of_each):
                     left.after(damage)
                     done += 1
+                if left.table is not None:
+                    left.table.drop()
         with TemporaryDirectory() as home, interpreted(spark):
             left = stopped(Path(home), "spark", spark)
             found = left.damages(random, of_each)
@@ -231,7 +235,7 @@ def main(minutes: float, only: int | None, kills: int, kills_on_spark: int, dama
     spark = local_spark()
     try:
         if damages is not None:
-            done[DAMAGED] += damaged(spark, Random(only), of_each=1, on_spark=damages)
+            done[DAMAGED] += damaged(spark, Random(only), server, of_each=1, on_spark=damages)
             click.echo(f"{done[DAMAGED]:,} cases {DAMAGED}")
             return
         if only is None:

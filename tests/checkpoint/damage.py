@@ -6,7 +6,9 @@ right.
 
 from __future__ import annotations
 
+import itertools
 import logging
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,14 +16,30 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import EngineError, MrqlError, UserError
+from mrql.algebra.values import Bag
+from mrql.postgresql.sink import Applied, TableSink
 from mrql.runtime.checkpoint.inspect import committed, faults
 from mrql.runtime.checkpoint.store import COMMITTED, COPIES, latest, manifest_files
-from tests.checkpoint.streams import GROUPS, JOIN, Counting, Crash, Failing, Stream, answers, fill, rows, write
+from tests.checkpoint.streams import (
+    GROUPS,
+    JOIN,
+    Counting,
+    Crash,
+    Failing,
+    Stream,
+    answers,
+    batch_answer,
+    fill,
+    rows,
+    write,
+)
+from tests.postgresql import Server
 
 Tree = Mapping[str, bytes]
 """Files by their paths, below a directory."""
@@ -96,6 +114,8 @@ class Left:
     """The files that the next start reads, or holds against what was put out."""
     copies: frozenset[str]
     """Copies of data, all of which `verify` looks at."""
+    table: Kept | None = None
+    """A table that it keeps besides."""
 
     @staticmethod
     def by(stream: Stream, expected: Mapping[str, Any], read: Sequence[str] = ()) -> Left:
@@ -126,6 +146,8 @@ class Left:
             self._assert_said(damage, path)
         finally:
             put_back(self.stream.home, self.tree)
+            if self.table is not None:
+                self.table.put_back()
 
     def _assert_said(self, damage: Damage, path: Path) -> None:
         # Without the note of which manifest is the last one, that one counts all the same.
@@ -139,6 +161,8 @@ class Left:
             assert error.hint is not None, (damage, error.message)
             return
         assert not rests or any(path.name in line for line in said), (damage, "not a word", said)
+        if self.table is not None:
+            assert Bag(self.table.rows()) == batch_answer(self.stream), damage
         batch = path.parent.name
         # What is in a batch that is out is not mended; all others have to be right.
         shutil.rmtree(self.stream.out / batch, ignore_errors=True)
@@ -162,6 +186,36 @@ class Left:
             return list(faults(self.stream.checkpoint, committed(self.stream.checkpoint)))
         except MrqlError as error:
             return [str(error)]
+
+
+@attrs.frozen
+class Kept:
+    """A table of PostgreSQL, and a copy of it, with the batch that it has."""
+
+    server: Server
+    name: str
+    batch: int
+
+    def rows(self) -> list[tuple[object, ...]]:
+        return self.server.rows(self.name)
+
+    def save(self) -> None:
+        self._execute(f"CREATE TABLE {self.name}_saved AS TABLE {self.name}")
+
+    def put_back(self) -> None:
+        self._execute(
+            f"TRUNCATE {self.name}",
+            f"INSERT INTO {self.name} TABLE {self.name}_saved",
+            f"UPDATE mrql_streams SET batch = {self.batch} WHERE table_name = '{self.name}'",
+        )
+
+    def drop(self) -> None:
+        self._execute(*(f"DROP TABLE IF EXISTS {name}" for name in (self.name, f"{self.name}_saved")))
+
+    def _execute(self, *statements: str) -> None:
+        with self.server.connect() as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
 
 
 def tree_of(home: Path) -> dict[str, bytes]:
@@ -250,6 +304,24 @@ def rewritten(home: Path) -> Left:
     put_back(home, left)
     copy = next(file for file in left if file.endswith("/1.csv"))
     return Left.by(stream, expected, [copy, str(Path(copy).with_name(".sha256"))])
+
+
+def undelivered(home: Path, server: Server) -> Left:
+    """A stream that has died between a commit and that of the database: the changes wait in the outbox."""
+    fill(home, 4, Random(3))
+    stream = Stream(home, address=server.address(name := f"t{secrets.token_hex(4)}"))
+    commit, commits = TableSink.committed, itertools.count()
+
+    def committed(sink: TableSink, applied: Applied) -> None:
+        if next(commits) == 2:
+            raise Crash
+        commit(sink, applied)
+
+    with patch.object(TableSink, "committed", committed), suppress(Crash):
+        stream.run(Counting())
+    table = Kept(server, name, 1)
+    table.save()
+    return attrs.evolve(Left.by(stream, stream.uninterrupted()), table=table)
 
 
 SCENES: tuple[Callable[[Path], Left], ...] = (stopped, died, rewritten)

@@ -11,8 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mrql.runtime.checkpoint import policy
-from tests.checkpoint.damage import SCENES, Left, stopped
+from tests.checkpoint.damage import SCENES, Left, stopped, undelivered
 from tests.interpreted import interpreted
+from tests.postgresql import Server
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +31,18 @@ def test_damage(tmp_path: Path, scene: Callable[[Path], Left]) -> None:
     of_each = {damage.file: damage for damage in random.sample(found, len(found))}
     for damage in [*of_each.values(), *random.sample(found, 40)]:
         left.after(damage)
+
+
+def test_damage_to_the_outbox(tmp_path: Path, postgresql: Server) -> None:
+    """What is still to be brought to a database is what was committed, or nothing is brought there."""
+    left, random = undelivered(tmp_path, postgresql), Random(9)
+    assert left.table is not None
+    found = left.damages(random, 1)
+    waiting = [damage for damage in found if "/outbox/" in damage.file]
+    assert waiting
+    for damage in [*waiting, *random.sample(found, 12)]:
+        left.after(damage)
+    left.table.drop()
 
 
 @pytest.mark.spark
