@@ -148,11 +148,8 @@ class Query:
         needed = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.analyzer.maxIterations")
         wanted = {**{name: STEP_SETTINGS[name] for name in needed}, **AS_WRITTEN}
         with settings(session, wanted), translated(self.query.span.source):
-<<<<<<< HEAD
-            return rows_alone(evaluate(session, run_passes(self.term)[-1].after, frames), self.type)
-=======
-            return told(evaluate(session, run_passes(self.term)[-1].after, frames), self.query.span.source)
->>>>>>> 5af38fc (Wrong arguments of the Python interface, and answers without a value, are errors of the user)
+            answer = rows_alone(evaluate(session, run_passes(self.term)[-1].after, frames), self.type)
+            return told(answer, self.query.span.source)
 
     def view(
         self,
