@@ -78,10 +78,6 @@ def test_what_is_no_frame(spark: SparkSession) -> None:
                 with pytest.raises(UserError) as raised:
                     call(df)
                 assert said in raised.value.message
-    odd = mrql.compile("select m.M from m in ms", ms="bag(<M: any>)")
-    for column in ("map('a', 1L)", "array(map('a', 1L))", "CAST('a' AS BINARY)", "INTERVAL 1 DAY"):
-        with pytest.raises(UserError, match="the column `M` of `ms` is of type"):
-            odd.batch(spark, ms=spark.sql(f"SELECT {column} AS M"))
 
 
 @pytest.mark.spark
