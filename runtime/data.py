@@ -5,12 +5,13 @@ A `case` asks of a value which constructor made it and for a part of what it was
 
 from __future__ import annotations
 
+from mrql.algebra.documents import quoted
 from mrql.algebra.functions.function import fails
 from mrql.algebra.recursive import TAG, Folding, too_deep
 from mrql.algebra.types import RecordType, Type
 from mrql.runtime import variants
 from mrql.runtime.inorder import Fresh, in_order
-from mrql.runtime.layout import escaped
+from mrql.runtime.layout import quote, record_sql, text_sql
 from mrql.runtime.variants import let
 
 
@@ -31,7 +32,7 @@ def made_by(name: str, payload: str | None, t: Type, fresh: Fresh) -> str:
     """A value made by a given constructor."""
     assert isinstance(t, RecordType)
     shown = "'null'" if payload is None else _shown(payload, name, t, fresh)
-    return f"concat('{{\"{escaped(name)}\":', {shown}, '}}')"
+    return f"concat({text_sql(f'{{{quoted(name)}:')}, {shown}, '}}')"
 
 
 def _read(function: Folding, value: str, at: str, fresh: Fresh) -> str:
@@ -53,15 +54,16 @@ def _payload(variant: str, name: str, t: RecordType, fresh: Fresh) -> str:
 
 
 def _opened(variant: str, t: RecordType, fresh: Fresh) -> str:
-    parts = [f"'{TAG}', {_tag(variant)}"]
-    parts += [f"'{escaped(name)}', {_payload(variant, name, t, fresh)}" for name, _ in t.fields[1:]]
-    return f"if({variant} IS NULL, NULL, named_struct({', '.join(parts)}))"
+    parts = [(TAG, _tag(variant)), *((name, _payload(variant, name, t, fresh)) for name, _ in t.fields[1:])]
+    return f"if({variant} IS NULL, NULL, {record_sql(parts)})"
 
 
 def _made(record: str, t: RecordType, fresh: Fresh) -> str:
     """The text of the object whose only member is what the constructor has made."""
-    tag = f"{record}.`{TAG}`"
-    texts = [f"WHEN '{escaped(name)}' THEN {_shown(f'{record}.`{name}`', name, t, fresh)}" for name, _ in t.fields[1:]]
+    tag = f"{record}.{quote(TAG)}"
+    texts = [
+        f"WHEN {text_sql(name)} THEN {_shown(f'{record}.{quote(name)}', name, t, fresh)}" for name, _ in t.fields[1:]
+    ]
     found = f"CASE {tag} {' '.join(texts)} ELSE 'null' END" if texts else "'null'"
     return f"if({record} IS NULL, NULL, concat('{{\"', {tag}, '\":', {found}, '}}'))"
 

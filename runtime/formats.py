@@ -13,10 +13,11 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
+from mrql.algebra.documents import quoted
 from mrql.algebra.opened import REPLACED
 from mrql.algebra.sources import Format, SourceSpec
 from mrql.runtime import variants
-from mrql.runtime.layout import quote
+from mrql.runtime.layout import label, quote, text_sql
 from mrql.runtime.times import is_time, text_type, time_of
 
 TAG = "mrql_tag"
@@ -28,6 +29,8 @@ FAULT = "raise_error('[MALFORMED_ROW]')"
 @attrs.frozen
 class Rows:
     """The rows of some files as columns, with a condition for those that are malformed.
+
+    The columns are called `_1`, `_2`, … whatever the fields are called: ours are beside them.
 
     With `apart` these are left out, else reading one is an error. `file` is an expression for the file of a row.
     """
@@ -81,18 +84,15 @@ def _read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: b
             arrays.selectExpr("*", f"{variants.held(row, spec.row, fresh)} AS value"), ["value"], _any(faults), apart
         )
     faults.append(f"NOT {variants.is_object(row)}")
-    parts = [
-        f"try_variant_get(mrql_array, {variants.path(0, name)}, 'variant') AS m{i}"
-        for i, name in enumerate(spec.row.names)
-    ]
+    parts = [f"{variants.member('mrql_array', name, 0)} AS m{i}" for i, name in enumerate(spec.row.names)]
     members = arrays.selectExpr("mrql_file", "mrql_number", f"({_any(faults)}) AS mrql_wrong", *parts)
     held, unfit = [], ["mrql_wrong"]
-    for i, (name, t) in enumerate(spec.row.fields):
-        held.append(f"{variants.held(f'm{i}', t, fresh)} AS {quote(name)}")
+    for i, (_, t) in enumerate(spec.row.fields):
+        held.append(f"{variants.held(f'm{i}', t, fresh)} AS {label(i)}")
         test = variants.unfit(f"m{i}", t, fresh)
         unfit += [test] if test != "false" else []
     df = members.selectExpr("mrql_file", "mrql_number", f"({_any(unfit)}) AS mrql_unfit", *held)
-    return Rows(df, [quote(name) for name in spec.row.names], "mrql_unfit", apart)
+    return Rows(df, [label(i) for i, _ in enumerate(spec.row.names)], "mrql_unfit", apart)
 
 
 def _any(faults: Sequence[str]) -> str:
@@ -105,7 +105,8 @@ NOTHING_UNQUOTED = "\x00null"
 
 
 def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
-    schema = ", ".join(f"{quote(c.name)} {text_type(c.type or ty.STRING)}" for c in spec.columns)
+    given = [(f"m{i}", c.type) for i, c in enumerate(spec.columns)]
+    schema = ", ".join(f"{name} {text_type(t or ty.STRING)}" for name, t in given)
     if spec.tagged:
         schema = f"{TAG} STRING, {schema}"
     # A record ends with a line feed; what ends the lines in quotes is left as it is.
@@ -124,18 +125,15 @@ def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
         columnPruning=False,
         enforceSchema=True,
     )
-    kept = [f"{time_of(quote(c.name), c.type)} AS {quote(c.name)}" for c in spec.columns if c.type is not None]
-    faults = [f"contains({quote(c.name)}, '{REPLACED}')" for c in spec.columns if c.type == ty.STRING]
-    faults += [
-        f"{quote(c.name)} IS NOT NULL AND {time_of(quote(c.name), c.type)} IS NULL"
-        for c in spec.columns
-        if c.type is not None and is_time(c.type)
-    ]
+    read = [(name, t) for name, t in given if t is not None]
+    kept = [f"{time_of(name, t)} AS {label(i)}" for i, (name, t) in enumerate(read)]
+    faults = [f"contains({name}, '{REPLACED}')" for name, t in read if t == ty.STRING]
+    faults += [f"{name} IS NOT NULL AND {time_of(name, t)} IS NULL" for name, t in read if is_time(t)]
     if spec.tagged:
         faults.append(f"{TAG} NOT IN ('+', '-') OR {TAG} IS NULL")
     # Spark converts only the columns that are asked for, but a row is malformed or not whatever the query uses of it.
     # A condition that is never true asks for them; it is one that Spark does not see through.
-    never = f"hash({', '.join(quote(c.name) for c in spec.columns)}) < -2147483648"
+    never = f"hash({', '.join(name for name, _ in given)}) < -2147483648"
     faults.insert(0, f"if({CORRUPT} IS NULL, {never}, true)" if apart else never)
     df = reader.csv(paths)
     fault = " OR ".join(f"coalesce({one}, false)" for one in faults) or None
@@ -155,7 +153,7 @@ def _read_xml(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
             "mode": "FAILFAST",
         }
         elements = spark.read.format("xml").options(**options).load(paths)
-        named = elements.selectExpr(f"concat('{{\"{tag}\":', to_json(v), '}}') AS value")
+        named = elements.selectExpr(f"concat({text_sql(f'{{{quoted(tag)}:')}, to_json(v), '}}') AS value")
         whole = named if whole is None else whole.union(named)
     assert whole is not None
     return Rows(whole, ["value"])
@@ -170,7 +168,7 @@ def _read_columns(spark: SparkSession, spec: SourceSpec, paths: list[str], apart
 
     df = spark.read.parquet(*paths) if spec.format is Format.PARQUET else spark.read.option(PROLEPTIC, True).orc(paths)
     rows = conformed(df, spec.row, spec.path)
-    return Rows(rows, [quote(name) for name in rows.columns])
+    return Rows(rows, [f"{quote(name)} AS {label(i)}" for i, name in enumerate(rows.columns)])
 
 
 FORMATS: Mapping[Format, Reader] = {
@@ -187,10 +185,10 @@ def column_names(spec: SourceSpec) -> list[str] | None:
     """The columns that the rows of a source are read into; None where they depend on the files."""
     match spec.format:
         case Format.CSV:
-            names = [c.name for c in spec.columns if c.type is not None]
+            names = [label(i) for i, _ in enumerate(c for c in spec.columns if c.type is not None)]
             return [*names, TAG] if spec.tagged else names
         case Format.JSON if isinstance(spec.row, ty.RecordType):
-            return list(spec.row.names)
+            return [label(i) for i, _ in enumerate(spec.row.names)]
         case Format.JSON | Format.TEXT | Format.XML:
             return ["value"]
         case _:

@@ -20,6 +20,7 @@ from mrql.runtime.layout import (
     Struct,
     as_columns,
     atoms,
+    label,
     may_be_ours,
     part,
     quote,
@@ -207,14 +208,14 @@ def from_dataframe(df: DataFrame, row: Type, weight: str | None = None) -> Frame
     """A frame over a DataFrame's columns: those of a record or a tuple in their order, the first one otherwise."""
     names = df.columns
     if any(map(may_be_ours, names)):
-        names = [f"_{i + 1}" if may_be_ours(name) else name for i, name in enumerate(names)]
+        names = [label(i) for i, _ in enumerate(names)]
         df = df.toDF(*names)
     rows = Relation.of(df)
     match row:
         case ty.RecordType(fields):
             parts = [(name, Atom(quote(names[i]), t)) for i, (name, t) in enumerate(fields)]
         case ty.TupleType(items):
-            parts = [(f"_{i + 1}", Atom(quote(names[i]), t)) for i, t in enumerate(items)]
+            parts = [(label(i), Atom(quote(names[i]), t)) for i, t in enumerate(items)]
         case _:
             return Frame(rows, Atom(quote(names[0]), row), weight)
     return Frame(rows, Struct(tuple(parts), row), weight)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.runtime.layout import escaped, labels, quote
+from mrql.runtime.layout import labels, quote, record_sql
 
 
 class Fresh(Protocol):
@@ -34,5 +34,4 @@ def in_order(sql: str, t: Type, fresh: Fresh) -> str:
             return f"transform({sql}, {x} -> {in_order(x, item, fresh)})"
         case _:
             fields = ((name, in_order(f"({sql}).{quote(name)}", item, fresh)) for name, item in labels(t))
-            parts = ", ".join(f"'{escaped(name)}', {part}" for name, part in fields)
-            return f"if({sql} IS NULL, NULL, named_struct({parts}))"
+            return f"if({sql} IS NULL, NULL, {record_sql(fields)})"

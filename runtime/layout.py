@@ -8,7 +8,7 @@ nothing, and a struct is made only where a value has to be one (inside an array,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -94,9 +94,34 @@ def may_be_ours(name: str) -> bool:
 
 
 def quote(name: str) -> str:
-    """A column name in SQL."""
+    """A name of a column or of a field in SQL.
+
+    >>> print(quote("a`b"))
+    `a``b`
+    """
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
+
+
+def text_sql(text: str) -> str:
+    """A string in SQL, the name of a field as `named_struct` takes it among them; what could end it, is not printable
+    or begins a variable of Spark's is written as its code.
+
+    >>> print(text_sql("it's"))
+    'it\\U00000027s'
+    """
+    plain = (c if c.isprintable() and c not in "'\\$" else f"\\U{ord(c):08x}" for c in text)
+    return f"'{''.join(plain)}'"
+
+
+def record_sql(parts: Iterable[tuple[str, str]]) -> str:
+    """A struct of some fields; `()`, which no file holds as a struct, is a constant `true`.
+
+    >>> print(record_sql([("A", "1"), ("B", "x")]))
+    named_struct('A', 1, 'B', x)
+    """
+    given = ", ".join(f"{text_sql(name)}, {part}" for name, part in parts)
+    return f"named_struct({given})" if given else "true"
 
 
 def sql_type(t: Type, timestamp: str = "TIMESTAMP_NTZ", date: str = "DATE") -> str:
@@ -143,18 +168,10 @@ def to_sql(value: Layout) -> str:
     match value:
         case Atom(sql, _):
             return sql
-        case Struct(()):
-            return "true"
         case Struct(fields):
-            parts = ", ".join(f"'{escaped(name)}', {to_sql(part)}" for name, part in fields)
-            return f"named_struct({parts})"
+            return record_sql((name, to_sql(part)) for name, part in fields)
         case _:
             assert_never(value)
-
-
-def escaped(name: str) -> str:
-    """A name as it stands in a string of SQL."""
-    return name.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
 
 
 def atoms(value: Layout) -> Iterator[Atom]:

@@ -10,7 +10,7 @@ from mrql.algebra.atoms import show_atom
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.algebra.values import Document, Value
-from mrql.runtime.layout import Atom, Struct, labels, sql_type, to_sql
+from mrql.runtime.layout import Atom, Struct, labels, sql_type, text_sql, to_sql
 
 
 def place(span: Span | None) -> str:
@@ -28,9 +28,9 @@ def literal_sql(value: object, t: Type) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Document):
-        return string_sql(value.text)
+        return text_sql(value.text)
     if isinstance(value, str):
-        return string_sql(value)
+        return text_sql(value)
     if isinstance(value, date):
         return f"{sql_type(t)}'{show_atom(value)}'"
     if isinstance(value, int):
@@ -50,9 +50,3 @@ def value_sql(value: Value, t: Type) -> str:
             return to_sql(Struct(tuple((name, Atom(value_sql(x, item), item)) for (name, _), x, item in parts), t))
         case ty.RecordType(fields):
             return to_sql(Struct(tuple((name, Atom(value_sql(value[name], item), item)) for name, item in fields), t))
-
-
-def string_sql(text: str) -> str:
-    """A string constant; what could end it, is not printable or begins a variable of Spark's is written as its code."""
-    plain = (c if c.isprintable() and c not in "'\\$" else f"\\U{ord(c):08x}" for c in text)
-    return f"'{''.join(plain)}'"

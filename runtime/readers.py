@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DataType, DecimalType, NullType, StructType
 
 from mrql.algebra import types as ty
 from mrql.algebra.adapters import everything
@@ -23,7 +24,7 @@ from mrql.runtime.casts import numbered
 from mrql.runtime.directories import Arrived, Part, Portion, placed
 from mrql.runtime.formats import FORMATS, TAGGED, Rows, column_names
 from mrql.runtime.frames import Columns, Frame, changes, from_dataframe, union
-from mrql.runtime.layout import quote, row_columns, sql_type
+from mrql.runtime.layout import labels, quote, row_columns, sql_type
 from mrql.runtime.ledger import net
 from mrql.runtime.paths import path_of, path_to_read
 from mrql.runtime.rows import to_dataframe
@@ -186,7 +187,7 @@ def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:
             given = quote(name) if have == "variant" else f"parse_json({quote(name)})"
             columns.append(f"{variants.canonical_text(given, numbered('j'))} AS {quote(name)}")
             continue
-        if not _widens(have, t):
+        if not _widens(found[name], t):
             raise UserError(f"the column `{name}` of {what} is of type {have}, where {t} was expected")
         made = utc_fields(quote(name)) if have == "timestamp" else f"CAST({quote(name)} AS {sql_type(t)})"
         columns.append(f"{made} AS {quote(name)}")
@@ -215,10 +216,23 @@ _WIDENING: dict[Type, tuple[str, ...]] = {
 }
 
 
-def _widens(have: str, wanted: Type) -> bool:
-    if wanted in _WIDENING:
-        return have in _WIDENING[wanted] or have == "void"
-    return have.replace(" ", "") == sql_type(wanted).lower().replace("`", "").replace(" ", "") or not have.isalpha()
+def _widens(have: DataType, wanted: Type) -> bool:
+    """Whether a column can be cast. Spark takes the fields of a struct by their order, whatever they are called."""
+    match wanted, have:
+        case _, NullType():
+            return True
+        case ((ty.BagType(item) | ty.ListType(item)), ArrayType()):
+            return _widens(have.elementType, item)
+        case ((ty.TupleType() | ty.RecordType()), StructType()) if labels(wanted):
+            parts, fields = labels(wanted), have.fields
+            named = isinstance(wanted, ty.TupleType) or [name for name, _ in parts] == have.names
+            widens = (_widens(field.dataType, t) for (_, t), field in zip(parts, fields, strict=False))
+            return named and len(parts) == len(fields) and all(widens)
+        case _, DecimalType():
+            return wanted in (ty.FLOAT, ty.DOUBLE) or (ty.is_integral(wanted) and have.scale == 0)
+        case _:
+            known = _WIDENING.get(wanted, (sql_type(wanted).lower(),))
+            return have.simpleString() in known
 
 
 def find_malformed(specs: Iterable[tuple[SourceSpec, Iterable[Path]]]) -> None:

@@ -21,9 +21,12 @@ from mrql.runtime.java import not_started, require_java
 
 logger = logging.getLogger(__name__)
 
-AS_WRITTEN: Mapping[str, str] = {"spark.sql.variable.substitute": "false"}
-"""What keeps `${env:HOME}` in a query what it is. In a string it is also written so that Spark sees no variable in it;
-for names there is no other way."""
+AS_WRITTEN: Mapping[str, str] = {
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.caseSensitive": "true",
+}
+"""What keeps `${env:HOME}` in a query what it is, and fields that differ in case alone two fields. In a string the
+first is also written so that Spark sees no variable in it; for names there is no other way."""
 
 STEP_SETTINGS: Mapping[str, str] = {
     # Adaptive execution plans again between stages, and puts an Exchange above the state.

@@ -15,7 +15,7 @@ from mrql.algebra.errors import InternalError
 from mrql.algebra.functions.conversion import NUMBER_TEXT
 from mrql.algebra.types import Type
 from mrql.runtime.inorder import Fresh, in_order
-from mrql.runtime.layout import escaped, labels, sql_type
+from mrql.runtime.layout import labels, quote, record_sql, sql_type, text_sql
 from mrql.runtime.times import is_time, time_of
 
 Template = Callable[..., str]
@@ -27,26 +27,22 @@ def let(fresh: Fresh, value: str, body: Callable[[str], str]) -> str:
     return f"transform(array({value}), {x} -> {body(x)})[0]"
 
 
-def path(*steps: str | int) -> str:
-    """A path to a member or an element, as `variant_get` takes it.
+def member(variant: str, name: str, *before: int) -> str:
+    """A member as a VARIANT: null where there is none. It is that of an element, if that comes `before`.
 
-    >>> print(path(0, "b c"))
-    '$[0]["b c"]'
+    >>> print(member("v", "b c", 0))
+    try_variant_get(v, '$[0]["b c"]', 'variant')
     """
-    if any(isinstance(step, str) and ('"' in step or "\\" in step) for step in steps):
-        raise InternalError("variants", f"no path leads to {steps}")
-    written = "".join(f"[{step}]" if isinstance(step, int) else f'["{step}"]' for step in steps).replace("'", "\\'")
-    return f"'${written}'"
-
-
-def member(variant: str, name: str) -> str:
-    """A member as a VARIANT: null where there is none."""
-    return f"try_variant_get({variant}, {path(name)}, 'variant')"
+    path = "".join(f"[{index}]" for index in before)
+    if not name or any(c in '"?' for c in name):  # no path says that
+        inside = f"try_variant_get({variant}, '${path}', 'map<string,variant>')"
+        return f"try_element_at({inside}, {text_sql(name)})"
+    return f"""try_variant_get({variant}, {text_sql(f'${path}["{name}"]')}, 'variant')"""
 
 
 def element(variant: str, index: int) -> str:
     """An element of an array as a VARIANT."""
-    return f"try_variant_get({variant}, {path(index)}, 'variant')"
+    return f"try_variant_get({variant}, '$[{index}]', 'variant')"
 
 
 def text(variant: str) -> str:
@@ -91,7 +87,7 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
             return text(v)
         case ty.Basic(ty.Kind.STRING):
             return f"try_variant_get({v}, '$', 'string')"
-    failed = f"raise_error(concat('{at}', to_json({v}), ' is not a value of type {escaped(str(t))}'))"
+    failed = f"raise_error(concat('{at}', to_json({v}), {text_sql(f' is not a value of type {t}')}))"
     otherwise = f"if({is_null(v)}, NULL, {failed})"
     match t:
         case ty.Basic(ty.Kind.BOOL):
@@ -111,8 +107,8 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
             x = fresh("e")
             return f"transform(coalesce({array(v)}, {otherwise}), {x} -> {_taken(x, item, at, fresh)})"
         case ty.RecordType(fields):
-            parts = (f"'{escaped(name)}', {taken_as(member(v, name), item, at, fresh)}" for name, item in fields)
-            return f"CASE WHEN NOT {is_object(v)} THEN {otherwise} ELSE named_struct({', '.join(parts)}) END"
+            made = record_sql((name, taken_as(member(v, name), item, at, fresh)) for name, item in fields)
+            return f"CASE WHEN NOT {is_object(v)} THEN {otherwise} ELSE {made} END"
         case _:
             raise InternalError("variants", f"JSON has no values of type {t}")
 
@@ -149,8 +145,8 @@ def variant_of(x: str, t: Type, fresh: Fresh) -> str:
         case ty.RecordType(()):
             return "parse_json('{}')"
         case ty.RecordType(fields):
-            parts = (f"'{escaped(name)}', {variant_of(f'{x}.`{name}`', item, fresh)}" for name, item in fields)
-            return f"if({x} IS NULL, NULL, to_variant_object(named_struct({', '.join(parts)})))"
+            made = record_sql((name, variant_of(f"{x}.{quote(name)}", item, fresh)) for name, item in fields)
+            return f"if({x} IS NULL, NULL, to_variant_object({made}))"
         case ty.BagType(item) | ty.ListType(item):
             e = fresh("e")
             return f"if({x} IS NULL, NULL, to_variant_object(transform({x}, {e} -> {variant_of(e, item, fresh)})))"
@@ -169,8 +165,8 @@ def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
         case ty.TupleType() | ty.RecordType():
 
             def struct(v: str) -> str:
-                parts = (f"'{escaped(name)}', {as_variants(f'{v}.`{name}`', item, fresh)}" for name, item in labels(t))
-                return f"if({v} IS NULL, NULL, named_struct({', '.join(parts)}))"
+                parts = ((name, as_variants(f"{v}.{quote(name)}", item, fresh)) for name, item in labels(t))
+                return f"if({v} IS NULL, NULL, {record_sql(parts)})"
 
             return let(fresh, sql, struct)
         case _:
@@ -195,10 +191,8 @@ def held(variant: str, t: Type, fresh: Fresh) -> str:
         case ty.TupleType():
 
             def parts_of(v: str) -> str:
-                elements = [held(element(v, i), item, fresh) for i, (_, item) in enumerate(labels(t))]
-                named = (f"'{name}', {part}" for (name, _), part in zip(labels(t), elements, strict=True))
-                made = f"named_struct({', '.join(named)})" if elements else "true"
-                return f"if({is_null(v)}, NULL, {made})"
+                parts = ((name, held(element(v, i), item, fresh)) for i, (name, item) in enumerate(labels(t)))
+                return f"if({is_null(v)}, NULL, {record_sql(parts)})"
 
             return let(fresh, variant, parts_of)
         case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP):
@@ -211,9 +205,8 @@ def held(variant: str, t: Type, fresh: Fresh) -> str:
         case ty.RecordType(fields):
 
             def struct(v: str) -> str:
-                parts = (f"'{escaped(name)}', {held(member(v, name), item, fresh)}" for name, item in fields)
-                made = f"named_struct({', '.join(parts)})" if fields else "true"
-                return f"if({is_null(v)}, NULL, {made})"
+                parts = ((name, held(member(v, name), item, fresh)) for name, item in fields)
+                return f"if({is_null(v)}, NULL, {record_sql(parts)})"
 
             return let(fresh, variant, struct)
         case _:

@@ -13,7 +13,7 @@ from mrql.algebra.types import Type
 from mrql.runtime.answers import rows_alone
 from mrql.runtime.casts import canonical
 from mrql.runtime.expressions import Expressions
-from mrql.runtime.layout import Atom, quote, row_columns, to_sql
+from mrql.runtime.layout import Atom, labels, quote, row_columns, to_sql
 from mrql.runtime.literals import place
 from mrql.runtime.paths import path_to_write
 from mrql.runtime.rows import to_write
@@ -67,10 +67,10 @@ def write_copy(df: DataFrame, item: Type, directory: Path, *, changes: bool) -> 
     """
     with settings(df.sparkSession, AS_WRITTEN):
         df = rows_alone(df, item, weighted=changes)
-        columns, expressions = row_columns(item), Expressions()
+        item = ty.TupleType(tuple(t for _, t in row_columns(item)))  # what they are called has no place in the lines
+        columns, expressions = labels(item), Expressions()
         values = [f"{to_sql(canonical(expressions, Atom(quote(n), t)))} AS {quote(n)}" for n, t in columns]
-        if changes:
-            df = df.toDF(*(name for name, _ in columns), WEIGHT)
+        df = df.toDF(*(name for name, _ in columns), *([WEIGHT] if changes else []))
         in_order = df.selectExpr(*values, WEIGHT if changes else f"1L AS {WEIGHT}")
         fields = [_copied(quote(name), t) for name, t in columns]
         line = f"concat_ws(',', {', '.join(fields)}, CAST({WEIGHT} AS STRING))"

@@ -1,0 +1,147 @@
+"""What fields are called makes no difference: odd names, words, and those that differ in case alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra import types as ty
+from mrql.algebra.documents import quoted
+from mrql.algebra.errors import UserError
+from mrql.algebra.evaluate import evaluate
+from mrql.algebra.files import read_changes
+from mrql.algebra.reader import parse
+from mrql.algebra.show import show
+from mrql.algebra.sources import Column, Format, SourceSpec
+from mrql.algebra.values import Bag, Record, close, same
+from mrql.algebra.zset import ZSet
+from mrql.runtime.collect import collect_value
+from mrql.runtime.readers import read
+from mrql.runtime.reference import ReferenceView
+from mrql.runtime.rows import to_dataframe
+from mrql.runtime.session import AS_WRITTEN
+from mrql.runtime.session import settings as session_settings
+from mrql.runtime.variants import member
+from tests.interpreted import interpreted
+from tests.names import CONTENTS, FIELDS, NAMES, QUERIES, STREAMS, names, renamed, renamed_value
+
+SETTINGS = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+OTHERS = [dict(zip(FIELDS, NAMES[i:], strict=False)) for i in range(0, len(NAMES) - len(FIELDS), len(FIELDS))]
+CASES = {"F0": "a", "F1": "A", "F2": "b", "F3": "B", "F4": "á"}
+
+
+def query(text: str, to: dict[str, str]) -> mrql.Query:
+    plain = mrql.compile(text, **STREAMS)
+    program = attrs.evolve(plain.query, term=renamed(plain.term, to))
+    return attrs.evolve(plain, query=program, streams={name: renamed(t, to) for name, t in STREAMS.items()})
+
+
+def contents(to: dict[str, str]) -> dict[str, Bag]:
+    return {name: renamed_value(rows, to) for name, rows in CONTENTS.items()}
+
+
+@pytest.mark.parametrize("text", QUERIES)
+@SETTINGS
+@given(chosen=names(len(FIELDS)))
+def test_names_make_no_difference(text: str, chosen: list[str]) -> None:
+    """A query with other names has the answer with other names, at once and as a view; its notation says the names."""
+    to = dict(zip(FIELDS, chosen, strict=True))
+    odd, rows = query(text, to), contents(to)
+    found = evaluate(odd.term, rows)
+    if "any" not in text:
+        assert same(found, renamed_value(evaluate(mrql.compile(text, **STREAMS).term, CONTENTS), to))
+    view = ReferenceView(odd.trace().plan)
+    view.apply({name: ZSet.of(rows[name]) for name in view.plan.streams})
+    assert close(view.answer(), found)
+    assert parse(show(odd.term), odd.streams) == odd.term
+
+
+@pytest.mark.spark
+def test_names_make_no_difference_on_spark(spark: SparkSession) -> None:
+    """All names that there are, five in each query; and all queries with names that differ in case alone."""
+    cases = [(QUERIES[i % len(QUERIES)], to) for i, to in enumerate(OTHERS)]
+    cases += [(text, CASES) for text in QUERIES]
+    with interpreted(spark):
+        for text, to in cases:
+            odd, rows = query(text, to), contents(to)
+            expected, read_by = evaluate(odd.term, rows), odd.trace().plan.streams
+            frames = {name: to_dataframe(spark, rows[name], odd.streams[name]) for name in read_by}
+            assert close(collect_value(odd.batch(spark, **frames), odd.term.type), expected), (text, to)
+            with odd.view(spark) as view:
+                view.apply(**frames)
+                assert close(collect_value(view.answer(), odd.term.type), expected), (text, to)
+                view.apply(**{name: mrql.Delta(delete=df) for name, df in frames.items()})
+    assert spark.conf.get("spark.sql.caseSensitive") is not None
+
+
+def file_of(spec: SourceSpec, rows: list[Record], directory: Path) -> Path:
+    """A file of a format with some rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = directory / f"rows.{spec.format.value}"
+    if spec.format is Format.PARQUET:
+        pq.write_table(pa.Table.from_pylist([row.fields for row in rows]), file)
+    elif spec.format is Format.JSON:
+        lines = ["{" + ",".join(f"{quoted(n)}:{json.dumps(v)}" for n, v in row.fields.items()) + "}" for row in rows]
+        file.write_text("\n".join(lines), "utf-8")
+    else:
+        header = ",".join('"' + name.replace('"', '""') + '"' for name in rows[0].fields)
+        body = "\n".join(",".join(map(str, row.fields.values())) for row in rows)
+        file.write_text(f"{header}\n{body}\n", "utf-8")
+    return file
+
+
+@pytest.mark.spark
+def test_names_in_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Both engines read the same rows, whatever the columns of a file are called."""
+    plain = [name for name in NAMES if not any(c in name for c in "\r\n")]
+    for number, chosen in enumerate((plain[::2], plain[1::2])):
+        row = ty.RecordType(tuple((name, ty.LONG) for name in chosen))
+        rows = [Record({name: 100 * i + n for n, name in enumerate(chosen)}) for i in range(3)]
+        for format in (Format.CSV, Format.JSON, Format.PARQUET):
+            directory = tmp_path / f"{format.value}{number}"
+            directory.mkdir()
+            columns = tuple(Column(name, ty.LONG) for name in chosen)
+            spec = SourceSpec("S", False, format, str(directory), row, columns=columns, header=format is Format.CSV)
+            file = file_of(spec, rows, directory)
+            assert [value for value, _ in read_changes(spec, file)] == rows
+            with session_settings(spark, AS_WRITTEN):
+                frame = read(spark, spec, [file])
+                found = frame.df.dataframe(spark)
+                assert sorted(tuple(each) for each in found.collect()) == [tuple(each.fields.values()) for each in rows]
+
+
+@pytest.mark.spark
+def test_members_that_no_path_leads_to(spark: SparkSession) -> None:
+    """A member of a JSON value is found by its name, whatever that is."""
+    odd = [*NAMES, ""]
+    text = "{" + ",".join(f"{quoted(name)}:{i}" for i, name in enumerate(odd)) + "}"
+    df = spark.createDataFrame([(text,)], "t string").selectExpr("parse_json(t) AS v")
+    with session_settings(spark, AS_WRITTEN):
+        (found,) = df.selectExpr(*(f"to_json({member('v', name)}) AS c{i}" for i, name in enumerate(odd))).collect()
+    assert [int(value) for value in found] == list(range(len(odd)))
+
+
+@pytest.mark.spark
+def test_the_parts_of_a_struct_are_named(spark: SparkSession) -> None:
+    """A DataFrame with structs whose fields have other names, or another order, is not read by position."""
+    wanted = "bag(<R: <a: long, A: long>>)"
+    right = spark.createDataFrame([((1, 2),)], "R struct<a: bigint, A: bigint>")
+    assert [
+        tuple(row)
+        for row in mrql.compile("select (x.R.a, x.R.A) from x in S", S=wanted).batch(spark, S=right).collect()
+    ] == [(1, 2)]
+    for given_type in ("R struct<A: bigint, a: bigint>", "R struct<a: bigint, b: bigint>"):
+        wrong = spark.createDataFrame([((1, 2),)], given_type)
+        with pytest.raises(UserError, match="where <a: long, A: long> was expected"):
+            mrql.compile("select x.R.a from x in S", S=wanted).batch(spark, S=wrong)
+    amount = spark.createDataFrame([(1,)], "A int").selectExpr("CAST(1.5 AS DECIMAL(10, 2)) AS A")
+    with pytest.raises(UserError, match="decimal"):
+        mrql.compile("select x.A from x in S", S="bag(<A: long>)").batch(spark, S=amount)
