@@ -6,6 +6,7 @@ A line is JSON as the standard has it: no comments, no single quotes, no NaN, no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -131,6 +132,46 @@ def joined_types(a: Type, b: Type) -> Type:
             return ty.DOUBLE
         case _:
             return ty.ANY
+
+
+def widened(known: Type, files: Iterable[Path]) -> Type:
+    """The type of rows that also holds those of some files, as far as they fit a wider one at all."""
+    for file in files:
+        for _, line in lines(file):
+            with suppress(ValueError):
+                known = widened_by(known, type_of(read(decoded(line)))) or known
+    return known
+
+
+def widened_by(known: Type, found: Type) -> Type | None:
+    """A type that is as wide as it has to be for a value of another one: a `long` becomes a `double`, a record has a
+    field more. None where there is no such type: then the value is malformed, and not the type wrong.
+
+    >>> print(widened_by(type_of({"a": 1, "b": [{"c": 1}]}), type_of({"a": 1.5, "b": [{"d": "x"}]})))
+    <a: double, b: [<c: long, d: string>]>
+    >>> widened_by(type_of({"a": 1}), type_of({"a": "x", "b": 1})) is None
+    True
+    """
+    match known, found:
+        case (ty.ANY, _) | (_, ty.Nothing()):
+            return known
+        case _ if known == found:
+            return known
+        case ty.RecordType(), ty.RecordType():
+            fields = dict(known.fields)
+            for name, t in found.fields:
+                wider = widened_by(fields[name], t) if name in fields else settled(t)
+                if wider is None:
+                    return None
+                fields[name] = wider
+            return ty.RecordType(tuple(fields.items())) if len(fields) <= MOST_FIELDS else ty.ANY
+        case ty.ListType(item), ty.ListType(other):
+            inner = widened_by(item, other)
+            return None if inner is None else ty.ListType(inner)
+        case ty.LONG | ty.DOUBLE, ty.LONG | ty.DOUBLE:
+            return ty.DOUBLE
+        case _:
+            return None
 
 
 def settled(t: Type) -> Type:

@@ -63,6 +63,8 @@ class SourceSpec:
     deletions: str | None = None
     tagged: bool = False
     adapter: str | None = None
+    found: bool = attrs.field(default=False, eq=False, repr=False)
+    """Whether the type of the rows was found in the first of them, and is wider where later ones ask for it."""
     span: Span | None = attrs.field(default=None, eq=False, repr=False)
 
     @property

@@ -19,7 +19,7 @@ import functools
 import json
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,6 +32,7 @@ from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import Format
 from mrql.algebra.terms import STEPS
 from mrql.algebra.traversal import subterms
+from mrql.algebra.types import Type
 from mrql.checkpoints import checkpoint as checkpoint_commands
 from mrql.endings import reports_errors
 from mrql.includes import text_of
@@ -51,6 +52,7 @@ from mrql.sinks.places import Place, places
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from mrql.streaming import Planned
     from mrql.verify.engines import Start
 
 R = TypeVar("R")
@@ -152,6 +154,34 @@ def load(
 ) -> Program:
     """The typed program of a file, and of the arguments that it is run with."""
     return compile_program(text_of(file), str(file), base=base, args=args, max_steps=max_steps, may_import=may_import)
+
+
+def planned(
+    file: Path,
+    base: Path,
+    args: tuple[str, ...] = (),
+    max_steps: int = STEPS,
+    way: Way = Way.AUTO,
+    threshold: Threshold | None = None,
+    *,
+    rewritable: bool = False,
+    strict: bool = False,
+    may_import: bool = True,
+) -> Callable[[Mapping[str, Type]], Planned]:
+    """What makes the streaming query of a file, as it is now, and its plan, with the types of rows that were found."""
+    text = text_of(file)
+
+    def typed(rows: Mapping[str, Type]) -> Planned:
+        program = compile_program(
+            text, str(file), base=base, args=args, max_steps=max_steps, may_import=may_import, rows=rows
+        )
+        query = streaming_query(program, file)
+        plan = plan_of(program, query, way, threshold, rewritable=rewritable)
+        if strict:
+            must_be_incremental(plan)
+        return program, query, plan
+
+    return typed
 
 
 # --- check and explain --------------------------------------------------------------------------
@@ -332,15 +362,23 @@ def stream(
     common: Common,
 ) -> None:
     """Keep the streaming query of a file up to date as files arrive."""
+    from mrql.runtime.checkpoint.restore import found_rows
     from mrql.runtime.stream import Emit, Options
     from mrql.streaming import Running
 
-    program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
-    query = streaming_query(program, file)
     rewritable = rewrites == "apply"
-    plan = plan_of(program, query, way, threshold, rewritable=rewritable)
-    if strict:
-        must_be_incremental(plan)
+    typed = planned(
+        file,
+        common.data,
+        args,
+        common.max_steps,
+        way,
+        threshold,
+        rewritable=rewritable,
+        strict=strict,
+        may_import=common.may_import,
+    )
+    program, query, plan = typed(found_rows(checkpoint))
     for traced in filter(is_trace, subterms(query.term)):
         click.echo(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
     options = Options(once, interval, max_files, max_rows, Emit(emit))
@@ -359,6 +397,7 @@ def stream(
         operation=operation,
         rewritable=rewritable,
         partitions=partitions,
+        typed=typed,
     ).run()
 
 

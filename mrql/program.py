@@ -71,18 +71,21 @@ def compile_program(
     args: Sequence[str] = (),
     max_steps: int = STEPS,
     may_import: bool = True,
+    rows: Mapping[str, Type] | None = None,
 ) -> Program:
     """Parses and types a program.
 
     `streams` are names that stand for streams of the given (bag) types; relative paths of sources start at `base`;
     `args` are the strings that the program knows as `args`; a loop without a limit may take `max_steps` steps.
-    Without `may_import` it is an error to name code in Python: an import, a parser, an adapter.
+    Without `may_import` it is an error to name code in Python: an import, a parser, an adapter. Where the type of the
+    `rows` of a stream would be found in them, it is the one of its absolute path, if there is one.
 
     Raises: UserError at the first thing that is wrong.
     """
     try:
         tree = parse_program(text, name)
-        return Compiler(streams or {}, base or Path(), args, max_steps, may_import=may_import).program(tree)
+        compiler = Compiler(streams or {}, base or Path(), args, max_steps, may_import=may_import, rows=rows or {})
+        return compiler.program(tree)
     except RecursionError:
         raise UserError(f"{name} is nested too deeply") from None
 
@@ -98,8 +101,10 @@ class Compiler:
         max_steps: int,
         *,
         may_import: bool = True,
+        rows: Mapping[str, Type] | None = None,
     ) -> None:
         self.base = base
+        self.known_rows = rows or {}
         self.sources: dict[str, SourceSpec] = {}
         values: dict[str, Term] = {stream: Stream(stream, t) for stream, t in streams.items()}
         if "args" not in values:
@@ -229,6 +234,9 @@ class Compiler:
 
     def rows(self, source: syntax.SourceExpr, name: str | None) -> Stream:
         spec = declare(source, name, self.globals, self.base)
+        known_row = self.known_rows.get(str(Path(spec.path).absolute()))
+        if spec.found and known_row is not None:
+            spec = attrs.evolve(spec, row=known_row)
         for known in self.sources.values():
             if attrs.evolve(known, name=spec.name) == spec and name is None:
                 return Stream(known.name, known.type, static=not known.stream)

@@ -242,7 +242,7 @@ def _with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments,
         case Format.XML, _:
             return attrs.evolve(spec, row=ty.XML)
         case _, None:
-            return attrs.evolve(spec, row=_found_row(spec))
+            return attrs.evolve(spec, row=_found_row(spec), found=spec.format is Format.JSON and spec.stream)
         case _, row:
             assert row is not None
             t = resolve(row.type, known)

@@ -8,12 +8,12 @@ import logging
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
@@ -21,6 +21,7 @@ import mrql
 from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import Format, SourceSpec
+from mrql.algebra.types import Type
 from mrql.endings import INTERRUPTED
 from mrql.logs import logged
 from mrql.operation import Operation, Watch
@@ -32,6 +33,8 @@ from mrql.rewrite.infer import stream_names
 from mrql.rewrite.stages import Plan
 from mrql.running import sources_of
 from mrql.runtime.checkpoint.commits import Commits
+from mrql.runtime.checkpoint.identity import identities
+from mrql.runtime.checkpoint.restore import from_the_beginning
 from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
 from mrql.runtime.copies import Copies
 from mrql.runtime.durable import Files
@@ -39,6 +42,7 @@ from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
 from mrql.runtime.losses import StatesLost
 from mrql.runtime.sinks import Several, Sink
 from mrql.runtime.stream import Emit, Loop, Options, Stop
+from mrql.runtime.widening import Wider
 from mrql.sinks.console import ConsoleSink
 from mrql.sinks.directory import DirectorySink, place_of
 from mrql.sinks.files import Output
@@ -49,6 +53,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
+
+Planned: TypeAlias = tuple[Program, Query, Plan]
+"""A program, its streaming query, and how that is kept up to date."""
 
 
 @attrs.frozen
@@ -73,6 +80,23 @@ class Running:
     """Whether files that were read may change; the plan has to be one that can take their rows back."""
     partitions: int | None = None
     """In how many partitions Spark keeps a state; as many as can be worked on at once, unless said otherwise."""
+    typed: Callable[[Mapping[str, Type]], Planned] | None = None
+    """Makes the query and its plan again, with other types of rows that were found."""
+    rows: Mapping[str, Type] = attrs.Factory(dict)
+    """Those that were found since, by the path of the stream."""
+    token: str = attrs.Factory(lambda: secrets.token_hex(16))
+    """What a stream without a checkpoint is known by to those that it writes to."""
+
+    def with_rows(self, rows: Mapping[str, Type]) -> Running:
+        """The same with other types of rows that were found.
+
+        Raises: UserError where the query has no meaning for them.
+        """
+        if self.typed is None or not rows:
+            return self
+        found = {**self.rows, **rows}
+        program, query, plan = self.typed(found)
+        return attrs.evolve(self, program=program, query=query, plan=plan, rows=found)
 
     @property
     def changes(self) -> bool:
@@ -102,11 +126,12 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
     """
     stop, losses = Stop(), 0
     watch: Watch | None = None
+    before: Loop | None = None
     while True:
         committed = None if store is None else store.manifest
         try:
             with ExitStack() as held:
-                loop = _loop(running, store, stop, held)
+                before = loop = _loop(running, store, stop, held, opened, before)
                 if watch is None:
                     watch = opened.enter_context(running.operation.watched())
                     opened.enter_context(_stopped_by_signals(stop))
@@ -114,6 +139,8 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
                 for report in loop.run():
                     watch.tell(report)
             break
+        except Wider as wider:
+            running = _widened(running, wider, 0 if before is None else before.number)
         except StatesLost as error:
             if store is None:
                 raise
@@ -128,22 +155,59 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
         logger.info("stopped")
 
 
-def _loop(running: Running, store: Store | None, stop: Stop, opened: ExitStack) -> Loop:
-    """A stream from its beginning, or from its last commit on."""
+def _widened(running: Running, wider: Wider, number: int) -> Running:
+    """A stream whose rows are of another type from a batch on.
+
+    Raises: UserError where changes are put out, and some were: those of the new type do not follow on them.
+    """
+    after = running.with_rows(wider.rows)
+    for path, row in wider.rows.items():
+        said = f"the rows of {path} are of a wider type than those before, {row}"
+        if number and running.changes:
+            hint = "say with type(…) what is to come, or put out snapshots"
+            raise UserError(f"{said}, and changes do not follow on those that were put out", running.query.span, hint)
+        logger.warning("%s: what is made of them is built again", said)
+    return after
+
+
+def _loop(
+    running: Running, store: Store | None, stop: Stop, opened: ExitStack, outer: ExitStack, before: Loop | None = None
+) -> Loop:
+    """A stream from its beginning, or from its last commit on.
+
+    Without a checkpoint it goes on where it was `before` its rows were of another type. What is kept until its end is
+    closed with the `outer` stack.
+    """
     going_on = store is not None and store.manifest is not None
     with nullcontext() if store is None else store.told():
-        sink = Several(tuple(_sinks(running, store, opened)))
-        kept = None if running.quarantine is None else Quarantine.new(running.quarantine, going_on=going_on)
-        copies = _copies(store, opened) if running.rewritable else None
+        last = _last_batch(store, before)
+        sink = Several(tuple(_sinks(running, store, opened, last)))
+        again = going_on or before is not None
+        kept = None if running.quarantine is None else Quarantine.new(running.quarantine, going_on=again)
+        copies = None
+        if running.rewritable:
+            copies = before.copies if before is not None and store is None else _copies(store, outer)
         commits = None if store is None else _commits(running, store, sink, copies)
         if store is not None:
             _clean(sink, kept, store.files)
     specs = {name: running.program.sources[name] for name in stream_names(running.query.term)}
     restored = None if commits is None else commits.restored()
-    engine = _engine(running, kept, None if commits is None else GoingOn(commits.identities, restored))
+    watched = None
+    if commits is not None:
+        gone = GoingOn(commits.identities, restored)
+    elif before is not None and before.number and before.watched is not None:
+        watched = [one.of_type(specs[one.spec.name]) for one in before.watched]
+        everything = sources_of(running.program, running.query.term)
+        gone = GoingOn(identities(running.plan, everything), from_the_beginning(running.plan, watched))
+        sink.start_anew()
+    else:
+        gone = None
+    engine = _engine(running, kept, gone)
     opened.callback(engine.close)
-    if restored is not None and commits is not None:
-        _say_restored(commits, restored.built)
+    if watched is not None and kept is not None:
+        kept.pass_over_known()
+    elif restored is not None and commits is not None:
+        _say_restored(commits, restored.built, changed=before is None)
         if kept is not None:  # files were read again; where they are read otherwise, other rows may be malformed
             kept.pass_over_known()
     elif commits is None:
@@ -151,13 +215,19 @@ def _loop(running: Running, store: Store | None, stop: Stop, opened: ExitStack) 
     elif kept is not None and (said := commits.keep(kept, "tables")) is not None:
         logger.warning("%s", said)
     _say_what_is_missing(specs.values(), running.options)
-    return Loop(engine, specs, running.options, sink, kept, commits, copies, stop)
+    number = 0 if before is None else before.number
+    return Loop(engine, specs, running.options, sink, kept, commits, copies, stop, watched=watched, number=number)
+
+
+def _last_batch(store: Store | None, before: Loop | None) -> int | None:
+    """The last batch that was put out, if any was; with a checkpoint that says it of each place."""
+    return before.number - 1 if store is None and before is not None and before.number else None
 
 
 # --- its parts ----------------------------------------------------------------------------------
 
 
-def _sinks(running: Running, store: Store | None, opened: ExitStack) -> Iterator[Sink]:
+def _sinks(running: Running, store: Store | None, opened: ExitStack, last: int | None) -> Iterator[Sink]:
     """Where the answers go; what the sinks hold is given back with what is `opened`.
 
     Raises: UserError where something is there already, and is not that of the checkpoint.
@@ -173,12 +243,12 @@ def _sinks(running: Running, store: Store | None, opened: ExitStack) -> Iterator
         raise UserError("a table is kept current, and holds no changes", hint="leave out --emit changes")
     for place in running.outputs:
         if isinstance(place, Address):
-            table = _table_sink(running, place, store, opened)
+            table = _table_sink(running, place, store, opened, last)
             opened.callback(table.close)
             yield table
         else:
             written = Output(query.type, changes, running.output_format, query.span)
-            after = _last_batch_in(place_of(place), store)
+            after = last if store is None else _last_batch_in(place_of(place), store)
             yield DirectorySink(place, written, files=files, suffix=suffix, after=after)
 
 
@@ -188,14 +258,16 @@ def _last_batch_in(place: str, store: Store | None) -> int | None:
     return last.batch if last is not None and place in last.outputs else None
 
 
-def _table_sink(running: Running, address: Address, store: Store | None, opened: ExitStack) -> TableSink:
+def _table_sink(
+    running: Running, address: Address, store: Store | None, opened: ExitStack, last: int | None
+) -> TableSink:
     """A sink for a table.
 
     Raises: UserError where that is not the stream's; EngineError where the server is not reached.
     """
     if store is None:
         outbox = Path(opened.enter_context(TemporaryDirectory(prefix="mrql-")))
-        return TableSink(address, running.query.type, outbox, secrets.token_hex(16))
+        return TableSink(address, running.query.type, outbox, running.token, after=last)
     return TableSink(
         address,
         running.query.type,
@@ -246,9 +318,9 @@ def _engine(running: Running, kept: Quarantine | None, going_on: GoingOn | None)
     return SparkEngine(running.plan, sources, running.session(), source, kept, going_on, running.partitions)
 
 
-def _say_restored(commits: Commits, built: tuple[str, ...]) -> None:
+def _say_restored(commits: Commits, built: tuple[str, ...], *, changed: bool) -> None:
     said = f"going on after batch {commits.next_batch - 1}"
-    if built:
+    if built and changed:
         said += f"; the query has changed, and what was built again from the data is {', '.join(built)}"
     logger.info("%s", said)
 

@@ -61,6 +61,11 @@ class Directory:
     copies: Copies | None = None
     """Copies of what was read, if files may change."""
 
+    def of_type(self, spec: SourceSpec) -> Directory:
+        """The same for rows of another type."""
+        (found,) = (part for part, weight in spec.directories if weight == self.weight)
+        return attrs.evolve(self, spec=found)
+
     def latest(self) -> list[list[Arrived]]:
         """The files that have not been read yet; with copies, those too that have changed or are gone, their old rows
         before the new ones.
@@ -154,6 +159,10 @@ class Adapted:
     spec: SourceSpec
     adapter: Adapter
     offset: Offset = None
+
+    def of_type(self, spec: SourceSpec) -> Adapted:
+        """The same: what an adapter reads has a type that is given."""
+        return self
 
     @property
     def waiting(self) -> int:

@@ -28,6 +28,7 @@ from mrql.runtime.report import Clock, Counting, Measured, Phase, Report
 from mrql.runtime.residual import Residual
 from mrql.runtime.sinks import Answer, Several, publish
 from mrql.runtime.sizes import StateSize
+from mrql.runtime.widening import Wider, must_fit
 
 if TYPE_CHECKING:
     from mrql.runtime.checkpoint.commits import Commits, States
@@ -139,36 +140,49 @@ class Loop:
     stop: Stop = attrs.Factory(Stop)
     measuring: bool = False
     """Whether the reports are to have what it takes some time to measure."""
+    watched: Sequence[Watched] | None = None
+    """What the streams are read from, with what was read of it; from the beginning unless said otherwise."""
+    number: int = 0
+    """The batch that comes next, where no checkpoint says it."""
 
     def run(self) -> Iterator[Report]:
         """Yields a report for each batch; with `once` it ends, else when there is the wish to stop.
 
-        Raises: UserError when a directory or a row is not what it should be.
+        Raises: UserError when a directory or a row is not what it should be; Wider where rows are of a wider type.
+            Without a checkpoint what was read stays open then.
         """
         commits = self.commits
-        directories = watch(self.specs.values(), self.copies) if commits is None else commits.directories()
+        if commits is not None:
+            self.number = commits.next_batch
+        if self.watched is None:
+            self.watched = watch(self.specs.values(), self.copies) if commits is None else commits.directories()
+        directories, open_for_more = self.watched, False
         try:
             if self.copies is not None:
                 read = [one for one in directories if isinstance(one, Directory)]
                 self.copies.drop_all_but(copy for directory in read for copy in directory.copied())
             yield from self._batches(directories)
+        except Wider:
+            open_for_more = commits is None
+            raise
         finally:
             for watched in directories:
-                if isinstance(watched, Adapted):
+                if isinstance(watched, Adapted) and not open_for_more:
                     watched.adapter.close()
 
     def _batches(self, directories: Sequence[Watched]) -> Iterator[Report]:
         commits = self.commits
         if self.options.once:
             must_exist(self.specs.values())
-        number = 0 if commits is None else commits.next_batch
         while not self.stop.comes(0):
             clock = Clock()
             with clock.phase(Phase.FIND):
                 batch = next_batch(directories, self.options.max_files, self.options.max_rows)
-            if batch or (self.options.once and number == 0) or (commits is not None and commits.answer_is_due):
-                yield self._step(directories, batch, number, clock)
-                number += 1
+                must_fit(self.specs, batch)
+            if batch or (self.options.once and self.number == 0) or (commits is not None and commits.answer_is_due):
+                report = self._step(directories, batch, self.number, clock)
+                self.number += 1
+                yield report
             elif self.options.once or self.stop.comes(self.options.interval):
                 return
 

@@ -92,6 +92,8 @@ class SavedSource:
     static: bool
     directories: tuple[SavedDirectory, ...]
     offset: Json = None
+    row: str | None = None
+    """The type of its rows, where that was found in them."""
 
 
 @attrs.frozen
@@ -214,7 +216,7 @@ def _manifest(body: dict[str, Json]) -> Manifest:
 
 def _source(body: Json) -> SavedSource:
     directories = (SavedDirectory(d["path"], d["weight"], tuple(_files(d["files"]))) for d in body["directories"])
-    return SavedSource(body["static"], tuple(directories), body["offset"])
+    return SavedSource(body["static"], tuple(directories), body["offset"], body.get("row"))
 
 
 def _state(body: Json) -> SavedState:

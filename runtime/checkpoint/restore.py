@@ -11,7 +11,10 @@ import attrs
 from mrql.algebra.adapters import open_adapter
 from mrql.algebra.errors import UserError
 from mrql.algebra.files import list_files
+from mrql.algebra.reader import parse_type
+from mrql.algebra.show import show_type
 from mrql.algebra.sources import SourceSpec
+from mrql.algebra.types import Type
 from mrql.rewrite.stages import Plan
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.manifest import (
@@ -22,6 +25,7 @@ from mrql.runtime.checkpoint.manifest import (
     SavedState,
     damaged,
 )
+from mrql.runtime.checkpoint.store import latest, opening
 from mrql.runtime.copies import Copies
 from mrql.runtime.directories import Adapted, Directory, Part, Seen, Watched
 
@@ -70,6 +74,34 @@ def restored(
     return Restored(root, states, ledgers, built, {name: parts for name, parts in arrived.items() if parts})
 
 
+def from_the_beginning(plan: Plan, watched: Sequence[Watched]) -> Restored:
+    """No states, and all that was read so far of what they are built from.
+
+    Raises: UserError where that is not there any more.
+    """
+    arrived: dict[str, list[Part]] = {}
+    for one in watched:
+        if isinstance(one, Directory):
+            arrived.setdefault(one.spec.name, []).extend(one.so_far())
+        elif one.offset is not None:
+            arrived.setdefault(one.spec.name, []).append(one.so_far())
+    built = tuple(stage.name for stage in plan.stages)
+    return Restored(Path(), {}, {}, built, {name: parts for name, parts in arrived.items() if parts})
+
+
+def found_rows(root: Path | None) -> dict[str, Type]:
+    """The types of rows that were found before a checkpoint was written, by the absolute path of the stream.
+
+    Raises: UserError where the checkpoint cannot be read.
+    """
+    if root is None:
+        return {}
+    with opening(root):
+        manifest = latest(root)
+    sources = () if manifest is None else manifest.sources.values()
+    return {s.directories[0].path: parse_type(s.row) for s in sources if s.row is not None}
+
+
 def consumed(manifest: Manifest | None, spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:
     """What a stream is read from, with what a checkpoint says was read of it: that of its name and place."""
     source = None if manifest is None else manifest.sources.get(spec.name)
@@ -102,7 +134,8 @@ def consumed_streams(watched: Sequence[Watched]) -> dict[str, SavedSource]:
             streams[name] = SavedSource(False, (SavedDirectory(adapted_place(one.spec), 1, ()),), one.offset)
         else:
             before = streams[name].directories if name in streams else ()
-            streams[name] = SavedSource(False, (*before, _saved(one)))
+            row = show_type(one.spec.row) if one.spec.found else None
+            streams[name] = SavedSource(False, (*before, _saved(one)), row=row)
     return streams
 
 

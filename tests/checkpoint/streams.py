@@ -16,11 +16,12 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra.values import Bag, Value
-from mrql.cli import load, plan_of, streaming_query
+from mrql.cli import planned
 from mrql.postgresql.address import parse_address
 from mrql.rewrite.threshold import Threshold
 from mrql.rewrite.ways import Way
 from mrql.running import ReferenceRunner
+from mrql.runtime.checkpoint.restore import found_rows
 from mrql.runtime.durable import Files
 from mrql.runtime.stream import Emit, Options
 from mrql.sinks.places import Place
@@ -126,13 +127,13 @@ class Stream:
     def running(self) -> Running:
         file = self.home / "q.mrql"
         file.write_text(self.text)
-        program = load(file, self.home)
-        query = streaming_query(program, file)
+        typed = planned(file, self.home, way=self.way, threshold=self.threshold, rewritable=self.rewritable)
+        program, query, plan = typed(found_rows(self.checkpoint))
         options = Options(once=True, max_files=self.max_files, emit=self.emit)
         return Running(
             program,
             query,
-            plan_of(program, query, self.way, self.threshold, rewritable=self.rewritable),
+            plan,
             self.engine,
             self._session,
             options,
@@ -141,6 +142,7 @@ class Stream:
             checkpoint=self.checkpoint,
             rewritable=self.rewritable,
             partitions=self.partitions,
+            typed=typed,
         )
 
     def _session(self) -> SparkSession:
