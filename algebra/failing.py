@@ -10,22 +10,29 @@ but so seldom that they do not count: else no key `a + 1` could be joined by.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.binders import free_vars, scopes
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.functions import (
     AND,
     COALESCE,
     DIVIDE,
+    EQ,
     FUNCTIONS,
+    GE,
+    GT,
     IS_NULL,
+    LE,
+    LT,
     MINUS,
     MODULO,
+    NE,
     NEGATE,
     NOT,
     OR,
@@ -60,6 +67,54 @@ def may_fail(term: Term) -> bool:
     """
     fails = _fails(term) or any(map(may_fail, children(term)))
     return fails and not (_is_constant(term) and _has_value(term))
+
+
+def fails_in_spite_of_guards(term: Term, apart_from_zero: frozenset[Term] = frozenset()) -> bool:
+    """Whether a term as a whole may end in an error: a division under a condition in it that keeps out the zero does
+    not. That says nothing of the division by itself, for whoever moves it.
+
+    >>> from mrql.algebra.reader import parse
+    >>> types = {"x": ty.LONG}
+    >>> texts = ("x <> 0L and 6L / x = 1L", "x <> 1L and 6L / x = 1L")
+    >>> [fails_in_spite_of_guards(parse(text, {}, types)) for text in texts]
+    [False, True]
+    """
+    if not may_fail(term):
+        return False
+    match term:
+        case Prim(function, (_, divisor)) if function in _DIVISIONS and divisor in apart_from_zero:
+            fails = False
+        case _:
+            fails = _fails(term)
+    if fails:
+        return True
+    for child, own, bound in zip(children(term), guards(term), scopes(term), strict=True):
+        known = frozenset(t for t in apart_from_zero if not free_vars(t) & bound)
+        known |= {t for guard in own for t in _apart_from_zero(guard.condition, guard.holds)}
+        if fails_in_spite_of_guards(child, known):
+            return True
+    return False
+
+
+_SIGNS = {NE: (), GT: (0, 1), LT: (0, -1), GE: (1,), LE: (-1,)}
+"""Which signs of a constant leave out the zero on the left of a comparison; of `≠` none but the zero itself."""
+
+
+def _apart_from_zero(condition: Term, holds: bool) -> Iterator[Term]:
+    """The terms that are not zero, or missing, where a condition holds; or where it does not."""
+    match condition:
+        case Prim(function, (inner,)) if function == NOT:
+            yield from _apart_from_zero(inner, not holds)
+        case Prim(function, (left, right)) if function == (AND if holds else OR):
+            yield from _apart_from_zero(left, holds)
+            yield from _apart_from_zero(right, holds)
+        case Prim(function, (term, Lit(int() as number))) if not holds:
+            if function == EQ and number == 0:
+                yield term
+        case Prim(function, (term, Lit(int() as number))):
+            sign = (number > 0) - (number < 0)
+            if (function == NE and sign == 0) or sign in _SIGNS.get(function, ()):
+                yield term
 
 
 def _fails(part: Term) -> bool:

@@ -32,7 +32,7 @@ from mrql.algebra.binders import (
     var_of,
 )
 from mrql.algebra.errors import InternalError
-from mrql.algebra.failing import guards, may_fail
+from mrql.algebra.failing import fails_in_spite_of_guards, guards
 from mrql.algebra.missing import PAIRS, PRESENT, Scope, may_be_missing
 from mrql.algebra.monoids import BAG, Aggregate, Monoid, is_group
 from mrql.algebra.terms import (
@@ -118,20 +118,21 @@ class _Deriver:
         """The term with its largest stages replaced by variables.
 
         A part with a free variable is no stage: the variable is bound above, or is a state, which changes. Nor is what
-        may fail, and is evaluated under a condition only: the stages are then below it.
+        may fail, and is evaluated under a condition only, or for the elements of what may be empty: the stages are then
+        below it.
         """
         if not _reads_streams(term):
             return term
         if self.is_of_a_loop(term):
             return normalize(substitute_streams(term, self.values))
-        if not free_vars(term) and not (is_guarded and may_fail(term)):
+        if not free_vars(term) and not (is_guarded and fails_in_spite_of_guards(term)):
             answer = self.stage(term)
             if answer is not None:
                 return answer
         match term:
             case CMap(Lambda(param, body), source):
                 new_source = self.visit(source, is_guarded)
-                return CMap(Lambda(param, self.visit(body, is_guarded)), new_source, span=term.span)
+                return CMap(Lambda(param, self.visit(body, True)), new_source, span=term.span)
             case Repeat() if self.exact and not free_vars(term) and obstacle(term) is None:
                 return self.visit(unroll(term, self.step), is_guarded)
             case _:

@@ -131,6 +131,24 @@ def _stands_alone(term: Term) -> bool:
     return isinstance(term, CMap | Stream) and not free_vars(term) and infer_multilinear(term) == BAG
 
 
+def choices_that_are_there(changed: tuple[bool, ...]) -> tuple[tuple[str, ...], ...]:
+    """The same, with rows put together that are there at the same time only: those of a batch that come with what is
+    there after it, those that go with what was there before it, and either with what is `kept` from before to after.
+
+    *Equation*: `h(N1, N2) − h(O1, O2) = h(I1, N2) + h(K1, I2) − h(D1, O2) − h(K1, D2)`, where `N = K + I`, `O = K + D`.
+
+    >>> choices_that_are_there((True, True))
+    (('came', 'new'), ('went', 'old'), ('kept', 'came'), ('kept', 'went'))
+    """
+    n = len(changed)
+    return tuple(
+        tuple(which if j == i else ("kept" if j < i else after) for j in range(n))
+        for i in range(n)
+        if changed[i]
+        for which, after in (("came", "new"), ("went", "old"))
+    )
+
+
 def delta_choices(changed: tuple[bool, ...]) -> tuple[tuple[str, ...], ...]:
     """For each summand of the delta rule, which version of each input it reads: `new`, `delta` or `old`.
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import attrs
 
 from mrql.algebra.binders import Names, alpha_equal, free_vars, scopes
-from mrql.algebra.failing import guards, may_fail
+from mrql.algebra.failing import fails_in_spite_of_guards, guards
 from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, Op, is_group
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Reduce, Single, Stream, Term, Var
 from mrql.algebra.traversal import children, subterms, with_children
@@ -70,14 +70,18 @@ class _Splitter:
         self.parts: list[Part] = []
 
     def visit(self, term: Term, local: frozenset[str], is_guarded: bool) -> Term:
-        """The term over the parts; what is guarded is evaluated under a condition only."""
-        monoid = None if is_guarded and may_fail(term) else self.merges(term, local)
+        """The term over the parts; what is guarded is evaluated under a condition only, or for the elements of what may
+        be empty."""
+        monoid = None if is_guarded and fails_in_spite_of_guards(term) else self.merges(term, local)
         if monoid is not None:
             return self.part(term, monoid).var
         places = zip(children(term), scopes(term), guards(term), strict=True)
-        return with_children(
-            term, tuple(self.visit(child, local | bound, is_guarded or bool(under)) for child, bound, under in places)
+        inside = term.function.body if isinstance(term, CMap) else None
+        visited = (
+            self.visit(child, local | bound, is_guarded or bool(under) or child is inside)
+            for child, bound, under in places
         )
+        return with_children(term, tuple(visited))
 
     def merges(self, term: Term, local: frozenset[str]) -> Aggregate | BagUnion | None:
         """The one monoid with which the term merges in each group that it uses, or None."""

@@ -25,13 +25,19 @@ from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Canonical, Value, canonical
 from mrql.algebra.zset import ZSet
 from mrql.rewrite.diminish import diminish
-from mrql.rewrite.multilinear import Input, delta_choices
+from mrql.rewrite.multilinear import Input, choices_that_are_there, delta_choices
 from mrql.rewrite.stages import Component, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage
 from mrql.rewrite.threshold import Threshold
 from mrql.runtime.residual import Residual, divided, unlike
 
 Merge: TypeAlias = Callable[[Collection[str], dict[str, ZSet]], None]
 """Merges changes into some stages, and adds to them what those derive."""
+
+Rows: TypeAlias = Mapping[str, ZSet]
+"""Those of some inputs, by their labels."""
+
+SIGNS: Mapping[str, int] = {"came": 1, "went": -1}
+"""How often the rows of a change count."""
 
 
 @attrs.define
@@ -316,12 +322,17 @@ class ReferenceView:
         return Residual.of_steps([divided(rows, element_type(d.stream), d.threshold)[1] for rows, d in left])
 
     def _step(self, state: StageState, index: int, feed: Feed, deltas: Mapping[str, ZSet]) -> None:
-        """The delta rule over one feed: one summand for each input that changed."""
+        """The delta rule over one feed: a summand for each input that changed, or two of them."""
         inputs = feed.rows.inputs
         changes = {i.label: self._change(i, deltas.get(i.stream, ZSet())) for i in inputs}
         old = {i.label: state.inputs.get((index, i.label), ZSet()) for i in inputs}
         new = {label: old[label] + change for label, change in changes.items()}
-        for choice in delta_choices(tuple(len(changes[i.label]) > 0 for i in inputs)):
+        has_changed = tuple(len(changes[i.label]) > 0 for i in inputs)
+        if len(inputs) > 1 and not any(i.sums for i in inputs):
+            self._step_by_rows(state, index, feed, old, changes, has_changed)
+            state.inputs.update({(index, label): zset for label, zset in new.items()})
+            return
+        for choice in delta_choices(has_changed):
             chosen = {
                 i.label: {"old": old, "new": new}.get(which, {}).get(i.label)
                 for i, which in zip(inputs, choice, strict=True)
@@ -332,6 +343,31 @@ class ReferenceView:
                 self._merge_rows(state, index, self._rows(feed, {**rest, changed.label: part}, weight, changed.label))
         if len(inputs) > 1:
             state.inputs.update({(index, label): zset for label, zset in new.items()})
+
+    def _step_by_rows(
+        self, state: StageState, index: int, feed: Feed, old: Rows, changes: Rows, changed: tuple[bool, ...]
+    ) -> None:
+        """The same for a join of rows: those that are never there together are never put together."""
+
+        def version(label: str, which: str) -> Bag:
+            match which:
+                case "came":
+                    return changes[label].positive()
+                case "went":
+                    return changes[label].negative()
+                case "new":
+                    return (old[label] + changes[label]).bag()
+                case "kept":
+                    return (old[label] - ZSet.of(changes[label].negative())).bag()
+                case _:
+                    return old[label].bag()
+
+        for choice in choices_that_are_there(changed):
+            chosen = dict(zip((i.label for i in feed.rows.inputs), choice, strict=True))
+            label = next(label for label, which in chosen.items() if which in SIGNS)
+            if version(label, chosen[label]):
+                sources = {name: version(name, which) for name, which in chosen.items()}
+                self._merge_rows(state, index, self._rows(feed, sources, SIGNS[chosen[label]], label))
 
     def _change(self, read: Input, delta: ZSet) -> ZSet:
         """The change of an input; it is linear, so insertions and deletions can be computed apart."""
