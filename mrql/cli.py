@@ -472,7 +472,7 @@ def shell(args: tuple[str, ...], rows: int, quarantine: Path | None, common: Com
 @FILE
 @ARGS
 @click.option("--seed", type=click.IntRange(min=0), help="Makes the histories what they are; random when not given.")
-@click.option("--histories", type=click.IntRange(min=1), default=3, show_default=True, help="How many histories.")
+@click.option("--histories", type=click.IntRange(min=1), default=4, show_default=True, help="How many histories.")
 @click.option("--batches", type=click.IntRange(min=1), default=6, show_default=True, help="How many batches in each.")
 @click.option(
     "--rows", type=click.IntRange(min=1), default=30, show_default=True, help="At most so many rows of each source."

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 from hypothesis import strategies as st
 
-from mrql.algebra.values import Bag, Value
+from mrql.algebra.values import Bag, Record, Value, canonical
 from mrql.algebra.zset import ZSet
 
 Rows = Mapping[str, st.SearchStrategy[Value]]
@@ -34,7 +34,8 @@ def histories(
     """`fewest` to `most` batches of up to `largest` new rows of each stream.
 
     Deleted rows are there when they are deleted, also if the same batch has brought them. Some batches delete all rows
-    of a stream, some bring back what was deleted, some are empty.
+    of a stream, or all that have a value in common, some bring back what was deleted, some bring rows that they take
+    away again, and some are empty.
     """
     streams = [_Stream(draw, strategy, largest) for strategy in rows.values()]
     result = []
@@ -45,8 +46,11 @@ def histories(
             if new or draw(st.booleans()):
                 inserted[name] = tuple(new)
             gone = stream.go() if deletions and stream.present else []
-            if gone:
-                deleted[name] = tuple(gone)
+            passing = stream.pass_by() if deletions else []
+            if passing:
+                inserted[name] = (*inserted.get(name, ()), *passing)
+            if gone or passing:
+                deleted[name] = (*passing, *gone)
         result.append(Batch(inserted, deleted))
     return result
 
@@ -69,15 +73,31 @@ class _Stream:
         self.present += new
         return new
 
+    def pass_by(self) -> list[Value]:
+        """Rows that come and go at once, in few batches."""
+        return self.draw(st.one_of(st.just([]), st.just([]), st.just([]), st.lists(self.rows, max_size=2)))
+
+    def alike(self, place: int) -> list[int]:
+        """The places of the rows that begin as that in some place does: a group that is emptied."""
+        first = [canonical(_first(row)) for row in self.present]
+        return [at for at, value in enumerate(first) if value == first[place]]
+
     def go(self) -> list[Value]:
         """Some of the rows that are there, or all."""
         places = range(len(self.present))
         some = st.lists(st.sampled_from(places), max_size=2, unique=True)
-        picked = self.draw(st.one_of(some, some, some, st.just([*places])))
+        alike = st.sampled_from(places).map(self.alike)
+        picked = self.draw(st.one_of(some, some, some, alike, st.just([*places])))
         taken = [self.present[place] for place in picked]
         self.present = [row for place, row in enumerate(self.present) if place not in picked]
         self.gone += taken
         return taken
+
+
+def _first(row: Value) -> Value:
+    """The first part of a row, or the row itself."""
+    parts = row if isinstance(row, tuple) else tuple(row.fields.values()) if isinstance(row, Record) else ()
+    return parts[0] if parts else row
 
 
 def net(arrived: Iterable[Batch], streams: Iterable[str]) -> dict[str, Bag]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import attrs
@@ -18,6 +19,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.values import Bag, Record, Value
 from tests.histories import Batch
 from tests.histories import histories as _histories
+from tests.wild import KINDS
 
 T = TypeVar("T")
 
@@ -104,26 +106,48 @@ ATOMS: dict[str, tuple[Value, ...]] = {
 """The domains; what stands there more often is drawn more often."""
 
 
-def rows(shape: Shape) -> st.SearchStrategy[Value]:
-    """Values of a shape; the basic ones may be missing, and so may a bag in a row."""
+def rows(shape: Shape, wild: str | None = None) -> st.SearchStrategy[Value]:
+    """Values of a shape; the basic ones may be missing, and so may a bag in a row. Some of a kind may be `wild`."""
     match shape:
         case Atom(kind):
-            return st.sampled_from(ATOMS[kind])
+            others = KINDS[wild].get(kind, ()) if wild is not None else ()
+            tame = st.sampled_from(ATOMS[kind])
+            return st.one_of(tame, st.sampled_from(others)) if others else tame
         case Parts(fields, record):
             names = [name for name, _ in fields]
-            items = st.tuples(*(rows(item) for _, item in fields))
+            items = st.tuples(*(rows(item, wild) for _, item in fields))
             return items.map(lambda row: Record(dict(zip(names, row, strict=True)))) if record else items
         case Many(item):
-            bags = st.lists(rows(item), max_size=3).map(Bag)
+            bags = st.lists(rows(item, wild), max_size=3).map(Bag)
             return st.one_of(bags, bags, bags, bags, st.none())
 
 
-ROWS = {name: rows(shape) for name, shape in SHAPES.items()}
+@cache
+def rows_of(name: str, wild: str | None) -> st.SearchStrategy[Value]:
+    return rows(SHAPES[name], wild)
 
 
-def histories(text: str, **options: Any) -> st.SearchStrategy[list[Batch]]:
-    """Batches for the streams that a query names (`tests.histories`)."""
-    return _histories({name: ROWS[name] for name in streams_of(text)}, **options)
+ROWS = {name: rows_of(name, None) for name in SHAPES}
+
+Tables: TypeAlias = Mapping[str, Sequence[Value]]
+"""The rows of those of the streams that are static tables."""
+
+
+def histories(
+    text: str, *, tables: Tables | None = None, wild: str | None = None, **options: Any
+) -> st.SearchStrategy[list[Batch]]:
+    """Batches for the streams that a query names (`tests.histories`), but for those that are static tables."""
+    growing = [name for name in streams_of(text) if name not in (tables or {})]
+    return _histories({name: rows_of(name, wild) for name in growing}, **options)
+
+
+@st.composite
+def tables(draw: st.DrawFn, text: str, *, wild: str | None = None, fewest: int = 0) -> Tables:
+    """Rows for those of the streams of a query that are to be static tables: any of them, but never all."""
+    names = streams_of(text)
+    count = draw(st.integers(min(fewest, len(names) - 1), len(names) - 1))
+    static = sorted(draw(st.permutations(names))[:count])
+    return {name: tuple(draw(st.lists(rows_of(name, wild), max_size=4))) for name in static}
 
 
 # --- scopes ---------------------------------------------------------------------------------------------------------

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+import mrql
 from mrql import syntax
 from mrql.aggregates import AGGREGATIONS
-from mrql.algebra.values import Value, canonical
+from mrql.algebra.values import Bag, Record, Value, canonical
 from mrql.parser import parse_program
 from tests.histories import Batch, net
-from tests.queries import STREAMS, histories, queries, several_queries, streams_of
+from tests.queries import STREAMS, Tables, histories, queries, rows_of, several_queries, streams_of, tables
+from tests.sum_queries import sum_queries
+from tests.wild import KINDS
 
 many = settings(
     deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None, max_examples=400
@@ -116,7 +120,10 @@ def test_generated_histories_have_everything_in_them() -> None:
         found.update(set(happenings(history)))
 
     generate()
-    wanted = ("duplicates", "missing", "negative", "an empty batch", "a key returns", "gone at once", "nothing left")
+    wanted = (
+        *("duplicates", "missing", "negative", "an empty batch", "a key returns", "gone at once", "nothing left"),
+        *("a row passes by", "a group is emptied"),
+    )
     assert {what: found[what] for what in wanted if found[what] < 8} == {}
 
 
@@ -141,8 +148,69 @@ def happenings(history: list[Batch]) -> Iterator[str]:
             yield "gone at once"
         if seen and not rows:
             yield "nothing left"
+        come, gone = (Counter(map(canonical, side.get("X", ()))) for side in (batch.inserted, batch.deleted))
+        if any(come[row] == gone[row] for row in come):
+            yield "a row passes by"
+        if rows and before - keys:
+            yield "a group is emptied"
         seen |= keys
         before = keys
+
+
+def test_generated_tables() -> None:
+    """Each stream of a query is a static table now and then, and never are all of them."""
+    found: Counter[tuple[str, ...]] = Counter()
+
+    @seed(1)
+    @settings(many, max_examples=200)
+    @given(tables("select (x, y, p) from x in X, y in Y, p in P"))
+    def generate(drawn: Tables) -> None:
+        found[tuple(drawn)] += 1
+
+    generate()
+    assert {*found} == {(), ("P",), ("X",), ("Y",), ("P", "X"), ("P", "Y"), ("X", "Y")}
+    assert min(found.values()) >= 5
+
+
+@pytest.mark.parametrize("wild", sorted(KINDS))
+def test_generated_wild_values(wild: str) -> None:
+    """All values of a kind are drawn, beside tame ones."""
+    found: Counter[str] = Counter()
+
+    @seed(1)
+    @many
+    @given(st.tuples(*(rows_of(name, wild) for name in STREAMS)))
+    def generate(drawn: tuple[Value, ...]) -> None:
+        found.update(map(repr, atoms_in(drawn)))
+
+    generate()
+    values = {repr(value) for kind in KINDS[wild].values() for value in kind}
+    assert {value: found[value] for value in (*values, "1") if found[value] < 8} == {}
+
+
+def atoms_in(value: Value) -> Iterator[Value]:
+    match value:
+        case Record():
+            yield from (atom for part in value.fields.values() for atom in atoms_in(part))
+        case tuple() | Bag():
+            yield from (atom for part in value for atom in atoms_in(part))
+        case _:
+            yield value
+
+
+def test_sums_over_joins_are_queries() -> None:
+    """They have types, and most have products in them."""
+    found: Counter[bool] = Counter()
+
+    @seed(1)
+    @settings(many, max_examples=200)
+    @given(sum_queries())
+    def generate(text: str) -> None:
+        mrql.compile(text, **STREAMS)
+        found["*" in text] += 1
+
+    generate()
+    assert found[True] > found[False]
 
 
 def test_streams_of_a_query() -> None:

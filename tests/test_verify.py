@@ -17,13 +17,16 @@ from mrql.algebra.evaluate import evaluate
 from mrql.algebra.values import Bag, Value
 from mrql.algebra.zset import ZSet
 from mrql.cli import main
+from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan
+from mrql.runtime import reference
 from mrql.verify import Effort, Sampler, Scenario, Verified, scenarios, verify
 from mrql.verify.engines import ReferenceIncremental, Rows, Start
 from mrql.verify.histories import History, Move, Place, deal, held
 from mrql.verify.replay import Kind
 from mrql.verify.report import render
 from mrql.verify.shrink import shrink
+from tests.rewrite.test_theorems import streams_with_static
 
 GROUPED = """
 S = stream(csv, "s", ",", type((long, long)));
@@ -392,3 +395,57 @@ def test_on_spark(home: Path, spark: object) -> None:
     done = CliRunner().invoke(main, args)
     assert done.exit_code == 0, done.output
     assert "with deletions from S: 1 histories, 2 batches: all answers and changes are right" in done.stdout
+
+
+# --- faults that real ones were ---------------------------------------------------------------------------------------
+
+SEEDS = range(10)
+DEFAULT = {"histories": 4, "batches": 6, "rows": 30}
+"""What the command takes when nothing is said."""
+NUMBERS = {"S": "bag((long, double))", "T": "bag((long, double))"}
+OWN: dict[str, list[Value]] = {
+    "S": [(1, 5.5), (1, 0.25), (2, 7.0), (2, 7.0), (3, 1.5), (3, 2.5), (4, 3.0), (5, 1.0), (5, 1.0), (None, 4.0)],
+    "T": [(1, 1.0), (1, 2.5), (2, 3.0), (0, 4.0)],
+}
+
+
+def found_by(text: str, start: Start, *, static: frozenset[str] = frozenset()) -> list[int]:
+    """The seeds with which a fault is found, with what is tried when nothing is said."""
+    term = streams_with_static(mrql.compile(text, **NUMBERS).term, static)
+    plan = rewrite(term).plan
+    data = {name: OWN[name] for name in (*plan.streams, *plan.tables)}
+
+    def finds(seed: int) -> bool:
+        results = (
+            verify(term, Sampler(data, DEFAULT["rows"]), scenario, Effort(seed, **DEFAULT), start)
+            for scenario in scenarios(term, frozenset())
+        )
+        return any(result.counterexample is not None for result in results)
+
+    return [seed for seed in SEEDS if finds(seed)]
+
+
+ABSENT = "select (a, count(b)) from (a, b) in S where not exists(select d from (c, d) in T where c = a) group by a"
+SQUARES = "sum(select (b - d) * (b - d) from (a, b) in S, (c, d) in T where a = c)"
+EXPANDED = "sum(select {} from (a, b) in S, (c, d) in T where a = c)"
+
+
+def test_deletions_that_are_ignored_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those beside a static table, where nothing is taken from the groups."""
+    assert found_by(ABSENT, ReferenceIncremental, static=frozenset("T")) == []
+    monkeypatch.setattr(reference, "_signed", lambda read, change: ((1, change.positive()),))
+    assert len(found_by(ABSENT, ReferenceIncremental, static=frozenset("T"))) >= 9
+
+
+class ExpandsSums(ReferenceIncremental):
+    """Takes doubles for a ring: a sum of squares of differences as three sums of products."""
+
+    def __init__(self, plan: Plan, tables: Mapping[str, Bag]) -> None:
+        parts = (EXPANDED.format(product) for product in ("b * b", "b * d", "d * d"))
+        text = "{} - 2.0 * {} + {}".format(*parts)
+        super().__init__(rewrite(mrql.compile(text, **NUMBERS).term, shrinking=plan.shrinking).plan, tables)
+
+
+def test_sums_that_are_expanded_are_found() -> None:
+    """What is left of large products that cancel is rounding."""
+    assert len(found_by(SQUARES, ExpandsSums)) >= 9

@@ -19,11 +19,19 @@ from mrql.rewrite.passes import rewrite
 from mrql.rewrite.ways import Way
 from mrql.verify.engines import Start, as_rows
 from mrql.verify.histories import Data, History, deal
+from mrql.verify.odd import Odd, replaced
 from mrql.verify.replay import Failure, NoValue, Oracle, Outcome, replay
 from mrql.verify.sample import Sampler
 from mrql.verify.shrink import shrink
 
 __all__ = ["Counterexample", "Effort", "Sampler", "Scenario", "Verified", "scenarios", "verify"]
+
+
+IN_TURN = (Odd.OWN, Odd.NEAR, Odd.SCATTERED, Odd.ENDS)
+"""What the histories of a scenario have for values."""
+
+TRIES = 4
+"""So often odd values are drawn for which the query has a value."""
 
 
 @attrs.frozen
@@ -131,25 +139,38 @@ class _Verifier:
         for number in range(self.effort.histories):
             self.progress(f"{self.result.scenario.what}: history {number + 1} of {self.effort.histories}")
             # Each history has a seed of its own, so that it is the same one however many there are.
-            self.history(Random(f"{self.effort.seed} {number}"))
+            self.history(Random(f"{self.effort.seed} {number}"), IN_TURN[number % len(IN_TURN)])
             if self.result.counterexample is not None:
                 break
         return self.result
 
-    def history(self, random: Random) -> None:
-        rows = self.sampler.draw(random)
-        data = {name: rows[name] for name in self.plan.streams}
-        oracle = Oracle(self.term, data, {name: Bag(rows[name]) for name in self.plan.tables})
+    def history(self, random: Random, odd: Odd) -> None:
+        oracle = self.oracle(random, odd)
         whole = as_rows(oracle.everything(), self.term.type)
         self.result.largest = max(self.result.largest, sum(weight for _, weight in whole))
-        history = deal(data, self.effort.batches, self.result.scenario.deleting, random)
+        history = deal(oracle.data, self.effort.batches, self.result.scenario.deleting, random)
         outcome = self.replay(history, oracle)
         self.result.histories += 1
         self.result.batches += len(history) if outcome is None else outcome.batch
-        if isinstance(outcome, NoValue):
+        if isinstance(outcome, NoValue) and odd is Odd.OWN:
             self.result.without_value.append(outcome)
         if isinstance(outcome, Failure):
             self.result.counterexample = self.smallest(history, outcome, oracle)
+
+    def oracle(self, random: Random, odd: Odd) -> Oracle:
+        """The query over a sample with odd values, or over its own where it has no value for those."""
+        rows = self.sampler.draw(random)
+        if odd is not Odd.OWN:
+            types = {**self.plan.streams, **self.plan.tables}
+            for _ in range(TRIES):
+                oracle = self.over(replaced({name: rows[name] for name in types}, types, odd, random))
+                if oracle.has_value:
+                    return oracle
+        return self.over(rows)
+
+    def over(self, rows: Data) -> Oracle:
+        data = {name: rows[name] for name in self.plan.streams}
+        return Oracle(self.term, data, {name: Bag(rows[name]) for name in self.plan.tables})
 
     def replay(self, history: History, oracle: Oracle) -> Outcome:
         return replay(history, oracle, lambda: self.start(self.plan, oracle.tables))

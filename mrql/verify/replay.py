@@ -85,6 +85,15 @@ class Oracle:
         """
         return self.answer(frozenset(Place(name, n) for name, rows in self.data.items() for n in range(len(rows))))[0]
 
+    @property
+    def has_value(self) -> bool:
+        """Whether there is an answer over all of the data."""
+        try:
+            self.everything()
+        except UserError:
+            return False
+        return True
+
     def _rows(self, name: str, present: frozenset[Place]) -> list[Value]:
         return [row for number, row in enumerate(self.data[name]) if Place(name, number) in present]
 

@@ -1,0 +1,111 @@
+"""Values that the query's own data do not have, but might: a history may follow rows in which some parts are replaced.
+
+What is tried, in turn, history by history:
+
+- the data as they are;
+- doubles far from zero and near each other, of which the differences are small;
+- doubles of very different sizes in one column, so that sums lose what is small;
+- what each type has at its ends: NaN and the infinities, −0.0, the least and the greatest numbers and dates, characters
+  that take four bytes, missing values.
+
+Columns are chosen at random, and the same values are put into all of them, so that rows still meet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from enum import Enum
+from random import Random
+from typing import TypeAlias
+
+from mrql.algebra import types as ty
+from mrql.algebra.types import Type
+from mrql.algebra.values import Bag, Record, Value
+
+
+class Odd(Enum):
+    """How the values of a history differ from the query's own."""
+
+    OWN = "as they are"
+    NEAR = "doubles that are near each other"
+    SCATTERED = "doubles of very different sizes"
+    ENDS = "the ends of each type"
+
+
+NEAR = 1e8
+"""Beside this, the square of a number of some units is as much as rounding takes away."""
+
+SIZES = (1.0, 1e16, -1e16, 1e-3)
+
+DOUBLES = (math.nan, math.inf, -math.inf, -0.0, 5e-324, 1e308)
+TEXTS = ("", "\ufffd", "\U0001f600", "\U0010ffff", "e\u0301")
+
+ENDS: Mapping[Type, Sequence[Value]] = {
+    ty.BOOL: (True, False),
+    ty.INT: (2**31 - 1, -(2**31)),
+    ty.LONG: (2**63 - 1, -(2**63), 2**62, 2**53 + 1),
+    ty.FLOAT: (math.nan, math.inf, -0.0),
+    ty.DOUBLE: DOUBLES,
+    ty.STRING: TEXTS,
+    ty.DATE: (date(1, 1, 1), date(9999, 12, 31)),
+    ty.TIMESTAMP: (datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)),
+}
+
+Replace: TypeAlias = Callable[[Value, Type, str], Value]
+"""A basic value, its type and its column, and what takes its place."""
+
+
+def replaced(
+    data: Mapping[str, Sequence[Value]], types: Mapping[str, Type], odd: Odd, random: Random
+) -> dict[str, list[Value]]:
+    """Rows of collections of these types with some of their parts replaced."""
+    replace = _replacement(odd, random)
+    found = {}
+    for name, rows in data.items():
+        t = types[name]
+        assert isinstance(t, ty.BagType)
+        found[name] = [_in(row, t.item, replace, name) for row in rows]
+    return found
+
+
+def _replacement(odd: Odd, random: Random) -> Replace:
+    """What is put in the place of values, in columns that are chosen when one is first met."""
+    chosen: dict[str, bool] = {}
+
+    def is_chosen(column: str, share: float) -> bool:
+        if column not in chosen:
+            chosen[column] = random.random() < share
+        return chosen[column]
+
+    def replace(value: Value, t: Type, column: str) -> Value:
+        match odd:
+            case Odd.NEAR if isinstance(value, float) and t == ty.DOUBLE:
+                return value + NEAR
+            case Odd.SCATTERED if isinstance(value, float) and t == ty.DOUBLE and is_chosen(column, 0.9):
+                return (value + 0.1) * random.choice(SIZES)
+            case Odd.ENDS if t in ENDS and is_chosen(column, 0.4) and random.random() < 0.4:
+                return random.choice((*ENDS[t], None))
+            case _:
+                return value
+
+    return replace
+
+
+def _in(value: Value, t: Type, replace: Replace, column: str) -> Value:
+    """A value with its basic parts replaced; those of recursive data and of documents are left as they are."""
+    match t, value:
+        case ty.TupleType(items), tuple():
+            parts = zip(value, items, strict=True)
+            return tuple(_in(part, item, replace, f"{column}#{i}") for i, (part, item) in enumerate(parts))
+        case ty.RecordType(fields), Record():
+            return Record({name: _in(value[name], item, replace, f"{column}.{name}") for name, item in fields})
+        case ty.BagType(item), Bag():
+            return Bag(_in(part, item, replace, f"{column}{{}}") for part in value)
+        case ty.ListType(item), list():
+            return [_in(part, item, replace, f"{column}[]") for part in value]
+        case ty.Basic(), _:
+            return replace(value, t, column)
+        case _:
+            return value

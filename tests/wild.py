@@ -1,0 +1,119 @@
+"""Values that real data have and that people do not think of, by kinds, and how answers over them are compared.
+
+A history has those of one kind at most, for they hide each other: where there is a NaN, all sums are NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.values import Bag, Value, close
+from mrql.algebra.written import show_value
+from mrql.algebra.zset import ZSet
+from tests.histories import Batch
+
+KINDS: Mapping[str, Mapping[str, tuple[Value, ...]]] = {
+    "not finite": {"double": (math.nan, math.inf, -math.inf, 0.1)},
+    "zeros": {"double": (0.0, -0.0, 1e-3)},
+    "far apart": {"double": (0.1, 1e8, 1e8 + 0.1, 1e16, -1e16, 1e16 + 2)},
+    "small and large": {"double": (5e-324, 2.2250738585072014e-308, 1e308, -1e308, 1.7976931348623157e308)},
+    "extremes": {
+        "int": (2**31 - 1, -(2**31), 2**30),
+        "long": (2**63 - 1, -(2**63), 2**62, -(2**62), 2**53 + 1),
+    },
+    "texts": {"string": ("\ufffd", "\U0001f600", "\U0010ffff", "e\u0301", "\t", "null", "NaN")},
+}
+"""By kind, values of some basic types."""
+
+REFUSED = frozenset({"extremes"})
+"""The kinds over which a batch may be refused though the query has a value. A key of a join, or of a nested select, is
+computed for rows that have no partner, and overflows there (decision 0022)."""
+
+SUMS = ("far apart", "zeros")
+"""The kinds over which sums that are kept as sums of sides are right."""
+
+Outcome = Value | UserError
+"""A value, or why there is none."""
+
+
+def outcome(compute: Callable[[], Value]) -> Outcome:
+    try:
+        return compute()
+    except UserError as error:
+        return error
+
+
+def follow(
+    apply: Callable[[Batch], object],
+    answer: Callable[[], Value],
+    expected: Callable[[Sequence[Batch]], tuple[Value, float]],
+    arriving: Sequence[Batch],
+    *,
+    may_refuse: bool = False,
+) -> None:
+    """Applies batches to a view, whose answer is the expected one after each of them.
+
+    Where the query has no value, the batch is refused, or there is no answer. A batch that is refused changes nothing:
+    the view goes on as if it had not come. Where it `may_refuse`, it may do so without need. `expected` gives the
+    answer and how large the numbers are that it is added up from.
+    """
+    accepted: list[Batch] = []
+    largest = 1.0
+    for n, batch in enumerate(arriving, start=1):
+        if not _is_possible([*accepted, batch]):
+            continue
+        before, wanted, size = outcome(answer), *_measured(expected, [*accepted, batch])
+        largest = max(largest, size)
+        refused = _refusal(apply, batch)
+        if refused is not None:
+            is_right = may_refuse or isinstance(wanted, UserError)
+            assert is_right, f"batch {n} is refused: {refused.message}, not {_shown(wanted)}"
+            _require_equal(outcome(answer), before, largest, f"batch {n}, which was refused,")
+        else:
+            accepted.append(batch)
+            _require_equal(outcome(answer), wanted, largest, f"batch {n}")
+
+
+def _refusal(apply: Callable[[Batch], object], batch: Batch) -> UserError | None:
+    try:
+        apply(batch)
+    except UserError as error:
+        return error
+    return None
+
+
+def _is_possible(arrived: Sequence[Batch]) -> bool:
+    """Whether what the last batch takes away is there, and was not in one that was refused."""
+    total: dict[str, ZSet] = {}
+    for batch in arrived:
+        for name, change in batch.changes().items():
+            total[name] = total.get(name, ZSet()) + change
+    return all(weight > 0 for rows in total.values() for _, weight in rows)
+
+
+def _measured(
+    expected: Callable[[Sequence[Batch]], tuple[Value, float]], arrived: Sequence[Batch]
+) -> tuple[Outcome, float]:
+    try:
+        return expected(arrived)
+    except UserError as error:
+        return error, 0.0
+
+
+def _require_equal(found: Outcome, expected: Outcome, largest: float, when: str) -> None:
+    if isinstance(expected, UserError):
+        assert isinstance(found, UserError), f"after {when}: {_shown(found)}, not the error {expected.message}"
+    else:
+        assert not isinstance(found, UserError), f"after {when}: the error {_shown(found)}, not {_shown(expected)}"
+        assert close(found, expected, largest=largest), f"after {when}: {_shown(found)}, not {_shown(expected)}"
+
+
+def _shown(found: Outcome) -> str:
+    return found.message if isinstance(found, UserError) else show_value(found)
+
+
+def bags(tables: Mapping[str, Sequence[Value]]) -> dict[str, Bag]:
+    """The rows of tables as the oracle takes them."""
+    return {name: Bag(rows) for name, rows in tables.items()}
