@@ -47,13 +47,15 @@ class Total:
 
         >>> Total().added(1e308, 3).added(1e308, -2).value, Total().added(math.nan).added(math.nan, -1).value
         (1e+308, 0.0)
+        >>> Total().added(1e308, 3).value, Total().added(1e308, -3).value
+        (inf, -inf)
         """
         if self.plus or self.minus:
             return math.nan if self.plus and self.minus else math.copysign(math.inf, self.plus - self.minus)
         try:
             return self.exact / (1 << POINT)
         except OverflowError:
-            return math.copysign(math.inf, self.exact)
+            return math.inf if self.exact > 0 else -math.inf
 
 
 def _multiple(number: float) -> int:
