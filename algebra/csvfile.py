@@ -4,6 +4,9 @@ A field in quotes may hold the delimiter, and a quote that is written twice; one
 quote is no field in quotes but the text as it stands. One that is not closed ends with its line, and is a fault of the
 whole file where records go over lines. A field that is empty and has no quotes is missing. Blanks around a field are
 not part of it. A line of blanks is no record.
+
+In a file with a header, columns are found by their names, which are compared as they are written, upper case and lower.
+What is not asked for is not read.
 """
 
 from __future__ import annotations
@@ -19,13 +22,18 @@ from mrql.algebra.documents import BLANKS
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions import INT_RANGES, convert, to_single
 from mrql.algebra.malformed import Malformed, Reject
-from mrql.algebra.opened import NOT_UTF8, REPLACED, decoded, fed_lines, lines
-from mrql.algebra.sources import SourceSpec
+from mrql.algebra.names import is_odd
+from mrql.algebra.opened import NOT_UTF8, decoded_exactly, fed_lines, is_marked, lines, shown
+from mrql.algebra.sources import Column, SourceSpec
 from mrql.algebra.types import Type
 from mrql.algebra.values import Record, Value
 
 Fields = Sequence[tuple[str, bool]]
 """The fields of a record, each with whether it was in quotes: an empty one in quotes is a string."""
+
+
+NO_CHARACTER = "\uffff"
+"""What Spark puts for an empty field without quotes."""
 
 
 def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Value, int]]:
@@ -34,54 +42,91 @@ def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Val
     if fault is not None:
         reject(fault)
         return
+    columns = columns_of(spec, file)
+    assert not isinstance(columns, Malformed)
     for number, text, fields in records(spec, file):
         try:
-            yield _weighted(spec, fields)
+            yield _weighted(spec, columns, fields)
         except ValueError as error:
-            reject(Malformed(file, number, str(error), text))
+            reject(Malformed(file, number, shown(str(error)), shown(text)))
 
 
 def check_csv(spec: SourceSpec, file: Path) -> Malformed | None:
-    """What is wrong with a file as a whole: a quote that is never closed, where records go over lines.
+    """What is wrong with a file as a whole: a quote that is never closed, where records go over lines, or a header
+    without the columns.
 
-    All that stands behind it is in quotes then, and it cannot be told where the record was meant to end.
+    All that stands behind such a quote is in quotes, and it cannot be told where the record was meant to end.
     """
-    if not spec.multiline or not _has_quotes(file):
-        return None
-    unclosed = ((number, text) for number, text, _, closed in _all_records(spec, file) if not closed)
-    found = next(unclosed, None)
-    return None if found is None else Malformed(file, found[0], "a quote that is not closed", found[1])
+    if is_read_as_utf8(spec, file):
+        for number, line in fed_lines(file) if spec.multiline else lines(file):
+            text = decoded_exactly(line)
+            if is_odd(text) or NO_CHARACTER in text:
+                return Malformed(file, number, NOT_UTF8 if is_odd(text) else "a character U+FFFF", shown(text))
+    if spec.multiline and _has_quotes(file):
+        for number, text, _, closed in _all_records(spec, file):
+            if not closed:
+                return Malformed(file, number, "a quote that is not closed", shown(text))
+    columns = columns_of(spec, file)
+    return columns if isinstance(columns, Malformed) else None
+
+
+def is_read_as_utf8(spec: SourceSpec, file: Path) -> bool:
+    """Whether Spark decodes a file, and puts U+FFFD for what is not UTF-8, where it takes others byte by byte: one over
+    lines that begins with a byte order mark, and one whose delimiter is several bytes."""
+    return not spec.delimiter.isascii() or (spec.multiline and is_marked(file))
 
 
 def _has_quotes(file: Path) -> bool:
     return any(b'"' in line for _, line in fed_lines(file))
 
 
-def _weighted(spec: SourceSpec, fields: Fields) -> tuple[Value, int]:
+def _weighted(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> tuple[Value, int]:
     if not spec.tagged:
-        return _row(spec, fields), 1
+        return _row(spec, columns, fields), 1
     tag = fields[0][0]
     if tag not in ("+", "-"):
         raise ValueError(f'"{tag}" where + or - was expected')
-    return _row(spec, fields[1:]), 1 if tag == "+" else -1
+    return _row(spec, columns, fields[1:]), 1 if tag == "+" else -1
 
 
-def _row(spec: SourceSpec, fields: Fields) -> Value:
-    if len(fields) != len(spec.columns):
-        raise ValueError(
-            f"{len(fields)} field{'' if len(fields) == 1 else 's'}, where {len(spec.columns)} were expected"
-        )
-    values = []
-    for column, (field, quoted) in zip(spec.columns, fields, strict=True):
+def _row(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> Value:
+    if len(fields) != len(columns):
+        raise ValueError(f"{len(fields)} field{'' if len(fields) == 1 else 's'}, where {len(columns)} were expected")
+    values = {}
+    for column, (field, quoted) in zip(columns, fields, strict=True):
         if column.type is not None:
-            values.append(None if field == "" and not quoted else value_of(field, column.type, column.name))
+            values[column.name] = None if field == "" and not quoted else value_of(field, column.type, column.name)
     match spec.row:
         case ty.TupleType():
-            return tuple(values)
+            return tuple(values.values())
         case ty.RecordType(named):
-            return Record(dict(zip((name for name, _ in named), values, strict=True)))
+            return Record({name: values.get(name) for name, _ in named})
         case _:
-            return values[0]
+            return next(iter(values.values()))
+
+
+# --- columns ------------------------------------------------------------------------------------
+
+
+def columns_of(spec: SourceSpec, file: Path) -> tuple[Column, ...] | Malformed:
+    """What the fields of a record of a file are, or what is wrong with its header. What is not read has no type."""
+    header = next(_all_records(spec, file), None) if spec.header else None
+    if header is None:
+        return spec.columns
+    number, text, fields, _ = header
+    names = [name for name, _ in fields[int(spec.tagged) :]]
+    wanted = {column.name: column.type for column in spec.columns if column.type is not None}
+    for name in wanted:
+        if names.count(name) > 1 or (name not in names and not spec.missing_columns):
+            reason = _no_such(name, names) if name not in names else f"the header has the column `{name}` twice"
+            return Malformed(file, number, shown(reason), shown(text))
+    return tuple(Column(name if name in wanted else f"column {n}", wanted.get(name)) for n, name in enumerate(names))
+
+
+def _no_such(name: str, names: Sequence[str]) -> str:
+    alike = [other for other in names if other.strip().lower() == name.strip().lower()]
+    there = f"it has `{alike[0]}`" if alike else f"its columns: {', '.join(names)}"
+    return f"the header has no column `{name}`; {there}"
 
 
 # --- records ------------------------------------------------------------------------------------
@@ -101,7 +146,7 @@ def _all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Field
     waiting: list[str] = []
     first = 0
     for number, line in fed_lines(file) if spec.multiline else lines(file):
-        text = decoded(line)
+        text = decoded_exactly(line)
         if not waiting and not text.strip(BLANKS):
             continue
         first = first if waiting else number
@@ -182,7 +227,7 @@ def value_of(field: str, t: Type, column: str) -> Value:
     Raises: ValueError where it is none.
     """
     if t == ty.STRING:
-        if REPLACED in field:
+        if is_odd(field):
             raise ValueError(f"{NOT_UTF8} (column {column})")
         return field
     found: Value = None

@@ -63,9 +63,27 @@ def _matching(directory: Path, wanted: re.Pattern[str]) -> list[Path]:
 
 def _inside(directory: Path, spec: SourceSpec) -> list[Path]:
     try:
-        return [file for file in _entries(directory) if file.is_file()]
+        entries = _entries(directory)
     except UserError as error:
         raise UserError(error.message, spec.span) from None
+    files = [entry for entry in entries if entry.is_file()]
+    _must_be_read(directory, entries, any(map(_seen, files)), spec)
+    return files
+
+
+def _must_be_read(directory: Path, entries: list[Path], has_files: bool, spec: SourceSpec) -> None:
+    """Rows that lie where nobody looks are not taken for none.
+
+    Raises: UserError for partitions such as `dt=2024-01-01`, and for a static source with nothing but what is not read.
+    """
+    partitions = sorted(e.name for e in entries if "=" in e.name and _seen(e) and e.is_dir())
+    if partitions:
+        hint = "a pattern with `*` reads the files in them, without their columns"
+        raise UserError(f"{directory} has partitions, which are not read: {partitions[0]}", spec.span, hint)
+    others = sorted(e.name for e in entries if not e.name.startswith(".") and e.name != "_SUCCESS")
+    if others and not has_files and not spec.stream:
+        hint = "directories in a directory, and names that begin with `.` or `_`, are not looked at"
+        raise UserError(f"{directory} has no file that is read, but {others[0]}", spec.span, hint)
 
 
 def _entries(directory: Path) -> list[Path]:
@@ -171,16 +189,18 @@ def row_type(spec: SourceSpec) -> Type:
 
 
 def count_rows(spec: SourceSpec, file: Path) -> int:
-    """The number of rows in a file, for the report of a batch."""
+    """The number of rows in a file, for the report of a batch; a file that is malformed as a whole counts as one."""
     match spec.format:
         case Format.PARQUET | Format.ORC:
-            return count_columnar(spec, file) if check_columns(spec, file) is None else 0
+            return count_columnar(spec, file) if check_columns(spec, file) is None else 1
         case Format.XML:
             from mrql.algebra.xmlfile import count_elements
 
             return count_elements(spec.tags, file)
         case Format.TEXT:
             return sum(1 for _ in lines(file))
+        case Format.CSV if (spec.multiline or spec.header) and check_csv(spec, file) is not None:
+            return 1
         case Format.CSV if spec.multiline:
             return sum(1 for _ in records(spec, file))
         case Format.ADAPTER:

@@ -60,11 +60,25 @@ def fed_lines(file: Path) -> Iterator[tuple[int, bytes]]:
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
+def is_marked(file: Path) -> bool:
+    """Whether a file begins with a byte order mark."""
+    with opened(file) as stream:
+        return stream.read(len(BYTE_ORDER_MARK)) == BYTE_ORDER_MARK
+
+
 NOT_UTF8 = "not text in UTF-8"
-REPLACED = "\ufffd"
-"""What stands for bytes that are not UTF-8."""
 
 
 def decoded(line: bytes) -> str:
-    """A line as text, with a mark for what is not UTF-8."""
+    """A line as text to be shown, with U+FFFD for what is not UTF-8."""
     return line.decode("utf-8", errors="replace")
+
+
+def decoded_exactly(line: bytes) -> str:
+    """A line as text, with a lone surrogate for each byte that is not UTF-8: no other text has one."""
+    return line.decode("utf-8", errors="surrogateescape")
+
+
+def shown(text: str) -> str:
+    """What was decoded exactly, as text to be shown."""
+    return decoded(text.encode("utf-8", errors="surrogateescape"))

@@ -43,8 +43,9 @@ class SourceSpec:
     What an `adapter` reads is no files: `path` is the text that it is given. It is `tagged` if it may take rows away.
 
     `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
-    the one column. In a file with `header` the first record is read over, in a `multiline` one a field in quotes may
-    have line ends in it. The elements with one of the `tags` are the rows of an XML file.
+    the one column. In a file with `header` the first record has the names by which the columns are found;
+    with `missing_columns`, one that is not there has missing values. In a `multiline` file a field in quotes may have
+    line ends in it. The elements with one of the `tags` are the rows of an XML file.
 
     Rows are taken away by files in a directory of their own, `deletions`, or by a `tagged` file, whose first column is
     `+` or `-`.
@@ -58,7 +59,10 @@ class SourceSpec:
     columns: tuple[Column, ...] = ()
     delimiter: str = ","
     header: bool = False
+    missing_columns: bool = False
     multiline: bool = False
+    as_utf8: bool = False
+    """Of files that Spark reads as UTF-8, and not byte by byte (`csvfile.is_read_as_utf8`)."""
     tags: tuple[str, ...] = ()
     deletions: str | None = None
     tagged: bool = False

@@ -1,15 +1,17 @@
 """XML: the elements with certain tags are the rows, wherever in a file they stand.
 
 An element inside another one with the same tag belongs to that one, and is no row of its own. A file is well formed or
-malformed as a whole: what stands behind a fault cannot be trusted. Entities of a document's own are refused, and so is
-a text that a comment or an instruction is in, of which Spark's reader would keep the first piece only.
+malformed as a whole: what stands behind a fault cannot be trusted. Entities of a document's own are refused, declared
+or not, and so are defaults of attributes, and a text that a comment or an instruction is in: Spark's reader sees an
+element by itself, without the declarations, and would keep the first piece of such a text only.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from xml.parsers import expat
 
 import attrs
@@ -40,8 +42,7 @@ def check_xml(file: Path) -> Malformed | None:
 def count_elements(tags: tuple[str, ...], file: Path) -> int:
     """The number of rows in a well-formed file."""
     counter = _Rows(tags, values=False)
-    _parse(file, counter)
-    return sum(counter.number.values())
+    return 1 if _parse(file, counter) is not None else sum(counter.number.values())
 
 
 class Refused(Exception):
@@ -56,7 +57,10 @@ def _parse(file: Path, rows: _Rows | None) -> Malformed | None:
     parser.buffer_text = True
     parser.ordered_attributes = True
     parser.EntityDeclHandler = _refuse
+    parser.SkippedEntityHandler = _refuse_unknown
+    parser.AttlistDeclHandler = _refuse_attributes
     (rows or _Rows((), values=False)).attach(parser)
+    parser.StartDoctypeDeclHandler = lambda *_: _look_at_tags(parser)
     with opened(file) as stream:
         try:
             parser.ParseFile(stream)
@@ -72,6 +76,45 @@ def _parse(file: Path, rows: _Rows | None) -> Malformed | None:
 
 def _refuse(*_: object) -> None:
     raise Refused("an entity is declared, which is not read")
+
+
+def _refuse_unknown(name: str, _: bool) -> None:
+    raise Refused(f"the entity `{name}` is not declared here, and no other file is read")
+
+
+def _refuse_attributes(element: str, name: str, kind: str, default: str | None, _: bool) -> None:
+    if default is not None:
+        raise Refused(f"the attribute `{name}` of `{element}` has a default, which is not read")
+    if kind != "CDATA":
+        # The blanks in such an attribute are not those of the file.
+        raise Refused(f"the attribute `{name}` of `{element}` is of type {kind}, which is not read")
+
+
+_REFERENCE = re.compile(rb"&(?!(?:lt|gt|amp|apos|quot|#[0-9]+|#x[0-9a-fA-F]+);)")
+
+
+def _look_at_tags(parser: expat.XMLParserType) -> None:
+    """Looks for entities in attributes: where declarations may stand in another file, expat leaves them out without a
+    word."""
+    start: Any = parser.StartElementHandler
+
+    def looking(tag: str, attributes: Any) -> None:
+        context = parser.GetInputContext()
+        # Other encodings have zeros between the characters.
+        if attributes and context is not None and _REFERENCE.search(_start_tag(context.replace(b"\0", b""))):
+            raise Refused("an entity in an attribute, which is not declared here")
+        start(tag, attributes)
+
+    parser.StartElementHandler = looking
+
+
+def _start_tag(context: bytes) -> bytes:
+    """The tag at the beginning of a text; a `>` in quotes does not end it."""
+    found = _TAG.match(context)
+    return b"" if found is None else found[0]
+
+
+_TAG = re.compile(rb"<(?:[^>\"']|\"[^\"]*\"|'[^']*')*>")
 
 
 def _line(file: Path, number: int) -> str:

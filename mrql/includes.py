@@ -14,6 +14,7 @@ from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
 from mrql.parser import parse_program
+from mrql.paths import path_in
 
 
 class Files:
@@ -33,7 +34,7 @@ class Files:
 
         Raises: UserError where the file is missing, is no text, or includes itself.
         """
-        path = Path(statement.span.source.name).parent / statement.path
+        path = path_in(Path(statement.span.source.name).parent, statement.path, statement.span)
         file = path.resolve()
         if file in self.open:
             way = " → ".join(found.name for found in (*self.open[self.open.index(file) :], file))

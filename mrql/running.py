@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mrql.algebra import types as ty
 from mrql.algebra.evaluate import evaluate
-from mrql.algebra.files import list_files, read_source
+from mrql.algebra.files import read_source
 from mrql.algebra.malformed import Quarantine, Reject, fail
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
@@ -175,13 +175,14 @@ class SparkRunner:
     @contextmanager
     def _over(self, term: Term) -> Iterator[dict[str, Frame]]:
         """What a term reads; what is wrong with that data is an error with its place."""
+        from mrql.runtime.directories import static_files
         from mrql.runtime.failures import translated
         from mrql.runtime.readers import find_malformed, read_net
 
         specs = sources_of(self.program, term)
         _must_exist(specs)
         from_files = [spec for spec in specs.values() if spec.adapter is None]
-        files = [(part, list_files(part)) for spec in from_files for part, _ in spec.directories]
+        files = [(part, static_files(part)) for spec in from_files for part, _ in spec.directories]
         with translated(None if self.span is None else self.span.source, lambda: find_malformed(files)):
             yield {**self.tables, **{name: read_net(self.spark, spec, self.quarantine) for name, spec in specs.items()}}
 

@@ -18,6 +18,7 @@ from mrql.algebra.terms import Stream
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.imports import must_be_allowed
+from mrql.paths import path_in
 from mrql.scope import Globals, Scope
 from mrql.translate import translate
 from mrql.typing import no_duplicates, resolve
@@ -77,7 +78,8 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     path, *rest = arguments.strings
     if len(rest) > (1 if format is Format.CSV else 0):
         raise UserError("one argument too many", rest[-1].span)
-    resolved = str(base / path.value)
+    resolved = str(path_in(base, path.value, path.span))
+    gone = arguments.deletions
     spec = SourceSpec(
         name=name or _name_from(path.value),
         stream=source.kind is syntax.SourceKind.STREAM,
@@ -86,9 +88,10 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
         row=ty.UNIT,
         delimiter=rest[0].value if rest else ",",
         header=any(option.name == "header" for option in arguments.options),
+        missing_columns=any(option.name == "allowMissingColumns" for option in arguments.options),
         multiline=any(option.name == "multiline" for option in arguments.options),
         tags=tuple(dict.fromkeys(arguments.tags.tags)) if arguments.tags else (),
-        deletions=str(base / arguments.deletions.value) if arguments.deletions else None,
+        deletions=None if gone is None else str(path_in(base, gone.value, gone.span)),
         tagged=arguments.tagged is not None,
         span=source.span,
     )
@@ -236,6 +239,10 @@ def _with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments,
             columns, row_type = _csv_row(row.type, known)
             if len(spec.delimiter) != 1:
                 raise UserError("a delimiter is one character", source.span)
+            if spec.header and not isinstance(row_type, ty.RecordType):
+                raise UserError("a header has names, and so must the columns", row.span, "type(<id: long>), say")
+            if spec.missing_columns and not spec.header:
+                raise UserError("only a header says that columns are missing", source.span, "add header")
             return attrs.evolve(spec, columns=columns, row=row_type)
         case Format.TEXT, _:
             return attrs.evolve(spec, row=ty.STRING)

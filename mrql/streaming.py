@@ -8,7 +8,7 @@ import logging
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
@@ -34,9 +34,11 @@ from mrql.rewrite.stages import Plan
 from mrql.running import sources_of
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.identity import identities
+from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.restore import from_the_beginning
 from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
 from mrql.runtime.copies import Copies
+from mrql.runtime.directories import Part, static_files
 from mrql.runtime.durable import Files
 from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
 from mrql.runtime.losses import StatesLost
@@ -187,11 +189,18 @@ def _loop(
         copies = None
         if running.rewritable:
             copies = before.copies if before is not None and store is None else _copies(store, outer)
+        if kept is not None:
+            opened.callback(Lock.of_quarantine(kept.directory).close)
         commits = None if store is None else _commits(running, store, sink, copies)
         if store is not None:
             _clean(sink, kept, store.files)
     specs = {name: running.program.sources[name] for name in stream_names(running.query.term)}
+    begun: list[tuple[SourceSpec, Sequence[Part]]] = [
+        (table, static_files(table)) for table in (running.program.sources[n] for n in running.plan.tables)
+    ]
     restored = None if commits is None else commits.restored()
+    if restored is not None:
+        begun += [(running.program.sources[name], [*parts]) for name, parts in restored.arrived.items()]
     watched = None
     if commits is not None:
         gone = GoingOn(commits.identities, restored)
@@ -216,7 +225,9 @@ def _loop(
         logger.warning("%s", said)
     _say_what_is_missing(specs.values(), running.options)
     number = 0 if before is None else before.number
-    return Loop(engine, specs, running.options, sink, kept, commits, copies, stop, watched=watched, number=number)
+    return Loop(
+        engine, specs, running.options, sink, kept, commits, copies, stop, watched=watched, number=number, begun=begun
+    )
 
 
 def _last_batch(store: Store | None, before: Loop | None) -> int | None:

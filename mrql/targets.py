@@ -17,6 +17,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
+from mrql.paths import path_in
 from mrql.scope import Globals
 from mrql.sources import known_text
 
@@ -42,7 +43,9 @@ def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> Ta
     Raises: UserError where the path is no text that is known beforehand, or a row has no form in the file.
     """
     path = known_text(statement.path, known, "the path of a file to write")
-    target = Target(base / path, Format.JSON if statement.text else Format.CSV, t, statement.span)
+    target = Target(
+        path_in(base, path, statement.path.span), Format.JSON if statement.text else Format.CSV, t, statement.span
+    )
     if target.format is Format.CSV and not is_flat(target.row):
         message = f"a row of a csv file holds atomic values, and this one is of type {target.row}"
         raise UserError(message, statement.expr.span, "`dump` writes values of all types, as JSON")

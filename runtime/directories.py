@@ -16,6 +16,7 @@ import attrs
 from mrql.algebra.adapters import Adapter, Offset, open_adapter
 from mrql.algebra.errors import MissingRow, UserError
 from mrql.algebra.files import list_files
+from mrql.algebra.malformed import Malformed
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.values import Value
 from mrql.runtime.copies import Copies
@@ -27,11 +28,21 @@ class Seen:
 
     size: int
     modified: int
+    identity: tuple[int, int] | None = attrs.field(default=None, eq=False)
+    """Which file it is, and when anything of it has changed last: of the file as this process has seen it."""
 
     @staticmethod
     def of(file: Path) -> Seen:
         status = file.stat()
-        return Seen(status.st_size, status.st_mtime_ns)
+        return Seen(status.st_size, status.st_mtime_ns, (status.st_ino, status.st_ctime_ns))
+
+    def is_still(self, file: Path) -> bool:
+        """Whether a file is as it was: also where another of the same size and time has taken its place."""
+        try:
+            now = Seen.of(file)
+        except OSError:
+            return False
+        return now == self and self.identity in (None, now.identity)
 
 
 @attrs.frozen
@@ -46,6 +57,26 @@ class Arrived:
     seen: Seen | None = None
     withdrawn: Path | None = None
     """The file whose rows are taken back, of which this is a copy."""
+    copy: Path | None = None
+    """What is read in its place, if files may change."""
+
+    @property
+    def read_from(self) -> Path:
+        return self.copy or self.file
+
+    def called(self, row: Malformed) -> Malformed:
+        """A malformed row of what is read as one of the file."""
+        return attrs.evolve(row, file=self.file) if row.file == self.copy else row
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Has an error about what is read name the file."""
+        try:
+            yield
+        except UserError as error:
+            if self.copy is not None:
+                error.message = error.message.replace(str(self.copy), str(self.file))
+            raise
 
 
 @attrs.define
@@ -75,7 +106,7 @@ class Directory:
         present = list_files(self.spec)
         withdrawn = dict(self._withdrawn())
         new = [file for file in present if file.absolute() not in self.seen or file.absolute() in withdrawn]
-        found = {file.absolute(): [Arrived(file, self.weight, seen)] for file in new if (seen := self._kept(file))}
+        found = {file.absolute(): [part] for file in new if (part := self._kept(file))}
         for file, back in withdrawn.items():
             found[file] = [back, *found.get(file, ())]
         self.waiting = len(found)
@@ -98,17 +129,20 @@ class Directory:
                     raise UserError(f"{error.message}, and there is no copy of it", self.spec.span, hint) from None
                 yield file, Arrived(self.copies.whole(copy), -self.weight, before, file)
 
-    def _kept(self, file: Path) -> Seen | None:
-        """What a new file looks like; None where it changes just now, and is looked at again later."""
+    def _kept(self, file: Path) -> Arrived | None:
+        """A new file; None where it changes just now, and is looked at again later."""
+        copy: Path | None = None
         try:
             seen = Seen.of(file)
             if self.copies is not None:
+                copy = self.copies.place(file, seen.size, seen.modified)
                 self.copies.keep(file, seen.size, seen.modified)
-                if Seen.of(file) != seen:
-                    return None
         except FileNotFoundError:
             return None
-        return seen
+        if self.copies is not None and copy is not None and not seen.is_still(file):
+            self.copies.drop([copy])
+            return None
+        return Arrived(file, self.weight, seen, copy=copy)
 
     def commit(self, arrived: Sequence[Part]) -> None:
         """Notes the files of a batch as read, those that are of this directory."""
@@ -132,9 +166,10 @@ class Directory:
             copy = None if self.copies is None else self.copies.place(file, seen.size, seen.modified)
             if self.copies is None or copy is None or not copy.exists():
                 must_be(file, seen, self.spec)
-                yield Arrived(file, self.weight, seen)
+                copy = None
             else:
-                yield Arrived(self.copies.whole(copy), self.weight, seen)
+                copy = self.copies.whole(copy)
+            yield Arrived(file, self.weight, seen, copy=copy)
 
     def copied(self) -> list[Path]:
         """The copies of what was read."""
@@ -248,9 +283,26 @@ def _age(parts: Sequence[Arrived]) -> int:
     return seen.modified
 
 
-def files_of(parts: Iterable[Part]) -> list[Path]:
+def files_of(parts: Iterable[Part]) -> list[Arrived]:
     """The files of what has arrived."""
-    return [part.file for part in parts if isinstance(part, Arrived)]
+    return [part for part in parts if isinstance(part, Arrived)]
+
+
+def look_again(parts: Iterable[Part], spec: SourceSpec) -> None:
+    """What was read must be what was found.
+
+    Raises: UserError, naming the first file that has changed or is gone in the meantime.
+    """
+    for part in files_of(parts):
+        if part.copy is None and part.withdrawn is None and part.seen is not None and not part.seen.is_still(part.file):
+            what = "has changed" if part.file.exists() else "has gone"
+            hint = "write under a name that begins with `.` or `_`, then rename; the same command goes on"
+            raise UserError(f"{part.file} {what} while it was read; nothing of the batch counts", spec.span, hint)
+
+
+def static_files(spec: SourceSpec) -> list[Arrived]:
+    """The files of a static table as they are before they are read."""
+    return [Arrived(file, 1, Seen.of(file)) for file in list_files(spec)]
 
 
 @contextmanager

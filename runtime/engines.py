@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.files import list_files, read_changes, read_source
+from mrql.algebra.files import read_changes, read_source
 from mrql.algebra.malformed import Quarantine, fail, pass_over
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Source
@@ -21,7 +21,7 @@ from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.reference_states import ReferenceStates
 from mrql.runtime.checkpoint.restore import Restored
-from mrql.runtime.directories import Arrived, Batch, Part, files_of
+from mrql.runtime.directories import Arrived, Batch, Part, files_of, static_files
 from mrql.runtime.reference import ReferenceView
 from mrql.runtime.residual import Residual
 from mrql.runtime.sizes import StateSize, reference_sizes, spark_sizes
@@ -75,12 +75,14 @@ class ReferenceEngine:
     def _change(self, stream: str, arrived: Iterable[Part]) -> ZSet:
         return ZSet.weighted(change for part in arrived for change in self._rows(self.sources[stream], part))
 
-    def _rows(self, spec: SourceSpec, part: Part) -> Iterable[tuple[Value, int]]:
+    def _rows(self, spec: SourceSpec, part: Part) -> Iterator[tuple[Value, int]]:
         if not isinstance(part, Arrived):
-            return part.rows
+            yield from part.rows
+            return
         # What was kept aside when the file was read is not kept once more when its rows are taken back.
         reject = self.reject if part.withdrawn is None or self.reject is fail else pass_over
-        return read_changes(spec, part.file, part.weight, reject)
+        with part.named():
+            yield from read_changes(spec, part.read_from, part.weight, lambda row: reject(part.called(row)))
 
     def sizes(self) -> Sizes:
         return Sizes(sum(state.size() for state in self.view.states), sum(state.touched for state in self.view.states))
@@ -171,7 +173,7 @@ class SparkEngine:
 
         def reread() -> None:
             find_malformed((self.sources[name], files_of(arrived)) for name, arrived in batch.items())
-            find_malformed((self.sources[name], list_files(self.sources[name])) for name in self.tables)
+            find_malformed((self.sources[name], static_files(self.sources[name])) for name in self.tables)
 
         return translated(self.source, reread)
 

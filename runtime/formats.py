@@ -13,11 +13,12 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
+from mrql.algebra.csvfile import NO_CHARACTER
 from mrql.algebra.documents import quoted
-from mrql.algebra.opened import REPLACED
 from mrql.algebra.sources import Format, SourceSpec
+from mrql.algebra.types import Type
 from mrql.runtime import variants
-from mrql.runtime.layout import label, quote, text_sql
+from mrql.runtime.layout import label, quote, sql_type, text_sql
 from mrql.runtime.times import is_time, text_type, time_of
 
 TAG = "mrql_tag"
@@ -100,11 +101,16 @@ def _any(faults: Sequence[str]) -> str:
 
 
 CORRUPT = "mrql_corrupt"
-NOTHING_UNQUOTED = "\x00null"
-"""What an empty field without quotes is read as first: Spark would take one in quotes for missing too."""
+NOTHING_UNQUOTED = NO_CHARACTER
+"""What an empty field without quotes is read as first: Spark would take one in quotes for missing too. No byte is read
+as this character."""
+
+BYTES = "ISO-8859-1"
+"""Each byte is a character, so that those that are not UTF-8 are told from U+FFFD, which Spark would put for them."""
 
 
 def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
+    """The columns are those of the files, of which a record is made by name; where it is none, they are its own."""
     given = [(f"m{i}", c.type) for i, c in enumerate(spec.columns)]
     schema = ", ".join(f"{name} {text_type(t or ty.STRING)}" for name, t in given)
     if spec.tagged:
@@ -113,6 +119,7 @@ def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
     lines: dict[str, bool | str] = {"multiLine": True, "lineSep": "\n"} if spec.multiline else {}
     reader = spark.read.schema(f"{schema}, {CORRUPT} STRING" if apart else schema).options(
         sep=spec.delimiter,
+        encoding="UTF-8" if spec.as_utf8 else BYTES,
         header=spec.header,
         **lines,
         mode="PERMISSIVE" if apart else "FAILFAST",
@@ -126,8 +133,11 @@ def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
         enforceSchema=True,
     )
     read = [(name, t) for name, t in given if t is not None]
-    kept = [f"{time_of(name, t)} AS {label(i)}" for i, (name, t) in enumerate(read)]
-    faults = [f"contains({name}, '{REPLACED}')" for name, t in read if t == ty.STRING]
+    fields = {c.name: _field(f"m{i}", c.type, as_utf8=spec.as_utf8) for i, c in enumerate(spec.columns) if c.type}
+    wanted = spec.row.fields if isinstance(spec.row, ty.RecordType) else [(name, ty.STRING) for name in fields]
+    found = [fields.get(name, f"CAST(NULL AS {sql_type(t)})") for name, t in wanted]
+    kept = [f"{field} AS {label(i)}" for i, field in enumerate(found)]
+    faults = [f"NOT is_valid_utf8({fields[c.name]})" for c in spec.columns if c.type == ty.STRING]
     faults += [f"{name} IS NOT NULL AND {time_of(name, t)} IS NULL" for name, t in read if is_time(t)]
     if spec.tagged:
         faults.append(f"{TAG} NOT IN ('+', '-') OR {TAG} IS NULL")
@@ -138,6 +148,13 @@ def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
     df = reader.csv(paths)
     fault = " OR ".join(f"coalesce({one}, false)" for one in faults) or None
     return Rows(df.selectExpr("*", FILE) if apart else df, [*kept, *([TAG] if spec.tagged else [])], fault, apart)
+
+
+def _field(column: str, t: Type, *, as_utf8: bool) -> str:
+    """The value of a field, which was read byte by byte, if the file is not read `as_utf8`."""
+    if t == ty.STRING and not as_utf8:
+        return f"CAST(encode({column}, '{BYTES}') AS STRING)"
+    return time_of(column, t)
 
 
 def _read_xml(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
@@ -185,7 +202,8 @@ def column_names(spec: SourceSpec) -> list[str] | None:
     """The columns that the rows of a source are read into; None where they depend on the files."""
     match spec.format:
         case Format.CSV:
-            names = [label(i) for i, _ in enumerate(c for c in spec.columns if c.type is not None)]
+            columns = [c.name for c in spec.columns if c.type is not None]
+            names = [label(i) for i, _ in enumerate(spec.row.names if isinstance(spec.row, ty.RecordType) else columns)]
             return [*names, TAG] if spec.tagged else names
         case Format.JSON if isinstance(spec.row, ty.RecordType):
             return [label(i) for i, _ in enumerate(spec.row.names)]

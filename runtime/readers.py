@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 
 import attrs
@@ -11,11 +12,12 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, NullType, Struct
 
 from mrql.algebra import types as ty
 from mrql.algebra.adapters import everything
+from mrql.algebra.csvfile import columns_of, is_read_as_utf8
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.files import check_file, list_files, read_changes
 from mrql.algebra.functions.time_text import utc_fields
 from mrql.algebra.malformed import Malformed, Quarantine, Reject, fail, pass_over
-from mrql.algebra.sources import SourceSpec
+from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
 from mrql.algebra.values import Value
 from mrql.algebra.zset import ZSet
@@ -38,34 +40,65 @@ def read(
     quarantine: Quarantine | None = None,
     *,
     again: bool = False,
+    called: Callable[[Malformed], Malformed] = lambda row: row,
 ) -> Frame:
     """The rows of a source, or of some files of it. The malformed ones are put into quarantine, if there is one, unless
-    that was done before and they are read `again`.
+    that was done before and they are read `again`. Those of copies are `called` as those of the files.
 
     Raises: UserError at a file that is malformed as a whole. A malformed row raises one when it is read.
     """
-    reject = fail if quarantine is None else pass_over if again else quarantine.reject
+    to = fail if quarantine is None else pass_over if again else quarantine.reject
+
+    def reject(row: Malformed) -> None:
+        to(called(row))
+
     given = list_files(spec) if files is None else files
     paths = [file for file in given if _is_whole(spec, file, reject)]
     if not paths:
         return from_dataframe(spark.createDataFrame([], row_schema(spec.row)), spec.row)
 
+    kept = None if again else quarantine
+    apart = quarantine is not None
+    tables = [
+        _table(spark, alike, some, None if kept is None else reject, apart=apart)
+        for alike, some in _alike(spec, paths).items()
+    ]
+    table = tables[0] if len(tables) == 1 else reduce(DataFrame.unionAll, (t.selectExpr("*") for t in tables))
+    frame = from_dataframe(table, spec.row)
+    return attrs.evolve(frame, weight=TAGGED, mixed=True) if spec.tagged else frame
+
+
+def _alike(spec: SourceSpec, paths: Iterable[Path]) -> dict[SourceSpec, list[Path]]:
+    """The files by what their columns are: headers may have them in any order."""
+    if spec.format is not Format.CSV:
+        return {spec: [*paths]}
+    found: dict[SourceSpec, list[Path]] = {}
+    for path in paths:
+        columns = columns_of(spec, path)
+        if isinstance(columns, Malformed):
+            raise columns.error()
+        alike = attrs.evolve(spec, columns=columns, as_utf8=is_read_as_utf8(spec, path))
+        found.setdefault(alike, []).append(path)
+    return found
+
+
+def _table(
+    spark: SparkSession, spec: SourceSpec, paths: Sequence[Path], reject: Reject | None, *, apart: bool
+) -> DataFrame:
+    """The rows of files that are read alike. What is malformed is left out if it is to be kept `apart`."""
     named = {path_to_read(spark, path): path for path in paths}
 
     def rows() -> Rows:
-        return FORMATS[spec.format](spark, spec, [*named], quarantine is not None)
+        return FORMATS[spec.format](spark, spec, [*named], apart)
 
     names = column_names(spec)
-    if quarantine is not None and not again:
+    if reject is not None:
         found = rows()
-        _set_aside(spec, found, named, quarantine)
-        table = found.kept()
-    elif names is None:
-        table = rows().kept()
-    else:
-        table = Files(spark, (_kind(spec), quarantine is not None), names, [*named], lambda: rows().kept())
-    frame = from_dataframe(table, spec.row)
-    return attrs.evolve(frame, weight=TAGGED, mixed=True) if spec.tagged else frame
+        _set_aside(spec, found, named, reject)
+        return found.kept()
+    if names is None:
+        return rows().kept()
+    return Files(spark, (_kind(spec), apart), names, [*named], lambda: rows().kept())
 
 
 def _kind(spec: SourceSpec) -> SourceSpec:
@@ -80,8 +113,8 @@ def _is_whole(spec: SourceSpec, file: Path, reject: Reject) -> bool:
     return fault is None
 
 
-def _set_aside(spec: SourceSpec, rows: Rows, named: Mapping[str, Path], quarantine: Quarantine) -> None:
-    """Puts the malformed rows into quarantine. Spark says which files have some; those are read again, for their lines.
+def _set_aside(spec: SourceSpec, rows: Rows, named: Mapping[str, Path], reject: Reject) -> None:
+    """Rejects the malformed rows. Spark says which files have some; those are read again, for their lines.
 
     Raises: InternalError where the two do not find as many.
     """
@@ -97,7 +130,7 @@ def _set_aside(spec: SourceSpec, rows: Rows, named: Mapping[str, Path], quaranti
                 message = f"{counted[name]} malformed rows in {file}, of which {len(found)} are found again"
                 raise InternalError("readers", message)
             for row in found:
-                quarantine.reject(row)
+                reject(row)
 
 
 def read_batch(
@@ -115,9 +148,14 @@ def read_batch(
     sides: list[Frame | None] = []
     parts = [part for part in arrived if isinstance(part, Arrived)]
     for weight in (1, -1):
-        new = [part.file for part in parts if part.weight == weight and part.withdrawn is None]
+        new = [part for part in parts if part.weight == weight and part.withdrawn is None]
         back = [part.file for part in parts if part.weight == weight and part.withdrawn is not None]
-        frames = [read(spark, spec, new, quarantine)] if new else []
+        by_place = {part.read_from: part for part in new}
+
+        def called(row: Malformed, by_place: Mapping[Path, Arrived] = by_place) -> Malformed:
+            return by_place[row.file].called(row)
+
+        frames = [read(spark, spec, [*by_place], quarantine, called=called)] if new else []
         frames += [read(spark, spec, back, quarantine, again=True)] if back else []
         sides.append(union(frames, spec.row, columns) if len(frames) > 1 else next(iter(frames), None))
     inserted, deleted = sides
@@ -235,12 +273,13 @@ def _widens(have: DataType, wanted: Type) -> bool:
             return have.simpleString() in known
 
 
-def find_malformed(specs: Iterable[tuple[SourceSpec, Iterable[Path]]]) -> None:
+def find_malformed(specs: Iterable[tuple[SourceSpec, Iterable[Arrived]]]) -> None:
     """Reads files with the reference reader.
 
     Raises: UserError at the first malformed row, with its file and line.
     """
-    for spec, files in specs:
-        for file in files:
-            for _ in read_changes(spec, file):
-                pass
+    for spec, parts in specs:
+        for part in parts:
+            with part.named():
+                for _ in read_changes(spec, part.read_from, reject=lambda row, part=part: fail(part.called(row))):  # type: ignore[misc]
+                    pass

@@ -21,12 +21,23 @@ from mrql.algebra.files import count_rows
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.sources import SourceSpec
 from mrql.runtime.copies import Copies
-from mrql.runtime.directories import Adapted, Arrived, Batch, Directory, Part, Watched, next_batch, placed, watch
+from mrql.runtime.directories import (
+    Adapted,
+    Arrived,
+    Batch,
+    Directory,
+    Part,
+    Watched,
+    look_again,
+    next_batch,
+    placed,
+    watch,
+)
 from mrql.runtime.durable import Files
 from mrql.runtime.numbered import batch_name
 from mrql.runtime.report import Clock, Counting, Measured, Phase, Report
 from mrql.runtime.residual import Residual
-from mrql.runtime.sinks import Answer, Several, publish
+from mrql.runtime.sinks import Answer, Pending, Several, publish
 from mrql.runtime.sizes import StateSize
 from mrql.runtime.widening import Wider, must_fit
 
@@ -138,6 +149,8 @@ class Loop:
     copies: Copies | None = None
     """Copies of the files that were read, where these may change."""
     stop: Stop = attrs.Factory(Stop)
+    begun: Sequence[tuple[SourceSpec, Sequence[Part]]] = ()
+    """What was read before the first batch: static tables, and files that states are built from again."""
     measuring: bool = False
     """Whether the reports are to have what it takes some time to measure."""
     watched: Sequence[Watched] | None = None
@@ -192,7 +205,7 @@ class Loop:
             counted = {name: self._rows(name, batch) for name in streams}
         counting = Counting() if self.measuring else None
         malformed, kept = self._apply(directories, batch, number, counting, clock)
-        self._drop_copies(batch)
+        self._drop_copies(directories, batch)
         sizes = self.engine.sizes()
         return Report(
             number,
@@ -209,11 +222,14 @@ class Loop:
             measured=None if counting is None else self._measured(counting),
         )
 
-    def _drop_copies(self, batch: Batch) -> None:
-        """Removes the copies whose rows a batch has taken back."""
+    def _drop_copies(self, directories: Sequence[Watched], batch: Batch) -> None:
+        """Removes the copies whose rows a batch has taken back, unless another stream has read them too."""
         if self.copies is not None:
             parts = (part for parts in batch.values() for part in parts)
-            self.copies.drop(part.file for part in parts if isinstance(part, Arrived) and part.withdrawn)
+            read = [directory for directory in directories if isinstance(directory, Directory)]
+            gone = {part.file for part in parts if isinstance(part, Arrived) and part.withdrawn}
+            if gone:
+                self.copies.drop(gone - {copy for directory in read for copy in directory.copied()})
 
     def _rows(self, stream: str, batch: Batch) -> int:
         return sum(_rows(self.specs[stream], part) for part in batch.get(stream, ()))
@@ -230,22 +246,37 @@ class Loop:
         read = (part for parts in batch.values() for part in parts)
         logger.debug("batch %d reads %s", number, ", ".join(map(_named, read)))
 
+        pending: list[Pending] = []
+
         def put(answer: Answer) -> None:
             answer = answer if counting is None else counting.of(answer)
             if self.commits is None:
-                publish(self.sink.prepare(number, answer), Files())
+                pending.extend(self.sink.prepare(number, answer))
             else:
                 self.commits.prepare(number, answer)
 
         with nullcontext() if self.commits is None else self.commits.told():
             with clock.phase(Phase.APPLY):
                 self._advance(batch, put)
+                self._look_again(batch)
+                publish(pending, Files())
                 malformed, kept = self._malformed(batch, number)
             _consume(directories, batch)
             if self.commits is not None:
                 with clock.phase(Phase.COMMIT):
                     self.commits.commit(number, self.engine.durable(), directories)
         return malformed, kept
+
+    def _look_again(self, batch: Batch) -> None:
+        """What was read must be what was found, and is noted as read: before anything of a batch is seen.
+
+        Raises: UserError where a file has changed in the meantime. The stream ends, and goes on from the last commit.
+        """
+        for spec, parts in self.begun:
+            look_again(parts, spec)
+        for name, arrived in batch.items():
+            look_again(arrived, self.specs[name])
+        self.begun = ()
 
     def _advance(self, batch: Batch, put: Put) -> None:
         with placed(self.specs):
@@ -263,7 +294,10 @@ class Loop:
 
 
 def _rows(spec: SourceSpec, part: Part) -> int:
-    return count_rows(spec, part.file) if isinstance(part, Arrived) else len(part.rows)
+    if not isinstance(part, Arrived):
+        return len(part.rows)
+    with part.named():
+        return count_rows(spec, part.read_from)
 
 
 def _named(part: Part) -> str:

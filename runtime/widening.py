@@ -32,7 +32,7 @@ def must_fit(specs: Mapping[str, SourceSpec], batch: Batch) -> None:
     rows = {}
     for name, parts in batch.items():
         spec = specs[name]
-        if not spec.found or widened(spec.row, new := files_of(parts)) == spec.row:
+        if not spec.found or widened(spec.row, new := [part.read_from for part in files_of(parts)]) == spec.row:
             continue
         waiting = [file for part, _ in spec.directories for file in list_files(part)]
         rows[str(Path(spec.path).absolute())] = widened(spec.row, [*new, *waiting])

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.files import read_source
+from mrql.algebra.files import count_rows, read_source
+from mrql.algebra.malformed import Malformed
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.values import Bag, Record
 from mrql.program import compile_program
@@ -42,11 +43,75 @@ def test_csv(tmp_path: Path, text: str, delimiter: str, row: str, expected: list
     assert read_source(spec_of(f'source(csv, "f.csv", "{delimiter}", {row})', tmp_path)) == Bag(expected)
 
 
-def test_csv_header(tmp_path: Path) -> None:
-    """With `header` the first line is read over."""
-    (tmp_path / "f.csv").write_text("A,B\n1,2\n")
-    spec = spec_of('source(csv, "f.csv", ",", type(<A: int, B: int>), header)', tmp_path)
-    assert read_source(spec) == Bag([Record({"A": 1, "B": 2})])
+HEADER = 'source(csv, "d", ",", type(<A: int, B: string>), header)'
+HEADER_CASES = [
+    ("B,A\ny,2\n", [(2, "y")], None),
+    ('C, "B" , A ,A b\n0,"é\ufffd",3,\n', [(3, "é\ufffd")], None),
+    ("", [], None),
+    ("\n\nA,B\n", [], None),
+    ("A,B\n1,x,2\n", [], "3 fields, where 2 were expected"),
+    ("A,C\n1,x\n", [], "the header has no column `B`; its columns: A, C"),
+    ("a,B\n1,x\n", [], "the header has no column `A`; it has `a`"),
+    ('" A",B\n1,x\n', [], "the header has no column `A`; it has ` A`"),
+    ("A,B,A\n1,x,2\n", [], "the header has the column `A` twice"),
+    ("A,B,C,C\n1,x,2,3\n", [(1, "x")], None),
+]
+
+
+@pytest.mark.parametrize(("text", "found", "reason"), HEADER_CASES)
+def test_csv_header(tmp_path: Path, text: str, found: list[tuple[int, str]], reason: str | None) -> None:
+    """Columns are found by their names, in each file by its own; what is not asked for is not read."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "0.csv").write_text("A,B\n0,first\n")
+    (tmp_path / "d" / "1.csv").write_text(text)
+    rejected: list[Malformed] = []
+    expected = [Record({"A": a, "B": b}) for a, b in [(0, "first"), *found]]
+    assert read_source(spec_of(HEADER, tmp_path), rejected.append) == Bag(expected)
+    assert [row.reason for row in rejected] == ([] if reason is None else [reason])
+    if reason is not None:
+        with pytest.raises(UserError, match=r"1\.csv:[12]:1: error: malformed row: "):
+            read_source(spec_of(HEADER, tmp_path))
+
+
+def test_columns_that_may_be_missing(tmp_path: Path) -> None:
+    """With `allowMissingColumns` they are missing values; a record has the fields of its own header all the same."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "0.csv").write_text("B\nx\n")
+    (tmp_path / "d" / "1.csv").write_text("C,A\n7,1\n")
+    spec = spec_of(HEADER.replace("header", "header, allowMissingColumns"), tmp_path)
+    assert read_source(spec) == Bag([Record({"A": None, "B": "x"}), Record({"A": 1, "B": None})])
+
+
+def test_the_tag_of_a_row_is_its_first_field(tmp_path: Path) -> None:
+    """Whatever the header calls it."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "0.csv").write_text("B,B,A\n+,x,1\n+,y,2\n-,x,1\n")
+    spec = spec_of(HEADER.replace("source", "stream").replace("header", "header, tagged"), tmp_path)
+    assert read_source(spec) == Bag([Record({"A": 2, "B": "y"})])
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ('csv, "d", ",", type((int, string)), header', "a header has names, and so must the columns"),
+        ('csv, "d", ",", type(int), header', "a header has names, and so must the columns"),
+        ('csv, "d", ",", type(<A: int>), allowMissingColumns', "only a header says that columns are missing"),
+    ],
+)
+def test_what_has_no_names(tmp_path: Path, source: str, message: str) -> None:
+    """Positions are not taken for names."""
+    with pytest.raises(UserError, match=message):
+        spec_of(f"source({source})", tmp_path)
+
+
+def test_a_replacement_character_is_text(tmp_path: Path) -> None:
+    """It is UTF-8; bytes that are not are malformed, and shown with it."""
+    (tmp_path / "f.csv").write_bytes(b"1,\xef\xbf\xbd\n2,\xff\n3,\xed\xa0\x80\n")
+    rejected: list[Malformed] = []
+    spec = spec_of('source(csv, "f.csv", ",", type((int, string)))', tmp_path)
+    assert read_source(spec, rejected.append) == Bag([(1, "\ufffd")])
+    assert [row.reason for row in rejected] == ["not text in UTF-8 (column _2)"] * 2
+    assert rejected[0].text == "2,\ufffd"
 
 
 def test_json(tmp_path: Path) -> None:
@@ -153,3 +218,54 @@ def test_what_cannot_be_read(tmp_path: Path, source: str, write: Callable[[Path]
     with pytest.raises(UserError) as caught:
         read_source(spec_of(f"source({source})", tmp_path))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["source", "stream"])
+def test_partitions_are_not_passed_over(tmp_path: Path, kind: str) -> None:
+    """Files in directories such as `dt=1` are refused: they were taken for no rows. A pattern reads them."""
+    (tmp_path / "d" / "dt=1").mkdir(parents=True)
+    (tmp_path / "d" / "dt=1" / "a.csv").write_text("1\n")
+    with pytest.raises(UserError, match=r"d has partitions, which are not read: dt=1"):
+        read_source(spec_of(f'{kind}(csv, "d", ",", type(int))', tmp_path))
+    assert read_source(spec_of(f'{kind}(csv, "d/dt=*", ",", type(int))', tmp_path)) == Bag([1])
+
+
+@pytest.mark.parametrize("other", ["in/a.csv", "_a.csv"])
+def test_a_directory_with_nothing_that_is_read(tmp_path: Path, other: str) -> None:
+    """It is said, where no files may still come; what Spark leaves in an empty answer is none."""
+    place = tmp_path / "d" / other
+    place.parent.mkdir(parents=True)
+    (tmp_path / "d" / "_SUCCESS").write_text("")
+    text = 'source(csv, "d", ",", type(int))'
+    assert read_source(spec_of(text, tmp_path)) == Bag() if place.parent.name == "d" else True
+    place.write_text("1\n")
+    with pytest.raises(UserError, match=r"d has no file that is read, but (in|_a\.csv)"):
+        read_source(spec_of(text, tmp_path))
+    assert read_source(spec_of(text.replace("source", "stream"), tmp_path)) == Bag()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'count(source(csv, "a\\u0000", ",", type(int)));',
+        'count(stream(csv, "a", ",", type(int), deletions("a\\u0000")));',
+        'dump "a\\u0000" from {1};',
+        'include "a\\u0000";',
+    ],
+)
+def test_no_file_is_called_so(tmp_path: Path, text: str) -> None:
+    """A path with a zero in it is an error with its place."""
+    with pytest.raises(UserError, match="no path has the character") as caught:
+        compile_program(text, base=tmp_path)
+    assert caught.value.span is not None
+
+
+def test_a_file_that_is_malformed_as_a_whole_counts_as_one(tmp_path: Path) -> None:
+    """So that the rows of a batch without the malformed ones are none."""
+    for name, source in {
+        "f.parquet": 'parquet, "f.parquet", type(<A: int>)',
+        "f.xml": 'xml, "f.xml", {"a"}',
+        "f.csv": 'csv, "f.csv", ",", type(<A: int>), header',
+    }.items():
+        (tmp_path / name).write_text("<r><a/><a/><b></r>\n\n")
+        assert count_rows(spec_of(f"source({source})", tmp_path), tmp_path / name) == 1

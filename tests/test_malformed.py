@@ -139,6 +139,29 @@ BAD: dict[str, Bad] = {
     "xml, an entity": xml(
         '<!DOCTYPE r [<!ENTITY e "x">]>\n<r><a>&e;</a></r>', f"1:1: {ROW}an entity is declared, which is not read"
     ),
+    "xml, an entity of another file": xml(
+        '<!DOCTYPE r SYSTEM "r.dtd">\n<r><a>M&uuml;ller</a></r>',
+        f"2:1: {ROW}the entity `uuml` is not declared here, and no other file is read",
+    ),
+    "xml, an entity of another file in an attribute": xml(
+        '<!DOCTYPE r SYSTEM "r.dtd">\n<r><b x="&amp;&#65;"/>\n<a n="1 > 0" k=\'M&uuml;ller\'/></r>',
+        f"3:1: {ROW}an entity in an attribute, which is not declared here",
+    ),
+    "xml, an entity behind parameters": xml(
+        '<!DOCTYPE r [<!ENTITY % p SYSTEM "p">%p;]>\n<r><a>&x;</a></r>',
+        f"1:1: {ROW}an entity is declared, which is not read",
+    ),
+    "xml, an entity that is not declared": xml(
+        "<r><a>&uuml;</a></r>", f"1:1: {ROW}not well-formed XML: undefined entity"
+    ),
+    "xml, the default of an attribute": xml(
+        '<!DOCTYPE r [\n<!ATTLIST a k CDATA "1">]>\n<r><a/></r>',
+        f"2:1: {ROW}the attribute `k` of `a` has a default, which is not read",
+    ),
+    "xml, the type of an attribute": xml(
+        '<!DOCTYPE r [\n<!ATTLIST a k NMTOKENS #IMPLIED>]>\n<r><a k=" x  y "/></r>',
+        f"2:1: {ROW}the attribute `k` of `a` is of type NMTOKENS, which is not read",
+    ),
     "xml, two elements": xml("<a/>\n<a/>", f"2:1: {ROW}not well-formed XML: junk after document element"),
     "xml, an attribute twice": xml('<r><a k="1" k="2"/></r>', f"1:1: {ROW}not well-formed XML: duplicate attribute"),
     "xml, not the encoding": xml(

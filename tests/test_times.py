@@ -18,13 +18,14 @@ from rich.console import Console
 import mrql
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
-from mrql.algebra.files import list_files, read_source
+from mrql.algebra.files import read_source
 from mrql.algebra.reader import parse_type
 from mrql.algebra.sources import Format
 from mrql.algebra.values import Bag, Record, Value
 from mrql.output import json_line, print_table, show_value
 from mrql.program import compile_program
 from mrql.runtime.collect import collect_value
+from mrql.runtime.directories import static_files
 from mrql.runtime.durable import Files
 from mrql.runtime.failures import translated
 from mrql.runtime.readers import find_malformed, read
@@ -147,7 +148,7 @@ def test_malformed_on_spark(spark: SparkSession, tmp_path: Path, source: str, te
     looked_at = df.selectExpr("count(1)") if spec.format is Format.CSV and "int, int" not in source else df
     with (
         pytest.raises(UserError, match="malformed row") as caught,
-        translated(None, lambda: find_malformed([(spec, list_files(spec))])),
+        translated(None, lambda: find_malformed([(spec, static_files(spec))])),
     ):
         looked_at.collect()
     assert reason in caught.value.message

@@ -14,7 +14,7 @@ from mrql.parsing.depth import check_depth
 from mrql.parsing.operators import Chain
 from mrql.parsing.patterns import pattern_of, pattern_of_names, variable
 
-OPTIONS = {"header", "multiline"}
+OPTIONS = {"header", "allowMissingColumns", "multiline"}
 
 
 class ExpressionBuilder(Builder):

@@ -39,6 +39,20 @@ class Lock:
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         return Lock(descriptor)
 
+    @staticmethod
+    def of_quarantine(directory: Path) -> Lock:
+        """Takes a directory for malformed rows, which has no other files: it is locked itself.
+
+        Raises: UserError where another stream holds it.
+        """
+        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise UserError(f"{directory} is in use by another stream", hint="name another --quarantine") from None
+        return Lock(descriptor)
+
     def close(self) -> None:
         """Gives the lock up."""
         if self.descriptor >= 0:

@@ -23,6 +23,7 @@ from mrql.algebra.values import Bag, same
 from mrql.output import show_value
 from mrql.program import compile_program
 from mrql.runtime.collect import collect_value
+from mrql.runtime.directories import static_files
 from mrql.runtime.failures import translated
 from mrql.runtime.frames import Columns, flat
 from mrql.runtime.readers import find_malformed, read
@@ -62,6 +63,7 @@ def test_csv(
     base = tmp_path_factory.mktemp("csv")
     (base / "f.csv").write_bytes("".join(record + end for record, end in rows).encode())
     assert_same(spark, f'source(csv, "f.csv", ",", type(({t}, string, {t})))', base)
+    (base / "f.csv").write_bytes("".join(record + end for record, end in [("C,A,b,x", "\n"), *rows]).encode())
     assert_same(spark, f'source(csv, "f.csv", ",", type(<A: {t}, B: any, C: long>), header)', base)
 
 
@@ -105,7 +107,7 @@ def test_a_row_is_malformed_whatever_a_query_uses_of_it(spark: SparkSession, tmp
     spec = next(iter(program.sources.values()))
 
     def again() -> None:
-        find_malformed([(spec, [tmp_path / "f.csv"])])
+        find_malformed([(spec, static_files(spec))])
 
     for used in ("count(1)", "sum(_2)"):
         with pytest.raises(UserError, match=r"f\.csv:2:1: error: malformed row"), translated(None, again):
@@ -123,9 +125,39 @@ def test_csv_over_lines(
 ) -> None:
     """Line ends in quotes belong to the field."""
     base = tmp_path_factory.mktemp("csv")
-    (base / "f.csv").write_bytes(("\n".join(rows) + "\n").encode())
-    options = "header, multiline" if header else "multiline"
-    assert_same(spark, f'source(csv, "f.csv", ",", type((string, string)), {options})', base)
+    first, options = (["B, C ,A"], "header, multiline") if header else ([], "multiline")
+    (base / "f.csv").write_bytes(("\n".join([*first, *rows]) + "\n").encode())
+    assert_same(spark, f'source(csv, "f.csv", ",", type(<A: string, B: string>), {options})', base)
+
+
+@seed(2026)
+@settings(few, max_examples=3)
+@given(st.lists(st.lists(st.sampled_from("ABCab "), max_size=4), min_size=2, max_size=6), st.booleans())
+def test_headers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, files: list[str], some: bool) -> None:
+    """Each file has its own order of columns; some have too many, some not all, some one of them twice."""
+    base = tmp_path_factory.mktemp("headers")
+    (base / "d").mkdir()
+    for number, names in enumerate([*files, "BA"]):
+        lines = [",".join(names), ",".join(f"{number}{i}" for i in range(len(names))), "7,é\ufffd"]
+        (base / "d" / f"{number}.csv").write_text("".join(line + "\n" for line in lines))
+    options = "header, allowMissingColumns" if some else "header"
+    assert_same(spark, f'source(csv, "d", ",", type(<A: string, B: string>), {options})', base)
+
+
+def test_text_that_is_utf8_and_bytes_that_are_not(spark: SparkSession, tmp_path: Path) -> None:
+    """U+FFFD and U+FFFF are text; also with delimiters and marks that are several bytes, and over several lines."""
+    cases = [
+        (b'1,\xff\n2,\xef\xbf\xbd\n3,\xc3\xa9\n"4",""\n,\n5,"\xed\xa0\x80"\n6,\xef\xbf\xbf\n', ","),
+        (b"\xef\xbb\xbf1,x\n2,\xc3\xa9\n", ","),
+        (b'\xef\xbb\xbf1,\xc3\xa9\xef\xbf\xbd\n,\n2,"\xf0\x9f\x98\x80"\n', ","),
+        (b"\xef\xbb\xbf1,\xff\n2,x\n", ","),
+        ('1§x\n2§" §é"\n3§ é \n§\n'.encode(), "§"),
+        ("1,\u00a0\n2,\u3000 \n3,\u0085\n".encode(), ","),
+    ]
+    for data, delimiter in cases:
+        (tmp_path / "f.csv").write_bytes(data)
+        assert_same(spark, f'source(csv, "f.csv", "{delimiter}", type((int, string)))', tmp_path)
+        assert_same(spark, f'source(csv, "f.csv", "{delimiter}", type((int, string)), multiline)', tmp_path)
 
 
 SCALAR = st.one_of(
