@@ -20,6 +20,12 @@ def show_atom(value: Value) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
+def unsigned(x: float) -> float:
+    """The number, and 0.0 for −0.0: the two are equal, and which of them a group has is a matter of chance. So no
+    function and no output tells them apart."""
+    return x + 0.0
+
+
 def show_timestamp(value: datetime) -> str:
     """`2026-01-31 10:00:00`, with as many digits of the second's fraction as it has."""
     whole = f"{value.year:04d}-{value.month:02d}-{value.day:02d} {value.hour:02d}:{value.minute:02d}:{value.second:02d}"
@@ -28,6 +34,8 @@ def show_timestamp(value: datetime) -> str:
 
 
 def show_double(x: float) -> str:
+    """A double as text: the shortest that reads back. −0.0 equals 0.0, and has its text."""
+    x = unsigned(x)
     if math.isnan(x):
         return "NaN"
     if math.isinf(x):

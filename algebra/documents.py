@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 from mrql.algebra import types as ty
 from mrql.algebra.atoms import show_atom
+from mrql.algebra.depth import deep
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Document, Element, Record, Value, canonical
@@ -34,18 +35,25 @@ TEXT = "#text"
 _LONGS = range(-(2**63), 2**63)
 _PRECISION = 38
 """How many digits Spark's decimals have."""
+MOST_NESTED = 999
+"""How many arrays and objects may be inside each other. Spark's parser takes one more, in which a row is read."""
+MOST_DIGITS = 1000
+"""How many digits a number may have, which is what Spark's parser takes."""
 
 
 # --- JSON text ----------------------------------------------------------------------------------
 
 
-def read(text: str) -> Json:
-    """The value of a JSON text.
+@deep
+def read(text: str, most: int | None = MOST_NESTED) -> Json:
+    """The value of a JSON text, in which so many arrays and objects may be inside each other.
 
     Raises: ValueError where it is none: also for a key that is there twice, and half of a pair of surrogates.
     """
     try:
         value = _DECODER.decode(text)
+        if most is not None and nesting(value) > most:
+            raise ValueError(f"nested too deeply: more than {most} levels")
         if "\\u" in text:
             write(value).encode("utf-8")
     except json.JSONDecodeError:
@@ -53,8 +61,17 @@ def read(text: str) -> Json:
     except UnicodeEncodeError:
         raise ValueError("half of a pair of surrogates") from None
     except RecursionError:
-        raise ValueError("nested too deeply") from None
+        raise ValueError(f"nested too deeply: more than {MOST_NESTED} levels") from None
     return value
+
+
+def nesting(value: Json) -> int:
+    """How many arrays and objects of a value are inside each other."""
+    level, levels = [value], 0
+    while level := [part for part in level if isinstance(part, dict | list)]:
+        levels += 1
+        level = [item for part in level for item in (part.values() if isinstance(part, dict) else part)]
+    return levels
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -66,12 +83,15 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _integer(digits: str) -> Json:
-    value = int(digits) if len(digits) < 4000 else float(digits)
-    return value if value in _LONGS else _fraction(digits)
+    if len(digits) <= len(str(_LONGS.start)) and (value := int(digits)) in _LONGS:
+        return value
+    return _fraction(digits)
 
 
 def _fraction(digits: str) -> Json:
     """A number without an exponent is a decimal as long as it has no more digits than one can have."""
+    if len(digits) > MOST_DIGITS and sum(map(digits.count, "0123456789")) > MOST_DIGITS:
+        raise ValueError(f"a number of more than {MOST_DIGITS} digits")
     if "e" in digits or "E" in digits:
         return float(digits)
     value = Decimal(digits)
@@ -135,6 +155,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=4096)
+@deep
 def _known(text: str) -> Json:
     return _DECODER.decode(text)
 
@@ -180,6 +201,7 @@ def _plain(value: Value) -> Json:
             return value
 
 
+@deep
 def as_python(value: Document) -> Json:
     """A JSON value as Python's own module would read it, for whoever may change it."""
     return json.loads(value.text)

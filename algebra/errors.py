@@ -31,21 +31,40 @@ class UserError(MrqlError):
     def render(self) -> str:
         """The message as a person reads it: place, line, caret, hint."""
         if self.span is None:
-            return f"error: {self.message}" + (f"\n  hint: {self.hint}" if self.hint else "")
-        line = without_passwords(self.span.source.line_text(self.span.line))
+            return f"error: {_cropped(self.message)}" + (f"\n  hint: {self.hint}" if self.hint else "")
+        line, column = _shown(without_passwords(self.span.source.line_text(self.span.line)), self.span.column)
         # A span over several lines is underlined to the end of its first one.
-        width = max(1, min(self.span.end - self.span.start, len(line) - self.span.column + 1))
+        width = max(1, min(self.span.end - self.span.start, len(line) - column + 1))
         gutter = str(self.span.line)
         pad = " " * len(gutter)
-        before = self.span.column - 1
+        before = column - 1
         shown, marked = escaped(line[:before], "\t"), escaped(line[before : before + width], "\t")
         caret = "".join("\t" if c == "\t" else " " for c in shown) + "^" * max(1, len(marked))
         line = shown + marked + escaped(line[before + width :], "\t")
-        rendered = f"{showable(str(self.span))}: error: {self.message}\n {gutter} | {line}\n {pad} | {caret}"
+        rendered = f"{showable(str(self.span))}: error: {_cropped(self.message)}\n {gutter} | {line}\n {pad} | {caret}"
         return rendered + (f"\n {pad} = hint: {self.hint}" if self.hint else "")
 
     def __str__(self) -> str:
         return self.render()
+
+
+MOST_SHOWN = 400
+"""How much of a line is shown: of a longer one what is around the place."""
+
+
+def _cropped(message: str) -> str:
+    """A message in which a name or a value of any length may be."""
+    return message if len(message) <= 5 * MOST_SHOWN else f"{message[:MOST_SHOWN]}…{message[-MOST_SHOWN:]}"
+
+
+def _shown(line: str, column: int) -> tuple[str, int]:
+    """A line as it is shown, and where the column is in that."""
+    if len(line) <= MOST_SHOWN:
+        return line, column
+    start = max(0, min(column - 1 - MOST_SHOWN // 4, len(line) - MOST_SHOWN))
+    shown = line[start : start + MOST_SHOWN]
+    before, behind = "…" if start else "", "…" if start + MOST_SHOWN < len(line) else ""
+    return f"{before}{shown}{behind}", column - start + len(before)
 
 
 class MissingRow(UserError):

@@ -29,6 +29,7 @@ import attrs
 
 from mrql.algebra import documents, modules
 from mrql.algebra import types as ty
+from mrql.algebra.atoms import unsigned
 from mrql.algebra.definitions import Exact, PythonFunction, takes
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.conversion import INT_RANGES, to_single
@@ -190,7 +191,7 @@ def to_python(value: Value, t: Type) -> Any:
         case _ if isinstance(value, Document):
             return documents.as_python(value)
         case _:
-            return value
+            return unsigned(value) if isinstance(value, float) else value
 
 
 class _OtherType(Exception):

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from mrql.algebra import types as ty
+from mrql.algebra.depth import deep
 from mrql.algebra.documents import Json, held, read
 from mrql.algebra.malformed import Malformed, Reject
 from mrql.algebra.opened import NOT_UTF8, decoded, lines
@@ -35,6 +36,7 @@ def read_json(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
             reject(Malformed(file, number, str(error), text))
 
 
+@deep
 def row_of(line: bytes, t: Type) -> Value:
     """A line as a value of the row type.
 
@@ -52,6 +54,7 @@ def row_of(line: bytes, t: Type) -> Value:
 # --- inference ----------------------------------------------------------------------------------
 
 
+@deep
 def infer_row(files: Iterable[Path]) -> Type | None:
     """The type of the rows, from the first ones; None where there are none.
 

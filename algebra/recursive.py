@@ -65,7 +65,7 @@ class Data(Document):
     def opened(self, t: RecordType) -> Record:
         """What it was made of."""
         if self._record is None:
-            ((tag, payload),) = documents.read(self.text).items()
+            ((tag, payload),) = documents.read(self.text, None).items()
             fields = {name: documents.held(payload, item) if name == tag else None for name, item in t.fields}
             self._record = Record({**fields, TAG: tag})
         assert isinstance(self._record, Record)

@@ -49,6 +49,8 @@ class Refused(Exception):
     """The document has something that is not read."""
 
 
+MOST_INSIDE = 400
+"""How many elements may be inside each other: as JSON, each may be two levels."""
 INTERRUPTED = "a comment or an instruction inside a text, which is not read"
 
 
@@ -149,6 +151,7 @@ class _Rows:
     piece: bool = False
     """Whether the last that was seen is a text, or what interrupts one."""
     interrupted: bool = False
+    depth: int = 0
 
     def attach(self, parser: expat.XMLParserType) -> None:
         self.found = {tag: [] for tag in self.tags}
@@ -162,6 +165,9 @@ class _Rows:
 
     def start(self, tag: str, attributes: list[str]) -> None:
         self.piece = self.interrupted = False
+        self.depth += 1
+        if self.depth > MOST_INSIDE:
+            raise Refused(f"nested too deeply: more than {MOST_INSIDE} elements inside each other")
         if tag in self.inside:
             self.inside[tag] += 1
         if any(self.inside.values()):
@@ -170,6 +176,7 @@ class _Rows:
 
     def end(self, tag: str) -> None:
         self.piece = self.interrupted = False
+        self.depth -= 1
         if not self.opened:
             return
         element = self.opened.pop()

@@ -10,6 +10,7 @@ from typing import NoReturn, ParamSpec, TypeVar
 
 import click
 
+from mrql.algebra.depth import deep
 from mrql.algebra.errors import MrqlError
 from mrql.runtime.durable import of_files
 
@@ -27,7 +28,7 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return command(*args, **kwargs)
+            return deep(command)(*args, **kwargs)
         except MrqlError as error:
             _fail(error)
         except BrokenPipeError:

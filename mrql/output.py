@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom
+from mrql.algebra.atoms import show_atom, unsigned
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Document, Record, Value
 from mrql.algebra.written import show_value
@@ -49,8 +49,8 @@ def to_json(value: Value) -> Any:
     """A value as JSON has it: bags, lists and tuples as arrays, records as objects; infinities and NaN by name,
     dates and timestamps as strings."""
     match value:
-        case float() if math.isnan(value) or math.isinf(value):
-            return show_atom(value)
+        case float():
+            return unsigned(value) if math.isfinite(value) else show_atom(value)
         case date():
             return show_atom(value)
         case Document():

@@ -13,12 +13,19 @@ from typing import Any
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from mrql import syntax as s
-from mrql.algebra.span import Source
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Source, Span
 from mrql.parsing.depth import MAX_DEPTH, check_depth
 from mrql.parsing.grammar import grammar
+from mrql.parsing.tokens import TooLarge
 from mrql.parsing.tree_builder import TreeBuilder
 
 __all__ = ["MAX_DEPTH", "parse_expression", "parse_expression_at", "parse_program", "parse_program_at", "parse_type"]
+
+
+MOST_CHARACTERS = 1_000_000
+"""How long a text is at most."""
+IN_A_FILE = "many or large values belong in a file of data, which a `source` reads"
 
 
 def parse_program(text: str, name: str = "<query>", *, included: bool = False) -> s.Program:
@@ -55,6 +62,9 @@ def _parse_expression(source: Source, begin: int, end: int) -> s.Expr:
 
 def _parse(start: str, source: Source, begin: int, end: int) -> Any:
     """Parse a part of a source; all places are places in the whole source."""
+    if end - begin > MOST_CHARACTERS:
+        message = f"a query of more than {MOST_CHARACTERS:,} characters"
+        raise UserError(message, Span(source, begin, begin + 1), IN_A_FILE)
     try:
         tree = grammar().parse(source.text[begin:end], start=start)
     except (UnexpectedToken, UnexpectedCharacters) as error:
@@ -62,6 +72,9 @@ def _parse(start: str, source: Source, begin: int, end: int) -> Any:
         from mrql.parsing.errors import explain
 
         raise explain(error, source, begin, end) from None
+    except TooLarge as error:
+        at = begin + (error.token.start_pos or 0)
+        raise UserError(error.message, Span(source, at, at + 1), IN_A_FILE) from None
     node = TreeBuilder(source, begin, lambda begin, end: _parse_expression(source, begin, end)).build(tree)
     check_depth(node)
     return node

@@ -19,6 +19,7 @@ from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, CMap, Empty, Lambda, ListOf, Lit, PVar, Stream, Term, Var
 from mrql.algebra.types import Type
+from mrql.effort import check_copies
 from mrql.imports import imports, lines_of, must_be_allowed, parsed
 from mrql.includes import Files
 from mrql.parser import parse_program
@@ -124,9 +125,10 @@ class Compiler:
 
     def statement(self, statement: syntax.Statement) -> None:
         known = self.globals
+        known.effort.begin(statement.span)
         match statement:
             case syntax.ExprStatement(expr):
-                self.queries.append(Query(_answered(translate(expr, Scope(known))), expr.span))
+                self.queries.append(Query(self.answered(expr), expr.span))
             case syntax.Definition(name, syntax.SourceExpr() as source):
                 self.fresh(name, statement.span)
                 known.values[name] = self.declare(source, name)
@@ -139,7 +141,7 @@ class Compiler:
                 known.closures[name] = Closure(params, result, body, Scope(known))
             case syntax.Definition(name, expr):
                 self.fresh(name, statement.span)
-                known.values[name] = translate(expr, Scope(known))
+                known.values[name] = self.term(expr, name)
             case syntax.TypeDef(name, written):
                 self.fresh(name, statement.span)
                 if name in BASIC:
@@ -158,9 +160,9 @@ class Compiler:
             case syntax.Store(name, expr):
                 # What is named: in a query that is kept up to date a value would not stay what it is.
                 self.fresh(name, statement.span)
-                known.values[name] = self.stored[name] = _answered(translate(expr, Scope(known)))
+                known.values[name] = self.stored[name] = self.answered(expr, name)
             case syntax.Dump(_, expr):
-                term = _answered(translate(expr, Scope(known)))
+                term = self.answered(expr)
                 target = target_of(statement, term.type, known, self.base)
                 must_not_be_read(target, (self.sources[n] for n in source_names(term) if n in self.sources))
                 self.queries.append(Query(term, expr.span, target))
@@ -188,6 +190,16 @@ class Compiler:
                 known.parsers[name] = statement
             case _:
                 assert_never(statement)
+
+    def term(self, expr: syntax.Expr, name: str | None = None) -> Term:
+        """The term of a statement's expression, which may have a name."""
+        term = translate(expr, Scope(self.globals))
+        check_copies(term, name, expr.span)
+        return term
+
+    def answered(self, expr: syntax.Expr, name: str | None = None) -> Term:
+        """The term of what is answered or stored."""
+        return _answered(self.term(expr, name))
 
     def foresee(self, statements: Sequence[syntax.Statement]) -> None:
         """Notes what may be named before it is defined."""

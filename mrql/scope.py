@@ -17,6 +17,7 @@ from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.types import Basic, RecordType, Type
+from mrql.effort import Effort
 
 
 @attrs.frozen
@@ -100,6 +101,7 @@ class Globals:
     """The recursive types, also those that are defined further down."""
     constructors: dict[str, Constructor] = attrs.Factory(dict)
     names: Names = attrs.Factory(Names)
+    effort: Effort = attrs.Factory(Effort)
     max_steps: int = STEPS
     """How many steps a loop without a limit may take."""
     declare_source: Callable[[syntax.SourceExpr, str | None], Term] | None = None

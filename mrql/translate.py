@@ -74,6 +74,7 @@ def translate(expr: syntax.Expr, scope: Scope) -> Term:
 
     Raises: UserError at the first part that has no type.
     """
+    scope.globals.effort.spend(expr.span)
     key = scope.key(expr)
     if key is not None:
         return key

@@ -28,6 +28,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 import attrs
 
 from mrql.algebra import types as ty
@@ -42,7 +45,7 @@ from mrql.algebra.binders import (
     substitute,
     var_of,
 )
-from mrql.algebra.errors import InternalError
+from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.functions import AND, NOT, OR, TWO_VALUED
 from mrql.algebra.missing import NOWHERE, Known, Scope, Use, known, may_be_missing, scopes, there, uses
 from mrql.algebra.monoids import BAG, Aggregate, Monoid
@@ -146,7 +149,7 @@ def _cmap(term: CMap) -> Term:
         case CMap(inner, base):
             param, body = rename_apart(inner.param, inner.body, free_vars(function.body) | bound_names(function.param))
             return CMap(Lambda(param, _simplify(CMap(function, body, span=term.span))), base, span=source.span)
-        case Union(left, right) if isinstance(source.type, ty.BagType):
+        case Union(left, right) if isinstance(source.type, ty.BagType) and _may_be_copied(function.body, source):
             sides = [_simplify(CMap(function, side, span=term.span)) for side in (left, right)]
             return _simplify(Union(sides[0], sides[1], span=source.span))
         case If(condition, then, Empty()):
@@ -158,6 +161,38 @@ def _cmap(term: CMap) -> Term:
             return _ungroup(term)
         case _:
             return _identity(term)
+
+
+MOST_COPIED = 5_000
+"""How many parts a function over constants may have at all sides of a union together."""
+
+
+def _may_be_copied(body: Term, union: Union) -> bool:
+    """Whether a function may stand at each side of a union. Generators over constants in each other would become the
+    product of their lengths; a function that reads nothing is as well evaluated for each of the elements.
+
+    Raises: UserError where it reads a stream, and its parts would be too many.
+    """
+    sides = sum(1 for _ in _sides(union))
+    size = sum(1 for _ in islice(subterms(body), MOST_COPIED + 1))
+    if sides * size <= MOST_COPIED:
+        return True
+    if not any(isinstance(part, Stream) for term in (body, *_sides(union)) for part in subterms(term)):
+        return False
+    if sides * size <= 20 * MOST_COPIED:
+        return True
+    message = f"this becomes too large: a union of {sides:,} parts stands before what it is joined with"
+    raise UserError(message, union.span, "`store x := e;` evaluates a union once")
+
+
+def _sides(term: Term) -> Iterator[Term]:
+    waiting = [term]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Union):
+            waiting += [part.right, part.left]
+        else:
+            yield part
 
 
 def _identity(term: CMap) -> Term:

@@ -12,6 +12,8 @@ from mrql.algebra.terms import OrderBy, Take, Term
 from mrql.algebra.types import Type
 from mrql.runtime import jvm
 from mrql.runtime.bulk import Compiler
+from mrql.runtime.casts import unsigned
+from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Frame, expanded, numbered
 from mrql.runtime.layout import Atom, Layout, Struct, is_taken_apart, labels, part, quote, row_columns, to_sql
 from mrql.runtime.loops import Kept
@@ -54,7 +56,7 @@ def output_rows(frame: Frame, *, weighted: bool = False) -> Relation:
 
     Where a row may be a missing tuple or record, another column says so: as columns it is one of missing parts.
     """
-    columns = [f"{sql} AS {name}" for name, sql in output_columns(frame.value)]
+    columns = [f"{sql} AS {name}" for name, sql in output_columns(unsigned(Expressions(), frame.value))]
     if weighted:
         columns.append(f"{frame.weight or '1L'} AS weight")
     return frame.df.select(*columns)

@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.atoms import unsigned
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.span import Span
@@ -69,6 +70,8 @@ def to_plain(value: Value, t: Type) -> object:
             return {name: to_plain(value[name], item) for name, item in fields}
         case ty.BagType(item) | ty.ListType(item):
             return [to_plain(v, item) for v in value]
+        case ty.DOUBLE | ty.FLOAT:
+            return unsigned(value)
         case _:
             return value.text if isinstance(value, Document) else value
 

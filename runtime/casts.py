@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
+from mrql.algebra.functions.conversion import INTEGER_TEXT
 from mrql.algebra.functions.function import fails
 from mrql.algebra.functions.time_text import parsed_date_sql, parsed_timestamp_sql
 from mrql.algebra.types import Type
 from mrql.runtime import variants
 from mrql.runtime.inorder import Fresh, has_bag, in_order
-from mrql.runtime.layout import Atom, Layout, Struct, labels, part, sql_type, to_sql
+from mrql.runtime.layout import Atom, Layout, Struct, labels, part, quote, record_sql, sql_type, to_sql
 
 if TYPE_CHECKING:
     from mrql.runtime.expressions import Expressions
@@ -39,6 +40,8 @@ def converted(value: str, source: Type, target: Type, at: str) -> str:
     """A value of one type as one of another."""
     if source == ty.STRING:
         return from_text(value, target, at)
+    if target == ty.STRING and source in (ty.DOUBLE, ty.FLOAT):
+        value = unsigned_sql(value, source)
     made = f"CAST({value} AS {sql_type(target)})"
     if not isinstance(target, ty.Basic) or not ty.is_integral(target) or not ty.is_numeric(source):
         return made
@@ -65,9 +68,14 @@ def from_text(text: str, target: Type, at: str) -> str:
         case ty.TIMESTAMP:
             return parsed_timestamp_sql(text, at)
         case ty.BOOL:
-            return f"CASE WHEN {text} IS NULL OR lower(trim({text})) IN ('true', 'false') THEN {read} ELSE {wrong} END"
+            known = f"lower({variants.trimmed(text)}) IN ('true', 'false')"
+            return f"CASE WHEN {text} IS NULL OR {known} THEN {read} ELSE {wrong} END"
         case ty.FLOAT | ty.DOUBLE:
             return f"CASE WHEN {text} IS NULL OR {variants.is_number_sql(text)} THEN {read} ELSE {wrong} END"
+        case ty.INT | ty.LONG:
+            return (
+                f"CASE WHEN {text} IS NULL OR {variants.is_number_sql(text, INTEGER_TEXT)} THEN {read} ELSE {wrong} END"
+            )
         case _:
             return read
 
@@ -81,6 +89,34 @@ def numbered(base: str) -> Fresh:
 def cast_array(sql: str, source: Type, target: Type) -> str:
     same = sql_type(source) == sql_type(target)
     return sql if same else f"CAST({sql} AS {sql_type(target)})"
+
+
+def unsigned(expressions: Expressions, value: Layout) -> Layout:
+    """The value with 0.0 for each −0.0 in it, which is equal to that."""
+    match value:
+        case Struct(fields, t):
+            return Struct(tuple((name, unsigned(expressions, item)) for name, item in fields), t)
+        case Atom(sql, t, missing):
+            return Atom(_unsigned(expressions, sql, t), t, missing)
+
+
+def _unsigned(expressions: Expressions, sql: str, t: Type) -> str:
+    if not any(inner in (ty.DOUBLE, ty.FLOAT) for inner in ty.walk(t)):
+        return sql
+    x = expressions.fresh()
+    match t:
+        case ty.BagType(item) | ty.ListType(item):
+            return f"transform({sql}, {x} -> {_unsigned(expressions, x, item)})"
+        case ty.TupleType() | ty.RecordType():
+            parts = ((name, _unsigned(expressions, f"({sql}).{quote(name)}", item)) for name, item in labels(t))
+            return f"if({sql} IS NULL, NULL, {record_sql(parts)})"
+        case _:
+            return unsigned_sql(sql, t)
+
+
+def unsigned_sql(number: str, t: Type) -> str:
+    """A double or float, and 0.0 for −0.0."""
+    return f"({number} + {'0.0D' if t == ty.DOUBLE else 'CAST(0 AS FLOAT)'})"
 
 
 def has_null(value: Layout) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from mrql.algebra import types as ty
 from mrql.algebra.documents import NOT_FINITE
 from mrql.algebra.errors import InternalError
-from mrql.algebra.functions.conversion import NUMBER_TEXT
+from mrql.algebra.functions.conversion import BLANKS, NUMBER_TEXT
 from mrql.algebra.types import Type
 from mrql.runtime.inorder import Fresh, in_order
 from mrql.runtime.layout import labels, quote, record_sql, sql_type, text_sql
@@ -91,7 +91,8 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
     otherwise = f"if({is_null(v)}, NULL, {failed})"
     match t:
         case ty.Basic(ty.Kind.BOOL):
-            shown = f"lower(trim(try_variant_get({v}, '$', 'string')))"
+            string = f"try_variant_get({v}, '$', 'string')"
+            shown = f"lower({trimmed(string)})"
             return f"CASE {shown} WHEN 'true' THEN true WHEN 'false' THEN false ELSE {otherwise} END"
         case ty.DATE | ty.TIMESTAMP:
             return f"coalesce({_time(v, t, fresh)}, {otherwise})"
@@ -113,9 +114,15 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
             raise InternalError("variants", f"JSON has no values of type {t}")
 
 
-def is_number_sql(text: str) -> str:
+def is_number_sql(text: str, written: str = NUMBER_TEXT) -> str:
     """Whether a string is a number as the language writes it; Spark takes more for one."""
-    return f"{text} RLIKE '^\\\\s*({NUMBER_TEXT})\\\\s*\\\\z'"
+    return f"{text} RLIKE '^\\\\s*({written})\\\\s*\\\\z'"
+
+
+def trimmed(text: str) -> str:
+    """A string without the blanks around it; those of Spark's own `trim` are spaces alone, those of its casts more."""
+    blanks = "".join(f"\\u{ord(blank):04x}" for blank in BLANKS)
+    return f"trim(BOTH '{blanks}' FROM {text})"
 
 
 def of_value(sql: str, t: Type, fresh: Fresh) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -87,3 +89,56 @@ def test_deep_terms_leave_python_as_it_is() -> None:
     assert deep(sys.getrecursionlimit)() > before
     compile_program("1")
     assert sys.getrecursionlimit() == before
+
+
+def limited() -> None:
+    """What a process with a large text may take."""
+    resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+
+
+BAG = ", ".join(map(str, range(20_000)))
+LARGE: dict[str, tuple[str, str | None]] = {
+    "values in definitions": (
+        "s0 = {1};" + "".join(f"s{i} = s{i - 1} union s{i - 1};" for i in range(1, 25)) + "count(s24);",
+        "becomes too large: definitions that it names stand in it in more than 20,000 parts",
+    ),
+    "numbers in definitions": (
+        "s0 = 1;" + "".join(f"s{i} = s{i - 1} + s{i - 1};" for i in range(1, 25)) + "s24;",
+        "becomes too large",
+    ),
+    "macros in each other": (
+        "macro f(x) {(x, x)};" + "f(" * 20 + "1" + ")" * 20 + ";",
+        "functions and macros make too much of this: more than 50,000 parts",
+    ),
+    "macros of macros": (
+        "macro f0(x) {x + x};" + "".join(f"macro f{i}(x) {{f{i - 1}(f{i - 1}(x))}};" for i in range(1, 6)) + "f5(1);",
+        "functions and macros make too much of this",
+    ),
+    "functions in each other": ("function f(x: int): int { x + x };" + "f(" * 20 + "1" + ")" * 20 + ";", None),
+    "generators": ("select 1 from " + ", ".join(f"x{i} in {{1, 2, 3, 4, 5, 6, 7, 8}}" for i in range(9)) + ";", None),
+    "a bag": (f"count({{{BAG}}});", None),
+    "brackets": ("(" * 100_000, "unexpected end of the query"),
+    "a string": ('"' + "a" * 999_000 + '";', None),
+    "a string of 5 MB": ('"' + "a" * 5_000_000 + '";', "a query of more than 1,000,000 characters"),
+    "a string without an end": ('"' + "a" * 999_000, "unterminated string"),
+    "an integer": ("1" * 999_000 + ";", "the number is too large"),
+    "a name": ("x" * 999_000 + ";", "unknown name"),
+    "a sum": ("1" + " + 1" * 120_000 + ";", "a query of more than 200,000 words and signs"),
+    "semicolons": (";" * 999_000, "a query of more than 200,000 words and signs"),
+    "definitions": ("".join(f"x{i} = {i};\n" for i in range(20_000)) + "x5;", None),
+}
+
+
+@pytest.mark.parametrize("shape", LARGE)
+def test_large_texts(tmp_path: Path, shape: str) -> None:
+    """Deep, wide, long and with many definitions: a value or an error, in ten seconds of work and a gigabyte."""
+    text, error = LARGE[shape]
+    (tmp_path / "q.mrql").write_text(text)
+    began = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    command = [sys.executable, "-m", "mrql", "check", str(tmp_path / "q.mrql")]
+    ran = subprocess.run(command, capture_output=True, text=True, preexec_fn=limited, check=False)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began < 10
+    assert "Traceback" not in ran.stderr
+    assert len(ran.stderr) < 3000
+    assert ran.returncode == (0 if error is None else 1), ran.stderr
+    assert error is None or error in ran.stderr

@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime, time
 
 from mrql.algebra import documents
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom, show_double
+from mrql.algebra.atoms import show_atom, show_double, unsigned
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Document, Record, Value
@@ -103,7 +103,7 @@ def _convert_basic(value: Value, t: ty.Basic) -> Value:
         return value if isinstance(value, datetime) else datetime.combine(value, time())
     if ty.is_integral(t):
         return _to_integer(value, t)
-    return to_single(float(value)) if t == ty.FLOAT else float(value)
+    return unsigned(to_single(float(value)) if t == ty.FLOAT else float(value))
 
 
 def _to_integer(value: Value, t: ty.Basic) -> int:

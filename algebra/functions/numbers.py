@@ -168,7 +168,7 @@ NUMBERS: tuple[Function, ...] = (
     _of_double("log10", _log(math.log10), "the logarithm to the base 10", ("log10(1000)", "3.0")),
     Function(
         "pow",
-        (version("double, double -> double", _power, "power({0}, {1})"),),
+        (version("double, double -> double", _power, "power({0} + 0.0D, {1})"),),
         "two numbers",
         "the first to the power of the second",
         (("pow(2, 10)", "1024.0"),),

@@ -1,8 +1,8 @@
 """Regular expressions: what Java's and Python's have in common, and mean alike.
 
 `.` is any character but a line feed, `$` the end or the line feed before it; `\\d`, `\\w`, `\\s`, `\\b` and case
-mean ASCII. An expression must be a constant, so that one that the two would read in different ways is refused where it
-is written.
+mean ASCII. An expression must be a constant, so that one that the two would read in different ways, or that may take
+exponential time, is refused where it is written (`patterns`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 from mrql.algebra.functions.function import Function, version
+from mrql.algebra.functions.patterns import NotAlike, Pattern
 
-# Each is an error in one of the two, or another thing.
-_DIFFERENT = re.compile(r"\(\?P|\(\?#|\(\?\(|\(\?[a-z-]*[aLuUxdD]|\{,|\\[ZNG0B]|\\\\[bB]|\[[^\]]*(\[|&&|\\b)")
-_LONE_BRACE = re.compile(r"(?<!\\)(\\\\)*\{(?!\d+(,\d*)?\})")
 _REFERENCE = re.compile(r"\\(.)|\$(\d)|([\\$])", re.DOTALL)
 
 
@@ -33,10 +31,14 @@ def wrong_pattern(args: Sequence[Any]) -> str | None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             compiled(pattern)
-    except (re.error, FutureWarning, RecursionError, OverflowError) as error:
+        Pattern(pattern)
+    except NotAlike as error:
+        return str(error)
+    except RecursionError:
+        return "this regular expression is nested too deeply"
+    except (re.error, FutureWarning, OverflowError) as error:
         return f"this is not a regular expression: {error}"
-    odd = _DIFFERENT.search(pattern) or _LONE_BRACE.search(pattern)
-    return f"in a regular expression, `{odd[0]}` is not the same everywhere" if odd else None
+    return None
 
 
 def _wrong_group(args: Sequence[Any]) -> str | None:
@@ -51,8 +53,8 @@ def _wrong_replacement(args: Sequence[Any]) -> str | None:
     found = wrong_pattern(args)
     if found is not None:
         return found
-    if any(fit[0] == "" for fit in compiled(args[0]).finditer("\U0001d11e")):
-        # Java finds such a fit in the middle of a character, too, and breaks it in two.
+    if Pattern(args[0]).whole.empty:
+        # After a fit, Java and Python look for an empty one in different places.
         return "this regular expression fits the empty text, which cannot be replaced"
     groups = compiled(args[0]).groups
     for _, group, alone in _REFERENCE.findall(args[1]):

@@ -37,6 +37,19 @@ RESERVED = {
 }
 
 
+MOST_TOKENS = 200_000
+"""How many words and signs a text has at most."""
+
+
+class TooLarge(Exception):
+    """A text with more than is read, from a token on."""
+
+    def __init__(self, message: str, token: Token) -> None:
+        super().__init__(message)
+        self.message = message
+        self.token = token
+
+
 class BracketFilter(PostLex):
     """Follows the open brackets, and says which `>` ends a record, which `in` a let, and which names are reserved.
 
@@ -49,7 +62,9 @@ class BracketFilter(PostLex):
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
         opened: list[str] = []
         previous = ""
-        for token in stream:
+        for number, token in enumerate(stream):
+            if number >= MOST_TOKENS:
+                raise TooLarge(f"a query of more than {MOST_TOKENS:,} words and signs", token)
             innermost = opened[-1] if opened else ""
             if token.type == "GT" and innermost == "_RECORD_START":
                 token.type = "_RECORD_END"

@@ -8,8 +8,10 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+import mrql
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
 from mrql.algebra.evaluate import evaluate
 from mrql.algebra.functions import Function
 from mrql.algebra.functions.elements import DOCUMENTS
@@ -19,7 +21,7 @@ from mrql.output import show_value
 from mrql.program import compile_program
 from mrql.running import SparkRunner
 from mrql.runtime import elements, session
-from mrql.runtime.collect import from_spark
+from mrql.runtime.collect import collect_value, from_spark
 from mrql.runtime.expressions import COMPARISONS, Expressions
 from mrql.runtime.failures import translated
 from mrql.runtime.layout import Atom, part, quote
@@ -30,6 +32,7 @@ from tests.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 
+FRACTIONS = (ty.DOUBLE, ty.FLOAT)
 ROWS = 24
 SEED = 2026
 KINDS: dict[str, tuple[Function, ...]] = {
@@ -39,8 +42,10 @@ KINDS: dict[str, tuple[Function, ...]] = {
 }
 
 
-def on_spark(spark: SparkSession, asked: list[tuple[Call, list[tuple[Value, ...]]]]) -> list[list[Value]]:
-    """The values of calls, each at its rows of arguments: one job for all."""
+def on_spark(
+    spark: SparkSession, asked: list[tuple[Call, list[tuple[Value, ...]]]], *, negative: bool = False
+) -> list[list[Value]]:
+    """The values of calls, each at its rows of arguments: one job for all. With `negative`, zeros are negative ones."""
     columns: list[list[str]] = []
     types: list[tuple[str, ty.Type]] = []
     for i, (call, _) in enumerate(asked):
@@ -56,6 +61,11 @@ def on_spark(spark: SparkSession, asked: list[tuple[Call, list[tuple[Value, ...]
                 fields |= {f"a{i}_{j}": v for j, v in enumerate(given[n]) if j not in call.constants}
         rows.append(Record(fields))
     df = to_dataframe(spark, Bag(rows), ty.BagType(row))
+    if negative:
+        signed = {n: f"if({n} = 0, -0.0D, {n})" if t in FRACTIONS else n for n, t in row.fields}
+        df = df.selectExpr(
+            *(f"CAST({sql} AS {df.schema[n].dataType.simpleString()}) AS {n}" for n, sql in signed.items())
+        )
     terms = [call.term(names, row) for (call, _), names in zip(asked, columns, strict=True)]
     compiler = Expressions()
     struct = f"struct({', '.join(quote(name) for name in row.names)})"
@@ -102,6 +112,38 @@ def test_examples(spark: SparkSession) -> None:
     assert wrong == []
 
 
+def test_no_function_tells_the_zeros_apart(spark: SparkSession) -> None:
+    """−0.0 equals 0.0: what is computed of the one equals what is computed of the other, and has the same text."""
+    functions = [f for kind in KINDS.values() for f in kind if f not in DOCUMENTS]
+    asked = [(call, of_zeros(split(call)[0])) for call in calls(SEED, 60, functions) if {*call.types} & {*FRACTIONS}]
+    asked = [(call, rows) for call, rows in asked if rows]
+    assert len({call.function.name for call, _ in asked}) >= 40
+    with session.settings(spark, session.STEP_SETTINGS):
+        both = [on_spark(spark, asked, negative=negative) for negative in (False, True)]
+    for (call, rows), *values in zip(asked, *both, strict=True):
+        for row, positive, negative in zip(rows, *values, strict=True):
+            assert same(positive, negative), f"{call} at {row}: {positive} of 0.0, and {negative} of −0.0"
+
+
+def of_zeros(good: list[tuple[tuple[Value, ...], Value]]) -> list[tuple[Value, ...]]:
+    return [row for row, _ in good if any(isinstance(x, float) and x == 0 for x in row)]
+
+
+def test_text_of_zeros(spark: SparkSession) -> None:
+    """Casts, documents and answers, of doubles and floats, by themselves and nested."""
+    text = """
+    select (x as string, f as string, x as any, [x] as any, <A: x>, [x, f], 1.0 / x, 1.0 / f, atan2(0.0, x), x + x, {x},
+        max([x, 0.0]) as string) from (x, f) in rows
+    """
+    query = mrql.compile(text, rows=ty.BagType(ty.TupleType((ty.DOUBLE, ty.FLOAT))))
+    frame = spark.sql("SELECT -0.0D x, CAST(-0.0D AS FLOAT) f")
+    expected = show_value(evaluate(query.term, {"rows": Bag([(0.0, 0.0)])}))
+    assert show_value(evaluate(query.term, {"rows": Bag([(-0.0, -0.0)])})) == expected
+    found = collect_value(query.batch(spark, rows=frame), query.type)
+    assert repr(next(iter(found))).count("-0.0") == 0
+    assert show_value(found) == expected
+
+
 def test_every_function_has_a_catalyst_form() -> None:
     """Those that look into tuples, bags and documents are compiled by themselves, all others have theirs in the table;
     `trace` has none."""
@@ -135,3 +177,37 @@ def test_errors(spark: SparkSession, failing: tuple[Call, tuple[Value, ...], str
     ):
         on_spark(spark, [(call, [row])])
     assert caught.value.message == message
+
+
+BLANK = " \t\n\x0b\x0c\r"
+WRITTEN = {
+    "bool": "TRUE",
+    "int": "12",
+    "long": "-12",
+    "double": "1.5",
+    "float": "2.5",
+    "date": "2026-01-31",
+    "timestamp": "2026-01-31 10:20",
+}
+
+
+def test_blanks_around_texts(spark: SparkSession) -> None:
+    """What casts of strings leave out at both ends: the six blanks, for every type, and nothing else."""
+    rows = Bag([(f"{blank}{blank}", 1) for blank in BLANK])
+    selected = ", ".join(f'(s + "{text}" + s) as {t} = "{text}" as {t}' for t, text in WRITTEN.items())
+    selected += ', (((s + "true" + s) as any) as bool)'
+    query = mrql.compile(f"select ({selected}) from (s, n) in rows", rows=ty.BagType(ty.TupleType((ty.STRING, ty.INT))))
+    expected = Bag([(True,) * (len(WRITTEN) + 1)] * len(BLANK))
+    assert evaluate(query.term, {"rows": rows}) == expected
+    frame = to_dataframe(spark, rows, ty.BagType(ty.TupleType((ty.STRING, ty.INT))))
+    assert collect_value(query.batch(spark, rows=frame), query.type) == expected
+    for t, text in WRITTEN.items():
+        query = mrql.compile(
+            f"select (s as {t}) from (s, n) in rows", rows=ty.BagType(ty.TupleType((ty.STRING, ty.INT)))
+        )
+        odd = Bag([(f"\x1c{text}", 1)])
+        with pytest.raises(UserError, match="is not a value of type"):
+            evaluate(query.term, {"rows": odd})
+        frame = to_dataframe(spark, odd, ty.BagType(ty.TupleType((ty.STRING, ty.INT))))
+        with pytest.raises(UserError, match="is not a value of type"), translated(query.query.span.source):
+            query.batch(spark, rows=frame).collect()

@@ -1,0 +1,453 @@
+"""Which regular expressions there are: those that Java and Python read alike, and that take no exponential time.
+
+The grammar:
+
+    alternatives  sequence | sequence …
+    sequence      pieces, each an atom with a quantifier or without
+    atom          a character, `.`, `^`, `$`, `[…]`, `(…)`, `(?:…)`, `(?=…)`, `(?!…)`,
+                  `\\d \\D \\w \\W \\s \\S \\b`, `\\t \\n \\r \\f`, `\\xHH`, `\\uHHHH`, and `\\` before a sign
+    quantifier    `*`, `+`, `?`, `{n}`, `{n,}`, `{n,m}`, each also with `?` behind it
+
+and `(?i)` at the beginning. Whatever else one of the two knows is refused by its name.
+
+Both try the ways in which a text may fit one after the other. Their number is exponential in the text's length where
+some text leads from a character of the expression back to it in two ways (Weber and Seidl, *On the degree of ambiguity
+of finite automata*). That is looked for in the automaton of the expression's characters (Glushkov's), with how many
+ways there are from each to the next; a repetition with a bound counts as one without. Where there are too many ways
+without that, as in `.*.*.*.*`, it is refused too.
+"""
+
+from __future__ import annotations
+
+import string
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import attrs
+
+Ranges = tuple[tuple[int, int], ...]
+"""Characters, as ranges of their codes in order."""
+
+LAST = 0x10FFFF
+MOST_COUNTED = 1000
+"""What stands in `{n,m}` at most."""
+MOST_CHARACTERS = 400
+"""How many characters and classes an expression has, those of a `{n}` n times, up to ten."""
+MOST_LOOPS = 4
+"""How many repetitions may be behind each other that can take the same characters: a text of n characters may fit in
+as many ways as n to this power."""
+MOST_OPTIONAL = 12
+"""How many choices may be between the same characters: a text may fit in as many ways as 2 to this power."""
+MOST_PAIRS = 200_000
+"""How much is looked at to know how long an expression may take."""
+
+
+class NotAlike(ValueError):
+    """The expression is refused; the message says why, and where."""
+
+
+def ranges(*found: tuple[int, int]) -> Ranges:
+    """Ranges in order, and apart from each other."""
+    merged: list[tuple[int, int]] = []
+    for low, high in sorted(found):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return tuple(merged)
+
+
+def all_but(taken: Ranges) -> Ranges:
+    """All other characters."""
+    ends = [-1, *(bound for pair in taken for bound in pair), LAST + 1]
+    return tuple((low + 1, high - 1) for low, high in zip(ends[::2], ends[1::2], strict=True) if low + 1 < high)
+
+
+def overlap(a: Ranges, b: Ranges) -> bool:
+    return any(low <= other_high and other_low <= high for low, high in a for other_low, other_high in b)
+
+
+def _of(characters: str) -> Ranges:
+    return ranges(*((ord(c), ord(c)) for c in characters))
+
+
+_DIGITS, _WORDS, _SPACES = _of(string.digits), _of(string.ascii_letters + string.digits + "_"), _of(" \t\n\x0b\f\r")
+_CLASSES = {"d": _DIGITS, "w": _WORDS, "s": _SPACES}
+_CLASSES |= {name.upper(): all_but(taken) for name, taken in _CLASSES.items()}
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ANY = all_but(_of("\n"))
+
+
+@attrs.define
+class Automaton:
+    """How a part of an expression can be gone through: in how many ways it is empty, with which characters it begins
+    and ends, each in how many ways."""
+
+    empty: int
+    first: Counter[int] = attrs.Factory(Counter)
+    last: Counter[int] = attrs.Factory(Counter)
+    taken: Ranges = ()
+    """All characters in it."""
+    fixed: bool = False
+    """Whether it is a place in a text, such as `^`, which is not repeated."""
+
+
+class Pattern:
+    """An expression that both read alike.
+
+    Raises: NotAlike where it is none.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.folded = text.startswith("(?i)")
+        self.characters: list[Ranges] = []
+        self.follows: Counter[tuple[int, int]] = Counter()
+        self.optional: list[Ranges] = []
+        if self.folded:
+            self.at = 4
+        self.whole = self.alternatives()
+        if self.at < len(text):
+            raise self.refused(")", "closes nothing")
+        self.check_time()
+
+    def refused(self, what: str, why: str, at: int | None = None) -> NotAlike:
+        place = self.at if at is None else at
+        return NotAlike(f"in a regular expression, `{what}` {why} (character {place + 1})")
+
+    def not_alike(self, what: str) -> NotAlike:
+        return NotAlike(f"in a regular expression, `{what}` is not the same everywhere")
+
+    def next(self) -> str:
+        return self.text[self.at : self.at + 1]
+
+    # --- the parts ----------------------------------------------------------------------------
+
+    def alternatives(self) -> Automaton:
+        found = self.sequence()
+        while self.next() == "|":
+            self.at += 1
+            other = self.sequence()
+            if overlap(self.begins(found), self.begins(other)):
+                self.optional.append(ranges(*found.taken, *other.taken))
+            found = Automaton(
+                found.empty + other.empty,
+                found.first + other.first,
+                found.last + other.last,
+                ranges(*found.taken, *other.taken),
+            )
+        return found
+
+    def begins(self, found: Automaton) -> Ranges:
+        return ranges(*(pair for place in found.first for pair in self.characters[place]))
+
+    def sequence(self) -> Automaton:
+        found = Automaton(1)
+        while self.next() not in ("", "|", ")"):
+            found = self.behind(found, self.piece())
+        return found
+
+    def behind(self, a: Automaton, b: Automaton) -> Automaton:
+        self.connect(a.last, b.first)
+        return Automaton(
+            a.empty * b.empty,
+            a.first + _times(b.first, a.empty),
+            b.last + _times(a.last, b.empty),
+            ranges(*a.taken, *b.taken),
+        )
+
+    def connect(self, last: Mapping[int, int], first: Mapping[int, int]) -> None:
+        for p, ways in last.items():
+            for q, more in first.items():
+                self.follows[p, q] += ways * more
+
+    def piece(self) -> Automaton:
+        start = self.at
+        found = self.atom()
+        end = self.at
+        bounds = self.quantifier()
+        if bounds is None:
+            return found
+        least, most = bounds
+        written = self.text[start : self.at]
+        if found.fixed:
+            raise self.not_alike(written)
+        if self.next() in ("*", "+", "?", "{"):
+            raise self.not_alike(self.text[end : self.at + 1])
+        if (most is None or most > 1) and found.empty:
+            raise self.refused(written, "repeats what may be empty", start)
+        return self.repeated(found, least, most, start, end)
+
+    def repeated(self, found: Automaton, least: int, most: int | None, start: int, end: int) -> Automaton:
+        if least == most:
+            behind = self.at
+            for _ in range(min(least, 10) - 1):
+                self.at = start
+                again = self.atom()
+                found = self.behind(found, again)
+            self.at = behind
+            return found if least else Automaton(1)
+        if most is None or most > 1:
+            self.connect(found.last, found.first)
+        elif most == 1:
+            self.optional.append(found.taken)
+        return attrs.evolve(found, empty=found.empty + (least == 0)) if most != 0 else Automaton(1)
+
+    def quantifier(self) -> tuple[int, int | None] | None:
+        sign = self.next()
+        start = self.at
+        if sign in ("*", "+", "?") and sign:
+            self.at += 1
+            bounds: tuple[int, int | None] = {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
+        elif sign == "{":
+            inside, closed, _ = self.text[self.at + 1 :].partition("}")
+            low, comma, high = inside.partition(",")
+            if not closed or not _is_number(low) or not (high == "" or _is_number(high)):
+                raise self.not_alike("{," if inside.startswith(",") else "{")
+            self.at += len(inside) + 2
+            most = int(low) if not comma else int(high) if high else None
+            if max(int(low), most or 0) > MOST_COUNTED or (most is not None and most < int(low)):
+                raise self.refused(self.text[start : self.at], f"is no repetition of up to {MOST_COUNTED}", start)
+            bounds = (int(low), most)
+        else:
+            return None
+        if self.next() == "?":
+            self.at += 1
+        elif self.next() == "+":
+            raise self.not_alike(self.text[start : self.at + 1])
+        return bounds
+
+    def atom(self) -> Automaton:
+        sign = self.next()
+        match sign:
+            case "(":
+                return self.group()
+            case "[":
+                return self.character(self.bracketed())
+            case "^" | "$":
+                self.at += 1
+                return Automaton(1, fixed=True)
+            case ".":
+                self.at += 1
+                return self.character(_ANY)
+            case "\\":
+                return self.escaped()
+            case "*" | "+" | "?" | "{":
+                raise self.refused(sign, "has nothing to repeat") if sign != "{" else self.not_alike(sign)
+            case _:
+                self.at += 1
+                return self.character(_of(sign))
+
+    def character(self, taken: Ranges) -> Automaton:
+        if self.folded:
+            taken = folded(taken)
+        self.characters.append(taken)
+        if len(self.characters) > MOST_CHARACTERS:
+            raise NotAlike(f"a regular expression of more than {MOST_CHARACTERS} characters")
+        place = len(self.characters) - 1
+        return Automaton(0, Counter({place: 1}), Counter({place: 1}), taken)
+
+    def group(self) -> Automaton:
+        start = self.at
+        kinds = ("(?:", "(?=", "(?!")
+        kind = next((kind for kind in kinds if self.text.startswith(kind, start)), "(")
+        if kind == "(" and self.text.startswith("(?", start):
+            flags = self.text[start + 2 : start + 4]
+            raise self.not_alike(f"(?{flags[: 2 if flags[:1] == '<' else 1]}")
+        self.at += len(kind)
+        found = self.alternatives()
+        if self.next() != ")":
+            raise self.refused(kind, "is not closed", start)
+        self.at += 1
+        # What is looked at ahead is not gone through; in itself it may take as long as anything.
+        return Automaton(1, fixed=True) if kind in ("(?=", "(?!") else found
+
+    def escaped(self) -> Automaton:
+        sign = self.text[self.at + 1 : self.at + 2]
+        if sign == "b":
+            self.at += 2
+            return Automaton(1, fixed=True)
+        if sign == "\\" and self.text[self.at + 2 : self.at + 3] in ("b", "B"):
+            raise self.not_alike(self.text[self.at : self.at + 3])
+        found = self.escape()
+        return self.character(found)
+
+    def escape(self) -> Ranges:
+        """What a backslash and what is behind it stand for, also in a class."""
+        sign = self.text[self.at + 1 : self.at + 2]
+        width = {"x": 2, "u": 4}.get(sign, 0)
+        if width:
+            digits = self.text[self.at + 2 : self.at + 2 + width]
+            if (
+                len(digits) < width
+                or not all(c in string.hexdigits for c in digits)
+                or 0xD800 <= int(digits, 16) < 0xE000
+            ):
+                raise self.not_alike(f"\\{sign}")
+            self.at += 2 + width
+            return ((int(digits, 16),) * 2,)
+        if sign in _CLASSES and sign:
+            self.at += 2
+            return _CLASSES[sign]
+        if sign in _CONTROLS and sign:
+            self.at += 2
+            return _of(_CONTROLS[sign])
+        if sign in string.punctuation and sign:
+            self.at += 2
+            return _of(sign)
+        raise self.refused("\\", "is the last character") if not sign else self.not_alike(f"\\{sign}")
+
+    def bracketed(self) -> Ranges:
+        start = self.at
+        self.at += 1
+        negated = self.next() == "^"
+        self.at += negated
+        taken: list[tuple[int, int]] = []
+        first = True
+        while first or self.next() != "]":
+            if self.next() in ("", "[") or self.text.startswith("&&", self.at) or (first and self.next() == "]"):
+                shown = "&&" if self.next() == "&" else f"[{self.next()}"
+                raise self.refused("[", "is not closed", start) if not self.next() else self.not_alike(shown)
+            taken += self.range_in_class(first=first)
+            first = False
+        self.at += 1
+        found = ranges(*taken)
+        if self.folded:
+            found = folded(found)
+        return all_but(found) if negated else found
+
+    def range_in_class(self, *, first: bool) -> Ranges:
+        start = self.at
+        low = self.in_class(first=first)
+        behind = self.text[self.at + 1 : self.at + 2]
+        if self.next() != "-" or behind in ("]", ""):
+            return low
+        self.at += 1
+        if self.next() == "[" or self.text[start] == "-" or self.next() == "-":
+            raise self.not_alike(self.text[start : self.at + 1])
+        high = self.in_class(first=False)
+        if len(low) > 1 or len(high) > 1 or low[0][0] != low[0][1] or high[0][0] != high[0][1] or low > high:
+            raise self.not_alike(self.text[start : self.at])
+        return ((low[0][0], high[0][0]),)
+
+    def in_class(self, *, first: bool) -> Ranges:
+        sign = self.next()
+        if sign == "\\":
+            return self.escape()
+        if sign == "-" and not first and self.text[self.at + 1 : self.at + 2] != "]":
+            raise self.not_alike("-")
+        if sign in "~|" and self.text.startswith(sign * 2, self.at):
+            raise self.not_alike(sign * 2)
+        self.at += 1
+        return _of(sign)
+
+    # --- how long it takes --------------------------------------------------------------------
+
+    def check_time(self) -> None:
+        edges: dict[int, list[int]] = {}
+        for p, q in self.follows:
+            edges.setdefault(p, []).append(q)
+        loops = [*components(edges, range(len(self.characters)))]
+        for part in loops:
+            inside = {p: [q for q in edges.get(p, ()) if q in part] for p in part}
+            if any(self.follows[p, q] > 1 for p, after in inside.items() for q in after) or self.two_ways(inside):
+                raise NotAlike(
+                    "this regular expression may take exponential time: some text fits its repetitions in many ways"
+                )
+        if self.chain(loops, edges) > MOST_LOOPS:
+            message = f"more than {MOST_LOOPS} repetitions behind each other take the same characters"
+            raise NotAlike(f"this regular expression may take too long: {message}")
+        if any(sum(overlap(one, other) for other in self.optional) > MOST_OPTIONAL for one in self.optional):
+            message = f"more than {MOST_OPTIONAL} choices are between the same characters"
+            raise NotAlike(f"this regular expression may take too long: {message}")
+
+    def chain(self, loops: Sequence[set[int]], edges: Mapping[int, list[int]]) -> int:
+        """How many loops there are at most of which one text leads from each to the next. A loop comes before those
+        that lead to it."""
+        longest: list[int] = []
+        for i, loop in enumerate(loops):
+            taken = ranges(*(pair for place in loop for pair in self.characters[place]))
+            seen, waiting = set(loop), [*loop]
+            while waiting:
+                fresh = [
+                    q for q in edges.get(waiting.pop(), ()) if q not in seen and overlap(taken, self.characters[q])
+                ]
+                seen.update(fresh)
+                waiting += fresh
+            longest.append(1 + max((longest[j] for j in range(i) if loops[j] & seen), default=0))
+        return max(longest, default=0)
+
+    def two_ways(self, inside: Mapping[int, list[int]]) -> bool:
+        """Whether one text leads from a character back to it in two ways."""
+        alike = {
+            (p, q): None for p in inside for q in inside if p <= q and overlap(self.characters[p], self.characters[q])
+        }
+        if len(alike) == len(inside):
+            return False
+        if sum(len(inside[p]) * len(inside[q]) for p, q in alike) > MOST_PAIRS:
+            raise NotAlike("a regular expression with too many alternatives inside a repetition")
+        edges = {
+            pair: [
+                ordered
+                for p in inside[pair[0]]
+                for q in inside[pair[1]]
+                if (ordered := (min(p, q), max(p, q))) in alike
+            ]
+            for pair in alike
+        }
+        return any(any(p == q for p, q in part) and any(p != q for p, q in part) for part in components(edges, alike))
+
+
+def _times(counted: Counter[int], ways: int) -> Counter[int]:
+    return Counter({place: n * ways for place, n in counted.items()}) if ways else Counter()
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 6
+
+
+def folded(taken: Ranges) -> Ranges:
+    """The characters and those that differ from them in case, of ASCII."""
+    other = [
+        (max(low, start) + shift, min(high, end) + shift)
+        for low, high in taken
+        for start, end, shift in ((65, 90, 32), (97, 122, -32))
+        if max(low, start) <= min(high, end)
+    ]
+    return ranges(*taken, *other)
+
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+def components(edges: Mapping[Node, Sequence[Node]], nodes: Iterable[Node]) -> Iterator[set[Node]]:
+    """The strongly connected parts of a graph that have a cycle, those that are reached first (Tarjan's algorithm)."""
+    index: dict[Node, int] = {}
+    lowest: dict[Node, int] = {}
+    stack: list[Node] = []
+    for root in nodes:
+        waiting: list[tuple[Node, int]] = [(root, 0)] if root not in index else []
+        while waiting:
+            node, done = waiting.pop()
+            if done == 0:
+                index[node] = lowest[node] = len(index)
+                stack.append(node)
+            after = edges.get(node, ())
+            if done and after[done - 1] in lowest:
+                lowest[node] = min(lowest[node], lowest[after[done - 1]])
+            for i in range(done, len(after)):
+                if after[i] not in index:
+                    waiting += [(node, i + 1), (after[i], 0)]
+                    break
+                if after[i] in lowest:
+                    lowest[node] = min(lowest[node], index[after[i]])
+            else:
+                if lowest[node] == index[node]:
+                    part = set(stack[stack.index(node) :])
+                    del stack[len(stack) - len(part) :]
+                    for each in part:
+                        del lowest[each]
+                    if len(part) > 1 or node in after:
+                        yield part
