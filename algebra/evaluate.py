@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce as fold_left
 from itertools import count
-from math import isfinite
 from typing import assert_never
 
 from mrql.algebra import monoids
@@ -17,6 +16,7 @@ from mrql.algebra.definitions import Definition, Recursive
 from mrql.algebra.depth import CALLS, LEVELS, deep, on_a_stack_of_its_own
 from mrql.algebra.errors import EvaluationError, UserError
 from mrql.algebra.functions import AND, COALESCE, OR, TRACE, apply, convert, convert_from
+from mrql.algebra.measured import measured
 from mrql.algebra.sums import total
 from mrql.algebra.terms import (
     Cast,
@@ -70,9 +70,9 @@ def evaluate(term: Term, streams: Mapping[str, Bag] | None = None, env: Environm
 
 @deep
 def evaluate_measured(term: Term, streams: Mapping[str, Bag]) -> tuple[Value, float]:
-    """The value of a term, and the largest number by its size that was added up in a sum with fractions, 0 without one.
+    """The value of a term, in which sums with fractions are measured, and the largest scale of these, 0 without one.
 
-    That number bounds how far the rounding of the same sums in another order may lead (`values.close`).
+    A scale bounds how far the rounding of the same sum in another order may lead (`values.close`).
 
     Raises: UserError as `evaluate` does.
     """
@@ -258,18 +258,19 @@ def endless(term: Repeat) -> UserError:
 
 
 class _Measuring(_Evaluator):
-    """Keeps the size of the largest addend."""
+    """Measures the sums, and keeps the largest scale."""
 
     def __init__(self, streams: Mapping[str, Bag]) -> None:
         super().__init__(streams)
         self.largest = 0.0
 
     def reduce(self, term: Reduce, elements: Iterable[Value]) -> Value:
+        if term.monoid != monoids.SUM or term.type != DOUBLE:
+            return super().reduce(term, elements)
         addends = list(elements)
-        if term.monoid == monoids.SUM and term.type == DOUBLE:
-            sizes = (abs(x) for x in addends if x is not None and isfinite(x))
-            self.largest = max(self.largest, max(sizes, default=0.0))
-        return super().reduce(term, addends)
+        found = measured(super().reduce(term, addends), addends)
+        self.largest = max(self.largest, found.scale)
+        return found
 
 
 def convert_unit(m: monoids.Monoid, element: Value, t: Type) -> Value:

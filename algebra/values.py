@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from typing import Any, TypeAlias
 
+from mrql.algebra.measured import Measured
+
 Value: TypeAlias = Any
 Canonical: TypeAlias = tuple[Any, ...]
 
@@ -142,23 +144,28 @@ def has_null(value: Value) -> bool:
     return False
 
 
-def close(a: Value, b: Value, relative: float = 1e-9, largest: float = 1.0) -> bool:
+def close(a: Value, b: Value, relative: float = 1e-9, largest: float = 1.0, left: float = 0.0) -> bool:
     """Equality up to the rounding of floating-point sums, for comparing answers that were computed in different ways.
 
-    Numbers with a fraction may differ by `relative` times their own size, or times the `largest` number that was added
-    up on the way to them: what is left of a sum that cancels is as inexact as its largest addend.
+    Numbers with a fraction may differ by `relative` times their own size; where one of them is measured, by as much of
+    its scale, and by what may be `left` of numbers that are gone; or else by as much of the `largest` number that was
+    added up on the way to them: what is left of a sum that cancels is as inexact as its largest addend.
 
     >>> close(0.1 + 0.2, 0.3), close(1e9 + 0.1 - 1e9, 0.1), close(1e9 + 0.1 - 1e9, 0.1, largest=1e9)
     (True, False, True)
+    >>> close(1e9 + 0.1 - 1e9, Measured(0.1, 2e9)), close(0.0, Measured(0.1, 0.1), largest=1e9)
+    (True, False)
     """
 
     def near(x: Value, y: Value) -> bool:
-        return close(x, y, relative, largest)
+        return close(x, y, relative, largest, left)
 
     if _is_number(a) and _is_number(b) and (isinstance(a, float) or isinstance(b, float)):
         if math.isnan(a) or math.isnan(b):
             return math.isnan(a) and math.isnan(b)
-        return a == b or math.isclose(a, b, rel_tol=relative, abs_tol=relative * largest)
+        scales = [x.scale for x in (a, b) if isinstance(x, Measured)]
+        apart = relative * max(scales) + left if scales else relative * largest
+        return a == b or math.isclose(a, b, rel_tol=relative, abs_tol=apart)
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(near, a, b))
     if isinstance(a, Record) and isinstance(b, Record):

@@ -8,10 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import attrs
+
 from mrql.algebra.errors import UserError
-from mrql.algebra.values import Bag, Value, close
+from mrql.algebra.values import Bag, Value
 from mrql.algebra.written import show_value
 from mrql.algebra.zset import ZSet
+from mrql.verify.rounding import Rounding
 from tests.histories import Batch
 
 KINDS: Mapping[str, Mapping[str, tuple[Value, ...]]] = {
@@ -50,6 +53,7 @@ def follow(
     answer: Callable[[], Value],
     expected: Callable[[Sequence[Batch]], tuple[Value, float]],
     arriving: Sequence[Batch],
+    rounding: Rounding,
     *,
     may_refuse: bool = False,
 ) -> None:
@@ -57,23 +61,24 @@ def follow(
 
     Where the query has no value, the batch is refused, or there is no answer. A batch that is refused changes nothing:
     the view goes on as if it had not come. Where it `may_refuse`, it may do so without need. `expected` gives the
-    answer and how large the numbers are that it is added up from.
+    answer, in which sums are measured, and their largest scale.
     """
     accepted: list[Batch] = []
-    largest = 1.0
     for n, batch in enumerate(arriving, start=1):
         if not _is_possible([*accepted, batch]):
             continue
         before, wanted, size = outcome(answer), *_measured(expected, [*accepted, batch])
-        largest = max(largest, size)
+        known = attrs.evolve(rounding)
+        rounding.seen(size)
         refused = _refusal(apply, batch)
         if refused is not None:
             is_right = may_refuse or isinstance(wanted, UserError)
             assert is_right, f"batch {n} is refused: {refused.message}, not {_shown(wanted)}"
-            _require_equal(outcome(answer), before, largest, f"batch {n}, which was refused,")
+            rounding = known
+            _require_equal(outcome(answer), before, rounding, f"batch {n}, which was refused,")
         else:
             accepted.append(batch)
-            _require_equal(outcome(answer), wanted, largest, f"batch {n}")
+            _require_equal(outcome(answer), wanted, rounding, f"batch {n}")
 
 
 def _refusal(apply: Callable[[Batch], object], batch: Batch) -> UserError | None:
@@ -102,12 +107,12 @@ def _measured(
         return error, 0.0
 
 
-def _require_equal(found: Outcome, expected: Outcome, largest: float, when: str) -> None:
+def _require_equal(found: Outcome, expected: Outcome, rounding: Rounding, when: str) -> None:
     if isinstance(expected, UserError):
         assert isinstance(found, UserError), f"after {when}: {_shown(found)}, not the error {expected.message}"
     else:
         assert not isinstance(found, UserError), f"after {when}: the error {_shown(found)}, not {_shown(expected)}"
-        assert close(found, expected, largest=largest), f"after {when}: {_shown(found)}, not {_shown(expected)}"
+        assert rounding.close(found, expected), f"after {when}: {_shown(found)}, not {_shown(expected)}"
 
 
 def _shown(found: Outcome) -> str:

@@ -103,7 +103,8 @@ def _convert_basic(value: Value, t: ty.Basic) -> Value:
         return value if isinstance(value, datetime) else datetime.combine(value, time())
     if ty.is_integral(t):
         return _to_integer(value, t)
-    return unsigned(to_single(float(value)) if t == ty.FLOAT else float(value))
+    number = value if isinstance(value, float) else float(value)  # one that is measured stays so
+    return unsigned(to_single(number) if t == ty.FLOAT else number)
 
 
 def _to_integer(value: Value, t: ty.Basic) -> int:

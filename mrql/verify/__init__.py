@@ -21,6 +21,7 @@ from mrql.verify.engines import Start, as_rows
 from mrql.verify.histories import Data, History, deal
 from mrql.verify.odd import Odd, replaced
 from mrql.verify.replay import Failure, NoValue, Oracle, Outcome, replay
+from mrql.verify.rounding import Rounding
 from mrql.verify.sample import Sampler
 from mrql.verify.shrink import shrink
 
@@ -148,7 +149,8 @@ class _Verifier:
         oracle = self.oracle(random, odd)
         whole = as_rows(oracle.everything(), self.term.type)
         self.result.largest = max(self.result.largest, sum(weight for _, weight in whole))
-        history = deal(oracle.data, self.effort.batches, self.result.scenario.deleting, random)
+        deleting = self.result.scenario.deleting
+        history = deal(oracle.data, self.effort.batches, deleting, random, emptied=odd in (Odd.SCATTERED, Odd.ENDS))
         outcome = self.replay(history, oracle)
         self.result.histories += 1
         self.result.batches += len(history) if outcome is None else outcome.batch
@@ -170,7 +172,8 @@ class _Verifier:
 
     def over(self, rows: Data) -> Oracle:
         data = {name: rows[name] for name in self.plan.streams}
-        return Oracle(self.term, data, {name: Bag(rows[name]) for name in self.plan.tables})
+        tables = {name: Bag(rows[name]) for name in self.plan.tables}
+        return Oracle(self.term, data, tables, Rounding.of(self.plan))
 
     def replay(self, history: History, oracle: Oracle) -> Outcome:
         return replay(history, oracle, lambda: self.start(self.plan, oracle.tables))

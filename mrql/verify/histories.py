@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from math import ceil
 from random import Random
 from typing import TypeAlias
 
 import attrs
 
-from mrql.algebra.values import Value
+from mrql.algebra.values import Value, canonical
 from mrql.verify.sample import atoms
 
 EMPTY = 0.15
 """How likely a batch is to hold nothing."""
+
+EMPTIED = ("fill", "clear", "small ones")
+"""What three batches do by which all is emptied."""
 
 
 @attrs.frozen(order=True)
@@ -32,6 +35,11 @@ class Move:
     weight: int
 
 
+NOTHING = 1e-12
+"""A number is nothing beside one that is larger by this."""
+
+(NUMBER, *_) = canonical(0.0)
+
 Batch: TypeAlias = tuple[Move, ...]
 History: TypeAlias = tuple[Batch, ...]
 """Batches in their order. A row comes and goes in turn, and comes first."""
@@ -49,14 +57,15 @@ def held(batches: Iterable[Batch]) -> frozenset[Place]:
     return frozenset(present)
 
 
-def deal(data: Data, batches: int, deleting: frozenset[str], random: Random) -> History:
+def deal(data: Data, batches: int, deleting: frozenset[str], random: Random, *, emptied: bool = False) -> History:
     """A random history of so many batches, after which all of the data is there.
 
     From the streams in `deleting`, rows are taken out on the way and put back later: some at random, all that share
     some value (so that a key vanishes and returns), or all that there are. Some batches are empty, others bring no
-    rows of a stream.
+    rows of a stream. If it is to be `emptied`, all rows are there at some time, then none of those streams, and those
+    with the largest numbers come back last, so that what is left of them is seen.
     """
-    return _Dealer(data, deleting, random).history(batches)
+    return _Dealer(data, deleting, random).history(batches, emptied=emptied and batches >= len(EMPTIED) + 1)
 
 
 class _Dealer:
@@ -69,8 +78,20 @@ class _Dealer:
         for waiting in self.waiting.values():
             random.shuffle(waiting)
 
-    def history(self, batches: int) -> History:
-        return (*(self.batch(left) for left in range(batches, 1, -1)), self.rest())
+    def history(self, batches: int, *, emptied: bool) -> History:
+        before = (batches - len(EMPTIED) - 1) // 2
+        dealt: list[Batch] = []
+        for n in range(batches - 1):
+            match EMPTIED[n - before] if emptied and 0 <= n - before < len(EMPTIED) else None:
+                case "fill":
+                    dealt.append(self.rest())
+                case "clear":
+                    dealt.append(self.cleared())
+                case "small ones":
+                    dealt.append(self.small_ones())
+                case _:
+                    dealt.append(self.batch(batches - n))
+        return (*dealt, self.rest())
 
     def batch(self, left: int) -> Batch:
         """One of `left` batches that are still to come."""
@@ -79,11 +100,32 @@ class _Dealer:
         moves: list[Move] = []
         for name in self.data:
             # Twice the even share at most: batches differ in size, and few rows are left for the last one.
-            share = ceil(2 * len(self.waiting[name]) / left)
+            share = math.ceil(2 * len(self.waiting[name]) / left)
             moves += self.bring(name, self.random.randint(0, share))
             if name in self.deleting and self.present[name] and self.random.random() < 0.7:
-                moves += self.take_out(name)
+                moves += self.take_out(name, self.chosen(name))
         return tuple(moves)
+
+    def cleared(self) -> Batch:
+        """Takes out all that there is, large numbers first, which are to come back last."""
+        moves: list[Move] = []
+        for name in self.data:
+            if name in self.deleting:
+                moves += self.take_out(name, sorted(self.present[name], key=self.size, reverse=True))
+                self.waiting[name].sort(key=self.size)
+        return tuple(moves)
+
+    def small_ones(self) -> Batch:
+        """Brings the rows whose numbers are nothing beside the largest, or else a half of all."""
+        moves: list[Move] = []
+        for name, waiting in self.waiting.items():
+            sizes = [self.size(row) for row in waiting]
+            small = sum(size < NOTHING * max(sizes) for size in sizes)
+            moves += self.bring(name, small or math.ceil(len(waiting) / 2))
+        return tuple(moves)
+
+    def size(self, row: Place) -> float:
+        return _size(self.data[row.stream][row.number])
 
     def rest(self) -> Batch:
         """The last batch: all that is not there."""
@@ -95,8 +137,7 @@ class _Dealer:
         self.present[name] += come
         return [Move(row, 1) for row in come]
 
-    def take_out(self, name: str) -> list[Move]:
-        gone = self.chosen(name)
+    def take_out(self, name: str, gone: list[Place]) -> list[Move]:
         self.present[name] = [row for row in self.present[name] if row not in gone]
         for row in gone:
             self.waiting[name].insert(self.random.randint(0, len(self.waiting[name])), row)
@@ -112,4 +153,10 @@ class _Dealer:
         if kind < 0.5 and values:
             value = self.random.choice(values)
             return [row for row in present if value in set(atoms(self.data[name][row.number]))]
-        return self.random.sample(present, self.random.randint(1, ceil(len(present) / 3)))
+        return self.random.sample(present, self.random.randint(1, math.ceil(len(present) / 3)))
+
+
+def _size(row: Value) -> float:
+    """The largest of the numbers in a row; what is no number is larger than all."""
+    numbers = [number for kind, *number in atoms(row) if kind == NUMBER]
+    return max((math.inf if is_none else abs(number) for is_none, number in numbers), default=0.0)

@@ -37,7 +37,7 @@ class Odd(Enum):
 NEAR = 1e8
 """Beside this, the square of a number of some units is as much as rounding takes away."""
 
-SIZES = (1.0, 1e16, -1e16, 1e-3)
+SIZES = (1.0, 1e20, -1e20, 1e-3)
 
 DOUBLES = (math.nan, math.inf, -math.inf, -0.0, 5e-324, 1e308)
 TEXTS = ("", "\ufffd", "\U0001f600", "\U0010ffff", "e\u0301")
@@ -83,7 +83,7 @@ def _replacement(odd: Odd, random: Random) -> Replace:
         match odd:
             case Odd.NEAR if isinstance(value, float) and t == ty.DOUBLE:
                 return value + NEAR
-            case Odd.SCATTERED if isinstance(value, float) and t == ty.DOUBLE and is_chosen(column, 0.9):
+            case Odd.SCATTERED if isinstance(value, float) and t == ty.DOUBLE:
                 return (value + 0.1) * random.choice(SIZES)
             case Odd.ENDS if t in ENDS and is_chosen(column, 0.4) and random.random() < 0.4:
                 return random.choice((*ENDS[t], None))

@@ -12,10 +12,11 @@ from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.evaluate import evaluate_measured
 from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Value, close
+from mrql.algebra.values import Bag, Value
 from mrql.algebra.zset import ZSet
 from mrql.verify.engines import Incremental, as_rows
 from mrql.verify.histories import Batch, Data, History, Place, held
+from mrql.verify.rounding import Rounding
 
 
 class Kind(Enum):
@@ -38,8 +39,8 @@ class Failure:
     batch: int
     expected: Value
     got: Value
-    largest: float
-    """The largest number in a sum so far: how far rounding may lead."""
+    near: Callable[[Value, Value], bool] = attrs.field(eq=False)
+    """Whether values are the same up to rounding."""
 
 
 @attrs.frozen
@@ -60,10 +61,12 @@ class Oracle:
     term: Term
     data: Data
     tables: Mapping[str, Bag]
+    rounding: Rounding
+    """What there is at first."""
     known: dict[frozenset[Place], tuple[Value, float] | UserError] = attrs.Factory(dict)
 
     def answer(self, present: frozenset[Place]) -> tuple[Value, float]:
-        """The answer over some of the rows, and the largest number in a sum.
+        """The answer over some of the rows, in which sums are measured, and the largest scale of a sum.
 
         Raises: UserError when there is none.
         """
@@ -119,7 +122,7 @@ class _Replay:
     def __init__(self, oracle: Oracle, view: Incremental) -> None:
         self.oracle = oracle
         self.view = view
-        self.largest = 0.0
+        self.rounding = attrs.evolve(oracle.rounding)
         self.answer: Value = None
 
     def run(self, history: History) -> Outcome:
@@ -133,10 +136,10 @@ class _Replay:
         """The answer to nothing, or that after a batch."""
         present = held(history[:number])
         try:
-            expected, largest = self.oracle.answer(present)
+            expected, scale = self.oracle.answer(present)
         except UserError as error:
             return NoValue(number, error.message)
-        self.largest = max(self.largest, largest)
+        self.rounding.seen(scale)
         before = self.answer
         try:
             changes = self.view.apply(*self.rows(history[number - 1])) if number else None
@@ -145,11 +148,11 @@ class _Replay:
             raise
         except Exception as error:
             return _fault(number, self.oracle, present, error)
-        if not self.close(self.answer, expected):
-            return Failure(Kind.ANSWER, number, expected, self.answer, self.largest)
+        if not self.rounding.close(self.answer, expected):
+            return Failure(Kind.ANSWER, number, expected, self.answer, self.rounding.close)
         if changes is not None and not self.follows(rows_before := as_rows(before, self.type), changes):
             wanted = as_rows(self.answer, self.type) - rows_before
-            return Failure(Kind.CHANGES, number, Bag(wanted), Bag(changes), self.largest)
+            return Failure(Kind.CHANGES, number, Bag(wanted), Bag(changes), self.rounding.close)
         return None
 
     @property
@@ -167,17 +170,14 @@ class _Replay:
     def follows(self, before: ZSet, changes: ZSet) -> bool:
         """Whether the old answer and its changes make the new answer; what they take away is there up to rounding."""
         after = as_rows(self.answer, self.type)
-        return self.close(before.bag() + changes.positive(), after.bag() + changes.negative())
-
-    def close(self, a: Value, b: Value) -> bool:
-        return close(a, b, largest=self.largest)
+        return self.rounding.close(before.bag() + changes.positive(), after.bag() + changes.negative())
 
 
 def _fault(number: int, oracle: Oracle, present: frozenset[Place], error: Exception) -> Outcome:
     """A view that fails where the query has a value."""
     try:
-        expected, largest = oracle.answer(present)
+        expected, _ = oracle.answer(present)
     except UserError as reason:
         return NoValue(number, reason.message)
     message = error.message if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-    return Failure(Kind.ERROR, number, expected, message, largest)
+    return Failure(Kind.ERROR, number, expected, message, oracle.rounding.close)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Value, close, unmatched
+from mrql.algebra.values import Bag, Value, unmatched
 from mrql.algebra.written import show_value
 from mrql.output import SHOWN_ROWS, to_json
 from mrql.verify import Counterexample, Sampler, Verified
@@ -97,8 +96,7 @@ def _marked(failure: Failure, t: Type) -> tuple[set[str], set[str]]:
     """The rows of both sides that the other side has not, as they are shown."""
     if not ty.is_collection(t):
         return set(), set()
-    near = partial(close, largest=failure.largest)
-    left, right = unmatched(Bag(failure.expected), Bag(failure.got), near)
+    left, right = unmatched(Bag(failure.expected), Bag(failure.got), failure.near)
     return set(map(show_value, left)), set(map(show_value, right))
 
 

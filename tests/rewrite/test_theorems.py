@@ -46,6 +46,7 @@ from mrql.rewrite.passes import PASSES, Trace, rewrite
 from mrql.rewrite.stages import Plan, Shape, Stage
 from mrql.rewrite.unnest import unnest
 from mrql.runtime.reference import ReferenceView
+from mrql.verify.rounding import Rounding
 from tests.construct_queries import construct_queries
 from tests.histories import Batch, net
 from tests.queries import ROWS, STREAMS, Tables, histories, queries, simple_queries, streams_of
@@ -120,6 +121,7 @@ def assert_incremental(
             view.answer,
             lambda arrived: evaluate_measured(query, static | net(arrived, streams)),
             arriving,
+            Rounding.of(trace.plan),
             may_refuse=wild in REFUSED,
         )
         return

@@ -1,0 +1,51 @@
+"""How far a sum may be from the one that is expected (docs/incremental.md, "Sums")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import attrs
+
+from mrql.algebra.values import Value, close
+from mrql.rewrite.stages import Plan
+
+EXACT = 2.0**62
+"""Smaller numbers leave nothing behind when they are deleted."""
+
+LEFT = 1e-14
+"""What may stay of larger ones, or of products that were added up over a join, as a part of their size."""
+
+
+@attrs.define
+class Rounding:
+    """What rounding may make of the answers to a query, batch after batch.
+
+    A sum is within a small part of the sizes of its own addends. Numbers that are gone may have left something, if they
+    were large, or if sums are kept `by_sides` of joins; nothing is left of them where all sums are empty.
+    """
+
+    by_sides: bool
+    largest: float = 0.0
+    """The largest sum of the sizes of addends so far."""
+    gone: float = 0.0
+    """The same since all sums were empty."""
+
+    @classmethod
+    def of(cls, plan: Plan) -> Rounding:
+        return cls(any(feed.totals for stage in plan.stages for feed in stage.feeds))
+
+    def seen(self, scale: float) -> None:
+        """The data are those after one batch more: their largest sum has addends of such sizes."""
+        self.largest = max(self.largest, scale)
+        self.gone = max(self.gone, scale) if scale else 0.0
+
+    @property
+    def left(self) -> float:
+        """What may be left of numbers that are gone."""
+        return LEFT * self.gone if self.by_sides or self.gone >= EXACT else 0.0
+
+    @property
+    def close(self) -> Callable[[Value, Value], bool]:
+        """Whether two values are the same up to the rounding that there may be by now."""
+        return partial(close, largest=self.largest, left=self.left)
