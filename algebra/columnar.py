@@ -6,14 +6,15 @@ A type that is given is checked against each file: its columns must be there, wi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
+from mrql.algebra.foreign import Fields, Foreign, Sequence, Single, misfit, twice
 from mrql.algebra.functions import convert
 from mrql.algebra.malformed import Malformed, Reject
 from mrql.algebra.names import is_odd
@@ -34,7 +35,9 @@ def infer_columns(spec: SourceSpec, file: Path) -> ty.RecordType:
     schema = _schema(spec, file)
     if isinstance(schema, Malformed):
         raise schema.error()
-    return ty.RecordType(tuple((field.name, _from_arrow(field.type, file, field.name)) for field in schema))
+    if wrong := twice(schema.names):
+        raise UserError(f"{file} has the column `{wrong}` twice")
+    return ty.RecordType(tuple((f.name, _from_foreign(_foreign(f.type), file, f.name)) for f in schema))
 
 
 def check_columns(spec: SourceSpec, file: Path) -> Malformed | None:
@@ -44,27 +47,41 @@ def check_columns(spec: SourceSpec, file: Path) -> Malformed | None:
         return schema
     assert isinstance(spec.row, ty.RecordType)
     for name, wanted in spec.row.fields:
-        if name not in schema.names:
-            return Malformed(file, None, f"has no column `{name}`; its columns: {', '.join(schema.names)}")
-        try:
-            found = _from_arrow(schema.field(name).type, file, name)
-        except UserError as error:
-            return Malformed(file, None, error.message.removeprefix(f"{file} "))
-        if not _widens(found, wanted):
-            return Malformed(file, None, f"has a column `{name}` of type {found}, where {wanted} was expected")
+        found = schema.names.count(name)
+        if found != 1:
+            said = f"has the column `{name}` twice" if found else f"has no column `{name}`"
+            return Malformed(file, None, f"{said}; its columns: {', '.join(schema.names)}")
+        wrong = misfit(_foreign(schema.field(name).type), wanted, name)
+        if wrong is not None:
+            return Malformed(file, None, f"has a {wrong} that {wrong.wrong}")
     return None
 
 
-def _widens(found: Type, wanted: Type) -> bool:
-    if isinstance(wanted, ty.BagType) and isinstance(found, ty.ListType):
-        return _widens(found.item, wanted.item)
-    if isinstance(wanted, ty.RecordType) and isinstance(found, ty.RecordType):
-        return wanted.names == found.names and all(
-            _widens(a, b) for (_, a), (_, b) in zip(found.fields, wanted.fields, strict=True)
-        )
-    if isinstance(wanted, ty.ListType) and isinstance(found, ty.ListType):
-        return _widens(found.item, wanted.item)
-    return ty.fits(found, wanted)
+Named = TypeVar("Named")
+
+
+def of_one_type(spec: SourceSpec, files: Iterable[Named], path: Callable[[Named], Path]) -> list[list[Named]]:
+    """Files that have the columns, those together whose columns are of the same types."""
+    alike: dict[tuple[Foreign, ...], list[Named]] = {}
+    assert isinstance(spec.row, ty.RecordType)
+    for file in files:
+        schema = _schema(spec, path(file))
+        if isinstance(schema, Malformed):
+            raise schema.error()
+        alike.setdefault(tuple(_foreign(schema.field(name).type) for name in spec.row.names), []).append(file)
+    return [*alike.values()]
+
+
+def _foreign(t: pa.DataType) -> Foreign:
+    """A type of Arrow, to be held against one of the language."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(t):
+        return Fields(tuple((field.name, _foreign(field.type)) for field in t.fields))
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        return Sequence(_foreign(t.value_type))
+    known = _single(t)
+    return Single(str(t)) if known is None else Single(str(known), (known,))
 
 
 def _schema(spec: SourceSpec, file: Path) -> pa.Schema | Malformed:
@@ -113,19 +130,30 @@ _ARROW: dict[str, Type] = {
 }
 
 
-def _from_arrow(t: pa.DataType, file: Path, name: str) -> Type:
+def _single(t: pa.DataType) -> Type | None:
     import pyarrow as pa
 
-    if str(t) in _ARROW:
-        return _ARROW[str(t)]
     if pa.types.is_timestamp(t) and t.unit != "ns":
         return ty.TIMESTAMP
-    if pa.types.is_struct(t):
-        fields = [t.field(i) for i in range(t.num_fields)]
-        return ty.RecordType(tuple((f.name, _from_arrow(f.type, file, f.name)) for f in fields))
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
-        return ty.ListType(_from_arrow(t.value_type, file, name))
-    raise UserError(f"{file} has a column `{name}` of type {t}, which the language does not have")
+    return _ARROW.get(str(t))
+
+
+def _from_foreign(t: Foreign, file: Path, column: str) -> Type:
+    """The type of the values of a column.
+
+    Raises: UserError where the language has none.
+    """
+    match t:
+        case Fields(fields):
+            if wrong := twice(t.names):
+                raise UserError(f"{file} has a column `{column}` with the field `{wrong}` twice")
+            return ty.RecordType(tuple((name, _from_foreign(item, file, f"{column}.{name}")) for name, item in fields))
+        case Sequence(item):
+            return ty.ListType(_from_foreign(item, file, f"{column}[]"))
+        case Single(_, (known,)):
+            return known
+        case _:
+            raise UserError(f"{file} has a column `{column}` of type {t}, which the language does not have")
 
 
 def read_columnar(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:

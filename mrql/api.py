@@ -192,8 +192,8 @@ class Query:
         return View(self, view, frozenset(tables), insert_only)
 
     def _frame(self, name: str, df: DataFrame) -> Frame:
+        from mrql.runtime.conforming import conformed
         from mrql.runtime.frames import from_dataframe
-        from mrql.runtime.readers import conformed
         from mrql.runtime.session import AS_WRITTEN, settings
 
         if name not in self.streams:

@@ -7,18 +7,22 @@ strictly: Spark's own JSON reader takes single quotes, a key twice, and whatever
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from itertools import count
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
+from mrql.algebra.columnar import of_one_type
 from mrql.algebra.csvfile import NO_CHARACTER
 from mrql.algebra.documents import quoted
 from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
 from mrql.runtime import variants
+from mrql.runtime.conforming import conformed
 from mrql.runtime.layout import label, quote, sql_type, text_sql
+from mrql.runtime.paths import place_of
 from mrql.runtime.times import is_time, text_type, time_of
 
 TAG = "mrql_tag"
@@ -181,10 +185,12 @@ PROLEPTIC = "orc.proleptic.gregorian.default"
 
 
 def _read_columns(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
-    from mrql.runtime.readers import conformed
-
-    df = spark.read.parquet(*paths) if spec.format is Format.PARQUET else spark.read.option(PROLEPTIC, True).orc(paths)
-    rows = conformed(df, spec.row, spec.path)
+    reader = spark.read.option(PROLEPTIC, True)
+    # Spark takes the types of one file for those of all.
+    alike = [paths] if len(paths) == 1 else of_one_type(spec, paths, place_of)
+    found = [reader.parquet(*some) if spec.format is Format.PARQUET else reader.orc(some) for some in alike]
+    whole = [conformed(df, spec.row, spec.path) for df in found]
+    rows = reduce(DataFrame.union, whole)
     return Rows(rows, [f"{quote(name)} AS {label(i)}" for i, name in enumerate(rows.columns)])
 
 

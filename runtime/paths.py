@@ -85,6 +85,11 @@ def path_to_read(spark: SparkSession, file: Path, kept: int = 0) -> str:
     return f"file:{links.to(place, kept)}"
 
 
+def place_of(path: str) -> Path:
+    """Where a file is that `path_to_read` gave the path of: it, or a link to it."""
+    return Path(path.removeprefix("file:"))
+
+
 def _plain(path: Path) -> str:
     """A name for a link to a file, with what Spark reads in the name of that."""
     if _is_literal(Path(path.name)) and path.name.isascii():

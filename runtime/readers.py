@@ -8,25 +8,21 @@ from pathlib import Path
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import ArrayType, DataType, DecimalType, NullType, StructType
 
 from mrql.algebra import types as ty
 from mrql.algebra.adapters import everything
 from mrql.algebra.csvfile import columns_of, is_read_as_utf8
-from mrql.algebra.errors import InternalError, UserError
+from mrql.algebra.errors import InternalError
 from mrql.algebra.files import check_file, list_files, read_changes
-from mrql.algebra.functions.time_text import utc_fields
 from mrql.algebra.malformed import Malformed, Quarantine, Reject, fail, pass_over
 from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
 from mrql.algebra.values import Value
 from mrql.algebra.zset import ZSet
-from mrql.runtime import variants
-from mrql.runtime.casts import numbered
 from mrql.runtime.directories import Arrived, Part, Portion, placed
 from mrql.runtime.formats import FORMATS, TAGGED, Rows, column_names
 from mrql.runtime.frames import Columns, Frame, changes, from_dataframe, union
-from mrql.runtime.layout import labels, quote, row_columns, sql_type
+from mrql.runtime.layout import quote, row_columns, sql_type
 from mrql.runtime.ledger import net
 from mrql.runtime.paths import path_of, path_to_read
 from mrql.runtime.rows import to_dataframe
@@ -194,83 +190,6 @@ def read_net(spark: SparkSession, spec: SourceSpec, quarantine: Quarantine | Non
 def row_schema(row: Type) -> str:
     """The columns of a row type, in DDL."""
     return ", ".join(f"{quote(name)} {sql_type(t)}" for name, t in row_columns(row))
-
-
-def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:
-    """A DataFrame's columns in the order and the types of a row: by name for records, else by position.
-
-    Raises: UserError when a column is missing, or of a type that does not widen to the wanted one.
-    """
-    wanted = row_columns(row)
-    if isinstance(row, ty.RecordType):
-        missing = [name for name, _ in wanted if name not in df.columns]
-        if missing:
-            raise UserError(f"{what} has no column `{missing[0]}`", hint=f"its columns: {', '.join(df.columns)}")
-        twice = [name for name, _ in wanted if df.columns.count(name) > 1]
-        if twice:
-            raise UserError(f"{what} has the column `{twice[0]}` twice", hint=f"its columns: {', '.join(df.columns)}")
-        found = {name: df.schema[name].dataType for name, _ in wanted}
-    else:
-        if len(df.columns) != len(wanted):
-            raise UserError(f"{what} has {len(df.columns)} columns, where {len(wanted)} were expected")
-        found = {name: field.dataType for (name, _), field in zip(wanted, df.schema.fields, strict=True)}
-    if _fits(df, row):
-        return df
-    if not isinstance(row, ty.RecordType):
-        df = df.toDF(*(name for name, _ in wanted))
-    columns = []
-    for name, t in wanted:
-        have = found[name].simpleString()
-        if t == ty.ANY and have in ("variant", "string"):
-            given = quote(name) if have == "variant" else f"parse_json({quote(name)})"
-            columns.append(f"{variants.canonical_text(given, numbered('j'))} AS {quote(name)}")
-            continue
-        if not _widens(found[name], t):
-            raise UserError(f"the column `{name}` of {what} is of type {have}, where {t} was expected")
-        made = utc_fields(quote(name)) if have == "timestamp" else f"CAST({quote(name)} AS {sql_type(t)})"
-        columns.append(f"{made} AS {quote(name)}")
-    return df.selectExpr(*columns)
-
-
-def _fits(df: DataFrame, row: Type) -> bool:
-    """Whether the columns of a DataFrame can stay as they are. Those of a tuple may have any names that differ."""
-    names, wanted = [name.lower() for name in df.columns], row_columns(row)
-    if isinstance(row, ty.RecordType) and df.columns != [name for name, _ in wanted]:
-        return False
-    types = [field.dataType.simpleString() for field in df.schema.fields]
-    as_wanted = types == [sql_type(t).lower() for _, t in wanted] and not any(t == ty.ANY for _, t in wanted)
-    return as_wanted and len({*names}) == len(names)
-
-
-_WIDENING: dict[Type, tuple[str, ...]] = {
-    ty.BOOL: ("boolean",),
-    ty.INT: ("tinyint", "smallint", "int"),
-    ty.LONG: ("tinyint", "smallint", "int", "bigint"),
-    ty.FLOAT: ("float",),
-    ty.DOUBLE: ("tinyint", "smallint", "int", "bigint", "float", "double"),
-    ty.STRING: ("string",),
-    ty.DATE: ("date",),
-    ty.TIMESTAMP: ("date", "timestamp_ntz", "timestamp"),
-}
-
-
-def _widens(have: DataType, wanted: Type) -> bool:
-    """Whether a column can be cast. Spark takes the fields of a struct by their order, whatever they are called."""
-    match wanted, have:
-        case _, NullType():
-            return True
-        case ((ty.BagType(item) | ty.ListType(item)), ArrayType()):
-            return _widens(have.elementType, item)
-        case ((ty.TupleType() | ty.RecordType()), StructType()) if labels(wanted):
-            parts, fields = labels(wanted), have.fields
-            named = isinstance(wanted, ty.TupleType) or [name for name, _ in parts] == have.names
-            widens = (_widens(field.dataType, t) for (_, t), field in zip(parts, fields, strict=False))
-            return named and len(parts) == len(fields) and all(widens)
-        case _, DecimalType():
-            return wanted in (ty.FLOAT, ty.DOUBLE) or (ty.is_integral(wanted) and have.scale == 0)
-        case _:
-            known = _WIDENING.get(wanted, (sql_type(wanted).lower(),))
-            return have.simpleString() in known
 
 
 def find_malformed(specs: Iterable[tuple[SourceSpec, Iterable[Arrived]]]) -> None:

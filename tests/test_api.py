@@ -81,6 +81,64 @@ def test_what_is_no_frame(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_the_parts_of_columns(spark: SparkSession) -> None:
+    """Structs are read by the names of their fields, arrays by their elements; what does not fit is named."""
+
+    def read(stream: str, query: str, column: str) -> Any:
+        df = spark.sql(f"SELECT {column} AS C").alias("C")
+        return mrql.compile(query, s=f"bag(<C: {stream}>)").batch(spark, s=df).collect()[0][0]
+
+    right: list[tuple[str, str, str, object]] = [
+        ("<X: long, Y: long>", "select x.C.X from x in s", "named_struct('Y', 2L, 'X', 1L)", 1),
+        ("<X: long, Y: long>", "select x.C.X from x in s", "named_struct('y', 3, 'Y', 2, 'X', 1)", 1),
+        ("<X: double>", "select x.C.X from x in s", "named_struct('Y', map('a', 1), 'X', 1L)", 1.0),
+        (
+            "(long, (long, string))",
+            "select x.C#1#1 from x in s",
+            "named_struct('b', 1, 'a', named_struct('c', 2, 'd', 'x'))",
+            "x",
+        ),
+        ("[<X: long>]", "select sum(select y.X from y in x.C) from x in s", "array(named_struct('Z', 1L, 'X', 5))", 5),
+        ("[any]", "select x.C[0] as long from x in s", "array(parse_json(' 7 '))", 7),
+        ("[any]", 'select x.C[0] = "a" from x in s', """array(' "a"')""", True),
+        (
+            "[timestamp]",
+            "select x.C[0] as string from x in s",
+            "array(TIMESTAMP'2026-01-01 00:00:00 UTC')",
+            "2026-01-01 00:00:00",
+        ),
+        ("[long]", "select count(x.C) from x in s", "CAST(array(3, NULL) AS ARRAY<DECIMAL(20, 0)>)", 2),
+    ]
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        for stream, query, column, expected in right:
+            assert read(stream, query, column) == expected, (stream, column)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+    wrong = [
+        ("any", "map('a', 1L)", "the column `C` of `s` is of type map<string,bigint>, where any was expected"),
+        ("[any]", "array(map('a', 1L))", "the part `C[]` of `s` is of type map<string,bigint>, where any was expected"),
+        ("<X: any>", "named_struct('X', X'00')", "the part `C.X` of `s` is of type binary, where any was expected"),
+        ("any", "named_struct('X', 1)", "the column `C` of `s` is of type <X: int>, where any was expected"),
+        ("<X: [any]>", "named_struct('X', array(1.5))", "the part `C.X[]` of `s` is of type decimal(2,1), where any"),
+        ("(any, long)", "named_struct('X', INTERVAL '1' DAY, 'Y', 1)", "the part `C.X` of `s` is of type interval day"),
+        ("[int]", "array(1.5D)", "the part `C[]` of `s` is of type double, where int was expected"),
+        ("[long]", "array(1.5)", "the part `C[]` of `s` is of type decimal(2,1), where long was expected"),
+        ("<X: long, Y: long>", "named_struct('x', 1, 'Y', 2)", "`C` of `s` has no field `X`; its fields: x, Y"),
+        ("[<X: long>]", "array(named_struct('Y', 1))", "the part `C[]` of `s` has no field `X`; its fields: Y"),
+        ("<X: long>", "named_struct('X', 1, 'X', 2)", "the column `C` of `s` has the field `X` twice"),
+        ("(long, long)", "named_struct('X', 1)", "the column `C` of `s` is of type <X: int>, where (long, long) was"),
+    ]  # fmt: skip
+    for stream, column, said in wrong:
+        with pytest.raises(UserError) as raised:
+            read(stream, "count(s)", column)
+        assert said in raised.value.message
+    with pytest.raises(UserError, match="integer overflow"), interpreted(spark):
+        read("long", "select x.C from x in s", "CAST('9223372036854775808' AS DECIMAL(20, 0))")
+
+
+@pytest.mark.spark
 def test_a_query_without_a_value(spark: SparkSession) -> None:
     """What Spark finds when the answer is read is told as what it is."""
     rows = spark.sql("SELECT 0L AS X")

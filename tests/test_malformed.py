@@ -175,10 +175,14 @@ BAD: dict[str, Bad] = {
         "f.parquet", b"A,B\n", 'parquet, "f.parquet", type(<A: long>)', "f.parquet is not a Parquet file", 0
     ),
     "parquet, no such column": parquet(LONGS, "<A: long, B: long>", "has no column `B`; its columns: A, T"),
-    "parquet, another type": parquet(LONGS, "<A: string>", "has a column `A` of type long, where string was expected"),
-    "parquet, too wide a type": parquet(LONGS, "<A: int>", "has a column `A` of type long, where int was expected"),
+    "parquet, another type": parquet(
+        LONGS, "<A: string>", "has a column `A` that is of type long, where string was expected"
+    ),
+    "parquet, too wide a type": parquet(
+        LONGS, "<A: int>", "has a column `A` that is of type long, where int was expected"
+    ),
     "parquet, another type inside": parquet(
-        LONGS, "<T: [bool]>", "has a column `T` of type [long], where [bool] was expected"
+        LONGS, "<T: [bool]>", "has a part `T[]` that is of type long, where bool was expected"
     ),
     "orc, something else": Bad("f.orc", b"A,B\n", 'orc, "f.orc", type(<A: long>)', "f.orc is not an ORC file", 0),
     "orc, no such column": orc_file(LONGS, "<B: long>", "has no column `B`; its columns: A, T"),

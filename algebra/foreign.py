@@ -1,0 +1,121 @@
+"""Types of others, those of Parquet, of ORC and of Spark, held against a type of the language, part by part.
+
+The fields of a struct are found by their names for a record, whatever their order, and by their places for a tuple;
+those that are not asked for are left out. A name differs from one that is written in another case.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TypeAlias
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.types import Type
+
+
+@attrs.frozen
+class Single:
+    """A type without parts that the language knows; `text` is what it is called where it comes from, `types` are
+    those that its values are of. They may be widened."""
+
+    text: str
+    types: tuple[Type, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@attrs.frozen
+class Sequence:
+    item: Foreign
+
+    def __str__(self) -> str:
+        return f"[{self.item}]"
+
+
+@attrs.frozen
+class Fields:
+    fields: tuple[tuple[str, Foreign], ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.fields)
+
+    def __str__(self) -> str:
+        return f"<{', '.join(f'{name}: {t}' for name, t in self.fields)}>"
+
+
+Foreign: TypeAlias = Single | Sequence | Fields
+
+
+@attrs.frozen
+class Misfit:
+    """The first part that does not fit: its place, from the column on, and what is wrong with it."""
+
+    place: str
+    wrong: str
+    inside: bool
+
+    def __str__(self) -> str:
+        return f"{'part' if self.inside else 'column'} `{self.place}`"
+
+
+def misfit(found: Foreign, wanted: Type, column: str) -> Misfit | None:
+    """What keeps a column from being read as a type, if anything does.
+
+    >>> swapped = Fields((("Y", Single("int", (ty.INT,))), ("X", Single("map<int,int>"))))
+    >>> misfit(Sequence(swapped), ty.ListType(ty.RecordType((("Y", ty.LONG),))), "A") is None
+    True
+    >>> wrong = misfit(Sequence(swapped), ty.ListType(ty.RecordType((("X", ty.LONG), ("Y", ty.LONG)))), "A")
+    >>> print(wrong, wrong.wrong)
+    part `A[].X` is of type map<int,int>, where long was expected
+    """
+    return _misfit(found, wanted, column, inside=False)
+
+
+def _misfit(found: Foreign, wanted: Type, at: str, inside: bool) -> Misfit | None:
+    match wanted, found:
+        case ((ty.BagType(item) | ty.ListType(item)), Sequence(have)):
+            return _misfit(have, item, f"{at}[]", inside=True)
+        case ((ty.TupleType() | ty.RecordType()), Fields()):
+            wrong = _wrong_fields(found, wanted)
+            if wrong is not None:
+                return Misfit(at, wrong, inside)
+            parts = (_misfit(have, t, f"{at}.{name}", inside=True) for name, have, t in asked_for(found, wanted))
+            return next((part for part in parts if part is not None), None)
+        case _, Single(_, types) if any(ty.fits(t, wanted) for t in types):
+            return None
+        case _:
+            return Misfit(at, f"is of type {found}, where {wanted} was expected", inside)
+
+
+def _wrong_fields(found: Fields, wanted: ty.TupleType | ty.RecordType) -> str | None:
+    names = found.names
+    if wrong := twice(names):
+        return f"has the field `{wrong}` twice; its fields: {', '.join(names)}"
+    if isinstance(wanted, ty.TupleType):
+        if len(names) == len(wanted.items):
+            return None
+        return f"is of type {found}, where {wanted} was expected"
+    missing = [name for name in wanted.names if name not in names]
+    return f"has no field `{missing[0]}`; its fields: {', '.join(names)}" if missing else None
+
+
+def twice(names: Iterable[str]) -> str | None:
+    """The first name that is there twice.
+
+    >>> twice(["a", "A", "b", "A"])
+    'A'
+    """
+    return next((name for name, number in Counter(names).items() if number > 1), None)
+
+
+def asked_for(found: Fields, wanted: ty.TupleType | ty.RecordType) -> list[tuple[str, Foreign, Type]]:
+    """The fields that a type asks for, with the types that they have and those that they are to have."""
+    if isinstance(wanted, ty.TupleType):
+        return [(name, have, t) for (name, have), t in zip(found.fields, wanted.items, strict=True)]
+    have = dict(found.fields)
+    return [(name, have[name], t) for name, t in wanted.fields]

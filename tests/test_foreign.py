@@ -1,0 +1,261 @@
+"""Columns of files and of DataFrames, of types that are near those that are asked for, with values at every level."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyarrow import orc
+from pyspark.sql import SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.files import read_changes, read_source
+from mrql.algebra.functions import convert
+from mrql.algebra.sources import Format, SourceSpec
+from mrql.algebra.types import Type
+from mrql.algebra.values import Bag, Record, Value, same
+from mrql.program import compile_program
+from mrql.runtime.arrow import arrow_type, to_plain
+from mrql.runtime.collect import collect_value
+from mrql.runtime.conforming import conformed
+from mrql.runtime.frames import Columns, flat
+from mrql.runtime.readers import read
+from mrql.runtime.rows import to_dataframe
+from mrql.runtime.session import AS_WRITTEN
+from mrql.runtime.session import settings as session_settings
+from tests.strategies import BASIC, present
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+NAMES = ("X", "Y", "x", "y", "Z")
+"""Some differ in case alone."""
+
+# What may be asked for where this is written.
+WIDER: dict[Type, tuple[Type, ...]] = {
+    ty.INT: (ty.INT, ty.LONG, ty.FLOAT, ty.DOUBLE),
+    ty.LONG: (ty.LONG, ty.FLOAT, ty.DOUBLE),
+    ty.FLOAT: (ty.FLOAT, ty.DOUBLE),
+    ty.DATE: (ty.DATE, ty.TIMESTAMP),
+}
+
+
+# --- what is written, and what is asked for ------------------------------------------------------
+
+
+@st.composite
+def pairs(draw: Draw, tuples: bool, times: bool = True, fit: bool = False) -> tuple[ty.RecordType, ty.RecordType]:
+    """A type of rows that is written, without tuples, and one that is asked for: often one that fits,
+    always where they are to `fit`."""
+    basic = [t for t in BASIC if times or t != ty.TIMESTAMP]
+    written = draw(records(st.recursive(st.sampled_from(basic), larger, max_leaves=4)))
+    return written, draw(near(written, tuples, fit))
+
+
+def larger(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[Type]:
+    return records(inner) | inner.map(ty.ListType)
+
+
+def records(inner: st.SearchStrategy[Type]) -> st.SearchStrategy[ty.RecordType]:
+    fields = st.lists(
+        st.tuples(st.sampled_from(NAMES), inner), min_size=1, max_size=3, unique_by=lambda field: field[0]
+    )
+    return fields.map(lambda chosen: ty.RecordType(tuple(chosen)))
+
+
+@st.composite
+def near(draw: Draw, written: Type, tuples: bool, fit: bool, top: bool = True) -> Type:
+    """A type that is like another one, or nearly so."""
+    if not top and not fit and draw(st.integers(0, 15)) == 0:
+        return draw(st.sampled_from((ty.BOOL, ty.INT, ty.STRING, ty.ListType(ty.INT), ty.RecordType((("X", ty.INT),)))))
+    match written:
+        case ty.RecordType(fields):
+            parts = [(name, draw(near(t, tuples, fit, top=False))) for name, t in fields]
+            if tuples and not top and draw(st.booleans()):
+                return ty.TupleType(tuple(t for _, t in parts[: 3 if fit else draw(st.sampled_from((3, 3, 3, 1)))]))
+            parts = draw(st.permutations(parts))
+            kept = parts[: draw(st.sampled_from((3, 3, 1)))]
+            if not fit and draw(st.integers(0, 9)) == 0:
+                kept[0] = (kept[0][0].swapcase(), kept[0][1])
+            return ty.RecordType(tuple(dict(kept).items()))
+        case ty.ListType(item):
+            return draw(st.sampled_from((ty.ListType, ty.BagType)))(draw(near(item, tuples, fit, top=False)))
+        case _:
+            return draw(st.sampled_from(WIDER.get(written, (written,))))
+
+
+def nodes(t: Type, like: Type | None = None, at: str = "") -> dict[str, object]:
+    """What is at each place in a type. The parts of a tuple are called as the fields that it stands for."""
+    match t:
+        case ty.RecordType(fields):
+            inside = dict(like.fields) if isinstance(like, ty.RecordType) else {}
+            found: dict[str, object] = {at: "fields"}
+            for name, item in fields:
+                found |= nodes(item, inside.get(name), f"{at}.{name}")
+            return found
+        case ty.TupleType(items):
+            named = like.fields if isinstance(like, ty.RecordType) else ()
+            if len(named) != len(items):
+                return {at: "other fields"}
+            return nodes(ty.RecordType(tuple((n, t) for (n, _), t in zip(named, items, strict=True))), like, at)
+        case ty.BagType(item) | ty.ListType(item):
+            return {at: "items"} | nodes(item, like.item if isinstance(like, ty.ListType) else None, f"{at}[]")
+        case _:
+            return {at: t}
+
+
+def may_stand_for(written: Type, wanted: Type) -> bool:
+    """Whether all that is asked for is there."""
+    there = nodes(written)
+    return all(
+        at in there and (there[at] == t or (isinstance(t, ty.Basic) and t in WIDER.get(there[at], ())))  # type: ignore[call-overload]
+        for at, t in nodes(wanted, written).items()
+    )
+
+
+def taken_as(value: Value, wanted: Type) -> Value:
+    """A value that was written, as what is asked for."""
+    if value is None:
+        return None
+    match wanted:
+        case ty.RecordType(fields):
+            return Record({name: taken_as(value[name], t) for name, t in fields})
+        case ty.TupleType(items):
+            return tuple(taken_as(v, t) for v, t in zip(value.fields.values(), items, strict=True))
+        case ty.BagType(item):
+            return Bag(taken_as(v, item) for v in value)
+        case ty.ListType(item):
+            return [taken_as(v, item) for v in value]
+        case _:
+            return convert(value, wanted)
+
+
+def rows_of(t: Type) -> st.SearchStrategy[list[Value]]:
+    return st.lists(present(t), min_size=1, max_size=3)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def write(file: Path, rows: list[Value], t: ty.RecordType) -> None:
+    table = pa.Table.from_pylist([to_plain(row, t) for row in rows], pa.schema(arrow_type(t)))
+    (pq if file.suffix == ".parquet" else orc).write_table(table, file)
+
+
+def spec_of(wanted: Type, directory: Path, format: Format) -> SourceSpec:
+    return SourceSpec("S", False, format, str(directory), wanted)
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_files(data: st.DataObject) -> None:
+    """The reference reader takes what fits, by the names of the fields, and refuses the rest."""
+    format = data.draw(st.sampled_from((Format.PARQUET, Format.ORC)))
+    written, wanted = data.draw(pairs(tuples=False, times=format is Format.PARQUET))
+    rows = data.draw(rows_of(written))
+    with TemporaryDirectory() as home:
+        file = Path(home) / f"f.{format.value}"
+        write(file, rows, written)
+        spec = spec_of(wanted, Path(home), format)
+        if may_stand_for(written, wanted):
+            found = Bag(row for row, _ in read_changes(spec, file))
+            assert same(found, Bag(taken_as(row, wanted) for row in rows))
+        else:
+            with pytest.raises(UserError, match=r"has (a|no) (column|part) `"):
+                list(read_changes(spec, file))
+
+
+@pytest.mark.spark
+def test_files_on_spark(spark: SparkSession) -> None:
+    """Spark reads the same rows, of files of different types in one directory too."""
+
+    @given(st.data())
+    @settings(max_examples=8, deadline=None, phases=[Phase.generate])
+    def check(data: st.DataObject) -> None:
+        format = data.draw(st.sampled_from((Format.PARQUET, Format.ORC)))
+        written, wanted = data.draw(pairs(tuples=False, times=format is Format.PARQUET, fit=True))
+        with TemporaryDirectory() as home:
+            expected = []
+            for number, t in enumerate((written, wanted)):
+                as_list = listed(t)
+                rows = data.draw(rows_of(as_list))
+                write(Path(home) / f"{number}.{format.value}", rows, as_list)
+                expected += [taken_as(row, wanted) for row in rows]
+            with session_settings(spark, AS_WRITTEN):
+                frame = flat(read(spark, spec_of(wanted, Path(home), format)), Columns()).df.dataframe(spark)
+                found = collect_value(frame, ty.BagType(wanted))
+            assert same(found, Bag(expected)), (written, wanted)
+
+    check()
+
+
+def listed(t: Type) -> Any:
+    """A type with lists for its bags, as it is written."""
+    match t:
+        case ty.RecordType(fields):
+            return ty.RecordType(tuple((name, listed(item)) for name, item in fields))
+        case ty.BagType(item) | ty.ListType(item):
+            return ty.ListType(listed(item))
+        case _:
+            return t
+
+
+WRONG_FILES = [
+    (
+        "<S: <X: long, Y: long>>",
+        pa.struct([("Y", pa.int64()), ("x", pa.int64())]),
+        "has a column `S` that has no field `X`",
+    ),
+    ("<S: [<X: int>]>", pa.list_(pa.struct([("X", pa.int64())])), "`S[].X` that is of type long, where int was"),
+    ("<S: <X: long>>", pa.struct([("X", pa.map_(pa.string(), pa.int64()))]), "part `S.X` that is of type map<string"),
+    ("<S: [double]>", pa.list_(pa.decimal128(10, 2)), "has a part `S[]` that is of type decimal128(10, 2)"),
+    ("<S: [string]>", pa.list_(pa.binary()), "has a part `S[]` that is of type binary, where string was expected"),
+]
+
+
+@pytest.mark.parametrize(("asked", "written", "said"), WRONG_FILES)
+def test_wrong_parts_of_files(tmp_path: Path, asked: str, written: pa.DataType, said: str) -> None:
+    """The message names the column and the way to the part."""
+    pq.write_table(pa.table({"S": pa.array([None], written)}), tmp_path / "f.parquet")
+    program = compile_program(f'source(parquet, "f.parquet", type({asked}));', base=tmp_path)
+    with pytest.raises(UserError, match=re.escape(said)):
+        read_source(next(iter(program.sources.values())))
+
+
+# --- DataFrames ----------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_frames(spark: SparkSession) -> None:
+    """DataFrames are taken by the same rules; a struct may be a tuple."""
+
+    @given(st.data())
+    @settings(max_examples=30, deadline=None, phases=[Phase.generate])
+    def check(data: st.DataObject) -> None:
+        written, wanted = data.draw(pairs(tuples=True))
+        with session_settings(spark, AS_WRITTEN):
+            if not may_stand_for(written, wanted):
+                with pytest.raises(UserError, match=r"(the (column|part) `.*` of S |S has no column)"):
+                    conformed(to_dataframe(spark, [], ty.BagType(written)), wanted, "S")
+                return
+            rows = data.draw(rows_of(written))
+            df = conformed(to_dataframe(spark, rows, ty.BagType(written)), wanted, "S")
+            found = collect_value(df, ty.BagType(wanted))
+            assert same(found, Bag(taken_as(row, wanted) for row in rows)), (written, wanted)
+
+    check()
+
+
+@pytest.mark.spark
+def test_frames_that_fit_stay_as_they_are(spark: SparkSession) -> None:
+    """Nothing is put into the plan where there is nothing to convert."""
+    row = ty.RecordType((("A", ty.LONG), ("S", ty.RecordType((("X", ty.ListType(ty.RecordType((("Y", ty.DATE),)))),)))))
+    df = to_dataframe(spark, [], ty.BagType(row))
+    assert conformed(df, row, "S") is df
