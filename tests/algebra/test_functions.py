@@ -186,7 +186,26 @@ DOCUMENTS: list[tuple[str, tuple[Value, ...], Value]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "args", "expected"), TABLE + DOCUMENTS)
+WORD = 2**32
+SIDES: list[tuple[str, tuple[Value, ...], Value]] = [
+    ("high", (5 * WORD + 7,), 5),
+    ("high", (-1,), -1),
+    ("low", (5 * WORD + 7,), 7),
+    ("low", (-1,), WORD - 1),
+    ("times_high", (5, 7, -1, WORD - 1), -6),  # (5 · 2³² + 7) · -1
+    ("times_low", (5, 7, -1, WORD - 1), WORD - 7),
+    ("magnitude", (-200.0,), -1000),
+    ("magnitude", (2.0**32,), 1002),
+    ("magnitude", (math.nan,), 3000),
+    ("mantissa", (3 * 2.0**32,), 3.0),
+    ("mantissa", (-math.inf,), 0.0),
+    ("magnitudes", (1002, -1001), -1003),
+    ("magnitudes", (0, 2000), 3000),
+    ("magnitudes", (0, None), None),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "expected"), TABLE + DOCUMENTS + SIDES)
 def test_table(name: str, args: tuple[Value, ...], expected: Value) -> None:
     """Each function at some arguments."""
     found = apply(name, args)
@@ -201,7 +220,15 @@ def test_size() -> None:
 
 def test_table_is_complete() -> None:
     """Each function stands in the table, or has a test of its own."""
-    tested = {name for name, _, _ in TABLE + DOCUMENTS} | {"substring", "range", "at", "size", "slice", "only", "trace"}
+    tested = {name for name, _, _ in TABLE + DOCUMENTS + SIDES} | {
+        "substring",
+        "range",
+        "at",
+        "size",
+        "slice",
+        "only",
+        "trace",
+    }
     assert tested | {f.name for f in FUNCTIONS.values() if f.examples} == set(FUNCTIONS)
 
 
