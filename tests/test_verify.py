@@ -341,16 +341,18 @@ def test_histories_have_everything_in_them() -> None:
     assert any(map(returns, histories))
 
 
-@pytest.mark.parametrize("batches", [4, 6, 7])
+@pytest.mark.parametrize("batches", [5, 6, 7])
 def test_histories_in_which_all_is_emptied(batches: int) -> None:
-    """All rows are there, then none, and then those whose numbers are small."""
+    """All rows are there, then those whose numbers are small, then none, and then the small ones again."""
     data = {"S": [(1, 1e20), (1, 0.5), (2, -2e20), (2, 1.5)], "T": [(1, 2.0)]}
     for seed in range(10):
         history = deal(data, batches, frozenset({"S"}), Random(seed), emptied=True)
         assert len(history) == batches
         there = [held(history[:n]) for n in range(batches + 1)]
-        (at,) = [n for n in range(1, batches) if len(there[n - 1]) == 5 and there[n] == {Place("T", 0)}]
-        assert there[at + 1] == {Place("T", 0), Place("S", 1), Place("S", 3)}
+        table = Place("T", 0)
+        small = {table, Place("S", 1), Place("S", 3)}
+        (at,) = [n for n in range(1, batches - 3) if len(there[n]) == 5 and there[n + 2] == {table}]
+        assert (there[at + 1], there[at + 3]) == (small, small)
 
 
 @given(st.integers(0, 2**32), st.sets(st.integers(0, 7), min_size=1, max_size=3), st.booleans())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import TypeAlias
 
@@ -15,8 +15,8 @@ from mrql.verify.sample import atoms
 EMPTY = 0.15
 """How likely a batch is to hold nothing."""
 
-EMPTIED = ("fill", "clear", "small ones")
-"""What three batches do by which all is emptied."""
+EMPTIED = ("fill", "large ones go", "clear", "small ones come")
+"""What the batches do by which all is emptied."""
 
 
 @attrs.frozen(order=True)
@@ -62,8 +62,9 @@ def deal(data: Data, batches: int, deleting: frozenset[str], random: Random, *, 
 
     From the streams in `deleting`, rows are taken out on the way and put back later: some at random, all that share
     some value (so that a key vanishes and returns), or all that there are. Some batches are empty, others bring no
-    rows of a stream. If it is to be `emptied`, all rows are there at some time, then none of those streams, and those
-    with the largest numbers come back last, so that what is left of them is seen.
+    rows of a stream. If it is to be `emptied`, all rows are there at some time, then those with the
+    largest numbers go, then all of those streams, and the others come back first, so that what is left of the largest
+    is seen.
     """
     return _Dealer(data, deleting, random).history(batches, emptied=emptied and batches >= len(EMPTIED) + 1)
 
@@ -85,9 +86,11 @@ class _Dealer:
             match EMPTIED[n - before] if emptied and 0 <= n - before < len(EMPTIED) else None:
                 case "fill":
                     dealt.append(self.rest())
+                case "large ones go":
+                    dealt.append(self.cleared(lambda rows: rows[self.small(rows) :]))
                 case "clear":
-                    dealt.append(self.cleared())
-                case "small ones":
+                    dealt.append(self.cleared(lambda rows: rows))
+                case "small ones come":
                     dealt.append(self.small_ones())
                 case _:
                     dealt.append(self.batch(batches - n))
@@ -106,23 +109,22 @@ class _Dealer:
                 moves += self.take_out(name, self.chosen(name))
         return tuple(moves)
 
-    def cleared(self) -> Batch:
-        """Takes out all that there is, large numbers first, which are to come back last."""
+    def cleared(self, chosen: Callable[[list[Place]], list[Place]]) -> Batch:
+        """Takes out some of the rows, of those in the order of their numbers' size, in which they are to come back."""
         moves: list[Move] = []
         for name in self.data:
             if name in self.deleting:
-                moves += self.take_out(name, sorted(self.present[name], key=self.size, reverse=True))
+                moves += self.take_out(name, chosen(sorted(self.present[name], key=self.size))[::-1])
                 self.waiting[name].sort(key=self.size)
         return tuple(moves)
 
     def small_ones(self) -> Batch:
-        """Brings the rows whose numbers are nothing beside the largest, or else a half of all."""
-        moves: list[Move] = []
-        for name, waiting in self.waiting.items():
-            sizes = [self.size(row) for row in waiting]
-            small = sum(size < NOTHING * max(sizes) for size in sizes)
-            moves += self.bring(name, small or math.ceil(len(waiting) / 2))
-        return tuple(moves)
+        return tuple(move for name, rows in self.waiting.items() for move in self.bring(name, self.small(rows)))
+
+    def small(self, rows: Sequence[Place]) -> int:
+        """How many of the rows, from the first, have numbers that are nothing beside the largest, or else a half."""
+        sizes = [self.size(row) for row in rows]
+        return sum(size < NOTHING * max(sizes) for size in sizes) or math.ceil(len(rows) / 2)
 
     def size(self, row: Place) -> float:
         return _size(self.data[row.stream][row.number])
