@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import attrs
 import click
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -38,7 +38,8 @@ from tests.interpreted import interpreted
 from tests.loop_files import EVERY_WAY, FILES
 from tests.loop_queries import adding_loops, edge_histories
 from tests.postgresql import MISSING, Server, binaries
-from tests.queries import histories, queries, several_queries
+from tests.queries import histories, queries, several_queries, streams_of
+from tests.queries import tables as tables_of
 from tests.rewrite.test_theorems import assert_incremental
 from tests.rewrite.test_ways import History, assert_kept
 from tests.runtime.test_equivalence import (
@@ -51,9 +52,11 @@ from tests.runtime.test_equivalence import (
     assert_kept_up_to_date,
 )
 from tests.runtime.test_functions import KINDS, disagreements
+from tests.sum_queries import sum_queries
 from tests.test_loop_streams import assert_kept_on_spark
 from tests.tpch.cases import NAMES
 from tests.tpch.test_spark import arriving, follow
+from tests.wild import KINDS as WILD
 
 IN_THE_REFERENCE, ON_SPARK, TEXTS, CALLS = "in the reference", "on Spark", "of odd texts", "of functions"
 TPCH = "of TPC-H in ten batches"
@@ -68,11 +71,16 @@ def cases(examples: int) -> settings:
     return settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 
+def wild_queries() -> st.SearchStrategy[tuple[str, str]]:
+    """Queries, and sums over joins, and a kind of values for each."""
+    return st.tuples(queries() | construct_queries() | sum_queries(), st.sampled_from(sorted(WILD)))
+
+
 def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> None:
     """One round: many cases in the reference, which is quick, and some on Spark. A case is a query and a history.
 
-    What `make test` has in fixed numbers is here with new seeds: queries of the rarer constructs, loops, and the
-    queries of TPC-H in turn, and the files of loops in each way, in ten batches.
+    What `make test` has in fixed numbers is here with new seeds: queries of the rarer constructs, beside static tables,
+    over wild values, loops, and the queries of TPC-H in turn, and the files of loops in each way, in ten batches.
     """
 
     @seed(number)
@@ -82,6 +90,27 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         assert_incremental(text, data.draw(histories(text, deletions=True)), deletions=True)
         assert_incremental(text, data.draw(histories(text)))
         done[IN_THE_REFERENCE] += 2
+
+    @seed(number)
+    @cases(100)
+    @given(queries() | construct_queries(), st.data())
+    def beside(text: str, data: st.DataObject) -> None:
+        assume(len(streams_of(text)) > 1)
+        tables = data.draw(tables_of(text, fewest=1))
+        history = data.draw(histories(text, tables=tables, deletions=True))
+        assert_incremental(text, history, deletions=True, tables=tables)
+        done[IN_THE_REFERENCE] += 1
+
+    @seed(number)
+    @cases(150)
+    @given(wild_queries(), st.booleans(), st.data())
+    def wild(drawn: tuple[str, str], deletions: bool, data: st.DataObject) -> None:
+        text, kind = drawn
+        assume(streams_of(text))
+        tables = data.draw(tables_of(text, wild=kind))
+        history = data.draw(histories(text, tables=tables, wild=kind, deletions=deletions))
+        assert_incremental(text, history, deletions=deletions, tables=tables, wild=kind)
+        done[IN_THE_REFERENCE] += 1
 
     @seed(number)
     @cases(2)
@@ -134,6 +163,8 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
             raise AssertionError("\n".join(found))
         done[CALLS] += 1
     reference()
+    beside()
+    wild()
     looped()
     # Every other round has the code that Spark generates, which takes longer to make than to run.
     with interpreted(spark) if number % 2 else nullcontext():

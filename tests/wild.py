@@ -34,9 +34,6 @@ REFUSED = frozenset({"extremes"})
 """The kinds over which a batch may be refused though the query has a value. A key of a join, or of a nested select, is
 computed for rows that have no partner, and overflows there (decision 0022)."""
 
-SUMS = ("far apart", "zeros")
-"""The kinds over which sums that are kept as sums of sides are right."""
-
 Outcome = Value | UserError
 """A value, or why there is none."""
 
