@@ -9,7 +9,7 @@ from functools import cache
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
@@ -29,7 +29,9 @@ from tests.histories import Batch, net
 from tests.incremental_cases import CONSTRUCTS, Construct
 from tests.incremental_cases import STREAMS as TYPES
 from tests.interpreted import interpreted
-from tests.queries import STREAMS, histories, queries, several_queries, streams_of
+from tests.queries import STREAMS, Tables, histories, queries, several_queries, streams_of
+from tests.queries import tables as tables_of
+from tests.wild import bags
 
 pytestmark = pytest.mark.spark
 
@@ -77,19 +79,23 @@ def assert_equal_everywhere(spark: SparkSession, text: str, arrived: list[Batch]
     assert close(found, expected), f"batch: {show_value(found)}, not {show_value(expected)}"
 
 
-def assert_kept_up_to_date(spark: SparkSession, text: str, arrived: list[Batch]) -> None:
+def assert_kept_up_to_date(spark: SparkSession, text: str, arrived: list[Batch], tables: Tables | None = None) -> None:
     """The answer after each batch is that of the reference: what is asked of several queries in one."""
     query = mrql.compile(text, **STREAMS)
-    with query.view(spark) as view:
+    static = tables or {}
+    streams = [name for name in streams_of(text) if name not in static]
+    frames = {name: to_dataframe(spark, [*rows], STREAMS[name]) for name, rows in static.items()}
+    with query.view(spark, **frames) as view:
         for n, batch in enumerate(arrived, start=1):
             view.apply(**deltas_of(spark, batch))
-            expected = evaluate(query.term, net(arrived[:n], streams_of(text)))
+            expected = evaluate(query.term, bags(static) | net(arrived[:n], streams))
             found = collect_value(view.answer(), query.type)
             assert close(found, expected), f"batch {n}: {show_value(found)}, not {show_value(expected)}"
 
 
-# Of the generated cases a query with a history is one. With deletions there are 7 + 11 × 3, without 55, and 5 of
-# `test_cases.py` for the rarer constructs: a hundred. `make soak` runs as many as it is given time for.
+# Of the generated cases a query with a history is one. With deletions there are 7 + 11 × 3, without 55, 5 of
+# `test_cases.py` for the rarer constructs, and 6 × 3 beside static tables: 118. `make soak` runs as many as it is given
+# time for.
 
 
 @seed(2026)
@@ -117,6 +123,18 @@ def test_generated_queries_over_insertions(spark: SparkSession, text: str, data:
     """The cheaper states of streams that only grow give the same answers."""
     with interpreted(spark):
         assert_equal_everywhere(spark, text, data.draw(histories(text, most=2)), insert_only=True)
+
+
+@seed(2026)
+@settings(few, max_examples=6)
+@given(several_queries(TOGETHER), st.data())
+def test_generated_queries_beside_tables(spark: SparkSession, text: str, data: st.DataObject) -> None:
+    """Some of the streams are tables that never change."""
+    assume(len(streams_of(text)) > 1)
+    tables = data.draw(tables_of(text, fewest=1))
+    history = data.draw(histories(text, tables=tables, deletions=True, fewest=2, most=2, largest=3))
+    with interpreted(spark):
+        assert_kept_up_to_date(spark, text, history, tables)
 
 
 def k(key: int, value: int | None, *us: int | None) -> Record:
