@@ -167,6 +167,9 @@ def read_columnar(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Valu
         reject(fault)
         return
     assert isinstance(spec.row, ty.RecordType)
+    if not spec.row.fields:
+        yield from (Record({}) for _ in range(count_columnar(spec, file)))
+        return
     with _opened(file) as stream:
         yield from _rows(spec, file, _batches(spec.format, stream, list(spec.row.names)))
 

@@ -17,18 +17,21 @@ from mrql.algebra.errors import InternalError, MissingRow, UserError
 from mrql.algebra.jsonfile import infer_row, read_json
 from mrql.algebra.malformed import Malformed, Reject, fail
 from mrql.algebra.opened import NOT_UTF8, decoded, lines, opened
+from mrql.algebra.partitions import apart, completed, is_partition, must_agree, with_partitions
 from mrql.algebra.sources import Format, SourceSpec
-from mrql.algebra.types import Type
+from mrql.algebra.types import RecordType, Type
 from mrql.algebra.values import Bag, Value
 from mrql.algebra.zset import ZSet
 
 
 def list_files(spec: SourceSpec) -> list[Path]:
-    """The files of a source, by name: the file itself, those of a directory, or those that a pattern with `*` names.
+    """The files of a source, by name: the file itself, those of a directory and of the partitions in it, or those that
+    a pattern with `*` names.
 
     Names that begin with `.` or `_` are not looked at: that is how a file is kept from being read while it is written.
 
-    Raises: UserError when a static source is not there; a stream's directory may still come.
+    Raises: UserError when a static source is not there; a stream's directory may still come. Or when files do not lie
+        in the same partitions.
     """
     path = Path(spec.path)
     if path.is_dir():
@@ -39,7 +42,9 @@ def list_files(spec: SourceSpec) -> list[Path]:
         found = [f for p in _named(path) if _seen(p) for f in (_inside(p, spec) if p.is_dir() else [p])]
         if not found and not (spec.stream and not path.suffix):
             raise UserError(f"no such file or directory: {spec.path}", spec.span)
-    return sorted(f for f in found if _seen(f))
+    files = sorted(f for f in found if _seen(f))
+    must_agree(spec, files)
+    return files
 
 
 def _named(pattern: Path) -> list[Path]:
@@ -62,28 +67,56 @@ def _matching(directory: Path, wanted: re.Pattern[str]) -> list[Path]:
 
 
 def _inside(directory: Path, spec: SourceSpec) -> list[Path]:
+    """The files in a directory, and in the partitions in it.
+
+    Rows that lie where nobody looks are not taken for none.
+
+    Raises: UserError for a static source with nothing but what is not read.
+    """
     try:
         entries = _entries(directory)
+        files = [entry for entry in entries if entry.is_file()]
+        found = [*files, *(file for entry in entries if _is_partition(entry) for file in _partition(entry))]
     except UserError as error:
         raise UserError(error.message, spec.span) from None
-    files = [entry for entry in entries if entry.is_file()]
-    _must_be_read(directory, entries, any(map(_seen, files)), spec)
-    return files
-
-
-def _must_be_read(directory: Path, entries: list[Path], has_files: bool, spec: SourceSpec) -> None:
-    """Rows that lie where nobody looks are not taken for none.
-
-    Raises: UserError for partitions such as `dt=2024-01-01`, and for a static source with nothing but what is not read.
-    """
-    partitions = sorted(e.name for e in entries if "=" in e.name and _seen(e) and e.is_dir())
-    if partitions:
-        hint = "a pattern with `*` reads the files in them, without their columns"
-        raise UserError(f"{directory} has partitions, which are not read: {partitions[0]}", spec.span, hint)
-    others = sorted(e.name for e in entries if not e.name.startswith(".") and e.name != "_SUCCESS")
-    if others and not has_files and not spec.stream:
+    if not spec.stream and not any(map(_seen, found)) and (others := _others(entries)):
         hint = "directories in a directory, and names that begin with `.` or `_`, are not looked at"
         raise UserError(f"{directory} has no file that is read, but {others[0]}", spec.span, hint)
+    return found
+
+
+def _partition(directory: Path) -> Iterator[Path]:
+    """The files in a partition, and in those inside it.
+
+    Raises: UserError where it has another directory: it cannot be told what is in that.
+    """
+    for entry in _entries(directory):
+        if not _seen(entry):
+            continue
+        if _is_partition(entry):
+            yield from _partition(entry)
+        elif entry.is_dir():
+            raise UserError(f"{entry} is a directory in a partition, and none itself")
+        elif entry.is_file():
+            yield entry
+
+
+def _is_partition(entry: Path) -> bool:
+    return is_partition(entry) and _seen(entry) and entry.is_dir()
+
+
+def _others(entries: list[Path]) -> list[str]:
+    """What there is in a directory without files that are read; what Spark leaves in an empty answer is nothing."""
+    return sorted(e.name for e in entries if not e.name.startswith(".") and e.name != "_SUCCESS")
+
+
+def passed_over(spec: SourceSpec) -> str | None:
+    """What a directory has in which files may still come: a directory that is not looked at, if there is one."""
+    path = Path(spec.path)
+    if not path.is_dir():
+        return None
+    others = (e.name for e in _entries(path) if _seen(e) and e.is_dir() and not is_partition(e))
+    return min(others, default=None)
 
 
 def _entries(directory: Path) -> list[Path]:
@@ -122,10 +155,18 @@ def read_changes(spec: SourceSpec, file: Path, weight: int = 1, reject: Reject =
 
     Raises: UserError at the first malformed row, with the file and the line, unless `reject` goes on.
     """
-    if spec.format is Format.CSV:
-        yield from ((row, sign * weight) for row, sign in read_csv(spec, file, reject))
-    else:
-        yield from ((row, weight) for row in read_file(spec, file, reject))
+    parts = apart(spec, file)
+    fault = parts.fault(file)
+    if fault is not None:
+        reject(fault)
+        return
+    rows = _own_rows(parts.own, file, weight, reject)
+    if parts.columns:
+        values = parts.values(file)
+        assert isinstance(spec.row, RecordType)
+        assert not isinstance(values, Malformed)
+        rows = completed(spec.row, rows, values)
+    yield from rows
 
 
 def read_file(spec: SourceSpec, file: Path, reject: Reject = fail) -> Iterator[Value]:
@@ -133,9 +174,18 @@ def read_file(spec: SourceSpec, file: Path, reject: Reject = fail) -> Iterator[V
 
     Raises: UserError at the first malformed row, with the file and the line, unless `reject` goes on.
     """
+    return (row for row, _ in read_changes(spec, file, 1, reject))
+
+
+def _own_rows(spec: SourceSpec, file: Path, weight: int, reject: Reject) -> Iterator[tuple[Value, int]]:
+    """What a file itself holds."""
+    if spec.format is Format.CSV:
+        return ((row, sign * weight) for row, sign in read_csv(spec, file, reject))
+    return ((row, weight) for row in _rows(spec, file, reject))
+
+
+def _rows(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
     match spec.format:
-        case Format.CSV:
-            return (row for row, _ in read_csv(spec, file, reject))
         case Format.JSON:
             return read_json(spec, file, reject)
         case Format.TEXT:
@@ -146,8 +196,8 @@ def read_file(spec: SourceSpec, file: Path, reject: Reject = fail) -> Iterator[V
             return read_xml(spec, file, reject)
         case Format.PARQUET | Format.ORC:
             return read_columnar(spec, file, reject)
-        case Format.ADAPTER:
-            raise InternalError("files", "an adapter reads no files")
+        case Format.CSV | Format.ADAPTER:
+            raise InternalError("files", f"{spec.format.value} is read otherwise")
 
 
 def _read_text(file: Path, reject: Reject) -> Iterator[Value]:
@@ -160,6 +210,11 @@ def _read_text(file: Path, reject: Reject) -> Iterator[Value]:
 
 def check_file(spec: SourceSpec, file: Path) -> Malformed | None:
     """What is wrong with a file as a whole, if anything is; in other formats only rows can be malformed."""
+    parts = apart(spec, file)
+    return parts.fault(file) or _check(parts.own, file)
+
+
+def _check(spec: SourceSpec, file: Path) -> Malformed | None:
     match spec.format:
         case Format.XML:
             from mrql.algebra.xmlfile import check_xml
@@ -182,6 +237,7 @@ def row_type(spec: SourceSpec) -> Type:
     found: Type | None = None
     if files:
         found = infer_row(files) if spec.format is Format.JSON else infer_columns(spec, files[0])
+        found = found and with_partitions(spec, found, files[0])
     if found is None:
         what = "row" if files else "file"
         raise UserError(f"no {what} in {spec.path} to take the type of the rows from", hint="add type(<A: long>), say")
@@ -190,6 +246,11 @@ def row_type(spec: SourceSpec) -> Type:
 
 def count_rows(spec: SourceSpec, file: Path) -> int:
     """The number of rows in a file, for the report of a batch; a file that is malformed as a whole counts as one."""
+    parts = apart(spec, file)
+    return 1 if parts.fault(file) is not None else _count(parts.own, file)
+
+
+def _count(spec: SourceSpec, file: Path) -> int:
     match spec.format:
         case Format.PARQUET | Format.ORC:
             return count_columnar(spec, file) if check_columns(spec, file) is None else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -24,17 +24,26 @@ class Copies:
     directory: Path
     files: Files = attrs.Factory(Files)
 
-    def place(self, file: Path, size: int, modified: int) -> Path:
-        """Where the copy of a file is, or will be; each state of a file has a place of its own."""
-        known = hashlib.sha256(os.fsencode(file.absolute()) + f"\0{size}\0{modified}".encode()).hexdigest()[:20]
-        return self.directory / known / file.name
+    def place(self, file: Path, size: int, modified: int, inside: Sequence[str] = ()) -> Path:
+        """Where the copy of a file is, or will be; each state of a file has a place of its own.
+
+        The partitions that the file lies `inside` are above it there too: their names are a part of its rows.
+        """
+        state = os.fsencode(file.absolute()) + f"\0{size}\0{modified}".encode()
+        state += b"".join(b"\0" + os.fsencode(directory) for directory in inside)
+        known = hashlib.sha256(state).hexdigest()[:20]
+        return Path(self.directory, known, *inside, file.name)
+
+    def _home(self, place: Path) -> Path:
+        """The directory with a copy and its digest."""
+        return self.directory / place.relative_to(self.directory).parts[0]
 
     def whole(self, place: Path) -> Path:
         """A copy, which is to be read.
 
         Raises: UserError where it is not what was copied.
         """
-        noted = place.parent / DIGEST
+        noted = self._home(place) / DIGEST
         known = noted.read_bytes() if noted.exists() else b""
         if checksum(place).encode() != known:
             hint = "put back a copy of both; or start with a new --checkpoint, which reads all data again"
@@ -44,7 +53,7 @@ class Copies:
     def faults(self) -> Iterator[str]:
         """What is wrong with the copies that there are."""
         for kept in sorted(self.directory.glob("*")):
-            places = [place for place in kept.iterdir() if not place.name.startswith(".")]
+            places = [place for place in kept.rglob("*") if place.is_file() and not place.name.startswith(".")]
             if not places:
                 yield f"the copy of a file is gone from {kept}"
             for place in places:
@@ -53,16 +62,15 @@ class Copies:
                 except UserError as error:
                     yield error.message
 
-    def keep(self, file: Path, size: int, modified: int) -> None:
-        """Copies a file; the copy is on the disk when this returns."""
-        place = self.place(file, size, modified)
+    def keep(self, file: Path, place: Path) -> None:
+        """Copies a file to its place; the copy is on the disk when this returns."""
         if place.exists():
             return
         self.files.make_directory(place.parent)
         aside = place.with_name(f".{place.name}.copying")
         self.files.copy(file, aside)
         self.files.sync(aside)
-        noted = place.parent / DIGEST
+        noted = self._home(place) / DIGEST
         self.files.write(noted, checksum(aside).encode())
         self.files.sync(noted)
         self.files.rename(aside, place)
@@ -72,11 +80,11 @@ class Copies:
     def drop(self, places: Iterable[Path]) -> None:
         """Removes copies."""
         for place in places:
-            self.files.remove(place.parent)
+            self.files.remove(self._home(place))
 
     def drop_all_but(self, places: Iterable[Path]) -> None:
         """Removes what is not needed: copies that were made for a batch that was not committed."""
-        needed = {place.parent for place in places}
+        needed = {self._home(place) for place in places}
         for found in self.directory.glob("*"):
             if found not in needed:
                 self.files.remove(found)

@@ -6,6 +6,7 @@ are still what they were is looked at each time.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +16,14 @@ import attrs
 
 from mrql.algebra.adapters import Adapter, Offset, open_adapter
 from mrql.algebra.errors import MissingRow, UserError
-from mrql.algebra.files import list_files
+from mrql.algebra.files import list_files, passed_over
 from mrql.algebra.malformed import Malformed
+from mrql.algebra.partitions import partition_directories
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.values import Value
 from mrql.runtime.copies import Copies
+
+logger = logging.getLogger(__name__)
 
 
 @attrs.frozen
@@ -91,6 +95,8 @@ class Directory:
     """How many files were new or changed when it was last looked at, and have not been read since."""
     copies: Copies | None = None
     """Copies of what was read, if files may change."""
+    said: bool = False
+    """Whether it was said that only what is not looked at is there."""
 
     def of_type(self, spec: SourceSpec) -> Directory:
         """The same for rows of another type."""
@@ -104,6 +110,7 @@ class Directory:
         Raises: UserError when a file that was read has changed or is gone: its rows are part of the answer.
         """
         present = list_files(self.spec)
+        self._say_what_is_passed_over(present)
         withdrawn = dict(self._withdrawn())
         new = [file for file in present if file.absolute() not in self.seen or file.absolute() in withdrawn]
         found = {file.absolute(): [part] for file in new if (part := self._kept(file))}
@@ -111,6 +118,13 @@ class Directory:
             found[file] = [back, *found.get(file, ())]
         self.waiting = len(found)
         return list(found.values())
+
+    def _say_what_is_passed_over(self, present: Sequence[Path]) -> None:
+        """Once: files may still come, but rows may also lie where nobody looks."""
+        if not self.said and not present and (other := passed_over(self.spec)) is not None:
+            self.said = True
+            message = "%s has no file that is read, but the directory %s, which is not looked at"
+            logger.warning(message, self.spec.path, other)
 
     def _withdrawn(self) -> Iterator[tuple[Path, Arrived]]:
         """The files that were read and are not what they were.
@@ -123,7 +137,7 @@ class Directory:
             except UserError as error:
                 if self.copies is None:
                     raise
-                copy = self.copies.place(file, before.size, before.modified)
+                copy = self._copy(self.copies, file, before)
                 if not copy.exists():
                     hint = "copies are kept from the start with --rewrites apply; start with a new --checkpoint"
                     raise UserError(f"{error.message}, and there is no copy of it", self.spec.span, hint) from None
@@ -135,8 +149,8 @@ class Directory:
         try:
             seen = Seen.of(file)
             if self.copies is not None:
-                copy = self.copies.place(file, seen.size, seen.modified)
-                self.copies.keep(file, seen.size, seen.modified)
+                copy = self._copy(self.copies, file, seen)
+                self.copies.keep(file, copy)
         except FileNotFoundError:
             return None
         if self.copies is not None and copy is not None and not seen.is_still(file):
@@ -163,7 +177,7 @@ class Directory:
         Raises: UserError where a file has changed or is gone.
         """
         for file, seen in self.seen.items():
-            copy = None if self.copies is None else self.copies.place(file, seen.size, seen.modified)
+            copy = None if self.copies is None else self._copy(self.copies, file, seen)
             if self.copies is None or copy is None or not copy.exists():
                 must_be(file, seen, self.spec)
                 copy = None
@@ -175,7 +189,11 @@ class Directory:
         """The copies of what was read."""
         if self.copies is None:
             return []
-        return [self.copies.place(file, seen.size, seen.modified) for file, seen in self.seen.items()]
+        return [self._copy(self.copies, file, seen) for file, seen in self.seen.items()]
+
+    def _copy(self, copies: Copies, file: Path, seen: Seen) -> Path:
+        """Where the copy of a file is."""
+        return copies.place(file, seen.size, seen.modified, partition_directories(self.spec, file))
 
 
 @attrs.frozen

@@ -147,7 +147,7 @@ def _read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
         faults.append(f"{TAG} NOT IN ('+', '-') OR {TAG} IS NULL")
     # Spark converts only the columns that are asked for, but a row is malformed or not whatever the query uses of it.
     # A condition that is never true asks for them; it is one that Spark does not see through.
-    never = f"hash({', '.join(name for name, _ in given)}) < -2147483648"
+    never = f"hash({', '.join(name for name, _ in given) or '1'}) < -2147483648"
     faults.insert(0, f"if({CORRUPT} IS NULL, {never}, true)" if apart else never)
     df = reader.csv(paths)
     fault = " OR ".join(f"coalesce({one}, false)" for one in faults) or None
@@ -189,6 +189,8 @@ def _read_columns(spark: SparkSession, spec: SourceSpec, paths: list[str], apart
     # Spark takes the types of one file for those of all.
     alike = [paths] if len(paths) == 1 else of_one_type(spec, paths, place_of)
     found = [reader.parquet(*some) if spec.format is Format.PARQUET else reader.orc(some) for some in alike]
+    if isinstance(spec.row, ty.RecordType) and not spec.row.fields:
+        return Rows(found[0], [])  # without a column there is one type
     whole = [conformed(df, spec.row, spec.path) for df in found]
     rows = reduce(DataFrame.union, whole)
     return Rows(rows, [f"{quote(name)} AS {label(i)}" for i, name in enumerate(rows.columns)])

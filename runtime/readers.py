@@ -11,19 +11,23 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.adapters import everything
+from mrql.algebra.columnar import of_one_type
 from mrql.algebra.csvfile import columns_of, is_read_as_utf8
 from mrql.algebra.errors import InternalError
 from mrql.algebra.files import check_file, list_files, read_changes
 from mrql.algebra.malformed import Malformed, Quarantine, Reject, fail, pass_over
+from mrql.algebra.partitions import Apart
+from mrql.algebra.partitions import apart as of_path
 from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
 from mrql.algebra.values import Value
 from mrql.algebra.zset import ZSet
 from mrql.runtime.directories import Arrived, Part, Portion, placed
-from mrql.runtime.formats import FORMATS, TAGGED, Rows, column_names
+from mrql.runtime.formats import FORMATS, TAG, TAGGED, Rows, column_names
 from mrql.runtime.frames import Columns, Frame, changes, from_dataframe, union
 from mrql.runtime.layout import quote, row_columns, sql_type
 from mrql.runtime.ledger import net
+from mrql.runtime.partitions import completed
 from mrql.runtime.paths import path_of, path_to_read
 from mrql.runtime.rows import to_dataframe
 from mrql.runtime.scans import Files
@@ -56,45 +60,59 @@ def read(
     kept = None if again else quarantine
     apart = quarantine is not None
     tables = [
-        _table(spark, alike, some, None if kept is None else reject, apart=apart)
-        for alike, some in _alike(spec, paths).items()
+        _table(spark, spec, parts, some, None if kept is None else reject, apart=apart)
+        for parts, some in _alike(spec, paths)
     ]
     table = tables[0] if len(tables) == 1 else reduce(DataFrame.unionAll, (t.selectExpr("*") for t in tables))
     frame = from_dataframe(table, spec.row)
     return attrs.evolve(frame, weight=TAGGED, mixed=True) if spec.tagged else frame
 
 
-def _alike(spec: SourceSpec, paths: Iterable[Path]) -> dict[SourceSpec, list[Path]]:
-    """The files by what their columns are: headers may have them in any order."""
-    if spec.format is not Format.CSV:
-        return {spec: [*paths]}
-    found: dict[SourceSpec, list[Path]] = {}
+def _alike(spec: SourceSpec, paths: Iterable[Path]) -> list[tuple[Apart, list[Path]]]:
+    """The files by what their columns are, and by which of the columns are in their paths: headers may have them in any
+    order."""
+    found: dict[Apart, list[Path]] = {}
     for path in paths:
-        columns = columns_of(spec, path)
-        if isinstance(columns, Malformed):
-            raise columns.error()
-        alike = attrs.evolve(spec, columns=columns, as_utf8=is_read_as_utf8(spec, path))
-        found.setdefault(alike, []).append(path)
-    return found
+        parts = of_path(spec, path).without_values()
+        if spec.format is Format.CSV:
+            columns = columns_of(parts.own, path)
+            if isinstance(columns, Malformed):
+                raise columns.error()
+            own = attrs.evolve(parts.own, columns=columns, as_utf8=is_read_as_utf8(spec, path))
+            parts = attrs.evolve(parts, own=own)
+        found.setdefault(parts, []).append(path)
+    if spec.format not in (Format.PARQUET, Format.ORC):
+        return [*found.items()]
+    # What Spark reads with types of its own is read apart where it needs the path: a union has no path.
+    return [
+        (parts, some)
+        for parts, files in found.items()
+        for some in (of_one_type(parts.own, files, Path) if parts.columns else [files])
+    ]
 
 
 def _table(
-    spark: SparkSession, spec: SourceSpec, paths: Sequence[Path], reject: Reject | None, *, apart: bool
+    spark: SparkSession, spec: SourceSpec, parts: Apart, paths: Sequence[Path], reject: Reject | None, *, apart: bool
 ) -> DataFrame:
     """The rows of files that are read alike. What is malformed is left out if it is to be kept `apart`."""
-    named = {path_to_read(spark, path): path for path in paths}
+    kept = len(parts.names) if parts.columns else 0
+    named = {path_to_read(spark, path, kept): path for path in paths}
 
     def rows() -> Rows:
-        return FORMATS[spec.format](spark, spec, [*named], apart)
+        return FORMATS[spec.format](spark, parts.own, [*named], apart)
+
+    def whole(found: Rows) -> DataFrame:
+        return completed(found.kept(), spec, parts, [TAG] if spec.tagged else [])
 
     names = column_names(spec)
     if reject is not None:
         found = rows()
         _set_aside(spec, found, named, reject)
-        return found.kept()
+        return whole(found)
     if names is None:
-        return rows().kept()
-    return Files(spark, (_kind(spec), apart), names, [*named], lambda: rows().kept())
+        return whole(rows())
+    kind = (_kind(spec), attrs.evolve(parts, own=_kind(parts.own)), apart)
+    return Files(spark, kind, names, [*named], lambda: whole(rows()))
 
 
 def _kind(spec: SourceSpec) -> SourceSpec:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mrql.algebra.files import list_files
-from mrql.algebra.jsonfile import widened
+from mrql.algebra.partitions import widened_row
 from mrql.algebra.sources import SourceSpec
 from mrql.algebra.types import Type
 from mrql.runtime.directories import Batch, files_of
@@ -32,9 +32,12 @@ def must_fit(specs: Mapping[str, SourceSpec], batch: Batch) -> None:
     rows = {}
     for name, parts in batch.items():
         spec = specs[name]
-        if not spec.found or widened(spec.row, new := [part.read_from for part in files_of(parts)]) == spec.row:
+        if (
+            not spec.found
+            or widened_row(spec, spec.row, new := [part.read_from for part in files_of(parts)]) == spec.row
+        ):
             continue
         waiting = [file for part, _ in spec.directories for file in list_files(part)]
-        rows[str(Path(spec.path).absolute())] = widened(spec.row, [*new, *waiting])
+        rows[str(Path(spec.path).absolute())] = widened_row(spec, spec.row, [*new, *waiting])
     if rows:
         raise Wider(rows)

@@ -42,6 +42,7 @@ EXAMPLES = list(examples())
 
 def answers(example: Example, home: Path, engine: str) -> list[object]:
     for name, body in example.files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(body, encoding="utf-8")
     (home / "q.mrql").write_text(example.query, encoding="utf-8")
     arguments = ["run", str(home / "q.mrql"), "--data", str(home), "--format", "json", "--engine", engine]
@@ -57,7 +58,7 @@ def _sorted(value: object) -> object:
 
 def test_there_are_examples() -> None:
     """The tests below would be content with none."""
-    assert len(EXAMPLES) == 5
+    assert len(EXAMPLES) == 6
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.query[:40])

@@ -220,16 +220,6 @@ def test_what_cannot_be_read(tmp_path: Path, source: str, write: Callable[[Path]
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["source", "stream"])
-def test_partitions_are_not_passed_over(tmp_path: Path, kind: str) -> None:
-    """Files in directories such as `dt=1` are refused: they were taken for no rows. A pattern reads them."""
-    (tmp_path / "d" / "dt=1").mkdir(parents=True)
-    (tmp_path / "d" / "dt=1" / "a.csv").write_text("1\n")
-    with pytest.raises(UserError, match=r"d has partitions, which are not read: dt=1"):
-        read_source(spec_of(f'{kind}(csv, "d", ",", type(int))', tmp_path))
-    assert read_source(spec_of(f'{kind}(csv, "d/dt=*", ",", type(int))', tmp_path)) == Bag([1])
-
-
 @pytest.mark.parametrize("other", ["in/a.csv", "_a.csv"])
 def test_a_directory_with_nothing_that_is_read(tmp_path: Path, other: str) -> None:
     """It is said, where no files may still come; what Spark leaves in an empty answer is none."""
