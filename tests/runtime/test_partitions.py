@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
@@ -76,3 +78,13 @@ def test_one_plan_reads_all_files_of_a_batch_and_of_the_next(spark: SparkSession
     plan = read(spark, spec).df.dataframe(spark)._jdf.queryExecution().executedPlan().toString()
     assert plan.count("FileScan") == 1
     assert "2024" not in plan.split("Location")[0]
+
+
+def test_columns_of_other_types(spark: SparkSession, tmp_path: Path) -> None:
+    """Files whose columns are of different types have those of their paths, too."""
+    for i, t in enumerate((pa.int32(), pa.int64(), pa.int32())):
+        (tmp_path / "d" / f"n={i}").mkdir(parents=True)
+        pq.write_table(pa.table({"x": pa.array([i], t)}), tmp_path / "d" / f"n={i}" / "f")
+    rows = assert_same(spark, 'source(parquet, "d", type(<n: int, x: long>))', tmp_path)
+    assert rows == Bag(Record({"n": i, "x": i}) for i in range(3))
+    assert len(assert_same(spark, 'source(parquet, "d", type(<n: int>))', tmp_path)) == 3
