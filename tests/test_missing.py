@@ -224,7 +224,7 @@ def test_rows_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     rows = to_dataframe(spark, ROWS, bag)
     with interpreted(spark), query.view(spark) as view:
         changes = view.apply(P=rows)
-        assert "_planned" not in vars(changes)  # nothing is computed for changes that nobody reads
+        assert "_made" not in vars(changes)  # nothing is computed for changes that nobody reads
         assert changes.columns == ["_1", "_2", "weight"]
         assert view.answer().columns == query.batch(spark, P=rows).columns == ["_1", "_2"]
         assert collect_value(view._view.answer(), query.type) == CASES["rows"].answer

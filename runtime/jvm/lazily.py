@@ -10,6 +10,7 @@ from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.types import StructType
 
 
 def column(text: str) -> Column:
@@ -32,14 +33,19 @@ class Lazy(ClassicDataFrame):
         super().__init__(None, spark)
         self._make = make
 
-    # The base class sets its handle in its constructor; here that is put off.
     @cached_property
-    def _planned(self) -> Any:
-        return self._make()._jdf
+    def _made(self) -> DataFrame:
+        return self._make()
 
+    # The base class takes what goes wrong on the way to a schema for a schema that it cannot read.
+    @property
+    def schema(self) -> StructType:
+        return self._made.schema
+
+    # The base class sets its handle in its constructor; here that is put off.
     @property
     def _jdf(self) -> Any:
-        return self._planned
+        return self._made._jdf
 
     @_jdf.setter
     def _jdf(self, handle: None) -> None:
