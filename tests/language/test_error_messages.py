@@ -16,6 +16,7 @@ MESSAGES = [case.error.split(" ", 1)[1] for case in cases() if case.error is not
 
 ELSEWHERE = {
     "mrql/includes.py": "it takes files: tests/test_statements.py",
+    "mrql/imports.py: … runs code in Python, which this command does not": "a command asks: tests/test_imports.py",
     "mrql/calls.py: a collection": "it is caught where it is raised",
     "mrql/program.py: … is nested too deeply": "the parser refuses such texts: tests/test_fuzz.py",
     "mrql/translate.py: this has no type: …": "what the terms find where nothing before them has",
