@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import struct
 from datetime import date, datetime
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 from mrql.algebra.values import Value
 
@@ -34,15 +35,56 @@ def show_timestamp(value: datetime) -> str:
 
 
 def show_double(x: float) -> str:
-    """A double as text: the shortest that reads back. −0.0 equals 0.0, and has its text."""
-    x = unsigned(x)
+    """A double as text: the shortest that reads back, with a digit behind the point, and of these the nearest.
+
+    −0.0 equals 0.0, and has its text. That is the text of Java 19 and later.
+    """
+    two = f"{x:.1e}"
+    return _written(x, Decimal(two if float(two) == x else repr(x)) if math.isfinite(x) else Decimal())
+
+
+def show_single(x: float) -> str:
+    """A 32-bit float as text, likewise."""
+    return _written(x, single_digits(x, 2) if math.isfinite(x) else Decimal())
+
+
+def single_digits(x: float, least: int = 1) -> Decimal:
+    """The shortest decimal that is rounded to the 32-bit float, of at least so many digits, and of these the nearest.
+
+    >>> single_digits(0.10000000149011612)
+    Decimal('0.1')
+    """
+    exact = Decimal(x)
+    for digits in range(least, 10):
+        nearest = Context(digits, ROUND_HALF_EVEN).plus(exact)
+        # Below a power of two the numbers are nearer to each other than above it: what is above may read back alone.
+        other = Context(digits, ROUND_CEILING if nearest < exact else ROUND_FLOOR).plus(exact)
+        for decimal in (nearest, other):
+            if to_single(float(decimal)) == x:
+                return decimal
+    return exact
+
+
+def to_single(x: float) -> float:
+    """The nearest 32-bit float."""
+    try:
+        return float(struct.unpack("f", struct.pack("f", x))[0])
+    except OverflowError:
+        return math.copysign(math.inf, x)
+
+
+def _written(x: float, decimal: Decimal) -> str:
+    """A number as Java writes it, by its decimal if it is finite."""
     if math.isnan(x):
         return "NaN"
     if math.isinf(x):
         return "Infinity" if x > 0 else "-Infinity"
-    if x == 0 or 1e-3 <= abs(x) < 1e7:
-        text = format(Decimal(repr(x)), "f")
-        return text if "." in text else text + ".0"
-    digits, exponent = format(Decimal(repr(x)), "E").split("E")
+    if x == 0:
+        return "0.0"
+    if 1e-3 <= abs(x) < 1e7:
+        text = format(decimal, "f")
+        text = text.rstrip("0") if "." in text else text
+        return text + "0" if text.endswith(".") else text if "." in text else text + ".0"
+    digits, exponent = format(decimal, "E").split("E")
     digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
     return f"{digits if '.' in digits else digits + '.0'}E{int(exponent)}"

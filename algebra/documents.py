@@ -21,7 +21,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom
+from mrql.algebra.atoms import show_atom, to_single
 from mrql.algebra.depth import deep
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.types import Type
@@ -327,8 +327,6 @@ def _held_atom(value: Json, t: Type) -> Value:
         case ty.Basic(ty.Kind.LONG) if isinstance(value, int) and not isinstance(value, bool):
             return value  # a larger one was read as a decimal
         case ty.Basic(ty.Kind.DOUBLE | ty.Kind.FLOAT) if _is_number(value):
-            from mrql.algebra.functions import to_single  # which needs this module
-
             return to_single(float(value)) if t == ty.FLOAT else float(value)
         case ty.Basic(ty.Kind.DOUBLE | ty.Kind.FLOAT) if value in NOT_FINITE:
             return float(value)

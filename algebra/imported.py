@@ -29,10 +29,10 @@ import attrs
 
 from mrql.algebra import documents, modules
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import unsigned
+from mrql.algebra.atoms import to_single, unsigned
 from mrql.algebra.definitions import Exact, PythonFunction, takes
 from mrql.algebra.errors import EvaluationError
-from mrql.algebra.functions.conversion import INT_RANGES, to_single
+from mrql.algebra.functions.conversion import INT_RANGES
 from mrql.algebra.functions.function import Version
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Document, Record, Value

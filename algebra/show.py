@@ -14,6 +14,7 @@ name alone, or as `stream S` where a variable `S` is in scope.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -24,6 +25,7 @@ import attrs
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
+from mrql.algebra.atoms import single_digits
 from mrql.algebra.binders import bound_names, free_vars
 from mrql.algebra.monoids import Fold, Monoid, Op
 from mrql.algebra.prettyprint import Doc, Group, Line, Nest, block, render
@@ -172,7 +174,7 @@ def show_literal(term: Lit, types: bool = True) -> str:
     if isinstance(value, date):
         return f'{"t" if t == ty.TIMESTAMP else "d"}"{fn.show_atom(value)}"'
     if t == ty.FLOAT:
-        return f"{_show_number(_short_single(float(value)))}f"
+        return f"{_show_number(float(single_digits(value)) if value and math.isfinite(value) else value)}f"
     if t == ty.DOUBLE:
         return _show_number(float(value))
     return f"{value}L" if t == ty.LONG else str(value)
@@ -180,12 +182,6 @@ def show_literal(term: Lit, types: bool = True) -> str:
 
 def _show_number(x: float) -> str:
     return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(repr(x), repr(x))
-
-
-def _short_single(x: float) -> float:
-    """The shortest decimal that is rounded to the 32-bit float `x`: 0.1 and not 0.10000000149011612."""
-    shortened = (float(f"{x:.{digits}g}") for digits in range(1, 10))
-    return next((short for short in shortened if fn.to_single(short) == x), x)
 
 
 def _escape(text: str) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom
+from mrql.algebra.atoms import show_atom, to_single
 from mrql.algebra.errors import EvaluationError
-from mrql.algebra.functions.conversion import INT_RANGES, check_range, convert, convert_from, to_single
+from mrql.algebra.functions.conversion import INT_RANGES, check_range, convert, convert_from
 from mrql.algebra.functions.elements import (
     ALL_CHILDREN,
     ATTRIBUTE,

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 
 from mrql.algebra import documents
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom, show_double, unsigned
+from mrql.algebra.atoms import show_atom, show_single, to_single, unsigned
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Document, Record, Value
@@ -31,14 +30,6 @@ DATE_TEXT = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
 TIME_TEXT = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?"
 ZONE_TEXT = r"(Z|[+-]([01][0-7]|0[89]):[0-5][0-9])"
 TIMESTAMP_TEXT = rf"{DATE_TEXT}([ T]{TIME_TEXT}{ZONE_TEXT}?)?"
-
-
-def to_single(x: float) -> float:
-    """The nearest 32-bit float."""
-    try:
-        return float(struct.unpack("f", struct.pack("f", x))[0])
-    except OverflowError:
-        return math.copysign(math.inf, x)
 
 
 def check_range(value: int, t: Type) -> int:
@@ -86,7 +77,7 @@ def convert_from(value: Value, source: Type, t: Type) -> Value:
     Raises: EvaluationError as `convert` does.
     """
     if (source, t) == (ty.FLOAT, ty.STRING) and value is not None:
-        return show_double(_short_single(value))
+        return show_single(value)
     return convert(value, t)
 
 
@@ -150,9 +141,3 @@ def _of_calendar(read: Callable[[str], date], text: str) -> Value:
 def _timestamp(text: str) -> datetime:
     found = datetime.fromisoformat(text)
     return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
-
-
-def _short_single(x: float) -> float:
-    """The shortest decimal that is rounded to the 32-bit float `x`."""
-    shortened = (float(f"{x:.{digits}g}") for digits in range(1, 10))
-    return next((short for short in shortened if to_single(short) == x), x)

@@ -578,3 +578,19 @@ def test_zeros_have_one_text() -> None:
     assert [convert_from(-0.0, t, ty.STRING) for t in (ty.DOUBLE, ty.FLOAT)] == ["0.0", "0.0"]
     assert documents.of_value([-0.0]) == documents.of_value([0.0])
     assert str(to_json((-0.0,))) == "[0.0]"
+
+
+def test_texts_of_doubles_and_floats() -> None:
+    """The shortest that reads back, of one digit behind the point at least, and of these the nearest."""
+    doubles = {1e23: "1.0E23", 2e23: "2.0E23", 8.41e21: "8.41E21", 0.002: "0.002", 5e-324: "4.9E-324"}
+    doubles |= {1e-322: "9.9E-323", 9.5e-322: "9.5E-322", -0.0: "0.0", 1e7: "1.0E7"}
+    assert {x: convert(x, STRING) for x in doubles} == doubles
+    floats = {
+        0.1: "0.1",
+        2.0**-96: "1.2621775E-29",
+        1e-45: "1.4E-45",
+        16777216.0: "1.6777216E7",
+        1.5: "1.5",
+        9e9: "9.0E9",
+    }
+    assert {convert_from(to_single(x), FLOAT, STRING): x for x in floats} == {text: x for x, text in floats.items()}
