@@ -24,7 +24,7 @@ from mrql.algebra.reader import parse_type
 from mrql.algebra.terms import Repeat, Term, element_type
 from mrql.algebra.traversal import subterms
 from mrql.algebra.types import BagType
-from mrql.algebra.values import Bag, Value
+from mrql.algebra.values import Bag, Value, close
 from mrql.algebra.zset import ZSet
 from mrql.cli import main
 from mrql.rewrite.diffuse import diffuse
@@ -36,7 +36,6 @@ from mrql.runtime import upkeep
 from mrql.runtime.reference import ReferenceView
 from mrql.runtime.residual import Residual, divided, relative_difference
 from mrql.runtime.residual import distance as residual_distance
-from mrql.verify.replay import close
 from tests.checkpoint.streams import Stream
 from tests.loop_files import FILES, LOOPS, kmeans, pagerank, present
 from tests.loop_queries import edge_histories

@@ -18,7 +18,7 @@ import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import Term, element_type
 from mrql.algebra.types import BagType
-from mrql.algebra.values import Bag, Value
+from mrql.algebra.values import Bag, Value, close
 from mrql.algebra.zset import ZSet
 from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan
@@ -32,7 +32,6 @@ from mrql.runtime.reference import ReferenceView
 from mrql.runtime.residual import Residual, divided, relative_difference
 from mrql.runtime.rows import to_dataframe
 from mrql.runtime.view import SparkView
-from mrql.verify.replay import close
 from tests.checkpoint.streams import Stream, batch_answer
 from tests.interpreted import interpreted
 from tests.loop_files import FILES, pagerank, present
