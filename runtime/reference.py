@@ -25,7 +25,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values import Bag, Canonical, Value, canonical
 from mrql.algebra.zset import ZSet
 from mrql.rewrite.diminish import diminish
-from mrql.rewrite.multilinear import Input, choices_that_are_there, delta_choices
+from mrql.rewrite.multilinear import Input, choices_that_are_there
 from mrql.rewrite.stages import Component, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage
 from mrql.rewrite.threshold import Threshold
 from mrql.runtime.residual import Residual, divided, unlike
@@ -322,52 +322,22 @@ class ReferenceView:
         return Residual.of_steps([divided(rows, element_type(d.stream), d.threshold)[1] for rows, d in left])
 
     def _step(self, state: StageState, index: int, feed: Feed, deltas: Mapping[str, ZSet]) -> None:
-        """The delta rule over one feed: a summand for each input that changed, or two of them."""
-        inputs = feed.rows.inputs
-        changes = {i.label: self._change(i, deltas.get(i.stream, ZSet())) for i in inputs}
-        old = {i.label: state.inputs.get((index, i.label), ZSet()) for i in inputs}
-        new = {label: old[label] + change for label, change in changes.items()}
-        has_changed = tuple(len(changes[i.label]) > 0 for i in inputs)
-        if len(inputs) > 1 and not any(i.sums for i in inputs):
-            self._step_by_rows(state, index, feed, old, changes, has_changed)
-            state.inputs.update({(index, label): zset for label, zset in new.items()})
-            return
-        for choice in delta_choices(has_changed):
-            chosen = {
-                i.label: {"old": old, "new": new}.get(which, {}).get(i.label)
-                for i, which in zip(inputs, choice, strict=True)
-            }
-            changed = next(i for i, which in zip(inputs, choice, strict=True) if which == "delta")
-            rest = {i.label: _kept(i, zset) for i in inputs if (zset := chosen[i.label]) is not None}
-            for weight, part in _signed(changed, changes[changed.label]):
-                self._merge_rows(state, index, self._rows(feed, {**rest, changed.label: part}, weight, changed.label))
-        if len(inputs) > 1:
-            state.inputs.update({(index, label): zset for label, zset in new.items()})
-
-    def _step_by_rows(
-        self, state: StageState, index: int, feed: Feed, old: Rows, changes: Rows, changed: tuple[bool, ...]
-    ) -> None:
-        """The same for a join of rows: those that are never there together are never put together."""
+        """The delta rule over one feed: what is never there at the same time is never put together."""
+        inputs = {read.label: read for read in feed.rows.inputs}
+        changes = {label: self._change(read, deltas.get(read.stream, ZSet())) for label, read in inputs.items()}
+        old = {label: state.inputs.get((index, label), ZSet()) for label in inputs}
 
         def version(label: str, which: str) -> Bag:
-            match which:
-                case "came":
-                    return changes[label].positive()
-                case "went":
-                    return changes[label].negative()
-                case "new":
-                    return (old[label] + changes[label]).bag()
-                case "kept":
-                    return (old[label] - ZSet.of(changes[label].negative())).bag()
-                case _:
-                    return old[label].bag()
+            return _kept(inputs[label], _version(which, old[label], changes[label]))
 
-        for choice in choices_that_are_there(changed):
-            chosen = dict(zip((i.label for i in feed.rows.inputs), choice, strict=True))
+        for choice in choices_that_are_there(tuple(len(change) > 0 for change in changes.values())):
+            chosen = dict(zip(inputs, choice, strict=True))
             label = next(label for label, which in chosen.items() if which in SIGNS)
             if version(label, chosen[label]):
                 sources = {name: version(name, which) for name, which in chosen.items()}
                 self._merge_rows(state, index, self._rows(feed, sources, SIGNS[chosen[label]], label))
+        if len(inputs) > 1:
+            state.inputs.update({(index, label): old[label] + change for label, change in changes.items()})
 
     def _change(self, read: Input, delta: ZSet) -> ZSet:
         """The change of an input; it is linear, so insertions and deletions can be computed apart."""
@@ -396,11 +366,19 @@ def _kept(read: Input, rows: ZSet) -> Bag:
     return _sums(read, rows) if read.sums else rows.bag()
 
 
-def _signed(read: Input, change: ZSet) -> tuple[tuple[int, Bag], ...]:
-    """A change of an input as bags with a sign; sums have their sign in themselves."""
-    if read.sums:
-        return ((1, _sums(read, change)),)
-    return (1, change.positive()), (-1, change.negative())
+def _version(which: str, old: ZSet, change: ZSet) -> ZSet:
+    """The rows of an input that a summand of the delta rule reads (`choices_that_are_there`)."""
+    match which:
+        case "came":
+            return ZSet.of(change.positive())
+        case "went":
+            return ZSet.of(change.negative())
+        case "new":
+            return old + change
+        case "kept":
+            return old - ZSet.of(change.negative())
+        case _:
+            return old
 
 
 def _sums(read: Input, rows: ZSet) -> Bag:
@@ -434,12 +412,12 @@ def _read(component: Component, stored: Value) -> Value:
 
 
 def _added(stored: Value, share: Value, times: int) -> Value:
-    """A sum with one share more, or less: a number, or what sides of a join have multiplied (`Feed.totals`)."""
+    """A sum with a share some times more, or less: a number, or what sides of a join multiplied (`Feed.totals`)."""
     match stored, share:
         case Total(), (high, low):
-            return stored.with_integer(sides.whole(high, low))
-        case Total(), tuple():
-            return _with_products(stored, *share)
+            return stored.with_integer(times * sides.whole(high, low))
+        case Total(), (magnitude, mantissas, count):
+            return _with_products(stored, magnitude, times * mantissas, times * count)
         case Total(), _:
             return stored.added(share, times)
         case _, (high, low):

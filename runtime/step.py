@@ -7,7 +7,7 @@ keeps a table of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.terms import Term
-from mrql.rewrite.multilinear import Input, delta_choices
+from mrql.rewrite.multilinear import Input, choices_that_are_there, delta_choices
+from mrql.rewrite.pairs import may_fail_for_pairs
 from mrql.rewrite.stages import Component, Feed, Shape, Stage
 from mrql.runtime import sums
 from mrql.runtime.bulk import Compiler
@@ -47,7 +48,10 @@ from mrql.runtime.snapshot import BagRows, Rows, Snapshot
 from mrql.runtime.state import MARK, TOUCHED, Measure, Table, mark, weighted
 
 Versions = Mapping[str, Frame | None]
-"""An input as it was, as it is now, and its change: `old`, `new` and `delta`."""
+"""What the delta rule reads of an input: as it was, `old`, as it is now, `new`, its change, and parts of these."""
+
+CHANGES = ("delta", "came", "went")
+"""The versions of an input that are a batch's."""
 
 
 @attrs.define
@@ -60,6 +64,13 @@ class InputState:
     """Whether sums of the rows are kept: (key…, element…, number of rows, sum…)."""
     last: tuple[Frame, Versions] | None = None
     """The last change that was added, and what it made of the input: stages that read the same ask for it again."""
+    parts: tuple[Sequence[Relation], Relation] | None = None
+    """What was there before that change, and the change, as runs."""
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether a change may have taken something back."""
+        return self.table is not None and self.table.shrinks
 
     def frame(self, df: Relation | None, *, changes: bool = False) -> Frame | None:
         if df is None or self.shape is None:
@@ -68,6 +79,29 @@ class InputState:
         stays = not changes and self.table.is_large
         weight = None if self.sums else quote("w")
         return Frame(df, self.shape, weight, changes, self.table.partition_by if stays else None)
+
+    def there(self, *, changed: bool) -> Versions:
+        """The versions of the input for `choices_that_are_there`, none of them with a row that another takes back."""
+        if self.table is None:
+            return dict.fromkeys(("old", "new", "kept", *CHANGES))
+        if not changed or self.parts is None:
+            return dict.fromkeys(("old", "new", "kept"), self._netted(self.table.relations))
+        old, change = self.parts
+        # What a row counts, or how many it stands for: sums may change where their number does not.
+        times = self.table.measures[0].name
+        came = change.where(f"{times} >= 0" if self.sums else f"{times} > 0")
+        went = change.where(f"{times} < 0")
+        return {
+            "old": self._netted(old),
+            "new": self._netted([*old, change]),
+            "kept": self._netted([*old, went]) if old else None,
+            "came": self.frame(came, changes=True),
+            "went": self.frame(went, changes=True) if old else None,
+        }
+
+    def _netted(self, rows: Sequence[Relation]) -> Frame | None:
+        assert self.table is not None
+        return self.frame(self.table.merged(rows)) if rows else None
 
 
 @attrs.frozen
@@ -137,12 +171,18 @@ class StageState:
         versions = {read.label: self._versions(index, read, changed.get(read.label)) for read in feed.rows.inputs}
         # A change that is known sooner is joined with the others as they were, and so need not wait for them.
         labels = [*changed, *(label for label in versions if label not in changed)]
+        choices = delta_choices
+        inputs = {read.label: self._input(index, read) for read in feed.rows.inputs}
+        if any(state.shrinks for state in inputs.values()) and may_fail_for_pairs(feed):
+            choices = choices_that_are_there
+            versions = {label: state.there(changed=label in changed) for label, state in inputs.items()}
         shares = []
-        for choice in delta_choices(tuple(label in changed for label in labels)):
+        for choice in choices(tuple(label in changed for label in labels)):
             chosen = {label: versions[label][which] for label, which in zip(labels, choice, strict=True)}
             present = {name: frame for name, frame in chosen.items() if frame is not None}
             if len(present) == len(chosen):  # a join with nothing is nothing
-                shares.append(self._share(index, feed, present, labels[choice.index("delta")]))
+                source = next(label for label, which in zip(labels, choice, strict=True) if which in CHANGES)
+                shares.append(self._share(index, feed, present, source))
         return shares
 
     def _share(self, index: int, feed: Feed, sources: Mapping[str, Frame], changed: str | None = None) -> Share:
@@ -214,6 +254,7 @@ class StageState:
         rows = change.df.select(*columns, *([] if read.sums else [f"{weight} AS w"]))
         state.table.shrinks |= change.weight is not None
         run = state.table.append(state.table.partitioned(rows), again=self.again)
+        state.parts = [each.relation for each in state.table.runs if each is not run], run.relation
         old = state.frame(state.table.rows(but=run))
         return {"old": old, "new": state.frame(state.table.rows()), "delta": state.frame(run.relation, changes=True)}
 

@@ -134,6 +134,47 @@ CASES = (
         [Bag([(1, LEAST + 5)]), Bag([(1, 5)])],
     ),
     Case(
+        "equal sums of different keys count twice",
+        "select (d, sum(b)) from (a, b) in S, (c, d) in T where a = c group by d",
+        (DOUBLES, LONGS),
+        [come(S=[(1, 0.25), (2, 0.25)], T=[(1, 7), (2, 7)]), go(S=[(1, 0.25)])],
+        [Bag([(7, 0.5)]), Bag([(7, 0.25)])],
+    ),
+    Case(
+        "equal sums of longs count twice",
+        "select (d, sum(b)) from (a, b) in S, (c, d) in T where a = c group by d",
+        (LONGS, LONGS),
+        [come(S=[(1, 2**40), (2, 2**40)], T=[(1, 7), (2, 7)]), go(S=[(1, 2**40)])],
+        [Bag([(7, 2**41)]), Bag([(7, 2**40)])],
+    ),
+    Case(
+        "rows that are never there together fail for nobody",
+        over("6 / (b - d)"),
+        (LONGS, LONGS),
+        [
+            come(S=[(1, 3)], T=[(1, 1)]),
+            Batch({"T": [(1, 3)]}, {"S": [(1, 3)]}),
+            Batch({"S": [(1, 3), (1, 5)]}, {"T": [(1, 3)]}),
+            go(T=[(1, 1)]),
+            come(T=[(1, 2)]),
+            go(S=[(1, 5)]),
+            come(T=[(1, 5)]),
+        ],
+        [3, 0, 4, 0, 8, 6, 3],
+    ),
+    Case(
+        "nor do sums of such",
+        "select (a, (sum(b * b), sum(b - d))) from (a, b) in S, (c, d) in T where a = c group by a",
+        (LONGS, LONGS),
+        [
+            come(S=[(1, 2**62)]),
+            Batch({"T": [(1, LEAST)]}, {"S": [(1, 2**62)]}),
+            Batch({"S": [(1, 9)], "T": [(1, 7)]}, {"T": [(1, LEAST)]}),
+            come(S=[(1, 7)]),
+        ],
+        [Bag(), Bag(), Bag([(1, (81, 2))]), Bag([(1, (130, 2))])],
+    ),
+    Case(
         "longs do not overflow on the way",
         "(sum(select x from (k, x) in S), avg(select x from (k, x) in S))",
         (LONGS, LONGS),
@@ -206,7 +247,7 @@ def attempt(compute: Callable[[], Value]) -> Value:
 
 INTEGERS = st.sampled_from([None, 0, 1, -1, 3, 2**31, -(2**40), 2**62, -(2**62), MOST, LEAST])
 NUMBERS = st.sampled_from([None, 0.0, -0.0, 0.1, -0.7, 1.5, 1e16, -3e9, 1e308, -1e308, 5e-324, INF, -INF, NAN])
-KEYS = st.sampled_from([1, 1, 1, 2, None])
+KEYS = st.sampled_from([1, 1, 1, 2, 2, None])
 ROWS = {
     "S": st.tuples(KEYS, INTEGERS, NUMBERS),
     "T": st.tuples(KEYS, INTEGERS, NUMBERS),
@@ -232,12 +273,12 @@ SIZES = "sum(if is_nan(1.0 * {0}) then 0.0 else abs(1.0 * {0}))"
 
 @st.composite
 def sums(draw: st.DrawFn) -> tuple[str, tuple[str, ...], str]:
-    """A source, numbers over it that are added up, and the key, which may be none."""
+    """A source, numbers over it that are added up, and the key: none, that of a join, or another column."""
     source = draw(st.sampled_from([*SOURCES]))
     return (
         source,
         tuple(draw(st.lists(st.sampled_from(SOURCES[source]), min_size=1, max_size=2))),
-        draw(st.sampled_from(["", "k", "i"])),
+        draw(st.sampled_from(["", "k", "i", "if is_null(i) then 0 else 1"])),
     )
 
 
@@ -270,9 +311,7 @@ def test_generated_sums_keep_the_promise(drawn: tuple[str, tuple[str, ...], str]
     """Over one, two and three streams, with deletions, of all kinds of numbers."""
     source, numbers, key = drawn
     term = mrql.compile(queries(source, numbers, key), **TYPES).term
-    sized = mrql.compile(
-        queries(source, numbers, key, "sum(if is_nan(1.0 * {0}) then 0.0 else abs(1.0 * {0}))"), **TYPES
-    ).term
+    sized = mrql.compile(queries(source, numbers, key, SIZES), **TYPES).term
     streams = [name for name in ROWS if f"in {name}" in source]
     view = ReferenceView(rewrite(term, shrinking=frozenset(streams)).plan)
     history = data.draw(histories({name: ROWS[name] for name in streams}, deletions=True, largest=3))

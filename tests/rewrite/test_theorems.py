@@ -21,6 +21,7 @@ from mrql.algebra.check import check
 from mrql.algebra.evaluate import evaluate, evaluate_measured
 from mrql.algebra.monoids import BAG, Keyed, Monoid, ProductMonoid, combine
 from mrql.algebra.reader import parse
+from mrql.algebra.sums import Total
 from mrql.algebra.terms import (
     CMap,
     Lambda,
@@ -369,10 +370,11 @@ def p(x: str, y: int) -> Record:
 
 def stored(view: ReferenceView, stage: int = 0) -> dict[Value, Value]:
     """What a stage holds by key."""
-    return {
-        entry.key: tuple(entry.values) if len(entry.values) > 1 else entry.values[0]
-        for entry in view.states[stage].entries.values()
-    }
+    found = {}
+    for entry in view.states[stage].entries.values():
+        values = tuple(value.value if isinstance(value, Total) else value for value in entry.values)
+        found[entry.key] = values if len(values) > 1 else values[0]
+    return found
 
 
 def test_example_1_the_papers_query() -> None:
