@@ -378,7 +378,8 @@ def stream(
         strict=strict,
         may_import=common.may_import,
     )
-    program, query, plan = typed(found_rows(checkpoint))
+    rows = found_rows(checkpoint)
+    program, query, plan = typed(rows)
     for traced in filter(is_trace, subterms(query.term)):
         click.echo(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
     options = Options(once, interval, max_files, max_rows, Emit(emit))
@@ -389,6 +390,8 @@ def stream(
         common.engine,
         common.session,
         options,
+        typed,
+        rows,
         outputs=outputs,
         output_format=Format(files_format),
         as_json=common.as_json,
@@ -397,7 +400,6 @@ def stream(
         operation=operation,
         rewritable=rewritable,
         partitions=partitions,
-        typed=typed,
     ).run()
 
 

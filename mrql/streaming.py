@@ -70,6 +70,10 @@ class Running:
     engine: str
     session: Callable[[], SparkSession]
     options: Options
+    typed: Callable[[Mapping[str, Type]], Planned]
+    """Makes the program, the query and its plan again, with other types of rows that were found."""
+    rows: Mapping[str, Type]
+    """The types of rows that the three were made with, by the absolute path of the stream (`found_rows`)."""
     outputs: tuple[Place, ...] = ()
     """Where the answers go; without any, to the console."""
     output_format: Format = Format.JSON
@@ -82,23 +86,8 @@ class Running:
     """Whether files that were read may change; the plan has to be one that can take their rows back."""
     partitions: int | None = None
     """In how many partitions Spark keeps a state; as many as can be worked on at once, unless said otherwise."""
-    typed: Callable[[Mapping[str, Type]], Planned] | None = None
-    """Makes the query and its plan again, with other types of rows that were found."""
-    rows: Mapping[str, Type] = attrs.Factory(dict)
-    """Those that were found since, by the path of the stream."""
     token: str = attrs.Factory(lambda: secrets.token_hex(16))
     """What a stream without a checkpoint is known by to those that it writes to."""
-
-    def with_rows(self, rows: Mapping[str, Type]) -> Running:
-        """The same with other types of rows that were found.
-
-        Raises: UserError where the query has no meaning for them.
-        """
-        if self.typed is None or not rows:
-            return self
-        found = {**self.rows, **rows}
-        program, query, plan = self.typed(found)
-        return attrs.evolve(self, program=program, query=query, plan=plan, rows=found)
 
     @property
     def changes(self) -> bool:
@@ -160,16 +149,18 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
 def _widened(running: Running, wider: Wider, number: int) -> Running:
     """A stream whose rows are of another type from a batch on.
 
-    Raises: UserError where changes are put out, and some were: those of the new type do not follow on them.
+    Raises: UserError where the query has no meaning for them, and where changes are put out, and some were: those of
+    the new type do not follow on them.
     """
-    after = running.with_rows(wider.rows)
     for path, row in wider.rows.items():
         said = f"the rows of {path} are of a wider type than those before, {row}"
         if number and running.changes:
             hint = "say with type(…) what is to come, or put out snapshots"
             raise UserError(f"{said}, and changes do not follow on those that were put out", running.query.span, hint)
         logger.warning("%s: what is made of them is built again", said)
-    return after
+    rows = {**running.rows, **wider.rows}
+    program, query, plan = running.typed(rows)
+    return attrs.evolve(running, program=program, query=query, plan=plan, rows=rows)
 
 
 def _loop(

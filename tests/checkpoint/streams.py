@@ -128,7 +128,8 @@ class Stream:
         file = self.home / "q.mrql"
         file.write_text(self.text)
         typed = planned(file, self.home, way=self.way, threshold=self.threshold, rewritable=self.rewritable)
-        program, query, plan = typed(found_rows(self.checkpoint))
+        rows = found_rows(self.checkpoint)
+        program, query, plan = typed(rows)
         options = Options(once=True, max_files=self.max_files, emit=self.emit)
         return Running(
             program,
@@ -137,12 +138,13 @@ class Stream:
             self.engine,
             self._session,
             options,
+            typed,
+            rows,
             outputs=() if query.target is not None else self.outputs,
             quarantine=None if self.quarantine is None else self.home / self.quarantine,
             checkpoint=self.checkpoint,
             rewritable=self.rewritable,
             partitions=self.partitions,
-            typed=typed,
         )
 
     def _session(self) -> SparkSession:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.jsonfile import infer_row, type_of, widened, widened_by
-from mrql.algebra.values import close
+from mrql.algebra.values import Bag, close
 from mrql.runtime.stream import Emit
 from tests.checkpoint.streams import Counting, Crash, Failing, Moment, Stream, batch_answer, write
 
@@ -105,6 +105,24 @@ def test_the_process_dies_at_any_moment(tmp_path: Path) -> None:
             found = stream.answers()
             assert list(found) == list(expected)
             assert all(close(found[name], expected[name]) for name in found), (at, moment)
+
+
+def test_a_stream_that_was_widened_before_a_restart(tmp_path: Path) -> None:
+    """When another one is widened after it, it keeps its type, of which the first rows of its files say nothing."""
+    text = """
+    a = stream(json, "a");
+    b = stream(json, "b");
+    (sum(select x.n from x in a), sum(select x.n from x in b));
+    """
+    for number, directory in enumerate("ab"):
+        write(tmp_path / directory / "1.json", '{"n": 1}\n' * 2000, number)
+    late = [(tmp_path / directory / "2.json", tmp_path / directory / "_2.json") for directory in "ba"]
+    for number, (file, aside) in enumerate(late, start=2):
+        write(file, '{"n": 0.5}\n', number)
+        file.rename(aside)
+    for arriving in late:
+        started(Stream(tmp_path, text), [arriving])
+    assert [*Stream(tmp_path, text).answers().values()][-1] == Bag([(2000.5, 2000.5)])
 
 
 def test_changes_do_not_follow_on_those_of_another_type(tmp_path: Path) -> None:
