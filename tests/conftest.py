@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from tests.interpreted import interpreted
 from tests.postgresql import MISSING, Server, binaries
 
 settings.register_profile("repeatable", derandomize=True)
@@ -46,6 +47,13 @@ def spark() -> Iterator[SparkSession]:
     session = local_spark()
     yield session
     session.stop()
+
+
+@pytest.fixture
+def interpreted_spark(spark: SparkSession) -> Iterator[SparkSession]:
+    """The same, for tests over a handful of rows: nothing is compiled for the time of the test."""
+    with interpreted(spark):
+        yield spark
 
 
 @pytest.fixture(scope="session")

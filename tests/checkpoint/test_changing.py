@@ -210,15 +210,17 @@ def test_two_streams_with_one_quarantine(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_on_spark(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_spark(tmp_path: Path, interpreted_spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between planning and reading, and after it."""
     write(tmp_path / "edges" / "a.csv", rows([(1, 1)]), 0)
     with monkeypatch.context() as patch:
         before(stream, "look_again")(patch, once(tmp_path / "edges" / "a.csv", grown))
         with pytest.raises(UserError, match=r"a\.csv has changed while it was read"):
-            Stream(tmp_path, SUMS, "spark", spark=spark).run()
+            Stream(tmp_path, SUMS, "spark", spark=interpreted_spark).run()
     assert Stream(tmp_path, SUMS).answers() == {}
-    copied = Stream(tmp_path, SUMS, "spark", spark=spark, checkpoint_name="c2", output="o2", rewritable=True)
+    copied = Stream(
+        tmp_path, SUMS, "spark", spark=interpreted_spark, checkpoint_name="c2", output="o2", rewritable=True
+    )
     with monkeypatch.context() as patch:
         before(readers, "path_to_read")(patch, once(tmp_path / "edges" / "a.csv", truncated))
         copied.run()

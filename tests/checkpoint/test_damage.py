@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from mrql.runtime.checkpoint import policy
 from tests.checkpoint.damage import SCENES, Left, stopped, undelivered
-from tests.interpreted import interpreted
 from tests.postgresql import Server
 
 
@@ -46,14 +45,13 @@ def test_damage_to_the_outbox(tmp_path: Path, postgresql: Server) -> None:
 
 
 @pytest.mark.spark
-def test_damage_on_spark(tmp_path: Path, spark: SparkSession) -> None:
+def test_damage_on_spark(tmp_path: Path, interpreted_spark: SparkSession) -> None:
     """Some of them on Spark: most of a run, as what is written otherwise is the same in both engines."""
-    left = stopped(tmp_path, "spark", spark)
+    left = stopped(tmp_path, "spark", interpreted_spark)
     written = [tmp_path / file for file in left.rests if file.endswith(".parquet")]
     assert sum(pq.read_table(file, page_checksum_verification=True).num_rows for file in written) > 0
     random = Random(8)
     found = left.damages(random, 1)
     runs = [damage for damage in found if damage.file in left.rests and damage.file.endswith(".parquet")]
-    with interpreted(spark):
-        for damage in [*random.sample(runs, min(12, len(runs))), *random.sample(found, 3)]:
-            left.after(damage)
+    for damage in [*random.sample(runs, min(12, len(runs))), *random.sample(found, 3)]:
+        left.after(damage)
