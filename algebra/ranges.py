@@ -26,10 +26,11 @@ def may_overflow(term: Term) -> bool:
     >>> [may_overflow(parse(text, {}, {"x": ty.LONG, "y": ty.INT})) for text in ("x + 1L", "(y as long) * 8L", "x")]
     [True, False, False]
     """
-    return _leaves(term) or any(map(may_overflow, children(term)))
+    return leaves_its_range(term) or any(map(may_overflow, children(term)))
 
 
-def _leaves(term: Term) -> bool:
+def leaves_its_range(term: Term) -> bool:
+    """Whether an operation, or a sum, may leave the range of its type, whatever it is over."""
     match term:
         case Prim(function, _) if function in (PLUS, MINUS, TIMES, NEGATE, _ABS) and term.type in INT_RANGES:
             return not _within(_computed(term), _of_type(term.type))

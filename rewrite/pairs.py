@@ -3,38 +3,48 @@
 The delta rule may put rows together that were never there at the same time, one that a batch brings and one that it
 takes away, and takes that back in another summand. An error is not taken back. Such a join reads its inputs as
 `choices_that_are_there` says, and of each the rows that are there.
+
+What leaves its range counts only where it is computed from several inputs: of a row alone it hardly ever does
+(`algebra/failing.py`), and to read what is there of a large state is to read all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from mrql.algebra import functions as fn
+from mrql.algebra.binders import bound_names, free_vars, match_pattern
 from mrql.algebra.failing import may_fail
-from mrql.algebra.ranges import may_overflow
-from mrql.algebra.terms import If, Prim, Term
+from mrql.algebra.ranges import leaves_its_range
+from mrql.algebra.terms import CMap, CoGroup, If, Lambda, Prim, PTuple, Single, Stream, Term, Tup, Union
 from mrql.algebra.traversal import children, subterms
 from mrql.rewrite.stages import Feed
 
+Origins: TypeAlias = Mapping[str, frozenset[str]]
+"""The inputs that variables have their values from, by their labels."""
 
-def may_fail_for_pairs(feed: Feed) -> bool:
-    """Whether a feed of several inputs may fail for rows that it puts together.
+
+def may_fail_for_pairs(feed: Feed, *, overflows: bool = True) -> bool:
+    """Whether a feed of several inputs may fail for rows that it puts together, also by `overflows`.
 
     >>> from mrql.algebra.reader import parse
     >>> from mrql.rewrite.passes import rewrite
     >>> types = {"S": "{(long, long)}", "T": "{(long, long)}"}
     >>> q = "reduce(+, cMap(λ(a, b). cMap(λ(c, d). if a = c then {%s} else {}:{long}, T), S))"
-    >>> terms = [parse(q % number, types) for number in ("b * d", "b - d", "6L / d")]
+    >>> terms = [parse(q % number, types) for number in ("b * d", "b + 1L", "b - d", "6L / d")]
     >>> [may_fail_for_pairs(rewrite(term).plan.stages[0].feeds[0]) for term in terms]
-    [False, True, True]
+    [False, False, True, True]
     """
     if len(feed.rows.inputs) < 2:
         return False
-    computed = [feed.rows.body, *(unit for index, unit in feed.units if index not in feed.totals)]
-    of_sums = [unit for index, unit in feed.units if index in feed.totals]
-    return any(may_fail(term) or may_overflow(term) for term in (*computed, *_conditions(of_sums))) or any(
-        map(_has_three_factors, of_sums)
-    )
+    # The sums of sides are of no wider range than they have room for, but for those of three factors.
+    own = [unit for index, unit in feed.units if index not in feed.totals]
+    totals = [unit for index, unit in feed.units if index in feed.totals]
+    computed = [feed.rows.body, *own, *_conditions(totals)]
+    if any(map(may_fail, computed)):
+        return True
+    return overflows and (any(map(_has_three_factors, totals)) or _overflows_for_pairs(feed, computed[1:]))
 
 
 def _conditions(terms: list[Term]) -> Iterator[Term]:
@@ -49,3 +59,55 @@ def _has_three_factors(total: Term) -> bool:
 
 def _is_product(term: Term) -> bool:
     return isinstance(term, Prim) and term.function in (fn.TIMES_HIGH, fn.TIMES_LOW)
+
+
+# --- what is computed from several inputs ---------------------------------------------------------------------------
+
+
+def _overflows_for_pairs(feed: Feed, units: list[Term]) -> bool:
+    for term, origins in _innermost(feed.rows.body, {}):
+        if _combines(term, origins):
+            return True
+        match term:
+            case Single(Tup((key, element))):
+                bound = match_pattern(feed.key, key) | match_pattern(feed.element, element)
+                inside = {name: _inputs(value, origins) for name, value in bound.items()}
+                if any(_combines(unit, inside) for unit in units):
+                    return True
+            case _:
+                pass
+    return False
+
+
+def _combines(term: Term, origins: Origins) -> bool:
+    """Whether an operation in it that may leave its range is over several inputs."""
+    return any(leaves_its_range(part) and len(_inputs(part, origins)) > 1 for part in subterms(term))
+
+
+def _innermost(term: Term, origins: Origins) -> Iterator[tuple[Term, Origins]]:
+    """What is computed of the rows, inside of all that they are iterated by."""
+    match term:
+        case CMap(Lambda(param, body), source):
+            yield from _innermost(source, origins)
+            found = {name: _inputs(source, origins) for name in bound_names(param)}
+            match param, source:
+                case PTuple((key, PTuple((xs, ys)))), CoGroup(left, right):
+                    sides = {key: left, xs: left, ys: right}
+                    found = {name: _inputs(side, origins) for p, side in sides.items() for name in bound_names(p)}
+                case _:
+                    pass
+            yield from _innermost(body, {**origins, **found})
+        case CoGroup(left, right) | Union(left, right):
+            yield from _innermost(left, origins)
+            yield from _innermost(right, origins)
+        case If(condition, then, otherwise):
+            yield condition, origins
+            yield from _innermost(then, origins)
+            yield from _innermost(otherwise, origins)
+        case _:
+            yield term, origins
+
+
+def _inputs(term: Term, origins: Origins) -> frozenset[str]:
+    streams = {part.name for part in subterms(term) if isinstance(part, Stream) and not part.static}
+    return frozenset(streams).union(*(origins.get(name, frozenset()) for name in free_vars(term)))

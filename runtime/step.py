@@ -173,7 +173,8 @@ class StageState:
         labels = [*changed, *(label for label in versions if label not in changed)]
         choices = delta_choices
         inputs = {read.label: self._input(index, read) for read in feed.rows.inputs}
-        if any(state.shrinks for state in inputs.values()) and may_fail_for_pairs(feed):
+        # The steps of a loop are counted, and numbers of them leave no range.
+        if any(state.shrinks for state in inputs.values()) and may_fail_for_pairs(feed, overflows=not self.recurs):
             choices = choices_that_are_there
             versions = {label: state.there(changed=label in changed) for label, state in inputs.items()}
         shares = []

@@ -175,6 +175,17 @@ CASES = (
         [Bag(), Bag(), Bag([(1, (81, 2))]), Bag([(1, (130, 2))])],
     ),
     Case(
+        "nor do rows that a condition is over",
+        "select (a, count(b)) from (a, b) in S, (c, d) in T where a = c and b - d > 0 group by a",
+        (LONGS, LONGS),
+        [
+            come(S=[(1, 2**62)]),
+            Batch({"T": [(1, LEAST)]}, {"S": [(1, 2**62)]}),
+            Batch({"S": [(1, 9)], "T": [(1, 7)]}, {"T": [(1, LEAST)]}),
+        ],
+        [Bag(), Bag(), Bag([(1, 1)])],
+    ),
+    Case(
         "longs do not overflow on the way",
         "(sum(select x from (k, x) in S), avg(select x from (k, x) in S))",
         (LONGS, LONGS),
