@@ -17,7 +17,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra.binders import bound_names, free_vars, match_pattern
 from mrql.algebra.failing import may_fail
 from mrql.algebra.ranges import leaves_its_range
-from mrql.algebra.terms import CMap, CoGroup, If, Lambda, Prim, PTuple, Single, Stream, Term, Tup, Union
+from mrql.algebra.terms import CMap, CoGroup, If, Lambda, Prim, PTuple, Single, Stream, Term, Union
 from mrql.algebra.traversal import children, subterms
 from mrql.rewrite.stages import Feed
 
@@ -65,17 +65,15 @@ def _is_product(term: Term) -> bool:
 
 
 def _overflows_for_pairs(feed: Feed, units: list[Term]) -> bool:
-    for term, origins in _innermost(feed.rows.body, {}):
+    row = PTuple((feed.key, feed.element))
+    for term, origins, is_result in _innermost(feed.rows.body, {}, is_result=True):
         if _combines(term, origins):
             return True
-        match term:
-            case Single(Tup((key, element))):
-                bound = match_pattern(feed.key, key) | match_pattern(feed.element, element)
-                inside = {name: _inputs(value, origins) for name, value in bound.items()}
-                if any(_combines(unit, inside) for unit in units):
-                    return True
-            case _:
-                pass
+        if is_result and isinstance(term, Single):
+            bound = match_pattern(row, term.item)
+            inside = {name: _inputs(value, origins) for name, value in bound.items()}
+            if any(_combines(unit, inside) for unit in units):
+                return True
     return False
 
 
@@ -84,11 +82,12 @@ def _combines(term: Term, origins: Origins) -> bool:
     return any(leaves_its_range(part) and len(_inputs(part, origins)) > 1 for part in subterms(term))
 
 
-def _innermost(term: Term, origins: Origins) -> Iterator[tuple[Term, Origins]]:
-    """What is computed of the rows, inside of all that they are iterated by."""
+def _innermost(term: Term, origins: Origins, *, is_result: bool) -> Iterator[tuple[Term, Origins, bool]]:
+    """What is computed of the rows, inside of all that they are iterated by; and whether it makes rows of the result,
+    and not of what is iterated over."""
     match term:
         case CMap(Lambda(param, body), source):
-            yield from _innermost(source, origins)
+            yield from _innermost(source, origins, is_result=False)
             found = {name: _inputs(source, origins) for name in bound_names(param)}
             match param, source:
                 case PTuple((key, PTuple((xs, ys)))), CoGroup(left, right):
@@ -96,16 +95,19 @@ def _innermost(term: Term, origins: Origins) -> Iterator[tuple[Term, Origins]]:
                     found = {name: _inputs(side, origins) for p, side in sides.items() for name in bound_names(p)}
                 case _:
                     pass
-            yield from _innermost(body, {**origins, **found})
-        case CoGroup(left, right) | Union(left, right):
-            yield from _innermost(left, origins)
-            yield from _innermost(right, origins)
+            yield from _innermost(body, {**origins, **found}, is_result=is_result)
+        case CoGroup(left, right):
+            yield from _innermost(left, origins, is_result=False)
+            yield from _innermost(right, origins, is_result=False)
+        case Union(left, right):
+            yield from _innermost(left, origins, is_result=is_result)
+            yield from _innermost(right, origins, is_result=is_result)
         case If(condition, then, otherwise):
-            yield condition, origins
-            yield from _innermost(then, origins)
-            yield from _innermost(otherwise, origins)
+            yield condition, origins, False
+            yield from _innermost(then, origins, is_result=is_result)
+            yield from _innermost(otherwise, origins, is_result=is_result)
         case _:
-            yield term, origins
+            yield term, origins, is_result
 
 
 def _inputs(term: Term, origins: Origins) -> frozenset[str]:
