@@ -17,8 +17,9 @@ from mrql.algebra import functions as fn
 from mrql.algebra.binders import bound_names, free_vars, match_pattern
 from mrql.algebra.failing import may_fail
 from mrql.algebra.ranges import leaves_its_range
-from mrql.algebra.terms import CMap, CoGroup, If, Lambda, Prim, PTuple, Single, Stream, Term, Union
+from mrql.algebra.terms import CMap, CoGroup, If, Lambda, Prim, PTuple, Single, Term, Union
 from mrql.algebra.traversal import children, subterms
+from mrql.rewrite.multilinear import occurrences
 from mrql.rewrite.stages import Feed
 
 Origins: TypeAlias = Mapping[str, frozenset[str]]
@@ -111,5 +112,4 @@ def _innermost(term: Term, origins: Origins, *, is_result: bool) -> Iterator[tup
 
 
 def _inputs(term: Term, origins: Origins) -> frozenset[str]:
-    streams = {part.name for part in subterms(term) if isinstance(part, Stream) and not part.static}
-    return frozenset(streams).union(*(origins.get(name, frozenset()) for name in free_vars(term)))
+    return frozenset(occurrences(term)).union(*(origins.get(name, frozenset()) for name in free_vars(term)))

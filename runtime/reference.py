@@ -33,9 +33,6 @@ from mrql.runtime.residual import Residual, divided, unlike
 Merge: TypeAlias = Callable[[Collection[str], dict[str, ZSet]], None]
 """Merges changes into some stages, and adds to them what those derive."""
 
-Rows: TypeAlias = Mapping[str, ZSet]
-"""Those of some inputs, by their labels."""
-
 SIGNS: Mapping[str, int] = {"came": 1, "went": -1}
 """How often the rows of a change count."""
 
@@ -333,9 +330,10 @@ class ReferenceView:
         for choice in choices_that_are_there(tuple(len(change) > 0 for change in changes.values())):
             chosen = dict(zip(inputs, choice, strict=True))
             label = next(label for label, which in chosen.items() if which in SIGNS)
-            if version(label, chosen[label]):
-                sources = {name: version(name, which) for name, which in chosen.items()}
-                self._merge_rows(state, index, self._rows(feed, sources, SIGNS[chosen[label]], label))
+            sign = SIGNS[chosen[label]]
+            if change := version(label, chosen.pop(label)):
+                sources = {label: change, **{name: version(name, which) for name, which in chosen.items()}}
+                self._merge_rows(state, index, self._rows(feed, sources, sign, label))
         if len(inputs) > 1:
             state.inputs.update({(index, label): old[label] + change for label, change in changes.items()})
 
