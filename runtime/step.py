@@ -144,6 +144,8 @@ class StageState:
     as well to run the loop anew."""
     again: bool = False
     """Whether the step is not the first one of its batch."""
+    failing: dict[int, bool] = attrs.Factory(dict)
+    """Which feeds, by their numbers, may fail for rows that they put together, of those that were asked for it."""
 
     # --- a batch ------------------------------------------------------------------------------
 
@@ -173,8 +175,7 @@ class StageState:
         labels = [*changed, *(label for label in versions if label not in changed)]
         choices = delta_choices
         inputs = {read.label: self._input(index, read) for read in feed.rows.inputs}
-        # The steps of a loop are counted, and numbers of them leave no range.
-        if any(state.shrinks for state in inputs.values()) and may_fail_for_pairs(feed, overflows=not self.recurs):
+        if any(state.shrinks for state in inputs.values()) and self._may_fail(index, feed):
             choices = choices_that_are_there
             versions = {label: state.there(changed=label in changed) for label, state in inputs.items()}
         shares = []
@@ -185,6 +186,13 @@ class StageState:
                 source = next(label for label, which in zip(labels, choice, strict=True) if which in CHANGES)
                 shares.append(self._share(index, feed, present, source))
         return shares
+
+    def _may_fail(self, index: int, feed: Feed) -> bool:
+        """Whether the rows that a feed puts together may make it fail; found out once, and not in each batch."""
+        if index not in self.failing:
+            # The steps of a loop are counted, and numbers of them leave no range.
+            self.failing[index] = may_fail_for_pairs(feed, overflows=not self.recurs)
+        return self.failing[index]
 
     def _share(self, index: int, feed: Feed, sources: Mapping[str, Frame], changed: str | None = None) -> Share:
         compiler = self._compiler(sources)
