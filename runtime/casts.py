@@ -14,6 +14,7 @@ from mrql.algebra.types import Type
 from mrql.runtime import variants
 from mrql.runtime.inorder import Fresh, has_bag, in_order
 from mrql.runtime.layout import Atom, Layout, Struct, labels, part, quote, record_sql, sql_type, to_sql
+from mrql.runtime.number_text import number_text, unsigned_sql
 
 if TYPE_CHECKING:
     from mrql.runtime.expressions import Expressions
@@ -41,7 +42,7 @@ def converted(value: str, source: Type, target: Type, at: str) -> str:
     if source == ty.STRING:
         return from_text(value, target, at)
     if target == ty.STRING and source in (ty.DOUBLE, ty.FLOAT):
-        value = unsigned_sql(value, source)
+        return number_text(value, source, numbered("t"))
     made = f"CAST({value} AS {sql_type(target)})"
     if not isinstance(target, ty.Basic) or not ty.is_integral(target) or not ty.is_numeric(source):
         return made
@@ -112,11 +113,6 @@ def _unsigned(expressions: Expressions, sql: str, t: Type) -> str:
             return f"if({sql} IS NULL, NULL, {record_sql(parts)})"
         case _:
             return unsigned_sql(sql, t)
-
-
-def unsigned_sql(number: str, t: Type) -> str:
-    """A double or float, and 0.0 for −0.0."""
-    return f"({number} + {'0.0D' if t == ty.DOUBLE else 'CAST(0 AS FLOAT)'})"
 
 
 def has_null(value: Layout) -> str:

@@ -10,9 +10,8 @@ from mrql.algebra.functions.function import fails
 from mrql.algebra.recursive import TAG, Folding, too_deep
 from mrql.algebra.types import RecordType, Type
 from mrql.runtime import variants
-from mrql.runtime.inorder import Fresh, in_order
+from mrql.runtime.inorder import Fresh, in_order, let
 from mrql.runtime.layout import quote, record_sql, text_sql
-from mrql.runtime.variants import let
 
 
 def folded(function: Folding, value: str, at: str, fresh: Fresh) -> str:

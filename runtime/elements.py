@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.runtime.inorder import Fresh
-from mrql.runtime.variants import Template, array, let, members
+from mrql.runtime.inorder import Fresh, let
+from mrql.runtime.variants import Template, array, members
 
 
 def _inside(element: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from mrql.algebra import types as ty
@@ -18,6 +19,12 @@ class Fresh(Protocol):
 def has_bag(t: Type) -> bool:
     """Whether there is a bag in the values of a type."""
     return any(isinstance(inner, ty.BagType) for inner in ty.walk(t))
+
+
+def let(fresh: Fresh, value: str, body: Callable[[str], str]) -> str:
+    """An expression that names a value which it uses more than once."""
+    x = fresh("v")
+    return f"transform(array({value}), {x} -> {body(x)})[0]"
 
 
 def in_order(sql: str, t: Type, fresh: Fresh) -> str:

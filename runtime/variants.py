@@ -14,17 +14,12 @@ from mrql.algebra.documents import NOT_FINITE
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions.conversion import BLANKS, NUMBER_TEXT
 from mrql.algebra.types import Type
-from mrql.runtime.inorder import Fresh, in_order
+from mrql.runtime.inorder import Fresh, in_order, let
 from mrql.runtime.layout import labels, quote, record_sql, sql_type, text_sql
+from mrql.runtime.number_text import number_text
 from mrql.runtime.times import is_time, time_of
 
 Template = Callable[..., str]
-
-
-def let(fresh: Fresh, value: str, body: Callable[[str], str]) -> str:
-    """An expression that names a value which it uses more than once."""
-    x = fresh("v")
-    return f"transform(array({value}), {x} -> {body(x)})[0]"
 
 
 def member(variant: str, name: str, *before: int) -> str:
@@ -86,7 +81,8 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
         case ty.Basic(ty.Kind.ANY):
             return text(v)
         case ty.Basic(ty.Kind.STRING):
-            return f"try_variant_get({v}, '$', 'string')"
+            double = let(fresh, f"try_variant_get({v}, '$', 'double')", lambda x: number_text(x, ty.DOUBLE, fresh))
+            return f"if(schema_of_variant({v}) = 'DOUBLE', {double}, try_variant_get({v}, '$', 'string'))"
     failed = f"raise_error(concat('{at}', to_json({v}), {text_sql(f' is not a value of type {t}')}))"
     otherwise = f"if({is_null(v)}, NULL, {failed})"
     match t:

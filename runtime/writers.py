@@ -11,7 +11,7 @@ from mrql.algebra.sources import LINE_BREAK, ONLY_MISSING, Format
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.runtime.answers import rows_alone
-from mrql.runtime.casts import canonical
+from mrql.runtime.casts import canonical, converted
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.layout import Atom, labels, quote, row_columns, to_sql
 from mrql.runtime.literals import place
@@ -51,7 +51,7 @@ def csv_line(columns: list[str], item: Type, at: str) -> str:
             escaped = f"concat('\"', replace({column}, '\"', '\"\"'), '\"')"
             text = f"CASE WHEN {column} RLIKE '[\\\\r\\\\n]' THEN {broken} ELSE {escaped} END"
         else:
-            text = f"CAST({column} AS STRING)"
+            text = converted(column, t, ty.STRING, "")
         missing = f"raise_error('{at}{ONLY_MISSING}')" if len(columns) == 1 else "''"
         fields.append(f"coalesce({text}, {missing})")
     return f"concat_ws(',', {', '.join(fields)})"
@@ -83,7 +83,8 @@ def _copied(column: str, t: Type) -> str:
     if t == ty.STRING:
         text = column
     elif (isinstance(t, ty.Basic | ty.Nothing) and not ty.is_document(t)) or t in (ty.UNIT, ty.RecordType(())):
-        return f"coalesce(CAST({column} AS STRING), '')"
+        plain = converted(column, t, ty.STRING, "")
+        return f"coalesce({plain}, '')"
     else:
         text = f"to_json({column}, map('ignoreNullFields', 'false'))"
     return f"coalesce(concat('\"', replace({text}, '\"', '\"\"'), '\"'), '')"
