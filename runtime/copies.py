@@ -52,9 +52,10 @@ class Copies:
 
     def faults(self) -> Iterator[str]:
         """What is wrong with the copies that there are."""
-        for kept in sorted(self.directory.glob("*")):
-            places = [place for place in kept.rglob("*") if place.is_file() and not place.name.startswith(".")]
-            if not places:
+        for kept in sorted(self.directory.glob("[!.]*")):
+            files = [file for file in kept.rglob("*") if file.is_file()]
+            places = [file for file in files if not file.name.startswith(".")]
+            if not places and [file.name for file in files] == [DIGEST]:  # else it was cut off while it was made
                 yield f"the copy of a file is gone from {kept}"
             for place in places:
                 try:
@@ -80,7 +81,9 @@ class Copies:
     def drop(self, places: Iterable[Path]) -> None:
         """Removes copies."""
         for place in places:
-            self.files.remove(self._home(place))
+            home = self._home(place)
+            if home.exists():
+                self.files.drop(home, home.with_name(f".{home.name}"))
 
     def drop_all_but(self, places: Iterable[Path]) -> None:
         """Removes what is not needed: copies that were made for a batch that was not committed."""

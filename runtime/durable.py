@@ -79,6 +79,12 @@ class Files:
 
     # --- made of these ------------------------------------------------------------------------
 
+    def drop(self, directory: Path, aside: Path) -> None:
+        """Removes a directory that is there as a whole or not at all; what is cut off leaves something aside."""
+        self.remove(aside)
+        self.rename(directory, aside)
+        self.remove(aside)
+
     def sync_tree(self, directory: Path) -> None:
         """Syncs all that is in a directory, its own name and that of the directory it is in."""
         for path in sorted(directory.rglob("*")):

@@ -91,7 +91,7 @@ def test_the_table_is_the_answer_on_spark(home: Path, postgresql: Server, table:
 # --- going on -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("moment", [Moment.BEFORE, Moment.AFTER])
+@pytest.mark.parametrize("moment", [Moment.BEFORE, Moment.HALF, Moment.AFTER])
 def test_a_crash_at_any_operation_on_files(tmp_path: Path, postgresql: Server, table: str, moment: Moment) -> None:
     """Whatever is cut off, the same command brings the table and the directory to where they would be."""
     fill(tmp_path, 3, Random(7))
@@ -99,7 +99,7 @@ def test_a_crash_at_any_operation_on_files(tmp_path: Path, postgresql: Server, t
     whole = Counting()
     stream.run(whole)
     expected, rows = stream.answers(), postgresql.rows(table)
-    for at in range(1 + (moment is Moment.AFTER), whole.count + 1, 6):
+    for at in range(1 + (moment is Moment.AFTER), whole.count + 1, 5):
         stream.clear()
         with contextlib.suppress(Crash):
             stream.run(Failing(at=at, moment=moment))

@@ -96,7 +96,17 @@ class TableSink:
             if self._waits_for(self.table.look(), number, whole=whole):
                 self._apply(waiting, number, whole=whole)
                 self.table.connection.commit()
-                self.files.remove(waiting)
+            if self._has(self.table.look(), number):
+                self._drop(waiting)
+
+    def _drop(self, waiting: Path) -> None:
+        """Removes changes that wait no more."""
+        self.files.drop(waiting, self.outbox / f".{waiting.name}-gone{self.suffix}")
+
+    def _has(self, found: Found | None, number: int) -> bool:
+        """Whether a batch is in what is there."""
+        record = None if found is None else found.record
+        return record is not None and record.stream == self.stream and record.batch >= number
 
     def _waits_for(self, found: Found | None, number: int, *, whole: bool) -> bool:
         """Whether a batch is the next one for what is there."""
@@ -205,6 +215,11 @@ class TableSink:
     def _late(self, number: int) -> str:
         return f"batch {number} may not be in the table yet; with a --checkpoint the same command brings it there"
 
+    def drop_waiting(self) -> None:
+        """Removes what may still wait: it is of the last batch, or of those before it."""
+        for waiting in self.outbox.glob("batch-*"):
+            self._drop(waiting)
+
     def hidden(self) -> Iterator[Path]:
         """What is written aside and was not published."""
         yield from self.outbox.glob(".batch-*")
@@ -226,5 +241,4 @@ class Applied:
     def publish(self, files: Files) -> None:
         """Commits the transaction; from now on nothing waits."""
         self.sink.committed(self)
-        for waiting in self.sink.outbox.glob("batch-*"):  # what may still wait there is of batches before this one
-            files.remove(waiting)
+        self.sink.drop_waiting()
