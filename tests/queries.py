@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -50,7 +51,7 @@ class Many:
 
 Shape: TypeAlias = Atom | Parts | Many
 
-INT, LONG, DOUBLE, STRING, BOOL, RATIO = map(Atom, ("int", "long", "double", "string", "bool", "ratio"))
+INT, LONG, DOUBLE, STRING, BOOL, DATE = map(Atom, ("int", "long", "double", "string", "bool", "date"))
 BASIC: dict[str, ty.Type] = {
     "int": ty.INT,
     "long": ty.LONG,
@@ -58,6 +59,7 @@ BASIC: dict[str, ty.Type] = {
     "ratio": ty.DOUBLE,
     "string": ty.STRING,
     "bool": ty.BOOL,
+    "date": ty.DATE,
 }
 NUMBERS = ("int", "long", "double")
 NARROWER = {"int": ("int",), "long": ("int", "long"), "double": ("int", "long", "double")}
@@ -75,6 +77,7 @@ SHAPES: dict[str, Shape] = {
     "X": record_of(A=LONG, B=INT, D=DOUBLE, S=STRING),
     "Y": tuple_of(INT, LONG, DOUBLE, BOOL),
     "P": record_of(K=LONG, V=DOUBLE, I=Many(record_of(U=INT, W=STRING))),
+    "Q": record_of(E=DATE, T=tuple_of(INT, STRING), B=Many(INT)),
 }
 """The rows of the streams."""
 
@@ -102,12 +105,18 @@ ATOMS: dict[str, tuple[Value, ...]] = {
     "double": (0.0, 1.0, 2.0, 1.0, 0.5, -0.5, 2.25, None),
     "string": ("a", "b", "a", "b", "", "Ab", None),
     "bool": (True, False, True, None),
+    "date": (date.min, date.max, date(2024, 2, 29), date.max, None),
 }
 """The domains; what stands there more often is drawn more often."""
 
 
 def rows(shape: Shape, wild: str | None = None) -> st.SearchStrategy[Value]:
-    """Values of a shape; the basic ones may be missing, and so may a bag in a row. Some of a kind may be `wild`."""
+    """Values of a shape; what is in a row may be missing. Some of a kind may be `wild`."""
+
+    def inside(part: Shape) -> st.SearchStrategy[Value]:
+        values = rows(part, wild)
+        return values if isinstance(part, Atom) else st.one_of(values, values, values, values, st.none())
+
     match shape:
         case Atom(kind):
             others = KINDS[wild].get(kind, ()) if wild is not None else ()
@@ -115,11 +124,10 @@ def rows(shape: Shape, wild: str | None = None) -> st.SearchStrategy[Value]:
             return st.one_of(tame, st.sampled_from(others)) if others else tame
         case Parts(fields, record):
             names = [name for name, _ in fields]
-            items = st.tuples(*(rows(item, wild) for _, item in fields))
+            items = st.tuples(*(inside(item) for _, item in fields))
             return items.map(lambda row: Record(dict(zip(names, row, strict=True)))) if record else items
         case Many(item):
-            bags = st.lists(rows(item, wild), max_size=3).map(Bag)
-            return st.one_of(bags, bags, bags, bags, st.none())
+            return st.lists(inside(item), max_size=3).map(Bag)
 
 
 @cache
@@ -280,7 +288,8 @@ class _Writer:
 
     def query(self) -> str:
         # Whatever else may stand outermost in a query has its place here.
-        forms = ("select",) * 11 + ("groups", "total", "totals", "totals", "union", "let", "define", "function", "if")
+        rarer = ("groups", "groups", "total", "totals", "totals", "union", "let", "define", "function", "if")
+        forms = ("select",) * 10 + rarer
         match self.pick(forms):
             case "select":
                 return self.select(Scope(), self.deepest, ordered=30)[0]
@@ -467,6 +476,15 @@ class _Writer:
             for b in scope.atoms(*BASIC)
             if a.roots <= left and b.roots <= right and _comparable(a, b)
         ]
+        whole = [
+            (a.text, b.text)
+            for a in scope.places
+            for b in scope.places
+            if not isinstance(a.shape, Atom) and a.shape == b.shape and a.roots <= left and b.roots <= right
+        ]
+        if whole and (not pairs or self.chance(50)):
+            a, b = self.pick(whole)
+            return [f"{a} = {b}"]
         if not pairs:
             return []
         a, b = self.pick(pairs)
@@ -486,9 +504,14 @@ class _Writer:
         names = [name for name, shape in own.items() if isinstance(shape, Atom) and _has(scope, name)]
         inner = [place for place in scope.places if place.roots & set(own) and isinstance(place.shape, Atom)]
         bags = [place for place in scope.bags() if place.roots & set(own)]
+        # A variable that is its own key is no longer the bag of its values.
+        parts = [place for place in scope.places if place.roots & set(own) and not place.text.isidentifier()]
+        whole = [place for place in parts if not isinstance(place.shape, Atom)]
         mode = self.pick(("expr", "named", "named", "two", "tuple", "names" if names else "expr", "mixed"))
         if not inner or (bags and self.chance(2)):
             inner, mode = bags, "named"
+        elif whole and self.chance(8):
+            inner, mode = whole, "named"
         chosen = [self.key(self.pick(inner)) for _ in range(2)]
         labels = [self.fresh(scope if self.chance(30) else Scope(), {}, "k") for _ in range(2)]
         if labels[0] == labels[1]:
@@ -591,6 +614,8 @@ class _Writer:
                 return self.pick(("0.5", "1.0", "2.25"))
             case "string":
                 return self.pick(('"a"', "'b'", '""'))
+            case "date":
+                return self.pick(('date("0001-01-01")', 'date("9999-12-31")'))
             case _:
                 return self.pick(("true", "false"))
 

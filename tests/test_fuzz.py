@@ -123,9 +123,9 @@ LARGE: dict[str, tuple[str, str | None]] = {
     "a string without an end": ('"' + "a" * 999_000, "unterminated string"),
     "an integer": ("1" * 999_000 + ";", "the number is too large"),
     "a name": ("x" * 999_000 + ";", "unknown name"),
-    "a sum": ("1" + " + 1" * 120_000 + ";", "a query of more than 200,000 words and signs"),
-    "semicolons": (";" * 999_000, "a query of more than 200,000 words and signs"),
-    "definitions": ("".join(f"x{i} = {i};\n" for i in range(20_000)) + "x5;", None),
+    "a sum": ("1" + " + 1" * 120_000 + ";", "a query of more than 50,000 words and signs"),
+    "semicolons": (";" * 999_000, "a query of more than 50,000 words and signs"),
+    "definitions": ("".join(f"x{i} = {i};\n" for i in range(12_000)) + "x5;", None),
 }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import attrs
 
@@ -33,6 +34,8 @@ KINDS: Mapping[str, Mapping[str, tuple[Value, ...]]] = {
 REFUSED = frozenset({"extremes"})
 """The kinds over which a batch may be refused though the query has a value. A key of a join, or of a nested select, is
 computed for rows that have no partner, and overflows there (decision 0022)."""
+
+T = TypeVar("T")
 
 Outcome = Value | UserError
 """A value, or why there is none."""
@@ -76,6 +79,15 @@ def follow(
         else:
             accepted.append(batch)
             _require_equal(outcome(answer), wanted, rounding, f"batch {n}")
+
+
+def begun(make: Callable[[], T], value: Callable[[], Value], *, may_refuse: bool) -> T | None:
+    """A view, or None where there is none, since the query has no `value` over its tables alone."""
+    try:
+        return make()
+    except UserError as error:
+        assert may_refuse or isinstance(outcome(value), UserError), f"there is no view: {error.message}"
+        return None
 
 
 def _refusal(apply: Callable[[Batch], object], batch: Batch) -> UserError | None:

@@ -37,7 +37,7 @@ RESERVED = {
 }
 
 
-MOST_TOKENS = 200_000
+MOST_TOKENS = 50_000
 """How many words and signs a text has at most."""
 
 
