@@ -41,7 +41,7 @@ Outcome = Value | UserError
 """A value, or why there is none."""
 
 
-def outcome(compute: Callable[[], Value]) -> Outcome:
+def outcome(compute: Callable[[], T]) -> T | UserError:
     try:
         return compute()
     except UserError as error:
@@ -83,11 +83,11 @@ def follow(
 
 def begun(make: Callable[[], T], value: Callable[[], Value], *, may_refuse: bool) -> T | None:
     """A view, or None where there is none, since the query has no `value` over its tables alone."""
-    try:
-        return make()
-    except UserError as error:
-        assert may_refuse or isinstance(outcome(value), UserError), f"there is no view: {error.message}"
+    made = outcome(make)
+    if isinstance(made, UserError):
+        assert may_refuse or isinstance(outcome(value), UserError), f"there is no view: {made.message}"
         return None
+    return made
 
 
 def _refusal(apply: Callable[[Batch], object], batch: Batch) -> UserError | None:
