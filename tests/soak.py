@@ -52,6 +52,7 @@ from tests.runtime.test_equivalence import (
     assert_kept_up_to_date,
 )
 from tests.runtime.test_functions import KINDS, disagreements
+from tests.runtime.test_wild import assert_follows_wild
 from tests.sum_queries import sum_queries
 from tests.test_loop_streams import assert_kept_on_spark
 from tests.tpch.cases import NAMES
@@ -128,6 +129,17 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         done[ON_SPARK] += 1
 
     @seed(number)
+    @cases(2)
+    @given(wild_queries(), st.booleans(), st.data())
+    def wilder(drawn: tuple[str, str], deletions: bool, data: st.DataObject) -> None:
+        text, kind = drawn
+        assume(streams_of(text))
+        tables = data.draw(tables_of(text, wild=kind))
+        history = data.draw(histories(text, tables=tables, wild=kind, deletions=deletions, most=2))
+        assert_follows_wild(spark, text, history, tables, kind, deletions=deletions)
+        done[ON_SPARK] += 1
+
+    @seed(number)
     @cases(60)
     @given(adding_loops(), edge_histories())
     def looped(text: str, history: History) -> None:
@@ -169,6 +181,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
     # Every other round has the code that Spark generates, which takes longer to make than to run.
     with interpreted(spark) if number % 2 else nullcontext():
         alone()
+        wilder()
         rarer()
         together()
         assert_follows(spark, INCREMENTAL[number % len(INCREMENTAL)], ONE_BY_ONE)

@@ -94,8 +94,8 @@ def assert_kept_up_to_date(spark: SparkSession, text: str, arrived: list[Batch],
 
 
 # Of the generated cases a query with a history is one. With deletions there are 7 + 11 × 3, without 55, 5 of
-# `test_cases.py` for the rarer constructs, and 6 × 3 beside static tables: 118. `make soak` runs as many as it is given
-# time for.
+# `test_cases.py` for the rarer constructs, 6 × 3 beside static tables, and over wild values 32 of `test_wild.py` and 8
+# of `test_sums.py`: 158. `make soak` runs as many as it is given time for.
 
 
 @seed(2026)
