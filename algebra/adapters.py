@@ -49,13 +49,20 @@ class Adapter(Protocol):
         """Gives back what it holds."""
 
 
+CONNECTORS = {
+    "postgresql": "mrql.postgresql.source:PostgresTable",
+    "socket": "mrql.runtime.socket:SocketLines",
+}
+"""Where the adapters are that come with the package, by the names that a query and a `SourceSpec` have for them."""
+
+
 def open_adapter(spec: SourceSpec) -> Adapter:
-    """The adapter that a stream names, `package.module:name`.
+    """The adapter of a stream: one that comes with the package, or one named `package.module:name`.
 
     Raises: UserError where there is none of that name.
     """
     assert spec.adapter is not None
-    module, _, name = spec.adapter.partition(":")
+    module, _, name = CONNECTORS.get(spec.adapter, spec.adapter).partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
     except Exception as error:  # a module that is imported is run, and may raise anything

@@ -41,6 +41,7 @@ class SourceSpec:
     """A file or a directory of files. `stream` says that files arriving later are part of it too.
 
     What an `adapter` reads is no files: `path` is the text that it is given. It is `tagged` if it may take rows away.
+    It is the name of a connector that comes with the package, or `package.module:name`.
 
     `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
     the one column. In a file with `header` the first record has the names by which the columns are found;

@@ -29,16 +29,16 @@ class Kind:
     """A kind of source that is no files, by its name in a query."""
 
     name: str
-    adapter: str | None
-    """What reads it; None where the query names that."""
     example: str
     """The strings that it is given."""
+    names_adapter: bool = False
+    """Whether the query says what reads it."""
 
 
 _KINDS = (
-    Kind("postgresql", "mrql.postgresql.source:PostgresTable", '"postgresql://host/db?table=t&column=id"'),
-    Kind("socket", "mrql.runtime.socket:SocketLines", '"host:port"'),
-    Kind(Format.ADAPTER.value, None, '"module:name", "…"'),
+    Kind("postgresql", '"postgresql://host/db?table=t&column=id"'),
+    Kind("socket", '"host:port"'),
+    Kind(Format.ADAPTER.value, '"module:name", "…"', names_adapter=True),
 )
 ADAPTERS = {kind.name: kind for kind in _KINDS}
 """The kinds of adapters, those that come with the package and one's own."""
@@ -106,7 +106,7 @@ def _adapted(source: syntax.SourceExpr, kind: Kind, name: str | None, known: Glo
     Raises: UserError when an argument is missing, or one too many.
     """
     arguments = _arguments(source, known)
-    if kind.adapter is None:
+    if kind.names_adapter:
         must_be_allowed("an adapter", source.span, known)
     if source.kind is not syntax.SourceKind.STREAM:
         hint = f"stream({source.format}, …); mrql run reads all of it"
@@ -116,8 +116,8 @@ def _adapted(source: syntax.SourceExpr, kind: Kind, name: str | None, known: Glo
     if wrong is not None:
         raise UserError(f"`{source.format}` takes strings and a type only", wrong.span)
     texts = [text.value for text in arguments.strings]
-    if kind.adapter is not None:
-        texts.insert(0, kind.adapter)
+    if not kind.names_adapter:
+        texts.insert(0, kind.name)
     if len(texts) != 2:
         hint = f"stream({source.format}, {kind.example}, …)"
         raise UserError(f"`{source.format}` is told where to read from", source.span, hint)
@@ -136,7 +136,7 @@ def _adapted(source: syntax.SourceExpr, kind: Kind, name: str | None, known: Glo
         path=texts[1],
         row=row,
         # What others read may take rows away again; what these read only grows.
-        tagged=kind.adapter is None,
+        tagged=kind.names_adapter,
         adapter=texts[0],
         span=source.span,
     )

@@ -98,7 +98,7 @@ class ReferenceEngine:
         return self.states
 
     def close(self) -> None:
-        self.view = ReferenceView(self.plan)
+        self.view = ReferenceView(self.plan, start=False)
 
 
 @attrs.frozen

@@ -21,6 +21,7 @@ from mrql.algebra.traversal import map_children, subterms
 from mrql.rewrite.multilinear import MARK
 from mrql.rewrite.stages import Derived, Feed, Plan, Stage
 from mrql.runtime.checkpoint.manifest import FORMAT
+from mrql.runtime.checkpoint.notation import SOURCE, connector, written
 
 LENGTH = 16
 """So many hexadecimal digits of a hash are its name."""
@@ -67,23 +68,23 @@ def identities(plan: Plan, specs: Mapping[str, SourceSpec]) -> Identities:
 def source_identity(spec: SourceSpec) -> str:
     """What a source is known by: all that is declared of it, with the place where its files are.
 
-    An option that is not used is no part of it: a state stays what it is when sources learn another one.
+    An option that is not used is no part of it (`notation.SOURCE`).
     """
-    placed = spec
+    placed = attrs.evolve(spec, adapter=connector(spec.adapter))
     if spec.adapter is None:
         placed = attrs.evolve(
             spec,
             path=str(Path(spec.path).absolute()),
             deletions=None if spec.deletions is None else str(Path(spec.deletions).absolute()),
         )
-    values = ((field, getattr(placed, field.name)) for field in attrs.fields(SourceSpec) if field.repr)
-    return _digest("source", *(f"{field.name}={value!r}" for field, value in values if value != field.default))
+    values = ((name, getattr(placed, attribute), unused) for name, (attribute, unused) in SOURCE.items())
+    return _digest("source", *(f"{name}={written(value)}" for name, value, unused in values if value != unused))
 
 
 def _derived_digest(derived: Derived, known: _Known) -> str:
     """What a derived stream is known by; what is withheld of one depends on the threshold."""
     threshold = derived.threshold
-    withheld = [repr(threshold.relative), repr(threshold.absolute)] if threshold.is_given else []
+    withheld = [written(threshold.relative), written(threshold.absolute)] if threshold.is_given else []
     return _digest("derived", known.text(derived.term), *withheld)
 
 
@@ -106,7 +107,7 @@ class _Known:
         states = {name: Var(self.stages[name], t) for name, t in variables.items() if name in self.stages}
         # The name of a function of the query says nothing of its body.
         functions = sorted({f"{function.name} {function.digest}" for function in python_functions(term)})
-        return "\n".join([repr(normal_names(named(substitute(term, states)))), *functions])
+        return "\n".join([written(normal_names(named(substitute(term, states)))), *functions])
 
     def named(self, label: str) -> str:
         """The name of a stream, or of one of its occurrences, by its hash."""
@@ -120,21 +121,21 @@ def _texts(stage: Stage, recursive: Derived | None, known: _Known) -> list[str]:
         return _stage_texts(stage, known)
     inside = _Known({**known.sources, recursive.name: "what is made of it"}, {**known.stages, stage.name: "itself"})
     loop = recursive.loop
-    limits = [] if loop is None else [repr((None if loop.limit is None else known.text(loop.limit), loop.most))]
+    limits = [] if loop is None else [written((None if loop.limit is None else known.text(loop.limit), loop.most))]
     return [*_stage_texts(stage, inside), inside.text(recursive.term), *limits]
 
 
 def _stage_texts(stage: Stage, known: _Known) -> list[str]:
-    components = [repr((component.monoid, component.type, component.narrow)) for component in stage.components]
+    components = [written((component.monoid, component.type, component.narrow)) for component in stage.components]
     feeds = [text for feed in stage.feeds for text in _feed_texts(feed, known)]
-    return [stage.shape.value, repr(stage.key_type), *components, *feeds]
+    return [stage.shape.value, written(stage.key_type), *components, *feeds]
 
 
 def _feed_texts(feed: Feed, known: _Known) -> list[str]:
-    inputs = [repr((known.named(i.label), i.sums, known.text(i.term))) for i in feed.rows.inputs]
+    inputs = [written((known.named(i.label), i.sums, known.text(i.term))) for i in feed.rows.inputs]
     pattern = PTuple((feed.key, feed.element))
     shares = Tup((*(unit for _, unit in feed.units), *([] if feed.weight is None else [feed.weight])))
-    fed = repr(([i for i, _ in feed.units], feed.supports, feed.weight is None, feed.totals))
+    fed = written(([i for i, _ in feed.units], feed.supports, feed.weight is None, feed.totals))
     return [known.text(feed.rows.body), *inputs, known.text(Let(pattern, Var("row", pattern.type), shares)), fed]
 
 

@@ -25,6 +25,7 @@ from mrql.runtime.checkpoint.manifest import (
     SavedState,
     damaged,
 )
+from mrql.runtime.checkpoint.notation import connector
 from mrql.runtime.checkpoint.store import latest, opening
 from mrql.runtime.copies import Copies
 from mrql.runtime.directories import Adapted, Directory, Part, Seen, Watched
@@ -122,7 +123,7 @@ def consumed(manifest: Manifest | None, spec: SourceSpec, copies: Copies | None 
 def adapted_place(spec: SourceSpec) -> str:
     """What an adapter reads from, as a checkpoint notes it: passwords are no part of it."""
     place = re.sub(r"(?<=//)([^/@:]*):[^/@]*@", r"\1@", spec.path)
-    return f"{spec.adapter} {re.sub(r'password=[^&]*', 'password', place)}"
+    return f"{connector(spec.adapter)} {re.sub(r'password=[^&]*', 'password', place)}"
 
 
 def consumed_streams(watched: Sequence[Watched]) -> dict[str, SavedSource]:

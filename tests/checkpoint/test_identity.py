@@ -5,14 +5,21 @@ from __future__ import annotations
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import get_args
 
+import attrs
 import pytest
 
-from mrql.algebra import imported
+from mrql.algebra import imported, sources
+from mrql.algebra import monoids as mo
+from mrql.algebra import terms as t
+from mrql.algebra import types as ty
+from mrql.algebra.errors import InternalError
 from mrql.algebra.modules import written
 from mrql.cli import plan_of
 from mrql.program import compile_program
 from mrql.rewrite.ways import Way
+from mrql.runtime.checkpoint import notation
 from mrql.runtime.checkpoint.identity import Identities, identities
 
 SOURCES = """
@@ -203,3 +210,81 @@ def test_a_fixpoint_is_known_by_its_loop() -> None:
     others = [text.format("T"), reached.replace("x = S", "x = T"), f"{reached} limit 2", f"{reached} limit 3"]
     known = [{*stages(f"{other};")} for other in [reached, *others]]
     assert all(not a & b for n, a in enumerate(known) for b in known[:n])
+
+
+# --- names that never change ------------------------------------------------------------------------------------------
+
+WRITTEN = """
+S = stream(csv, "s", ",", type((long, long)), deletions("gone"));
+T = source(csv, "t", ";", header, type(<x: date, y: timestamp, z: double>));
+J = stream(json, "j", type(<id: long, tags: bag(string), at: any>));
+P = stream(postgresql, "postgresql://me@host/db?table=t&column=id", type(<id: long, name: string>));
+L = stream(socket, "host:1");
+data Tree = Leaf: long | Node: (Tree, Tree);
+aggregation least(\\(a, b). if a < b then a else b, 0): long;
+function f(n: long): long { if n < 2 then 1 else n * f(n - 1) };
+"""
+FIRST = [
+    (
+        "select (x, sum(y), max(y)) from (x, y) in S group by x;",
+        "a1f4cf4c0f6aece5 16b89be5989d7d7e e379fdb44842e1ad",
+    ),
+    (
+        'select (t.x, avg(t.z)) from (x, y) in S, t in T where t.z = y and t.x > date("2024-02-29") group by t.x;',
+        "df58e4f037c3cc5c e4dd2384021e76fd e379fdb44842e1ad",
+    ),
+    (
+        'select (j.id, count(w), some(w = "é")) from j in J, w in j.tags where j.at <> null group by j.id;',
+        "5e514d8c6b0a5a9a dffc83890be83a9e",
+    ),
+    (
+        "select distinct y from (x, y) in S where y not in (select p.id from p in P);",
+        "80a0d7a980788db5 e6701f53fc1c3c4c 6f9e7616ba6d6370 e379fdb44842e1ad",
+    ),
+    (
+        "(count(L), least(select y from (x, y) in S), sum(select f(x) * 1.5 from (x, y) in S));",
+        "34e647b18ac4d047 4a2cdeb2a2433857 444c67878205d460 fee9a3c012cb1425 e379fdb44842e1ad",
+    ),
+    (
+        "select (t, count(x)) from (x, y) in S group by t: Leaf(y);",
+        "747a253e5d8aeef9 73cdfe18a13ae4f9 e379fdb44842e1ad",
+    ),
+    (
+        "select x from (x, y) in S order by y desc limit 3;",
+        "8a5be7f5f1eafaa6 3a832d413b690554 e379fdb44842e1ad",
+    ),
+    (
+        "repeat w = S step select distinct e from e in (w union (select (a, d) from (a, b) in w, (b, d) in S));",
+        "07b128b1ac3e4391 393b4d741f87adbd 337b0a1cab68b919 e379fdb44842e1ad",
+    ),
+    (
+        "repeat (x, n) = (0.5, 0) step (x / 2 + count(S), n + 1) limit 3;",
+        "9aba0303a2506f72 dc562e6ec6768a90 e379fdb44842e1ad",
+    ),
+]
+"""Queries over all kinds of sources and operators, and what they were known by when this was written."""
+
+
+@pytest.mark.parametrize(("query", "first"), FIRST)
+def test_what_states_were_known_by_at_first(query: str, first: str) -> None:
+    """Whatever is called otherwise in the code by now, checkpoints that are there go on."""
+    found = known(query, WRITTEN)
+    assert " ".join([found.query, *found.stages.values(), *found.ledgers.values()]) == first
+
+
+def test_each_class_that_a_digest_is_made_of_is_written() -> None:
+    """With all of its fields that say what it is: a new one has to be written, too, and is left out where unused."""
+    unions = (t.Term, t.Pattern, mo.Monoid, ty.Type)
+    classes = {kind for union in unions for kind in get_args(union)} | {t.Lambda, sources.Column}
+    assert classes <= notation.CLASSES.keys()
+    for kind, named in notation.CLASSES.items():
+        says = {field.name for field in attrs.fields(kind) if field.repr}
+        assert set(named.fields.values()) == says, kind
+    assert {attribute for attribute, _ in notation.SOURCE.values()} == {
+        field.name for field in attrs.fields(sources.SourceSpec) if field.repr
+    }
+
+
+def test_what_has_no_notation_is_a_fault() -> None:
+    with pytest.raises(InternalError, match="nothing says how a object is written"):
+        notation.written(object())

@@ -1,0 +1,162 @@
+"""Terms, types, monoids and plain values as text that a state can be known by.
+
+The text says what a thing is under names that are written down here: a class, a field or a module may be called
+otherwise one day, and what is known by a digest of the text is still known. A name here never changes, and a class that
+a digest is made of and that is not here is a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from enum import Enum
+from typing import Any
+
+import attrs
+
+from mrql.algebra import functions as fn
+from mrql.algebra import monoids as mo
+from mrql.algebra import sources
+from mrql.algebra import terms as t
+from mrql.algebra import types as ty
+from mrql.algebra.definitions import Exact, PythonFunction, Recursive
+from mrql.algebra.errors import InternalError
+from mrql.algebra.imported import Callee, Imported
+from mrql.algebra.recursive import Folding
+from mrql.algebra.values import Bag, Document, Record
+
+
+@attrs.frozen
+class Named:
+    """How the values of a class are written: a name, and those of their fields that say what they are."""
+
+    name: str
+    fields: Mapping[str, str]
+    """The attributes by the names that they are written under."""
+
+
+def _named(name: str, *fields: str, **attributes: str) -> Named:
+    return Named(name, {**{field: field for field in fields}, **attributes})
+
+
+CLASSES: Mapping[type, Named] = {
+    # types
+    ty.Basic: _named("Basic", "kind", "name"),
+    ty.Nothing: _named("Nothing"),
+    ty.TupleType: _named("TupleType", "items"),
+    ty.RecordType: _named("RecordType", "fields"),
+    ty.BagType: _named("BagType", "item"),
+    ty.ListType: _named("ListType", "item"),
+    # patterns
+    t.PVar: _named("PVar", "name", "type"),
+    t.PTuple: _named("PTuple", "items"),
+    t.PAny: _named("PAny", "type"),
+    # scalar terms
+    t.Lambda: _named("Lambda", "param", "body"),
+    t.Var: _named("Var", "name", "type"),
+    t.Lit: _named("Lit", "value", "type"),
+    t.Tup: _named("Tup", "items"),
+    t.Rec: _named("Rec", "fields"),
+    t.Nth: _named("Nth", "term", "index"),
+    t.Get: _named("Get", "term", "name"),
+    t.Prim: _named("Prim", "function", "args"),
+    t.Cast: _named("Cast", "term", "type"),
+    t.If: _named("If", "condition", "then", "otherwise"),
+    t.Let: _named("Let", "pattern", "value", "body"),
+    # collections
+    t.Empty: _named("Empty", "type"),
+    t.Single: _named("Single", "item"),
+    t.ListOf: _named("ListOf", "items"),
+    t.Union: _named("Union", "left", "right"),
+    t.Stream: _named("Stream", "name", "type", "static"),
+    t.CMap: _named("CMap", "function", "source"),
+    t.GroupBy: _named("GroupBy", "source"),
+    t.CoGroup: _named("CoGroup", "left", "right"),
+    t.Reduce: _named("Reduce", "monoid", "source"),
+    t.OrderBy: _named("OrderBy", "source", "descending"),
+    t.Take: _named("Take", "count", "source"),
+    t.Repeat: _named(
+        "Repeat",
+        "function",
+        "source",
+        "limit",
+        "condition",
+        "most",
+    ),
+    # monoids
+    mo.Aggregate: _named("Aggregate", "op"),
+    mo.BagUnion: _named("BagUnion"),
+    mo.ListAppend: _named("ListAppend"),
+    mo.ProductMonoid: _named("ProductMonoid", "items"),
+    mo.Keyed: _named("Keyed", "value"),
+    mo.Invariant: _named("Invariant"),
+    mo.Fold: _named("Fold", "name", "combine", "zero", "type"),
+    # functions; what those of a query do is told apart by a digest of their own
+    fn.Function: _named("Function", "name"),
+    PythonFunction: _named("PythonFunction", "name"),
+    Recursive: _named("Recursive", "name"),
+    Imported: _named("Imported", "name", "callee", "signature"),
+    Callee: _named("Callee", "module", "attribute", "directory"),
+    Exact: _named("Exact", "params", "result"),
+    Folding: _named("Folding", "name", "data", "record", "makes"),
+    # sources
+    sources.Column: _named("Column", "name", "type"),
+}
+"""The classes that digests are made of."""
+
+ENUMS: Mapping[type[Enum], str] = {ty.Kind: "Kind", mo.Op: "Op", sources.Format: "Format"}
+"""The enumerations in them."""
+
+
+SOURCE: Mapping[str, tuple[str, Any]] = {
+    **{name: (name, ...) for name in ("name", "stream", "format", "path", "row")},
+    "columns": ("columns", ()),
+    "delimiter": ("delimiter", ","),
+    **{name: (name, False) for name in ("header", "missing_columns", "multiline", "as_utf8")},
+    "tags": ("tags", ()),
+    "deletions": ("deletions", None),
+    "tagged": ("tagged", False),
+    "adapter": ("adapter", None),
+}
+"""The fields of a source, and with which value each is not written: a state stays what it is when sources learn another
+option."""
+
+CONNECTORS: Mapping[str | None, str] = {
+    "postgresql": "mrql.postgresql.source:PostgresTable",
+    "socket": "mrql.runtime.socket:SocketLines",
+}
+"""What the connectors of the package are written as: the modules that they were in at first."""
+
+
+def connector(adapter: str | None) -> str | None:
+    """What reads a source, as it is written."""
+    return CONNECTORS.get(adapter, adapter)
+
+
+def written(value: Any) -> str:
+    """A term, type, monoid, or value in them as text.
+
+    >>> written(ty.BagType(ty.LONG))
+    "BagType(item=Basic(kind=<Kind.LONG: 'long'>, name=None))"
+    """
+    named = CLASSES.get(type(value))
+    if named is not None:
+        fields = (f"{name}={written(getattr(value, attribute))}" for name, attribute in named.fields.items())
+        return f"{named.name}({', '.join(fields)})"
+    match value:
+        case Enum() if type(value) in ENUMS:
+            return f"<{ENUMS[type(value)]}.{value.name}: {value.value!r}>"
+        case None | bool() | int() | float() | str() | date():
+            return repr(value)
+        case Document():
+            return value.text
+        case tuple():
+            return f"({', '.join(map(written, value))}{',' if len(value) == 1 else ''})"
+        case list():
+            return f"[{', '.join(map(written, value))}]"
+        case Bag():
+            return f"Bag([{', '.join(map(written, value.items))}])"
+        case Record():
+            return f"<{', '.join(f'{name}: {written(item)}' for name, item in value.fields.items())}>"
+        case _:
+            raise InternalError("digests", f"nothing says how a {type(value).__name__} is written")
