@@ -12,9 +12,9 @@ import importlib
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeAlias
 
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import MrqlError, UserError
-from mrql.algebra.sources import SourceSpec
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 
 Offset: TypeAlias = Any
 """A place in a source, as JSON has it; None is its beginning."""

@@ -30,7 +30,7 @@ import attrs
 from mrql.algebra import functions as fn
 from mrql.algebra import monoids
 from mrql.algebra import types as ty
-from mrql.algebra.binders import (
+from mrql.algebra.analysis.variables import (
     Names,
     all_names,
     bound_names,
@@ -40,12 +40,12 @@ from mrql.algebra.binders import (
     rename_apart,
     substitute,
 )
-from mrql.algebra.check import complaints, shorten
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.monoids import Monoid
-from mrql.algebra.reader import parse_monoid, parse_type
-from mrql.algebra.show import show
+from mrql.algebra.notation.parser import parse_monoid, parse_type
+from mrql.algebra.notation.printer import show
+from mrql.algebra.notation.typecheck import complaints, shorten
 from mrql.algebra.terms import (
     STEPS,
     Cast,

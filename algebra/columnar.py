@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.foreign import Fields, Foreign, Sequence, Single, misfit, twice
 from mrql.algebra.functions import convert
 from mrql.algebra.malformed import Malformed, Reject
-from mrql.algebra.names import is_odd
-from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.values.file_names import is_odd
+from mrql.algebra.values.values import Bag, Record, Value
 
 if TYPE_CHECKING:
     # Arrow takes longer to load than a query takes to check, and only these files need it.

@@ -18,15 +18,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from mrql.algebra import types as ty
-from mrql.algebra.documents import BLANKS
+from mrql.algebra.catalog import Column, SourceSpec
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions import INT_RANGES, convert, to_single
 from mrql.algebra.malformed import Malformed, Reject
-from mrql.algebra.names import is_odd
 from mrql.algebra.opened import NOT_UTF8, decoded_exactly, fed_lines, is_marked, lines, shown
-from mrql.algebra.sources import Column, SourceSpec
 from mrql.algebra.types import Type
-from mrql.algebra.values import Record, Value
+from mrql.algebra.values.documents import BLANKS
+from mrql.algebra.values.file_names import is_odd
+from mrql.algebra.values.values import Record, Value
 
 Fields = Sequence[tuple[str, bool]]
 """The fields of a record, each with whether it was in quotes: an empty one in quotes is a string."""

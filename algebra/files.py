@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mrql.algebra.adapters import everything
+from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.columnar import check_columns, count_columnar, infer_columns, read_columnar
 from mrql.algebra.csvfile import check_csv, read_csv, records
 from mrql.algebra.errors import InternalError, MissingRow, UserError
@@ -18,10 +19,9 @@ from mrql.algebra.jsonfile import infer_row, read_json
 from mrql.algebra.malformed import Malformed, Reject, fail
 from mrql.algebra.opened import NOT_UTF8, decoded, lines, opened
 from mrql.algebra.partitions import apart, completed, is_partition, must_agree, with_partitions
-from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import RecordType, Type
-from mrql.algebra.values import Bag, Value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.zset import ZSet
 
 
 def list_files(spec: SourceSpec) -> list[Path]:

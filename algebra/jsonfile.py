@@ -11,13 +11,13 @@ from itertools import islice
 from pathlib import Path
 
 from mrql.algebra import types as ty
-from mrql.algebra.depth import deep
-from mrql.algebra.documents import Json, held, read
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.malformed import Malformed, Reject
 from mrql.algebra.opened import NOT_UTF8, decoded, lines
-from mrql.algebra.sources import SourceSpec
 from mrql.algebra.types import Type
-from mrql.algebra.values import Value
+from mrql.algebra.values.documents import Json, held, read
+from mrql.algebra.values.values import Value
 
 SAMPLE_ROWS = 1000
 """How many rows the type is taken from where none is given."""

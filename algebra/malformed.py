@@ -10,8 +10,8 @@ from typing import NoReturn, TypeAlias
 import attrs
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.names import as_utf8
 from mrql.algebra.span import Source, Span
+from mrql.algebra.values.file_names import as_utf8
 
 
 @attrs.frozen

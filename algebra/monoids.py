@@ -21,7 +21,7 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Value, canonical, same
+from mrql.algebra.values.values import Bag, Value, canonical, same
 
 if TYPE_CHECKING:
     from mrql.algebra.terms import Lambda, Term
@@ -171,7 +171,7 @@ def combine(m: Monoid, a: Value, b: Value) -> Value:
         case Keyed(value):
             return _merge_by_key(value, a, b)
         case Fold():
-            from mrql.algebra.evaluate import bind
+            from mrql.algebra.evaluation.evaluate import bind
 
             return _evaluated(m.combine.body, bind(m.combine.param, (a, b)))
         case Invariant():
@@ -182,7 +182,7 @@ def combine(m: Monoid, a: Value, b: Value) -> Value:
 
 def _evaluated(term: Term, env: Mapping[str, Value]) -> Value:
     """The value of a part of a fold; the evaluator stands on the monoids, and so is asked for when it is needed."""
-    from mrql.algebra.evaluate import evaluate
+    from mrql.algebra.evaluation.evaluate import evaluate
 
     return evaluate(term, {}, env)
 

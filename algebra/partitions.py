@@ -15,14 +15,14 @@ from urllib.parse import unquote
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.csvfile import value_of
 from mrql.algebra.errors import UserError
 from mrql.algebra.jsonfile import widened
 from mrql.algebra.malformed import Malformed
 from mrql.algebra.opened import NOT_UTF8, shown
-from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
-from mrql.algebra.values import Record, Value
+from mrql.algebra.values.values import Record, Value
 
 MISSING = "__HIVE_DEFAULT_PARTITION__"
 """What is written for a missing value."""

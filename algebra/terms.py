@@ -26,7 +26,7 @@ from mrql.algebra.functions import Function
 from mrql.algebra.monoids import Monoid, result_type
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
-from mrql.algebra.values import Value, canonical
+from mrql.algebra.values.values import Value, canonical
 
 
 class IllTyped(Exception):

@@ -16,11 +16,11 @@ from xml.parsers import expat
 
 import attrs
 
-from mrql.algebra.documents import ATTRIBUTE, BLANKS, Json, made, write
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.malformed import Malformed, Reject
 from mrql.algebra.opened import opened
-from mrql.algebra.sources import SourceSpec
-from mrql.algebra.values import Element, Value
+from mrql.algebra.values.documents import ATTRIBUTE, BLANKS, Json, made, write
+from mrql.algebra.values.values import Element, Value
 
 
 def read_xml(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:

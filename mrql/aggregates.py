@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names
+from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import IS_NULL, NOT, QUOTIENT
 from mrql.algebra.monoids import MAX, MIN, SUM, Aggregate, result_type

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.binders import var_of
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import var_of
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import IS_NULL, NOT
 from mrql.algebra.monoids import Fold
@@ -32,7 +33,6 @@ from mrql.algebra.terms import (
     Term,
     element_type,
 )
-from mrql.algebra.traversal import subterms
 from mrql.closures import apply, closure_of
 from mrql.scope import Aggregation, Scope
 from mrql.translate import translate

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.traversal import map_children
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import STEPS, Stream, Term
-from mrql.algebra.traversal import map_children
 from mrql.algebra.types import Type
 from mrql.parser import parse_type
 from mrql.program import Query as ProgramQuery

@@ -12,9 +12,9 @@ from mrql.aggregates import AGGREGATIONS, aggregate
 from mrql.aggregations import aggregated
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.missing import there
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import TRACE, Function
-from mrql.algebra.missing import there
 from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, Single, Term, Tup, Var, element_type
 from mrql.closures import call, named
 from mrql.derived import DERIVED, derived, flattened, is_bag_of_collections

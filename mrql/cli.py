@@ -27,11 +27,11 @@ import attrs
 import click
 
 import mrql
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.catalog import Format
 from mrql.algebra.errors import UserError
 from mrql.algebra.malformed import Quarantine
-from mrql.algebra.sources import Format
 from mrql.algebra.terms import STEPS
-from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.checkpoints import checkpoint as checkpoint_commands
 from mrql.endings import reports_errors

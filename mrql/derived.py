@@ -14,7 +14,7 @@ import attrs
 from mrql import syntax
 from mrql.aggregates import count
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names
+from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Lambda, OrderBy, PVar, Single, Term, Tup, Var, element_type

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import attrs
 
+from mrql.algebra.analysis.traversal import children
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Term
-from mrql.algebra.traversal import children
 
 MOST_PARTS = 50_000
 """How many parts a statement may have besides those that are written."""

@@ -10,8 +10,8 @@ from typing import NoReturn, ParamSpec, TypeVar
 
 import click
 
-from mrql.algebra.depth import deep
 from mrql.algebra.errors import MrqlError
+from mrql.algebra.evaluation.stack import deep
 from mrql.runtime.durable import of_files
 
 P = ParamSpec("P")

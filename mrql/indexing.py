@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names
+from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AT, EQ, IS_NULL, ONLY, RANGE, SLICE
 from mrql.algebra.terms import CMap, Empty, If, Lambda, ListOf, Lit, Prim, PTuple, PVar, Single, Term, Var

@@ -23,7 +23,7 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names
+from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import OR
 from mrql.algebra.monoids import OR as ANY

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom, unsigned
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Document, Record, Value
-from mrql.algebra.written import show_value
+from mrql.algebra.values.atom_text import show_atom, unsigned
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Bag, Document, Record, Value
 
 SHOWN_ROWS = 20
 

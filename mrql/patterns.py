@@ -12,11 +12,11 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.binders import match_pattern as parts_of
-from mrql.algebra.binders import substitute
+from mrql.algebra.analysis.variables import match_pattern as parts_of
+from mrql.algebra.analysis.variables import substitute
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AT, EQ, SIZE
-from mrql.algebra.recursive import TAG
+from mrql.algebra.functions.recursive_data import TAG
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Get, Lit, Nth, PAny, Pattern, Prim, PTuple, PVar, Term, Var
 from mrql.algebra.types import Type

@@ -11,11 +11,11 @@ import attrs
 from mrql import syntax, unions
 from mrql.aggregations import define
 from mrql.algebra import types as ty
-from mrql.algebra.binders import source_names
-from mrql.algebra.depth import deep
+from mrql.algebra.analysis.missing import there
+from mrql.algebra.analysis.variables import source_names
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.algebra.missing import there
-from mrql.algebra.sources import SourceSpec
+from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, CMap, Empty, Lambda, ListOf, Lit, PVar, Stream, Term, Var
 from mrql.algebra.types import Type

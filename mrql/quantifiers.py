@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, var_of
+from mrql.algebra.analysis.variables import Names, var_of
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import EQ, GT, NOT
 from mrql.algebra.monoids import SUM

@@ -19,11 +19,11 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra import functions as fn
-from mrql.algebra.definitions import Definition, Recursive, recursive, sign
+from mrql.algebra.analysis.traversal import bottom_up, subterms
 from mrql.algebra.errors import UserError
+from mrql.algebra.evaluation.recursive_functions import Definition, Recursive, recursive, sign
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Prim, PVar, Stream, Term, Var
-from mrql.algebra.traversal import bottom_up, subterms
 from mrql.scope import Globals, Scope
 from mrql.typing import coerce, resolve
 

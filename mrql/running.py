@@ -13,14 +13,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mrql.algebra import types as ty
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.analysis.traversal import map_children, subterms
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.files import read_source
 from mrql.algebra.malformed import Quarantine, Reject, fail
-from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
-from mrql.algebra.traversal import map_children, subterms
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 from mrql.program import Program, Query
 from mrql.rewrite.passes import run_passes
 from mrql.writing import write

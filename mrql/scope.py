@@ -9,10 +9,10 @@ from typing import TypeAlias
 import attrs
 
 from mrql import syntax
-from mrql.algebra.binders import Names
-from mrql.algebra.definitions import Recursive
+from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
-from mrql.algebra.imported import Imported
+from mrql.algebra.evaluation.python_functions import Imported
+from mrql.algebra.evaluation.recursive_functions import Recursive
 from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, Stream, Term

@@ -15,7 +15,7 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.binders import pattern_term
+from mrql.algebra.analysis.variables import pattern_term
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import (
     CMap,

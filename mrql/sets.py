@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names
+from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import IS_NULL
 from mrql.algebra.terms import (

@@ -9,13 +9,13 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.catalog import Column, Format, SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.files import row_type
-from mrql.algebra.sources import Column, Format, SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Stream
-from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.imports import must_be_allowed
 from mrql.paths import path_in

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 import mrql
+from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.malformed import Quarantine
-from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
 from mrql.endings import INTERRUPTED
 from mrql.logs import logged

@@ -13,8 +13,8 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.paths import path_in

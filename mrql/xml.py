@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from mrql import syntax
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names
+from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, ListOf, Lit, Prim, PVar, Term, Union, Var

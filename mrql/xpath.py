@@ -20,7 +20,7 @@ from typing import NoReturn
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names
+from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.span import Span

@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import free_vars
-from mrql.algebra.definitions import calls_python
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import free_vars
+from mrql.algebra.evaluation.recursive_functions import calls_python
 from mrql.algebra.terms import (
     CMap,
     Empty,
@@ -39,7 +40,6 @@ from mrql.algebra.terms import (
     Var,
     pair_type,
 )
-from mrql.algebra.traversal import subterms
 from mrql.rewrite.infer import is_linear
 from mrql.rewrite.split import Part
 from mrql.rewrite.stages import Shape, Stage
@@ -65,8 +65,8 @@ def keyed_answer(state: Term, key: Pattern, parts: tuple[Part, ...], rest: Term)
 def drop_lineage(state: Term) -> Term:
     """`T(X) = {(k, a) | ((k, θ), a) ∈ X}` ([MRQL] Def. 4).
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> print(show(drop_lineage(parse("X", {"X": "{((long, ()), long)}"}))))
     cMap(λ((k, θ), a). {(k, a)}, X)
     """
@@ -80,7 +80,7 @@ def drop_lineage(state: Term) -> Term:
 def is_by_key(answer: Term, state: str) -> bool:
     """Whether an answer is the union of what it is for each key of a state alone.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> X = {"X": ty.BagType(ty.TupleType((ty.LONG, ty.LONG)))}
     >>> is_by_key(parse("cMap(λ(k, s). if s > 2L then {k} else {}:{long}, X)", {}, X), "X")
     True
@@ -109,7 +109,7 @@ def touched_stage(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
 def gives_one(answer: Term, state: str) -> bool:
     """Whether an answer that is by key has one element at most for each key of a state.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> X = {"X": ty.BagType(ty.TupleType((ty.LONG, ty.LONG)))}
     >>> gives_one(parse("cMap(λ(k, s). if s > 2L then {k} else {}:{long}, X)", {}, X), "X")
     True
@@ -164,8 +164,8 @@ def row_by_row(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
 def given(body: Term) -> Term | None:
     """The one element that there is where some conditions hold; None where a body is not of that form.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> show(given(parse("if true then {1L} else {}:{long}")))
     '1L'
     """
@@ -181,7 +181,7 @@ def given(body: Term) -> Term | None:
 def tells_apart(term: CMap) -> bool:
     """Whether the elements that are given by different elements of a bag differ, since each is a part of what it gives.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> X = {"X": ty.BagType(ty.TupleType((ty.LONG, ty.LONG)))}
     >>> tells_apart(parse("cMap(λ(x, y). if x > 2L then {(y, (1L, x))} else {}, X)", {}, X))
     True

@@ -21,7 +21,16 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, bound_names, match_pattern, pattern_vars, scopes, substitute
+from mrql.algebra.analysis.traversal import children, map_children, top_down
+from mrql.algebra.analysis.variables import (
+    Names,
+    all_names,
+    bound_names,
+    match_pattern,
+    pattern_vars,
+    scopes,
+    substitute,
+)
 from mrql.algebra.errors import InternalError
 from mrql.algebra.terms import (
     CMap,
@@ -41,7 +50,6 @@ from mrql.algebra.terms import (
     Var,
     pair_type,
 )
-from mrql.algebra.traversal import children, map_children, top_down
 from mrql.rewrite.normalize import MAX_ROUNDS, normalize
 
 Path = tuple[int | str, ...]
@@ -51,8 +59,8 @@ Path = tuple[int | str, ...]
 def columns(term: Term) -> Term:
     """The term with every groupBy and coGroup over the columns that are used.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> q = parse("cMap(λ(k, s). {(k, reduce(+, cMap(λx. {x#1}, s)))}, groupBy(S))", {"S": "{(long, (string, long))}"})
     >>> print(show(columns(q)))
     cMap(λ(k, s). {(k, reduce(+, s))}, groupBy(cMap(λ(k1, x1). {(k1, x1#1)}, S)))

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Set
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, alpha_equal, free_vars, taken_names
+from mrql.algebra.analysis.traversal import map_children
+from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, taken_names
 from mrql.algebra.terms import Repeat, Stream, Term
-from mrql.algebra.traversal import map_children
 from mrql.rewrite.infer import stream_names
 
 
@@ -24,8 +24,8 @@ def constant(term: Term, taken: Set[str] = frozenset()) -> tuple[Term, tuple[tup
     """The term with its loops over static tables as static tables, which have none of the taken names, and what these
     hold.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> sources = {"S": "{long}", "R": Stream("R", ty.BagType(ty.LONG), static=True)}
     >>> term, found = constant(parse("cMap(λx. {x}, S ⊎ repeat(λy. y ⊎ R, 3, R))", sources))
     >>> show(term), [(name, show(loop)) for name, loop in found]

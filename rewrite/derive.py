@@ -21,7 +21,9 @@ from functools import reduce
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import (
+from mrql.algebra.analysis.missing import PAIRS, PRESENT, Scope, may_be_missing
+from mrql.algebra.analysis.traversal import children, subterms, with_children
+from mrql.algebra.analysis.variables import (
     Names,
     alpha_equal,
     bound_names,
@@ -32,8 +34,7 @@ from mrql.algebra.binders import (
     var_of,
 )
 from mrql.algebra.errors import InternalError
-from mrql.algebra.failing import fails_in_spite_of_guards, guards
-from mrql.algebra.missing import PAIRS, PRESENT, Scope, may_be_missing
+from mrql.algebra.evaluation.may_fail import fails_in_spite_of_guards, guards
 from mrql.algebra.monoids import BAG, Aggregate, Monoid, is_group
 from mrql.algebra.terms import (
     CMap,
@@ -54,7 +55,6 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.traversal import children, subterms, with_children
 from mrql.rewrite.answer import keyed_answer, touched_stage, value_term
 from mrql.rewrite.diffuse import Diffused
 from mrql.rewrite.fixpoint import Fixpoint

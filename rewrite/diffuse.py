@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, match_pattern, substitute, var_of
+from mrql.algebra.analysis.variables import Names, match_pattern, substitute, var_of
 from mrql.algebra.terms import (
     CMap,
     Lambda,
@@ -86,7 +86,7 @@ class Diffused:
 def diffuse_obstacle(loop: Repeat) -> str | None:
     """Why the value of a loop cannot be carried over, if it cannot.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> diffuse_obstacle(parse("repeat(λx. x ⊎ E, 3, E)", {"E": "{long}"}))
     >>> diffuse_obstacle(parse("repeat(λx. x + reduce(+, E), 3, 0L)", {"E": "{long}"}))
     'it carries more than bags'
@@ -108,8 +108,8 @@ def diffuse(loop: Repeat, names: Names) -> Diffused:
     Flags beside the elements, which say whether the loop goes on, are not carried over: how much an element has
     changed says that.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> loop = parse("repeat(λx. cMap(λy. {0.5 * y}, x) ⊎ E, 20, E)", {"E": "{double}"})
     >>> found = diffuse(loop, Names())
     >>> show(found.value), show(found.parts[0].value)

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.monoids import Aggregate, BagUnion, Fold, Invariant, Keyed, ListAppend, Monoid, Op, ProductMonoid
-from mrql.algebra.values import Bag, Value, canonical
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, Value, canonical
+from mrql.algebra.values.zset import ZSet
 
 
 def diminish(monoid: Monoid, a: Value, b: Value) -> Value:

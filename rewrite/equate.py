@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import alpha_equal, free_vars
-from mrql.algebra.failing import may_fail
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import alpha_equal, free_vars
+from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.functions import AND, EQ, HAS_NULL, NOT, OR
 from mrql.algebra.terms import (
     Cast,
@@ -27,7 +28,6 @@ from mrql.algebra.terms import (
     Term,
     Tup,
 )
-from mrql.algebra.traversal import subterms
 
 TRUE = Lit(True, ty.BOOL)
 

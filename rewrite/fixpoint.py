@@ -28,7 +28,8 @@ from collections.abc import Callable, Iterator, Sequence
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import (
+from mrql.algebra.analysis.traversal import children, map_children, subterms
+from mrql.algebra.analysis.variables import (
     Names,
     all_names,
     alpha_equal,
@@ -69,7 +70,6 @@ from mrql.algebra.terms import (
     Var,
     pair_type,
 )
-from mrql.algebra.traversal import children, map_children, subterms
 from mrql.rewrite.multilinear import summands
 from mrql.rewrite.normalize import normalize
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names
+from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import InternalError
 from mrql.algebra.terms import (
     CMap,

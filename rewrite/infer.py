@@ -23,7 +23,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from mrql.algebra.binders import free_vars, pattern_vars
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import free_vars, pattern_vars
 from mrql.algebra.monoids import BAG, INVARIANT, Keyed, Monoid, ProductMonoid
 from mrql.algebra.terms import (
     Cast,
@@ -54,7 +55,6 @@ from mrql.algebra.terms import (
     Union,
     Var,
 )
-from mrql.algebra.traversal import subterms
 
 Growth = Mapping[str, Monoid | None]
 """ρ: how variables and streams grow. A name that is missing is invariant, one with None changes in no known way."""
@@ -63,7 +63,7 @@ Growth = Mapping[str, Monoid | None]
 def infer(term: Term, growth: Growth) -> Monoid | None:
     """The monoid `⊕` with `growth ⊢ term : ⊕`, or None when no rule shows one.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.types import BagType, LONG
     >>> term = parse("reduce(+, cMap(λx. {x * 2L}, S))", {"S": BagType(LONG)})
     >>> print(infer(term, {"S": BAG}))

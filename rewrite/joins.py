@@ -24,10 +24,10 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, bound_names, free_vars, pattern_term, rename_apart, var_of
-from mrql.algebra.failing import may_fail
+from mrql.algebra.analysis.traversal import map_children
+from mrql.algebra.analysis.variables import Names, all_names, bound_names, free_vars, pattern_term, rename_apart, var_of
+from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Single, Term, Tup
-from mrql.algebra.traversal import map_children
 from mrql.rewrite.equate import apart, co_grouped, conjuncts, guard, keyed, link, reads_sources
 from mrql.rewrite.normalize import normalize
 
@@ -35,8 +35,8 @@ from mrql.rewrite.normalize import normalize
 def joins(term: Term) -> Term:
     """The term with every comprehension over several sources turned into coGroups.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> S = {"S": "{(long, long)}", "T": "{(long, long)}"}
     >>> q = parse("cMap(λ(a, b). cMap(λ(c, d). if b = c then {(a, d)} else {}:{(long, long)}, T), S)", S)
     >>> "coGroup" in show(joins(q))

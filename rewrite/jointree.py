@@ -12,7 +12,8 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, free_vars, match_pattern, substitute
+from mrql.algebra.analysis.variables import Names, free_vars, match_pattern, substitute
+from mrql.algebra.notation.readable_names import head, hint, tidy
 from mrql.algebra.terms import (
     CMap,
     CoGroup,
@@ -31,7 +32,6 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.tidy import head, hint, tidy
 from mrql.algebra.types import Type
 from mrql.rewrite.multilinear import occurrences
 from mrql.rewrite.normalize import normalize

@@ -21,7 +21,7 @@ partner would be lost, and a side counted once for each lineage of the other one
 from __future__ import annotations
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, free_vars, pattern_term, var_of
+from mrql.algebra.analysis.variables import Names, all_names, free_vars, pattern_term, var_of
 from mrql.algebra.monoids import Keyed
 from mrql.algebra.terms import (
     CMap,
@@ -47,8 +47,8 @@ UNIT = Tup(())
 def lineage(term: Term) -> Term:
     """`T_q[[q]]`: the query over `(θ, v)` pairs; a total aggregation gives one pair for each lineage (7b).
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> print(show(lineage(parse("cMap(λ(k, s). {(k, reduce(+, s))}, groupBy(S))", {"S": "{(long, long)}"}))))
     cMap(λ((k, θ), s). cMap(λb. {((k, θ), b)}, {(k, reduce(+, s))}), \
 groupBy(cMap(λ(k, (θ, v)). {((k, θ), v)}, cMap(λ(k, v). {(k, ((), v))}, S))))

@@ -21,7 +21,8 @@ from collections.abc import Callable
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import (
+from mrql.algebra.analysis.traversal import children, map_children, subterms, with_children
+from mrql.algebra.analysis.variables import (
     Names,
     all_names,
     bound_names,
@@ -36,7 +37,6 @@ from mrql.algebra.binders import (
     with_step,
 )
 from mrql.algebra.terms import Let, PAny, Pattern, PTuple, PVar, Repeat, Stream, Term, Tup, Var
-from mrql.algebra.traversal import children, map_children, subterms, with_children
 
 Rewrite = Callable[[Term], Term]
 
@@ -44,8 +44,8 @@ Rewrite = Callable[[Term], Term]
 def loops(term: Term, run: Rewrite) -> Term:
     """The term with `run` applied inside its loops, to the steps by themselves.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> from mrql.rewrite.joins import joins
     >>> step = "cMap(λ(a, b). cMap(λ(c, d). if b = c then {(a, d)} else {}:{(long, long)}, E), x)"
     >>> loop = parse(f"repeat(λx. {step}, 3, E)", {"E": "{(long, long)}"})
@@ -114,8 +114,8 @@ def invariants(loop: Repeat, names: Names, is_worthwhile: Callable[[Term], bool]
 
     A part that `is_worthwhile` is taken out; it uses no variable that is bound in the loop.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> loop = parse("repeat(λx. x ⊎ cMap(λy. {y + 1L}, E), 3, E)", {"E": "{long}"})
     >>> found, parts = invariants(loop, Names(), lambda part: part.type == loop.type)
     >>> show(found), {name: show(part) for name, part in parts.items()}

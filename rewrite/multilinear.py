@@ -15,10 +15,10 @@ from __future__ import annotations
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import free_vars
+from mrql.algebra.analysis.traversal import map_children, subterms
+from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.monoids import BAG
 from mrql.algebra.terms import CMap, Empty, Stream, Term, Union
-from mrql.algebra.traversal import map_children, subterms
 from mrql.rewrite.infer import infer_multilinear
 
 MARK = "·"
@@ -52,7 +52,7 @@ def occurrences(term: Term) -> tuple[str, ...]:
 def is_multilinear(term: Term) -> bool:
     """Whether the term is a bag that is linear in each occurrence of a stream.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> S = {"S": "{(long, long)}"}
     >>> is_multilinear(parse("cMap(λ(a, b). cMap(λ(c, d). if b = c then {a} else {}:{long}, S), S)", S))
     True

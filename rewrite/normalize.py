@@ -34,7 +34,9 @@ from itertools import islice
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import (
+from mrql.algebra.analysis.missing import NOWHERE, Known, Scope, Use, known, may_be_missing, scopes, there, uses
+from mrql.algebra.analysis.traversal import bottom_up, children, subterms, with_children
+from mrql.algebra.analysis.variables import (
     Names,
     all_names,
     bound_names,
@@ -47,7 +49,6 @@ from mrql.algebra.binders import (
 )
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.functions import AND, NOT, OR, TWO_VALUED
-from mrql.algebra.missing import NOWHERE, Known, Scope, Use, known, may_be_missing, scopes, there, uses
 from mrql.algebra.monoids import BAG, Aggregate, Monoid
 from mrql.algebra.span import Span
 from mrql.algebra.terms import (
@@ -78,7 +79,6 @@ from mrql.algebra.terms import (
     Var,
     element_type,
 )
-from mrql.algebra.traversal import bottom_up, children, subterms, with_children
 from mrql.rewrite.equate import factored
 from mrql.rewrite.infer import is_linear
 
@@ -88,8 +88,8 @@ MAX_ROUNDS = 100
 def normalize(term: Term, scope: Scope = NOWHERE) -> Term:
     """The normal form of a term ([MRQL] Def. 2); `scope` is what is known of its free variables.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> from mrql.algebra.types import BagType, LONG
     >>> print(show(normalize(parse("cMap(λx. {x + 1L}, cMap(λy. {y * 2L}, S))", {"S": BagType(LONG)}))))
     cMap(λy. {y * 2L + 1L}, S)

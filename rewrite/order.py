@@ -25,8 +25,8 @@ from typing import TypeAlias
 
 import attrs
 
-from mrql.algebra.binders import Names, all_names, free_vars
-from mrql.algebra.failing import may_fail
+from mrql.algebra.analysis.variables import Names, all_names, free_vars
+from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.functions import EQ
 from mrql.algebra.terms import CMap, Lambda, Prim, Single, Term, Tup
 from mrql.rewrite.jointree import (
@@ -53,7 +53,7 @@ from mrql.rewrite.stages import Feed, Plan, Stage
 def order(plan: Plan) -> Plan:
     """The plan with an order of the joins for a batch of each input.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.rewrite.passes import rewrite
     >>> types = {name: "{(long, long)}" for name in "STP"}
     >>> inner = "cMap(λ(e, f). if d = e then {(a, f)} else {}:{(long, long)}, P)"

@@ -5,7 +5,7 @@ takes away, and takes that back in another summand. An error is not taken back. 
 `choices_that_are_there` says, and of each the rows that are there.
 
 What leaves its range counts only where it is computed from several inputs: of a row alone it hardly ever does
-(`algebra/failing.py`), and to read what is there of a large state is to read all of it.
+(`algebra/evaluation/may_fail.py`), and to read what is there of a large state is to read all of it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from mrql.algebra import functions as fn
-from mrql.algebra.binders import bound_names, free_vars, match_pattern
-from mrql.algebra.failing import may_fail
-from mrql.algebra.ranges import leaves_its_range
+from mrql.algebra.analysis.integer_ranges import leaves_its_range
+from mrql.algebra.analysis.traversal import children, subterms
+from mrql.algebra.analysis.variables import bound_names, free_vars, match_pattern
+from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.terms import CMap, CoGroup, If, Lambda, Prim, PTuple, Single, Term, Union
-from mrql.algebra.traversal import children, subterms
 from mrql.rewrite.multilinear import occurrences
 from mrql.rewrite.stages import Feed
 
@@ -29,7 +29,7 @@ Origins: TypeAlias = Mapping[str, frozenset[str]]
 def may_fail_for_pairs(feed: Feed, *, overflows: bool = True) -> bool:
     """Whether a feed of several inputs may fail for rows that it puts together, also by `overflows`.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.rewrite.passes import rewrite
     >>> types = {"S": "{(long, long)}", "T": "{(long, long)}"}
     >>> q = "reduce(+, cMap(λ(a, b). cMap(λ(c, d). if a = c then {%s} else {}:{long}, T), S))"

@@ -12,7 +12,7 @@ product missing, and sums skip it.
 factors over different inputs, as the query has it. A sum or a difference over several inputs is no factor: it may be
 small, or in range, where its parts are not. No factor may fail for a row that has no partner. Longs are added up by
 halves, wider than they are, and so computed from halves where they might overflow. Doubles are no ring: their sums are
-kept by magnitude, which says of a product whether it is infinite or no number (`algebra/functions/sides.py`), and
+kept by magnitude, which says of a product whether it is infinite or no number (`algebra/functions/side_sums.py`), and
 products of three, which may be infinite or nothing on the way, are not taken apart.
 
 *Source*: [CU] (the maps of its delta rules, `sum(price × rate)`); the design's small states.
@@ -30,10 +30,10 @@ import attrs
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, free_vars, match_pattern, substitute
-from mrql.algebra.failing import may_fail
+from mrql.algebra.analysis.integer_ranges import has_halves, is_narrow, may_overflow
+from mrql.algebra.analysis.variables import Names, all_names, free_vars, match_pattern, substitute
+from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.monoids import SUM
-from mrql.algebra.ranges import has_halves, is_narrow, may_overflow
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -79,8 +79,8 @@ MOST = {ty.LONG: 3, ty.DOUBLE: 2}
 def partial(plan: Plan) -> Plan:
     """The plan with sums in the place of rows in what its joins keep.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> from mrql.rewrite.passes import rewrite
     >>> types = {"O": "{(long, double)}", "L": "{(long, double)}"}
     >>> q = "reduce(+, cMap(λ(a, r). cMap(λ(b, p). if a = b then {p * r} else {}:{double}, L), O))"
@@ -167,8 +167,8 @@ def _product(term: Term, carrier: ty.Basic, owner: Mapping[str, int]) -> Product
 def halves(term: Term) -> tuple[Term, Term] | None:
     """The halves of a long, which leave no range on the way; None where there may be some that do.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> show(Tup(halves(parse("x + 1L", {}, {"x": ty.LONG}))))
     '(high(x) + high(1L), low(x) + low(1L))'
     """

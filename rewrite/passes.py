@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import attrs
 
-from mrql.algebra.binders import taken_names
-from mrql.algebra.check import check
-from mrql.algebra.depth import deep
+from mrql.algebra.analysis.variables import taken_names
 from mrql.algebra.errors import InternalError
+from mrql.algebra.evaluation.stack import deep
+from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import Repeat, Term
 from mrql.rewrite.columns import columns
 from mrql.rewrite.constant import constant

@@ -15,7 +15,7 @@ which holds since h merges with `⇑⊗`: grouping by (k, θ) and merging by k i
 
 from __future__ import annotations
 
-from mrql.algebra.binders import Names, all_names
+from mrql.algebra.analysis.variables import Names, all_names
 from mrql.algebra.monoids import Keyed
 from mrql.algebra.terms import (
     CMap,
@@ -37,8 +37,8 @@ from mrql.rewrite.columns import columns
 def prune(annotated: Term) -> Term:
     """`h` without the lineage below its outermost key, over the columns that are still used.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> from mrql.rewrite.lineage import lineage
     >>> S = {"S": "{(long, long)}"}
     >>> print(show(prune(lineage(parse("cMap(λ(a, b). {(a, b)}, S)", S)))))

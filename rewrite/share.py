@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import attrs
 
-from mrql.algebra.binders import Names, all_names, alpha_equal, pattern_term, pattern_vars, substitute
+from mrql.algebra.analysis.variables import Names, all_names, alpha_equal, pattern_term, pattern_vars, substitute
 from mrql.algebra.monoids import ProductMonoid
 from mrql.algebra.terms import (
     CMap,
@@ -40,7 +40,7 @@ from mrql.rewrite.stages import Derivation, Feed, Feedbacks, Plan, Shape, Stage
 def share(plan: Plan) -> Plan:
     """The plan with its totals over the same rows in one stage.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.rewrite.derive import derive
     >>> q = parse("(reduce(+, S), reduce(max, S))", {"S": "{long}"})
     >>> [stage.merge for stage in share(derive(q)).stages][0]

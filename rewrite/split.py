@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import attrs
 
-from mrql.algebra.binders import Names, alpha_equal, free_vars, scopes
-from mrql.algebra.failing import fails_in_spite_of_guards, guards
+from mrql.algebra.analysis.traversal import children, subterms, with_children
+from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, scopes
+from mrql.algebra.evaluation.may_fail import fails_in_spite_of_guards, guards
 from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, Op, is_group
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Reduce, Single, Stream, Term, Var
-from mrql.algebra.traversal import children, subterms, with_children
 from mrql.rewrite.infer import infer
 
 
@@ -48,8 +48,8 @@ def split(
     With `one_group`, a part may use one of the groups only. Where the groups may lose elements again (`shrinks`), a
     part merges with a monoid that has inverses; of a minimum the values themselves are what merges.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> from mrql.algebra.types import BagType, DOUBLE
     >>> f = parse("{reduce(+, s) ÷ reduce(+, cMap(λv. {1L}, s))}", {}, {"s": BagType(DOUBLE)})
     >>> parts, rest = split(f, frozenset({"s"}), Names())

@@ -22,11 +22,11 @@ from enum import Enum
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import free_vars
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.monoids import Aggregate, BagUnion, Keyed, Monoid, ProductMonoid
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Lit, Pattern, Repeat, Stream, Term, Var
-from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.rewrite.multilinear import Multilinear
 from mrql.rewrite.threshold import NOTHING, Threshold
@@ -69,7 +69,7 @@ class Feed:
 
     With a `weight`, the inputs are kept as sums: a row then stands for as many as its weight says. Its share of the
     components in `totals` is that of all of them: a long, the two halves of a wider sum, also for a sum of doubles, or
-    the magnitude, the mantissas and the number of some doubles (`algebra/functions/sides.py`).
+    the magnitude, the mantissas and the number of some doubles (`algebra/functions/side_sums.py`).
     """
 
     rows: Multilinear

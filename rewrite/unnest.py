@@ -35,7 +35,8 @@ from itertools import chain
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import (
+from mrql.algebra.analysis.traversal import children, map_children, with_children
+from mrql.algebra.analysis.variables import (
     Names,
     all_names,
     alpha_equal,
@@ -46,9 +47,8 @@ from mrql.algebra.binders import (
     rename_apart,
     scopes,
 )
-from mrql.algebra.failing import Guard, guarded, guards, may_fail
+from mrql.algebra.evaluation.may_fail import Guard, guarded, guards, may_fail
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Lit, Pattern, PTuple, PVar, Single, Term, Tup, Var
-from mrql.algebra.traversal import children, map_children, with_children
 from mrql.rewrite.equate import Link, apart, co_grouped, conjuncts, guard, keyed, link, reads_sources
 from mrql.rewrite.normalize import normalize
 
@@ -56,8 +56,8 @@ from mrql.rewrite.normalize import normalize
 def unnest(term: Term) -> Term:
     """The term with its correlated nested selects turned into coGroups.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> S = {"X": "{(long, long)}", "Y": "{(long, long)}"}
     >>> nested = "cMap(λ(b, c). if a = b then {c} else {}:{long}, Y)"
     >>> q = parse(f"cMap(λ(a, d). if d > reduce(+, {nested}) then {{a}} else {{}}:{{long}}, X)", S)

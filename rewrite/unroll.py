@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import substitute
+from mrql.algebra.analysis.variables import substitute
 from mrql.algebra.terms import Let, Lit, Nth, Pattern, PTuple, PVar, Repeat, Term, Tup
 from mrql.rewrite.normalize import normalize
 
@@ -32,7 +32,7 @@ STEPS = 100
 def obstacle(loop: Repeat) -> str | None:
     """Why the steps of a loop cannot be told one by one, if they cannot.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> sources = {"E": "{long}"}
     >>> obstacle(parse("repeat(λx. x ⊎ E, 3, E)", sources))
     >>> obstacle(parse("repeat(λx. x ⊎ E, 300, E)", sources))
@@ -57,8 +57,8 @@ def obstacle(loop: Repeat) -> str | None:
 def unroll(loop: Repeat, passed_on: Callable[[Term], Term]) -> Term:
     """The value of a loop after its last step; `passed_on` gives what the next step reads in the place of a value.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> loop = parse("repeat(λx. cMap(λy. {y + 1L}, x), 2, E)", {"E": "{long}"})
     >>> show(unroll(loop, lambda value: value))
     'cMap(λy1. {y1 + 1L + 1L}, E)'

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+from mrql.algebra.analysis.traversal import bottom_up, subterms
 from mrql.algebra.functions import TRACE
 from mrql.algebra.terms import Prim, Term
-from mrql.algebra.traversal import bottom_up, subterms
 
 
 def untrace(term: Term) -> Term:
     """The term without its traces.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> show(untrace(parse("trace(1) + 2")))
     '1 + 2'
     """

@@ -11,11 +11,11 @@ from enum import Enum
 
 import attrs
 
-from mrql.algebra.binders import Names, alpha_equal, free_vars, taken_names
+from mrql.algebra.analysis.traversal import map_children, subterms
+from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, taken_names
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
-from mrql.algebra.traversal import map_children, subterms
 from mrql.rewrite.diffuse import Diffused, diffuse, diffuse_obstacle
 from mrql.rewrite.fixpoint import Fixpoint, NotAdding, fixpoint
 from mrql.rewrite.infer import stream_names
@@ -69,7 +69,7 @@ def choose(term: Term, way: Way = Way.AUTO, around: Sequence[Repeat] = ()) -> Wa
 
     Raises: UserError when the way that is asked for is not there for a loop.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> step = "cMap(λ(k, _). {k}, groupBy(cMap(λx. {(x, ())}, y) ⊎ cMap(λx. {(x + 1L, ())}, y)))"
     >>> loop = parse(f"repeat(λy. {step}, 3, E)", {"E": "{long}"})
     >>> [(chosen.way.value, chosen.reason) for chosen in choose(loop).chosen]

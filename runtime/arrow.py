@@ -13,13 +13,13 @@ from typing import Any
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import unsigned
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.span import Span
 from mrql.algebra.terms import PVar, Term
 from mrql.algebra.types import Type
-from mrql.algebra.values import Document, Value
+from mrql.algebra.values.atom_text import unsigned
+from mrql.algebra.values.values import Document, Value
 from mrql.runtime.collect import from_spark
 from mrql.runtime.layout import labels
 

@@ -13,14 +13,23 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, bound_names, free_vars, match_pattern, scopes, substitute, taken_names
+from mrql.algebra.analysis.integer_ranges import is_narrow
+from mrql.algebra.analysis.missing import may_be_missing
+from mrql.algebra.analysis.traversal import children, map_children, subterms, with_children
+from mrql.algebra.analysis.variables import (
+    Names,
+    bound_names,
+    free_vars,
+    match_pattern,
+    scopes,
+    substitute,
+    taken_names,
+)
 from mrql.algebra.errors import InternalError, UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.failing import may_fail
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.functions import RANGE, TRACE
-from mrql.algebra.missing import may_be_missing
 from mrql.algebra.monoids import Aggregate, Fold
-from mrql.algebra.ranges import is_narrow
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -49,7 +58,6 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.traversal import children, map_children, subterms, with_children
 from mrql.algebra.types import Type
 from mrql.rewrite.equate import conjunction, conjuncts
 from mrql.rewrite.grouped import function_parts, identity, paired

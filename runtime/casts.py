@@ -9,7 +9,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.functions.conversion import INTEGER_TEXT
 from mrql.algebra.functions.function import fails
-from mrql.algebra.functions.time_text import parsed_date_sql, parsed_timestamp_sql
+from mrql.algebra.functions.time_parsing import parsed_date_sql, parsed_timestamp_sql
 from mrql.algebra.types import Type
 from mrql.runtime import variants
 from mrql.runtime.inorder import Fresh, has_bag, in_order

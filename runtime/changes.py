@@ -8,7 +8,7 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, free_vars, substitute
+from mrql.algebra.analysis.variables import Names, all_names, free_vars, substitute
 from mrql.algebra.terms import CMap, Term, Var, element_type
 from mrql.algebra.types import Type
 from mrql.rewrite.answer import gives_one, linear_stage, row_by_row, tells_apart, touched_stage

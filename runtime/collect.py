@@ -7,9 +7,9 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 
 from mrql.algebra import types as ty
-from mrql.algebra.recursive import Data
+from mrql.algebra.functions.recursive_data import Data
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Document, Element, Record, Value
+from mrql.algebra.values.values import Bag, Document, Element, Record, Value
 from mrql.runtime.layout import is_taken_apart, row_columns
 
 

@@ -19,7 +19,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.foreign import Fields, Foreign, Sequence, Single, asked_for, misfit
 from mrql.algebra.functions.function import fails
-from mrql.algebra.functions.time_text import utc_fields
+from mrql.algebra.functions.time_parsing import utc_fields
 from mrql.algebra.types import Type
 from mrql.runtime import variants
 from mrql.runtime.casts import numbered

@@ -1,14 +1,14 @@
-"""Values of recursive types in Catalyst: texts, as `algebra.recursive` writes them, which VARIANTs are made of.
+"""Values of recursive types in Catalyst: texts (`algebra.functions.recursive_data`), which VARIANTs are made of.
 
 A `case` asks of a value which constructor made it and for a part of what it was made of: only those are read.
 """
 
 from __future__ import annotations
 
-from mrql.algebra.documents import quoted
 from mrql.algebra.functions.function import fails
-from mrql.algebra.recursive import TAG, Folding, too_deep
+from mrql.algebra.functions.recursive_data import TAG, Folding, too_deep
 from mrql.algebra.types import RecordType, Type
+from mrql.algebra.values.documents import quoted
 from mrql.runtime import variants
 from mrql.runtime.inorder import Fresh, in_order, let
 from mrql.runtime.layout import quote, record_sql, text_sql

@@ -15,12 +15,12 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra.adapters import Adapter, Offset, open_adapter
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import MissingRow, UserError
 from mrql.algebra.files import list_files, passed_over
 from mrql.algebra.malformed import Malformed
 from mrql.algebra.partitions import partition_directories
-from mrql.algebra.sources import SourceSpec
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 from mrql.runtime.copies import Copies
 
 logger = logging.getLogger(__name__)

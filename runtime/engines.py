@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.files import read_changes, read_source
 from mrql.algebra.malformed import Quarantine, fail, pass_over
-from mrql.algebra.sources import SourceSpec
 from mrql.algebra.span import Source
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.stages import Plan
 from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.identity import Identities

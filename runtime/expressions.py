@@ -12,14 +12,15 @@ from itertools import count
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.definitions import calls_python, own_python_functions
+from mrql.algebra.analysis.integer_ranges import is_narrow
+from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.errors import InternalError, UserError
-from mrql.algebra.failing import may_fail
+from mrql.algebra.evaluation.may_fail import may_fail
+from mrql.algebra.evaluation.recursive_functions import calls_python, own_python_functions
 from mrql.algebra.functions import argument_types
 from mrql.algebra.functions.function import resolved
+from mrql.algebra.functions.recursive_data import Folding
 from mrql.algebra.monoids import SUM, Aggregate, BagUnion, Fold, ListAppend
-from mrql.algebra.ranges import is_narrow
-from mrql.algebra.recursive import Folding
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -48,7 +49,6 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
 from mrql.runtime import data, elements, ordered, variants
 from mrql.runtime.casts import canonical, cast, cast_array, has_null

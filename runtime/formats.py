@@ -14,11 +14,11 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.columnar import of_one_type
 from mrql.algebra.csvfile import NO_CHARACTER
-from mrql.algebra.documents import quoted
-from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
+from mrql.algebra.values.documents import quoted
 from mrql.runtime import variants
 from mrql.runtime.conforming import conformed
 from mrql.runtime.layout import label, quote, sql_type, text_sql

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, bound_names, free_vars, substitute
+from mrql.algebra.analysis.integer_ranges import is_narrow
+from mrql.algebra.analysis.variables import Names, bound_names, free_vars, substitute
 from mrql.algebra.errors import InternalError
 from mrql.algebra.monoids import Aggregate
-from mrql.algebra.ranges import is_narrow
 from mrql.algebra.terms import CMap, CoGroup, GroupBy, PTuple, PVar, Single, Term, Var, pair_type
 from mrql.algebra.types import Type
 from mrql.rewrite.grouped import function_parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import substitute
+from mrql.algebra.analysis.variables import substitute
 from mrql.algebra.functions import HAS_NULL, NOT
 from mrql.algebra.terms import (
     CMap,

@@ -6,10 +6,10 @@ from datetime import date
 from urllib.parse import quote as urlquote
 
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
-from mrql.algebra.values import Document, Value
+from mrql.algebra.values.atom_text import show_atom
+from mrql.algebra.values.values import Document, Value
 from mrql.runtime.layout import Atom, Struct, labels, sql_type, text_sql, to_sql
 
 

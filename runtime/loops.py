@@ -21,11 +21,11 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, match_pattern, substitute
-from mrql.algebra.evaluate import endless
+from mrql.algebra.analysis.variables import Names, match_pattern, substitute
+from mrql.algebra.evaluation.evaluate import endless
 from mrql.algebra.terms import Cast, Lit, Nth, Pattern, PTuple, PVar, Reduce, Repeat, Stream, Term, Tup, Var
 from mrql.algebra.types import Type
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 from mrql.rewrite.loops import carried, invariants
 from mrql.runtime import jvm
 from mrql.runtime.collect import from_spark

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.partitions import MISSING, Apart
-from mrql.algebra.sources import SourceSpec
 from mrql.algebra.types import Type
 from mrql.runtime.layout import label, quote, sql_type, text_sql
 from mrql.runtime.times import is_time, time_of

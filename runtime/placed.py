@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from mrql.algebra.binders import free_vars
-from mrql.algebra.failing import Guard, guarded, guards, may_fail
+from mrql.algebra.analysis.traversal import children, with_children
+from mrql.algebra.analysis.variables import free_vars
+from mrql.algebra.evaluation.may_fail import Guard, guarded, guards, may_fail
 from mrql.algebra.terms import CMap, Empty, Lambda, Term
-from mrql.algebra.traversal import children, with_children
 
 
 def placed(sql: str) -> str:

@@ -19,13 +19,13 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from mrql.algebra.binders import Names, all_names, free_vars, scopes
-from mrql.algebra.definitions import python_functions
+from mrql.algebra.analysis.traversal import children, with_children
+from mrql.algebra.analysis.variables import Names, all_names, free_vars, scopes
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.show import show, show_type
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.evaluation.recursive_functions import python_functions
+from mrql.algebra.notation.printer import show, show_type
 from mrql.algebra.terms import Get, Nth, PVar, Term, Var
-from mrql.algebra.traversal import children, with_children
 from mrql.runtime.arrow import OverArrow
 from mrql.runtime.cluster import ship
 from mrql.runtime.layout import sql_type

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.adapters import everything
+from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.columnar import of_one_type
 from mrql.algebra.csvfile import columns_of, is_read_as_utf8
 from mrql.algebra.errors import InternalError
@@ -18,10 +19,9 @@ from mrql.algebra.files import check_file, list_files, read_changes
 from mrql.algebra.malformed import Malformed, Quarantine, Reject, fail, pass_over
 from mrql.algebra.partitions import Apart
 from mrql.algebra.partitions import apart as of_path
-from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
-from mrql.algebra.values import Value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Value
+from mrql.algebra.values.zset import ZSet
 from mrql.runtime.directories import Arrived, Part, Portion, placed
 from mrql.runtime.formats import FORMATS, TAG, TAGGED, Rows, column_names
 from mrql.runtime.frames import Columns, Frame, changes, from_dataframe, union

@@ -16,14 +16,14 @@ import attrs
 from mrql.algebra import monoids
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError, MissingRow, UserError
-from mrql.algebra.evaluate import bind, convert_zero, endless, evaluate
-from mrql.algebra.functions import convert, sides
+from mrql.algebra.evaluation.evaluate import bind, convert_zero, endless, evaluate
+from mrql.algebra.functions import convert, side_sums
 from mrql.algebra.monoids import Aggregate, BagUnion
-from mrql.algebra.sums import Total
 from mrql.algebra.terms import Term, element_type
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Canonical, Value, canonical
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.exact_sums import Total
+from mrql.algebra.values.values import Bag, Canonical, Value, canonical
+from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.diminish import diminish
 from mrql.rewrite.multilinear import Input, choices_that_are_there
 from mrql.rewrite.stages import Component, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage
@@ -413,27 +413,27 @@ def _added(stored: Value, share: Value, times: int) -> Value:
     """A sum with a share some times more, or less: a number, or what sides of a join multiplied (`Feed.totals`)."""
     match stored, share:
         case Total(), (high, low):
-            return stored.with_integer(times * sides.whole(high, low))
+            return stored.with_integer(times * side_sums.whole(high, low))
         case Total(), (magnitude, mantissas, count):
             return _with_products(stored, magnitude, times * mantissas, times * count)
         case Total(), _:
             return stored.added(share, times)
         case _, (high, low):
-            return stored + times * sides.whole(high, low)
+            return stored + times * side_sums.whole(high, low)
         case _:
             return stored + times * share
 
 
 def _with_products(stored: Total, magnitude: int | None, mantissas: float, count: int) -> Total:
     """A sum of doubles with some that are of one magnitude."""
-    if magnitude is None or magnitude == sides.ZERO:
+    if magnitude is None or magnitude == side_sums.ZERO:
         return stored
-    if abs(magnitude) == sides.NO_NUMBER:
+    if abs(magnitude) == side_sums.NO_NUMBER:
         return stored.added(math.nan, count)
-    exponent = abs(magnitude) - sides.ONE
-    if exponent >= sides.LARGEST:
+    exponent = abs(magnitude) - side_sums.ONE
+    if exponent >= side_sums.LARGEST:
         return stored.added(math.copysign(math.inf, magnitude), count)
-    return stored.scaled(mantissas, sides.WIDTH * exponent)
+    return stored.scaled(mantissas, side_sums.WIDTH * exponent)
 
 
 def _merged(component: Component, stored: Value, share: Value, weight: int) -> Value:

@@ -18,8 +18,8 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.algebra.values import Canonical, Record, Value, canonical
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Canonical, Record, Value, canonical
+from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.threshold import Threshold
 
 PAIRS = 1_000_000

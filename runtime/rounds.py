@@ -11,7 +11,7 @@ from functools import partial
 
 import attrs
 
-from mrql.algebra.evaluate import endless
+from mrql.algebra.evaluation.evaluate import endless
 from mrql.rewrite.stages import Derived, Feedbacks, Plan
 from mrql.runtime.changes import Changes
 from mrql.runtime.computing import Computing

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mrql.algebra.evaluate import endless
+from mrql.algebra.evaluation.evaluate import endless
 from mrql.algebra.terms import Repeat
 from mrql.runtime.casts import canonical
 from mrql.runtime.layout import Atom, bind, sql_type, to_sql

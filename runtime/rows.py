@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.algebra.values import Record, Value
+from mrql.algebra.values.values import Record, Value
 from mrql.runtime import variants
 from mrql.runtime.arrow import arrow_type, to_plain
 from mrql.runtime.casts import numbered

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator
 
 from mrql.algebra.adapters import Offset
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import EngineError, UserError
-from mrql.algebra.sources import SourceSpec
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 
 PATIENCE = 10.0
 """So many seconds a connection may take."""

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
 
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.files import count_rows
 from mrql.algebra.malformed import Quarantine
-from mrql.algebra.sources import SourceSpec
 from mrql.runtime.copies import Copies
 from mrql.runtime.directories import (
     Adapted,

@@ -19,7 +19,7 @@ from typing import Protocol
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.functions import sides
+from mrql.algebra.functions import side_sums
 from mrql.algebra.monoids import SUM, Aggregate
 from mrql.algebra.types import Type
 from mrql.rewrite.stages import Component
@@ -106,14 +106,16 @@ class Doubles:
         if len(parts) == 2:
             return ("0D", *parts, "0L", "0D", "0L")
         magnitude, mantissas, count = parts
-        power = f"(abs({magnitude}) - {sides.ONE}L)"
-        finite = f"({magnitude} <> 0L AND {power} < {sides.LARGEST}L)"
+        power = f"(abs({magnitude}) - {side_sums.ONE}L)"
+        finite = f"({magnitude} <> 0L AND {power} < {side_sums.LARGEST}L)"
         # In two steps each: the powers that are needed for both are no doubles.
-        near = f"{mantissas} * power(2D, {sides.WIDTH // 2}D * {power}) * power(2D, {sides.WIDTH // 2}D * {power})"
-        half = f"power(2D, {sides.WIDTH // 2}D * {power} - 256D)"
+        near = (
+            f"{mantissas} * power(2D, {side_sums.WIDTH // 2}D * {power}) * power(2D, {side_sums.WIDTH // 2}D * {power})"
+        )
+        half = f"power(2D, {side_sums.WIDTH // 2}D * {power} - 256D)"
         small = f"({finite} AND {power} < 4L AND abs({near}) < {HUGE})"
-        infinite = f"({magnitude} <> 0L AND {power} >= {sides.LARGEST}L)"
-        is_none = f"abs({magnitude}) = {sides.NO_NUMBER}L"
+        infinite = f"({magnitude} <> 0L AND {power} >= {side_sums.LARGEST}L)"
+        is_none = f"abs({magnitude}) = {side_sums.NO_NUMBER}L"
         rest, *integers = _limbs(f"({near})")
         return (
             f"if({small}, {rest}, 0D)",

@@ -5,7 +5,7 @@ Spark.
 from __future__ import annotations
 
 from mrql.algebra import types as ty
-from mrql.algebra.functions.time_text import date_sql, timestamp_sql
+from mrql.algebra.functions.time_parsing import date_sql, timestamp_sql
 from mrql.algebra.types import Type
 from mrql.runtime.layout import sql_type
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.terms import Prim, Term
-from mrql.algebra.written import TRACED, print_trace
+from mrql.algebra.values.value_text import TRACED, print_trace
 from mrql.runtime.collect import from_spark
 from mrql.runtime.frames import Columns, Frame, expanded
 from mrql.runtime.layout import to_sql

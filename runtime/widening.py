@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.files import list_files
 from mrql.algebra.partitions import widened_row
-from mrql.algebra.sources import SourceSpec
 from mrql.algebra.types import Type
 from mrql.runtime.directories import Batch, files_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from mrql.algebra import types as ty
-from mrql.algebra.sources import LINE_BREAK, ONLY_MISSING, Format
+from mrql.algebra.catalog import LINE_BREAK, ONLY_MISSING, Format
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.runtime.answers import rows_alone

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mrql.algebra.adapters import Offset
-from mrql.algebra.sources import SourceSpec
-from mrql.algebra.values import Record, Value
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.values.values import Record, Value
 
 
 class Numbers:

@@ -29,11 +29,11 @@ from pathlib import Path
 
 import attrs
 
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.functions import convert
-from mrql.algebra.reader import parse_type
+from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Value
+from mrql.algebra.values.values import Bag, Value
 from mrql.program import Query, compile_program
 
 DIRECTORY = Path(__file__).parent / "language"

@@ -19,7 +19,7 @@ from mrql.algebra.functions import EvaluationError, Function
 from mrql.algebra.functions.signatures import Built, Pattern, Variable
 from mrql.algebra.terms import Get, Lit, Prim, Term, Var
 from mrql.algebra.types import Type
-from mrql.algebra.values import Document, Element, Value
+from mrql.algebra.values.values import Document, Element, Value
 
 NAN, INF = float("nan"), float("inf")
 ODD: dict[Type, Sequence[Value]] = {

@@ -18,14 +18,14 @@ from hypothesis.extra.lark import from_lark
 from lark import Lark
 from lark.lexer import PatternStr
 
-from mrql.algebra.depth import deep
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import _Evaluator
+from mrql.algebra.evaluation.evaluate import _Evaluator
+from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.functions import FUNCTIONS
-from mrql.algebra.reader import parse_type
+from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.values.values import Bag, Record, Value
 from mrql.program import compile_program
 from mrql.rewrite.passes import rewrite, run_passes
 from tests.cases import cases

@@ -19,12 +19,12 @@ from pathlib import Path
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import alpha_equal
-from mrql.algebra.reader import parse_type
-from mrql.algebra.show import pretty
+from mrql.algebra.analysis.traversal import map_children
+from mrql.algebra.analysis.variables import alpha_equal
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.notation.printer import pretty
+from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.terms import Stream, Term
-from mrql.algebra.tidy import tidy
-from mrql.algebra.traversal import map_children
 from mrql.explain import explain_trace
 from mrql.explain.facts import diminisher, without_inverse
 from mrql.explain.lineage import lineage_tree

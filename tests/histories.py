@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 from hypothesis import strategies as st
 
-from mrql.algebra.values import Bag, Record, Value, canonical
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, Record, Value, canonical
+from mrql.algebra.values.zset import ZSet
 
 Rows = Mapping[str, st.SearchStrategy[Value]]
 """By stream, its rows."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 
 import mrql
-from mrql.algebra.reader import parse_type
+from mrql.algebra.notation.parser import parse_type
 from mrql.explain.costs import Cost, answer_cost, stage_cost
 from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan, Shape, Stage

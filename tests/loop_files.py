@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 import networkx as nx
 
-from mrql.algebra.values import Bag, Record
+from mrql.algebra.values.values import Bag, Record
 from mrql.program import Program, compile_program
 from mrql.rewrite.ways import Way
 from queries.loops.generate import Batch, Row, Rows, Size, chains, history, points, ratings, rmat, with_lengths, write

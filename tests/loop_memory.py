@@ -13,8 +13,8 @@ import click
 from pyspark.sql import SparkSession
 
 import mrql
-from mrql.algebra.reader import parse_type
-from mrql.algebra.values import Bag, Value, close
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.values import Bag, Value, close
 from mrql.api import Loop
 from mrql.runtime import jvm
 from mrql.runtime.collect import collect_value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.zset import ZSet
 
 STREAMS = {"E": "bag((long, long))", "W": "bag((long, long, long))"}
 NODES = 5

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from mrql.algebra.values import close
+from mrql.algebra.values.values import close
 from tests.checkpoint.streams import Stream
 
 MIDDLE = """

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mrql.algebra import types as ty
 from mrql.algebra.terms import Get, Rec
 from mrql.algebra.types import RecordType, Type
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.values.values import Bag, Record, Value
 
 ODD = (
     *(

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 
 import mrql
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, close
+from mrql.algebra.values.values import Bag, close
 from mrql.runtime.collect import collect_value
 from mrql.runtime.rows import to_dataframe
 from tests.interpreted import interpreted

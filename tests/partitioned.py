@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from pyarrow import orc
 
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.values.values import Bag, Record, Value
 
 TEXTS = st.text(
     st.characters(exclude_characters="/\0", exclude_categories=["Cs"]) | st.sampled_from(":%=+ *?[]{}\\é\n\"'#"),

@@ -17,7 +17,7 @@ import attrs
 from hypothesis import strategies as st
 
 from mrql.algebra import types as ty
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.values.values import Bag, Record, Value
 from tests.histories import Batch
 from tests.histories import histories as _histories
 from tests.wild import KINDS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from mrql.algebra.functions.regular import wrong_pattern
+from mrql.algebra.functions.regex import wrong_pattern
 
 ATOMS = (
     *(

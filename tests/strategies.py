@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from mrql.algebra import functions as fn
 from mrql.algebra import monoids as mo
 from mrql.algebra import types as ty
-from mrql.algebra.binders import pattern_vars
-from mrql.algebra.check import in_carrier
+from mrql.algebra.analysis.variables import pattern_vars
+from mrql.algebra.notation.typecheck import in_carrier
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -49,7 +49,7 @@ from mrql.algebra.terms import (
     Var,
 )
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.values.values import Bag, Record, Value
 
 Scope: TypeAlias = Mapping[str, Type]
 Streams: TypeAlias = Mapping[str, Type | Stream]

@@ -16,9 +16,9 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from mrql.algebra.adapters import Adapter
+from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.algebra.reader import parse_type
-from mrql.algebra.sources import Format, SourceSpec
+from mrql.algebra.notation.parser import parse_type
 from mrql.cli import main
 from mrql.postgresql.source import PostgresTable
 from mrql.program import compile_program

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mrql.algebra.values import close
-from mrql.algebra.written import show_value
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import close
 from mrql.program import Program, compile_program
 from tests.cases import literal
 from tests.test_loop_queries import by_reference, by_spark

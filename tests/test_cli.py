@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mrql.algebra.values import Bag, close
+from mrql.algebra.values.values import Bag, close
 from mrql.cli import Common, main
 
 QUERY = """

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mrql.algebra.depth import deep
-from mrql.algebra.documents import MOST_NESTED, read, write
+from mrql.algebra.evaluation.stack import deep
+from mrql.algebra.values.documents import MOST_NESTED, read, write
 from mrql.algebra.xmlfile import MOST_INSIDE
 from mrql.cli import main
 

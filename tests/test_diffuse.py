@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import mrql
-from mrql.algebra.binders import Names, all_names
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import Names, all_names
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.reader import parse_type
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.terms import Repeat, Term, element_type
-from mrql.algebra.traversal import subterms
 from mrql.algebra.types import BagType
-from mrql.algebra.values import Bag, Value, close
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, Value, close
+from mrql.algebra.values.zset import ZSet
 from mrql.cli import main
 from mrql.rewrite.diffuse import diffuse
 from mrql.rewrite.passes import rewrite

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from mrql.algebra.catalog import Format
 from mrql.algebra.errors import UserError
-from mrql.algebra.reader import parse_type
-from mrql.algebra.sources import Format
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.values import Bag, Record, Value
 from mrql.cli import main
 from mrql.program import compile_program
 from mrql.running import ReferenceRunner

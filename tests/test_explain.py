@@ -17,11 +17,11 @@ from hypothesis import given, settings
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.binders import alpha_equal
+from mrql.algebra.analysis.variables import alpha_equal
 from mrql.algebra.monoids import BAG, INVARIANT, LIST, MAX, MIN, PRODUCT, SUM, Keyed, Monoid, ProductMonoid, is_group
-from mrql.algebra.reader import parse, parse_type
+from mrql.algebra.notation.parser import parse, parse_type
+from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.terms import Stream, pair_type
-from mrql.algebra.tidy import tidy
 from mrql.explain import explain_graph, explain_json, explain_trace
 from mrql.explain.facts import diminisher, facts_of, without_inverse
 from mrql.explain.lineage import lineage_tree

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.files import count_rows, read_source
 from mrql.algebra.malformed import Malformed
-from mrql.algebra.sources import SourceSpec
-from mrql.algebra.values import Bag, Record
+from mrql.algebra.values.values import Bag, Record
 from mrql.program import compile_program
 
 

@@ -17,12 +17,12 @@ from pyarrow import orc
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.files import read_changes, read_source
 from mrql.algebra.functions import convert
-from mrql.algebra.sources import Format, SourceSpec
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Record, Value, same
+from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.program import compile_program
 from mrql.runtime.arrow import arrow_type, to_plain
 from mrql.runtime.collect import collect_value

@@ -15,12 +15,12 @@ import duckdb
 import pytest
 
 from mrql.algebra import types as ty
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.files import read_source
 from mrql.algebra.malformed import fail
-from mrql.algebra.values import Bag, Record, Value, same
-from mrql.algebra.written import show_value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Bag, Record, Value, same
+from mrql.algebra.values.zset import ZSet
 from mrql.program import Program, compile_program
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import rewrite

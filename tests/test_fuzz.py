@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from mrql.algebra.depth import deep
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.evaluation.stack import deep
 from mrql.parsing.depth import MAX_DEPTH
 from mrql.program import compile_program
 from tests.fuzz import Text, outcome, over_these, programs

@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import alpha_equal
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import alpha_equal
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.monoids import BAG, Keyed, ProductMonoid, combine, is_group
-from mrql.algebra.reader import parse
+from mrql.algebra.notation.parser import parse
+from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.terms import CMap, Lambda, PTuple, PVar, Reduce, Single, Stream, Term, Tup, Var, pair_type
-from mrql.algebra.tidy import tidy
-from mrql.algebra.traversal import subterms
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Record, Value, close, same
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, Record, Value, close, same
+from mrql.algebra.values.zset import ZSet
 from mrql.explain.lineage import lineage_of
 from mrql.rewrite.answer import drop_lineage
 from mrql.rewrite.diminish import diminish

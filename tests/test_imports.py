@@ -11,15 +11,15 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.definitions import Recursive
+from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.reader import parse
-from mrql.algebra.recursive import Data, _depth
-from mrql.algebra.show import show
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.evaluation.recursive_functions import Recursive
+from mrql.algebra.functions.recursive_data import Data, _depth
+from mrql.algebra.notation.parser import parse
+from mrql.algebra.notation.printer import show
 from mrql.algebra.terms import Prim, Term
-from mrql.algebra.traversal import subterms
-from mrql.algebra.values import Bag
+from mrql.algebra.values.values import Bag
 from mrql.cli import main
 from mrql.program import Program, compile_program
 from tests.test_loop_queries import by_reference, by_spark

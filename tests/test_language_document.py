@@ -9,8 +9,8 @@ import attrs
 import pytest
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.values import Value, same
-from mrql.algebra.written import show_value
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Value, same
 from mrql.program import compile_program
 from mrql.running import ReferenceRunner
 from tests.documents import fences, write_files

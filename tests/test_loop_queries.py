@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.files import read_source
 from mrql.algebra.terms import Stream
-from mrql.algebra.traversal import subterms
-from mrql.algebra.values import Bag, Value, close
+from mrql.algebra.values.values import Bag, Value, close
 from mrql.program import Program, compile_program
 from mrql.rewrite.passes import run_passes
 from queries.loops.generate import matrices

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.values import Bag, Value, close
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.values.values import Bag, Value, close
 from mrql.program import Program
 from mrql.rewrite.passes import rewrite, run_passes
 from mrql.rewrite.stages import Plan

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.values import Bag, Record, Value, close, same
-from mrql.algebra.zset import ZSet
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.values.values import Bag, Record, Value, close, same
+from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.passes import rewrite, run_passes
 from mrql.runtime.answers import evaluate as evaluate_on_spark
 from mrql.runtime.collect import collect_changes, collect_value

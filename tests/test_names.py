@@ -12,15 +12,15 @@ from pyspark.sql import SparkSession
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.documents import quoted
+from mrql.algebra.catalog import Column, Format, SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.files import read_changes
-from mrql.algebra.reader import parse
-from mrql.algebra.show import show
-from mrql.algebra.sources import Column, Format, SourceSpec
-from mrql.algebra.values import Bag, Record, close, same
-from mrql.algebra.zset import ZSet
+from mrql.algebra.notation.parser import parse
+from mrql.algebra.notation.printer import show
+from mrql.algebra.values.documents import quoted
+from mrql.algebra.values.values import Bag, Record, close, same
+from mrql.algebra.values.zset import ZSet
 from mrql.runtime.collect import collect_value
 from mrql.runtime.readers import read
 from mrql.runtime.reference import ReferenceView

@@ -80,14 +80,14 @@ def test_the_wheel_holds_every_module_and_grammar(names: set[str]) -> None:
         for file in (ROOT / "mrql").rglob(pattern)
         if not {*file.relative_to(ROOT).parts} & {*rooms}
     }
-    assert {"mrql/grammar.lark", "mrql/algebra/term.lark"} <= expected
+    assert {"mrql/grammar.lark", "mrql/algebra/notation/term.lark"} <= expected
     assert {name for name in names if ".dist-info/" not in name} == expected
 
 
 def test_the_installed_package_is_imported(installed: Path, tmp_path: Path) -> None:
     """It is the one from the wheel, and finds its grammars."""
     code = (
-        "import mrql; from mrql.algebra.reader import parse; parse('1 + 2');"
+        "import mrql; from mrql.algebra.notation.parser import parse; parse('1 + 2');"
         "print(mrql.__file__); print(mrql.compile('count(s)', s='bag(long)').type)"
     )
     file, answer_type = run(installed / "python", "-c", code, cwd=tmp_path).splitlines()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mrql.algebra.errors import UserError
 from mrql.algebra.files import count_rows, list_files, read_source
 from mrql.algebra.malformed import Malformed
-from mrql.algebra.values import Bag, Record, same
+from mrql.algebra.values.values import Bag, Record, same
 from mrql.program import compile_program
 from mrql.runtime.directories import Directory
 from tests.partitioned import WRITERS, table, tables

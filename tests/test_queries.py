@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import mrql
 from mrql import syntax
 from mrql.aggregates import AGGREGATIONS
-from mrql.algebra.values import Bag, Record, Value, canonical
+from mrql.algebra.values.values import Bag, Record, Value, canonical
 from mrql.parser import parse_program
 from tests.histories import Batch, net
 from tests.queries import STREAMS, Tables, histories, queries, rows_of, several_queries, streams_of, tables

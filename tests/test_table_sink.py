@@ -18,11 +18,11 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import EngineError, UserError
-from mrql.algebra.reader import parse_type
-from mrql.algebra.sources import Format, SourceSpec
-from mrql.algebra.values import Bag, Value
-from mrql.algebra.values import Record as Fields
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.values import Record as Fields
 from mrql.cli import main
 from mrql.postgresql.address import parse_address
 from mrql.postgresql.columns import columns_of

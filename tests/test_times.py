@@ -17,11 +17,11 @@ from rich.console import Console
 
 import mrql
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import Format
 from mrql.algebra.errors import UserError
 from mrql.algebra.files import read_source
-from mrql.algebra.reader import parse_type
-from mrql.algebra.sources import Format
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.values import Bag, Record, Value
 from mrql.output import json_line, print_table, show_value
 from mrql.program import compile_program
 from mrql.runtime.collect import collect_value

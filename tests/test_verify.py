@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mrql
-from mrql.algebra.evaluate import evaluate, evaluate_measured
-from mrql.algebra.values import Bag, Value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
+from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.zset import ZSet
 from mrql.cli import main
 from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan

@@ -18,8 +18,8 @@ import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import Term, element_type
 from mrql.algebra.types import BagType
-from mrql.algebra.values import Bag, Value, close
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, Value, close
+from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan
 from mrql.rewrite.threshold import Threshold

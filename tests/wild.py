@@ -12,9 +12,9 @@ from typing import TypeVar
 import attrs
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.values import Bag, Value
-from mrql.algebra.written import show_value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.zset import ZSet
 from mrql.verify.rounding import Rounding
 from tests.histories import Batch
 

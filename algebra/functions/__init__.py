@@ -9,22 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom, to_single
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.conversion import INT_RANGES, check_range, convert, convert_from
-from mrql.algebra.functions.elements import (
-    ALL_CHILDREN,
-    ATTRIBUTE,
-    ATTRIBUTES,
-    CHILDREN,
-    DOCUMENTS,
-    ELEMENT,
-    ELEMENTS,
-    MEMBER,
-    TAG,
-    TEXT,
-    TEXT_NODE,
-)
 from mrql.algebra.functions.function import Function, Version, resolved
 from mrql.algebra.functions.lists import AT, LISTS, RANGE, SIZE, SLICE
 from mrql.algebra.functions.nulls import COALESCE, IS_NULL, NULLS
@@ -51,11 +37,25 @@ from mrql.algebra.functions.operators import (
     TIMES,
     TRACE,
 )
-from mrql.algebra.functions.sides import HIGH, LOW, MAGNITUDE, MAGNITUDES, MANTISSA, SIDES, TIMES_HIGH, TIMES_LOW
+from mrql.algebra.functions.side_sums import HIGH, LOW, MAGNITUDE, MAGNITUDES, MANTISSA, SIDES, TIMES_HIGH, TIMES_LOW
 from mrql.algebra.functions.strings import STRINGS
 from mrql.algebra.functions.times import TIMES as TIME_FUNCTIONS
+from mrql.algebra.functions.xml import (
+    ALL_CHILDREN,
+    ATTRIBUTE,
+    ATTRIBUTES,
+    CHILDREN,
+    DOCUMENTS,
+    ELEMENT,
+    ELEMENTS,
+    MEMBER,
+    TAG,
+    TEXT,
+    TEXT_NODE,
+)
 from mrql.algebra.types import Type
-from mrql.algebra.values import Value
+from mrql.algebra.values.atom_text import show_atom, to_single
+from mrql.algebra.values.values import Value
 
 __all__ = [
     "ALL_CHILDREN",

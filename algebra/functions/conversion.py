@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 
-from mrql.algebra import documents
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom, show_single, to_single, unsigned
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Document, Record, Value
+from mrql.algebra.values import documents
+from mrql.algebra.values.atom_text import show_atom, show_single, to_single, unsigned
+from mrql.algebra.values.values import Bag, Document, Record, Value
 
 INT_RANGES = {ty.INT: (-(2**31), 2**31 - 1), ty.LONG: (-(2**63), 2**63 - 1)}
 

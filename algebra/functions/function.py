@@ -9,7 +9,7 @@ import attrs
 
 from mrql.algebra.functions.signatures import signature
 from mrql.algebra.types import Type
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 
 Implementation = Callable[..., Value]
 Sql = Callable[..., str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.function import Function, clamped, fails, version
-from mrql.algebra.values import Canonical, Value, canonical
+from mrql.algebra.values.values import Canonical, Value, canonical
 
 LONGEST = 2**31 - 16
 """How many elements Spark can hold in one array."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mrql.algebra.functions.function import Function, version
-from mrql.algebra.values import Value, canonical
+from mrql.algebra.values.values import Value, canonical
 
 
 def _first_present(*values: Value) -> Value:

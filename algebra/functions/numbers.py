@@ -12,7 +12,7 @@ from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.conversion import check_range
 from mrql.algebra.functions.function import Function, Implementation, Sql, fails, version
 from mrql.algebra.functions.operators import modulo
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 
 DIGITS = 30
 """How many digits before or behind the point a number may be rounded to."""

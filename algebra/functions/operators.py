@@ -12,7 +12,7 @@ from typing import Any
 
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.function import Function, fails, version
-from mrql.algebra.values import Value, canonical, has_null
+from mrql.algebra.values.values import Value, canonical, has_null
 
 
 def _divide(a: Value, b: Value) -> Value:

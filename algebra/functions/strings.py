@@ -6,8 +6,8 @@ import hashlib
 
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.function import Function, clamped, fails, version
-from mrql.algebra.functions.regular import REGULAR
-from mrql.algebra.values import Value
+from mrql.algebra.functions.regex import REGULAR
+from mrql.algebra.values.values import Value
 
 LONGEST = 10_000_000
 """How long a string may be that is made by repeating one."""

@@ -13,11 +13,11 @@ from typing import Any
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
-from mrql.algebra.functions import formats
+from mrql.algebra.functions import time_patterns
 from mrql.algebra.functions.conversion import convert, parse_atom
 from mrql.algebra.functions.function import Function, Sql, clamped, fails, version
-from mrql.algebra.functions.time_text import moment_sql, parsed_date_sql, parsed_timestamp_sql
-from mrql.algebra.values import Value
+from mrql.algebra.functions.time_parsing import moment_sql, parsed_date_sql, parsed_timestamp_sql
+from mrql.algebra.values.values import Value
 
 OUTSIDE = "a time outside of the years 1 to 9999"
 UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
@@ -305,7 +305,7 @@ TIMES: tuple[Function, ...] = (
         (
             version(
                 "timestamp, string -> string",
-                formats.written,
+                time_patterns.written,
                 lambda t, pattern, at: f"date_format({moment_sql(t)}, {pattern})",
             ),
         ),
@@ -315,25 +315,25 @@ TIMES: tuple[Function, ...] = (
             ('date_format(date("2026-01-31"), "dd.MM.yyyy")', '"31.01.2026"'),
             ('date_format(timestamp("2026-01-31 15:04:05"), "EEE, d MMM, h:mm a")', '"Sat, 31 Jan, 3:04 PM"'),
         ),
-        constant=formats.wrong_to_write,
+        constant=time_patterns.wrong_to_write,
         constants=(1,),
     ),
     Function(
         "parse_date",
-        (version("string, string -> date", lambda s, p: formats.read(s, p).date(), _read_sql("DATE")),),
+        (version("string, string -> date", lambda s, p: time_patterns.read(s, p).date(), _read_sql("DATE")),),
         "a string and a pattern",
         "the date of a text that is written by a pattern",
         (('parse_date("31.01.2026", "dd.MM.yyyy")', 'date("2026-01-31")'),),
-        constant=formats.wrong_to_read,
+        constant=time_patterns.wrong_to_read,
         constants=(1,),
     ),
     Function(
         "parse_timestamp",
-        (version("string, string -> timestamp", formats.read, _read_sql("TIMESTAMP_NTZ")),),
+        (version("string, string -> timestamp", time_patterns.read, _read_sql("TIMESTAMP_NTZ")),),
         "a string and a pattern",
         "the timestamp of a text that is written by a pattern",
         (('parse_timestamp("2026/01/31 10:20", "yyyy/MM/dd HH:mm")', 'timestamp("2026-01-31 10:20")'),),
-        constant=formats.wrong_to_read,
+        constant=time_patterns.wrong_to_read,
         constants=(1,),
     ),
     Function(

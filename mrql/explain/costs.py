@@ -13,10 +13,10 @@ from enum import Enum
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import free_vars
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.monoids import BagUnion
 from mrql.algebra.terms import CoGroup, GroupBy, OrderBy, Reduce, Repeat, Take, Term, Union
-from mrql.algebra.traversal import subterms
 from mrql.explain.tables import component_names, feed_name, joined_tables, joins_on_nothing, occurrence_names
 from mrql.rewrite.answer import linear_stage, row_by_row, touched_stage
 from mrql.rewrite.multilinear import occurrences

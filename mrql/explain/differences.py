@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import attrs
 
+from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.functions import HAS_NULL, IS_NULL
 from mrql.algebra.terms import CMap, CoGroup, Lambda, Prim, PTuple, Term
-from mrql.algebra.traversal import subterms
 from mrql.explain.costs import listed
 from mrql.explain.lineage import Lineage, is_mixed
 from mrql.explain.tables import delta_rule, feed_name

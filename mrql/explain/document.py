@@ -1,7 +1,7 @@
 """The explanation of a query as plain data, for programs: dictionaries, lists and strings with stable keys.
 
-Terms are text that `mrql.algebra.reader.parse` reads back, over the streams of `sources`, `loops` and `derived` and the
-variables of the stages.
+Terms are text that `mrql.algebra.notation.parser.parse` reads back, over the streams of `sources`, `loops` and
+`derived` and the variables of the stages.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mrql.algebra.show import show, show_pattern, show_type
-from mrql.algebra.tidy import tidy
+from mrql.algebra.notation.printer import show, show_pattern, show_type
+from mrql.algebra.notation.readable_names import tidy
 from mrql.explain.costs import Work
 from mrql.explain.facts import DerivedFacts, Facts, PassFacts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Table, delta_rule, fed, occurrence_names, renamed, shown_units

@@ -9,8 +9,8 @@ import re
 
 import attrs
 
-from mrql.algebra.binders import alpha_equal, free_vars
-from mrql.algebra.definitions import PythonFunction, rows_through_python
+from mrql.algebra.analysis.variables import alpha_equal, free_vars
+from mrql.algebra.evaluation.recursive_functions import PythonFunction, rows_through_python
 from mrql.algebra.monoids import (
     BAG,
     INVARIANT,
@@ -25,9 +25,9 @@ from mrql.algebra.monoids import (
     ProductMonoid,
     is_group,
 )
+from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Term, Tup
-from mrql.algebra.tidy import tidy
 from mrql.explain.costs import Answer, Cost, Work, answer_cost, stage_cost, stage_works
 from mrql.explain.differences import STAGED, Difference, differences
 from mrql.explain.lineage import Lineage, lineage_of

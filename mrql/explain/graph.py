@@ -12,10 +12,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 import attrs
 
-from mrql.algebra.binders import free_vars, source_names
-from mrql.algebra.show import pretty, show_type
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import free_vars, source_names
+from mrql.algebra.notation.printer import pretty, show_type
 from mrql.algebra.terms import Stream
-from mrql.algebra.traversal import subterms
 from mrql.explain.facts import Facts, StageFacts
 
 CHARACTER, LINE = 7.3, 17

@@ -5,9 +5,10 @@ from __future__ import annotations
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names, all_names, substitute
+from mrql.algebra.analysis.variables import Names, all_names, substitute
 from mrql.algebra.monoids import Keyed, ProductMonoid
-from mrql.algebra.show import show_pattern
+from mrql.algebra.notation.printer import show_pattern
+from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.terms import (
     CMap,
     CoGroup,
@@ -24,7 +25,6 @@ from mrql.algebra.terms import (
     Var,
     pair_type,
 )
-from mrql.algebra.tidy import tidy
 from mrql.algebra.types import Type
 from mrql.rewrite.answer import drop_lineage
 from mrql.rewrite.equate import reads_sources
@@ -85,7 +85,7 @@ def lineage_tree(term: Term) -> Tree:
 
     It has the shape of the query as [MRQL] Alg. 1 goes through it.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> join = "cMap(λ(j, (xs, ys)). cMap(λx. cMap(λy. {(x, y)}, ys), xs), coGroup(S, T))"
     >>> q = parse(f"cMap(λ(k, s). {{(k, reduce(+, s))}}, groupBy({join}))", {name: "{(long, long)}" for name in "ST"})
     >>> lineage_tree(q).text

@@ -7,11 +7,11 @@ asks for that.
 
 from __future__ import annotations
 
-from mrql.algebra.binders import free_vars
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Term
-from mrql.algebra.traversal import subterms
 from mrql.explain.costs import Cost, answer_cost, listed
 from mrql.rewrite.stages import Plan
 

@@ -15,9 +15,11 @@ import attrs
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names
+from mrql.algebra.analysis.traversal import map_children, subterms
+from mrql.algebra.analysis.variables import Names
 from mrql.algebra.monoids import Aggregate, BagUnion
-from mrql.algebra.show import show
+from mrql.algebra.notation.printer import show
+from mrql.algebra.notation.readable_names import base_name, head, hint, tidy
 from mrql.algebra.terms import (
     CMap,
     CoGroup,
@@ -36,8 +38,6 @@ from mrql.algebra.terms import (
     Var,
     pair_type,
 )
-from mrql.algebra.tidy import base_name, head, hint, tidy
-from mrql.algebra.traversal import map_children, subterms
 from mrql.algebra.types import Type
 from mrql.rewrite.multilinear import delta_choices, stream_of
 from mrql.rewrite.stages import Feed, Shape, Stage

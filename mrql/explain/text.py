@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from mrql.algebra.binders import alpha_equal
-from mrql.algebra.show import pretty, show_type
+from mrql.algebra.analysis.variables import alpha_equal
+from mrql.algebra.notation.printer import pretty, show_type
+from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.terms import Term
-from mrql.algebra.tidy import tidy
 from mrql.explain.costs import Cost, Work, listed
 from mrql.explain.differences import PRUNED, Difference
 from mrql.explain.facts import DerivedFacts, Facts, StageFacts, without_inverse

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Document, Record, Value, canonical
+from mrql.algebra.values.atom_text import show_atom
+from mrql.algebra.values.values import Bag, Document, Record, Value, canonical
 from mrql.output import item_type, named, row_cells
 from mrql.postgresql.columns import JSONB, TYPES
 from mrql.runtime.durable import Files

@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from mrql.algebra import types as ty
 from mrql.algebra.adapters import Offset
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.algebra.sources import SourceSpec
 from mrql.algebra.types import Type
-from mrql.algebra.values import Document, Record, Value
+from mrql.algebra.values.values import Document, Record, Value
 from mrql.postgresql.address import is_address, must_be_one, parse_address
 from mrql.postgresql.columns import TYPES
 from mrql.postgresql.connection import connect, translated

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
 from mrql.algebra.malformed import Quarantine
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 from mrql.program import Program, Query
 from mrql.running import SparkRunner
 

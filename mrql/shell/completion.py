@@ -14,8 +14,8 @@ import attrs
 from mrql import syntax
 from mrql.aggregates import AGGREGATIONS
 from mrql.algebra import types as ty
-from mrql.algebra.depth import deep
 from mrql.algebra.errors import UserError
+from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.terms import IllTyped, Term, Var, element_type
 from mrql.algebra.types import Type
 from mrql.calls import LIBRARY

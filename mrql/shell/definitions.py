@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from mrql import syntax
-from mrql.algebra.binders import all_names
-from mrql.algebra.depth import deep
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import all_names
 from mrql.algebra.errors import UserError
+from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Stream
-from mrql.algebra.traversal import subterms
 from mrql.includes import Files
 from mrql.program import Compiler, Program, Query
 from mrql.scope import Scope

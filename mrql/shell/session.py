@@ -10,7 +10,7 @@ import attrs
 from mrql import syntax
 from mrql.algebra.malformed import Quarantine
 from mrql.algebra.terms import STEPS
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 from mrql.explain import explain_trace
 from mrql.includes import text_of
 from mrql.output import type_name

@@ -10,7 +10,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 from mrql.output import Printer, item_type, json_line, print_table
 from mrql.runtime.durable import Files, Publication
 from mrql.runtime.sinks import Answer

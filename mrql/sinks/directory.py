@@ -7,8 +7,8 @@ from pathlib import Path
 
 import attrs
 
+from mrql.algebra.catalog import Format
 from mrql.algebra.errors import UserError
-from mrql.algebra.sources import Format
 from mrql.runtime.durable import Files, Publication
 from mrql.runtime.numbered import batch_name, batch_number
 from mrql.runtime.sinks import Answer

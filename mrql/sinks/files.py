@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom
+from mrql.algebra.catalog import LINE_BREAK, ONLY_MISSING, Format
 from mrql.algebra.errors import UserError
-from mrql.algebra.sources import LINE_BREAK, ONLY_MISSING, Format
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
-from mrql.algebra.values import Record, Value
+from mrql.algebra.values.atom_text import show_atom
+from mrql.algebra.values.values import Record, Value
 from mrql.output import item_type, row_cells, row_object
 from mrql.runtime.durable import Files
 from mrql.runtime.layout import row_columns

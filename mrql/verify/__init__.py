@@ -13,7 +13,7 @@ from random import Random
 import attrs
 
 from mrql.algebra.terms import Term
-from mrql.algebra.values import Bag
+from mrql.algebra.values.values import Bag
 from mrql.rewrite.infer import stream_names
 from mrql.rewrite.passes import rewrite
 from mrql.rewrite.ways import Way

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import click
 
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.files import read_source
-from mrql.algebra.sources import SourceSpec
 from mrql.output import type_name
 from mrql.program import Query
 from mrql.rewrite.untrace import untrace

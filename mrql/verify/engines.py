@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from mrql.algebra import types as ty
 from mrql.algebra.span import Source
-from mrql.algebra.values import Bag, Value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.stages import Plan
 from mrql.runtime.reference import ReferenceView
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import attrs
 
-from mrql.algebra.values import Value, canonical
+from mrql.algebra.values.values import Value, canonical
 from mrql.verify.sample import atoms
 
 EMPTY = 0.15

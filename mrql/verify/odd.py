@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.values.values import Bag, Record, Value
 
 
 class Odd(Enum):

@@ -9,11 +9,11 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra.errors import EngineError, UserError
-from mrql.algebra.evaluate import evaluate_measured
+from mrql.algebra.evaluation.evaluate import evaluate_measured
 from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.zset import ZSet
 from mrql.verify.engines import Incremental, as_rows
 from mrql.verify.histories import Batch, Data, History, Place, held
 from mrql.verify.rounding import Rounding

@@ -7,8 +7,8 @@ from typing import Any
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Value, unmatched
-from mrql.algebra.written import show_value
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Bag, Value, unmatched
 from mrql.output import SHOWN_ROWS, to_json
 from mrql.verify import Counterexample, Sampler, Verified
 from mrql.verify.histories import held

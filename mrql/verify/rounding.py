@@ -7,7 +7,7 @@ from functools import partial
 
 import attrs
 
-from mrql.algebra.values import Value, close
+from mrql.algebra.values.values import Value, close
 from mrql.rewrite.stages import Plan
 
 EXACT = 2.0**62

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 
-from mrql.algebra.values import Bag, Canonical, Record, Value, canonical
+from mrql.algebra.values.values import Bag, Canonical, Record, Value, canonical
 
 TRIES = 8
 """How often a row that shares a value is looked for before any row will do."""

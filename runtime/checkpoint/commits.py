@@ -9,8 +9,8 @@ from typing import Protocol
 
 import attrs
 
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.malformed import Quarantine
-from mrql.algebra.sources import SourceSpec
 from mrql.rewrite.stages import Plan
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.identity import Identities, identities

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import attrs
 
-from mrql.algebra.binders import normal_names, substitute
-from mrql.algebra.definitions import python_functions
-from mrql.algebra.sources import SourceSpec
+from mrql.algebra.analysis.traversal import map_children, subterms
+from mrql.algebra.analysis.variables import normal_names, substitute
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.evaluation.recursive_functions import python_functions
 from mrql.algebra.terms import Let, PTuple, Stream, Term, Tup, Var
-from mrql.algebra.traversal import map_children, subterms
 from mrql.rewrite.multilinear import MARK
 from mrql.rewrite.stages import Derived, Feed, Plan, Stage
 from mrql.runtime.checkpoint.manifest import FORMAT

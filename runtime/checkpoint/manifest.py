@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.names import as_utf8
+from mrql.algebra.values.file_names import as_utf8
 from mrql.runtime.digests import WrittenFile, digest
 from mrql.runtime.durable import Publication
 

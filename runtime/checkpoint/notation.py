@@ -14,16 +14,16 @@ from typing import Any
 
 import attrs
 
+from mrql.algebra import catalog
 from mrql.algebra import functions as fn
 from mrql.algebra import monoids as mo
-from mrql.algebra import sources
 from mrql.algebra import terms as t
 from mrql.algebra import types as ty
-from mrql.algebra.definitions import Exact, PythonFunction, Recursive
 from mrql.algebra.errors import InternalError
-from mrql.algebra.imported import Callee, Imported
-from mrql.algebra.recursive import Folding
-from mrql.algebra.values import Bag, Document, Record
+from mrql.algebra.evaluation.python_functions import Callee, Imported
+from mrql.algebra.evaluation.recursive_functions import Exact, PythonFunction, Recursive
+from mrql.algebra.functions.recursive_data import Folding
+from mrql.algebra.values.values import Bag, Document, Record
 
 
 @attrs.frozen
@@ -100,11 +100,11 @@ CLASSES: Mapping[type, Named] = {
     Exact: _named("Exact", "params", "result"),
     Folding: _named("Folding", "name", "data", "record", "makes"),
     # sources
-    sources.Column: _named("Column", "name", "type"),
+    catalog.Column: _named("Column", "name", "type"),
 }
 """The classes that digests are made of."""
 
-ENUMS: Mapping[type[Enum], str] = {ty.Kind: "Kind", mo.Op: "Op", sources.Format: "Format"}
+ENUMS: Mapping[type[Enum], str] = {ty.Kind: "Kind", mo.Op: "Op", catalog.Format: "Format"}
 """The enumerations in them."""
 
 

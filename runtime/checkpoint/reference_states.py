@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from mrql.algebra.values import canonical
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import canonical
+from mrql.algebra.values.zset import ZSet
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.live import LiveState
 from mrql.runtime.checkpoint.manifest import SavedState, SavedTable, damaged

@@ -9,11 +9,11 @@ from pathlib import Path
 import attrs
 
 from mrql.algebra.adapters import open_adapter
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.files import list_files
-from mrql.algebra.reader import parse_type
-from mrql.algebra.show import show_type
-from mrql.algebra.sources import SourceSpec
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.notation.printer import show_type
 from mrql.algebra.types import Type
 from mrql.rewrite.stages import Plan
 from mrql.runtime.checkpoint.identity import Identities

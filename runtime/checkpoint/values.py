@@ -10,9 +10,9 @@ import json
 from datetime import date, datetime
 from typing import Any
 
-from mrql.algebra.recursive import Data
-from mrql.algebra.sums import Total
-from mrql.algebra.values import Bag, Document, Element, Record, Value
+from mrql.algebra.functions.recursive_data import Data
+from mrql.algebra.values.exact_sums import Total
+from mrql.algebra.values.values import Bag, Document, Element, Record, Value
 
 
 def to_text(value: Value) -> str:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import (
+from mrql.algebra.analysis.traversal import bottom_up
+from mrql.algebra.analysis.variables import (
     Names,
     all_names,
     alpha_equal,
@@ -22,14 +23,13 @@ from mrql.algebra.binders import (
     rename_pattern,
     substitute,
 )
-from mrql.algebra.check import check
-from mrql.algebra.evaluate import bind, evaluate
-from mrql.algebra.reader import parse
-from mrql.algebra.show import show, show_pattern
+from mrql.algebra.evaluation.evaluate import bind, evaluate
+from mrql.algebra.notation.parser import parse
+from mrql.algebra.notation.printer import show, show_pattern
+from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import CMap, Lambda, Let, PAny, Pattern, PTuple, PVar, Term, Var
-from mrql.algebra.traversal import bottom_up
 from mrql.algebra.types import Type
-from mrql.algebra.values import Value, same
+from mrql.algebra.values.values import Value, same
 from tests.strategies import STREAMS, VARIABLES, contents, environments, patterns, terms, types, values
 
 INNER = {"y": VARIABLES["y"], "k": VARIABLES["k"], "S": ty.LONG}

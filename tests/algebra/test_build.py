@@ -11,8 +11,8 @@ from mrql.algebra import functions as fn
 from mrql.algebra import monoids as mo
 from mrql.algebra import types as ty
 from mrql.algebra.build import Expr
-from mrql.algebra.check import check
 from mrql.algebra.errors import UserError
+from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import Lit, Stream, Var
 
 S = b.stream("S", "{<A: long, B: string>}")

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from mrql.algebra import functions as fn
 from mrql.algebra import monoids as mo
 from mrql.algebra import types as ty
-from mrql.algebra.check import casts_to, check, first_fault, flows_into, in_carrier
+from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.errors import InternalError
-from mrql.algebra.reader import parse, parse_type
+from mrql.algebra.notation.parser import parse, parse_type
+from mrql.algebra.notation.typecheck import casts_to, check, first_fault, flows_into, in_carrier
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -39,7 +40,6 @@ from mrql.algebra.terms import (
     Union,
     Var,
 )
-from mrql.algebra.traversal import subterms
 from tests.strategies import VARIABLES, typed_terms
 
 ONE = Lit(1, ty.INT)

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrql.algebra import types as ty
-from mrql.algebra.check import check, first_fault
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.functions import TIMES
 from mrql.algebra.monoids import BAG, Fold, combine, is_commutative, is_group, is_idempotent, unit, zero
-from mrql.algebra.reader import parse
-from mrql.algebra.show import show
+from mrql.algebra.notation.parser import parse
+from mrql.algebra.notation.printer import show
+from mrql.algebra.notation.typecheck import check, first_fault
 from mrql.algebra.terms import Lambda, Lit, Prim, PTuple, PVar, Reduce, Stream, Var
-from mrql.algebra.values import Bag
+from mrql.algebra.values.values import Bag
 from mrql.rewrite.infer import infer
 
 X, Y = (PVar(name, ty.LONG) for name in "xy")

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrql.algebra import documents
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom
 from mrql.algebra.errors import EvaluationError
-from mrql.algebra.functions import FUNCTIONS, convert, convert_from, elements, to_single
-from mrql.algebra.reader import parse_type
+from mrql.algebra.functions import FUNCTIONS, convert, convert_from, to_single, xml
+from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import BOOL, DATE, DOUBLE, FLOAT, INT, LONG, NOTHING, STRING, TIMESTAMP, Type
-from mrql.algebra.values import Bag, Document, Element, Record, Value, same
+from mrql.algebra.values import documents
+from mrql.algebra.values.atom_text import show_atom
+from mrql.algebra.values.values import Bag, Document, Element, Record, Value, same
 from mrql.output import to_json
 from tests.function_calls import calls, split
 from tests.strategies import types, values
@@ -561,7 +561,7 @@ def test_shown_doubles_read_back(x: float) -> None:
 def test_no_function_tells_the_zeros_apart() -> None:
     """−0.0 equals 0.0: what is computed of the one equals what is computed of the other, whatever the function."""
     compared = set()
-    functions = [f for f in fn.FUNCTIONS.values() if f not in (*elements.DOCUMENTS, fn.ONLY, fn.TRACE)]
+    functions = [f for f in fn.FUNCTIONS.values() if f not in (*xml.DOCUMENTS, fn.ONLY, fn.TRACE)]
     for call in calls(2026, 60, functions):
         result = call.function.type_rule(call.types)
         assert result is not None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import assume, given, settings
 
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.missing import UNKNOWN, Known, known
+from mrql.algebra.analysis.missing import UNKNOWN, Known, known
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Term
-from mrql.algebra.values import Bag, Record, Value
+from mrql.algebra.values.values import Bag, Record, Value
 from tests.strategies import STREAMS, VARIABLES, contents, environments, typed_terms
 
 

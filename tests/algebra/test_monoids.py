@@ -29,9 +29,9 @@ from mrql.algebra.monoids import (
     unit,
     zero,
 )
-from mrql.algebra.reader import parse_type
-from mrql.algebra.values import Bag, Value, canonical, same
-from mrql.algebra.zset import ZSet
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.values import Bag, Value, canonical, same
+from mrql.algebra.values.zset import ZSet
 
 Weighted = Value
 """A monoid's carrier with weights in place of multiplicities: numbers, Z-sets, tuples and dictionaries of such."""

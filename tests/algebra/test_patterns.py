@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from mrql.algebra.functions.patterns import MOST_CHARACTERS, all_but, overlap, ranges
-from mrql.algebra.functions.regular import wrong_pattern
+from mrql.algebra.functions.regex import wrong_pattern
+from mrql.algebra.functions.regex_syntax import MOST_CHARACTERS, all_but, overlap, ranges
 from tests.regular import expressions
 
 ALIKE = (

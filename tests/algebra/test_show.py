@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from mrql.algebra import functions as fn
 from mrql.algebra import monoids as mo
 from mrql.algebra import types as ty
-from mrql.algebra.check import check
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.functions.function import version
-from mrql.algebra.reader import parse, parse_monoid, parse_type
-from mrql.algebra.show import pretty, show, show_monoid, show_pattern, show_type
+from mrql.algebra.notation.parser import parse, parse_monoid, parse_type
+from mrql.algebra.notation.printer import pretty, show, show_monoid, show_pattern, show_type
+from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import (
     CMap,
     Empty,

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mrql.algebra.binders import alpha_equal, free_vars, pattern_vars
-from mrql.algebra.check import check
+from mrql.algebra.analysis.traversal import children, subterms
+from mrql.algebra.analysis.variables import alpha_equal, free_vars, pattern_vars
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.reader import parse
-from mrql.algebra.show import RESERVED, show
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse
+from mrql.algebra.notation.printer import RESERVED, show
+from mrql.algebra.notation.readable_names import tidy
+from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import CMap, Let, Stream, Term
-from mrql.algebra.tidy import tidy
-from mrql.algebra.traversal import children, subterms
-from mrql.algebra.values import same
+from mrql.algebra.values.values import same
 from tests.strategies import NAMES, STREAMS, VARIABLES, contents, environments, typed_terms
 
 SOURCES = {"S": "{<A: long, B: long>}", "T": "{<C: long, D: long>}", "N": "{long}"}

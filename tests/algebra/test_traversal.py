@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from mrql.algebra import functions as fn
 from mrql.algebra import terms as te
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.traversal import bottom_up, children, map_children, size, subterms, top_down, with_children
 from mrql.algebra.errors import UserError
-from mrql.algebra.reader import parse
-from mrql.algebra.show import show
+from mrql.algebra.notation.parser import parse
+from mrql.algebra.notation.printer import show
 from mrql.algebra.span import Source, Span
 from mrql.algebra.terms import Lit, Prim, Term
-from mrql.algebra.traversal import bottom_up, children, map_children, size, subterms, top_down, with_children
 from tests.strategies import STREAMS, VARIABLES, typed_terms
 
 EXAMPLES = (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrql.algebra.values import Bag, Record, Value, canonical, close, has_null, same
+from mrql.algebra.values.values import Bag, Record, Value, canonical, close, has_null, same
 from tests.strategies import types, values
 
 any_value = types().flatmap(values)

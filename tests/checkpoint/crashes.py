@@ -12,7 +12,7 @@ from random import Random
 
 import attrs
 
-from mrql.algebra.values import Bag, close
+from mrql.algebra.values.values import Bag, close
 from mrql.runtime.checkpoint.inspect import faults
 from mrql.runtime.checkpoint.manifest import read_manifest
 from mrql.runtime.checkpoint.store import manifest_files

@@ -22,7 +22,7 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import EngineError, MrqlError, UserError
-from mrql.algebra.values import Bag
+from mrql.algebra.values.values import Bag
 from mrql.postgresql.sink import Applied, TableSink
 from mrql.runtime.checkpoint.inspect import committed, faults
 from mrql.runtime.checkpoint.store import COMMITTED, COPIES, latest, manifest_files

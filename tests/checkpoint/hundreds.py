@@ -16,7 +16,7 @@ import attrs
 import click
 from pyspark.sql import SparkSession
 
-from mrql.algebra.values import close
+from mrql.algebra.values.values import close
 from mrql.operation import Watch
 from mrql.runtime import jvm
 from mrql.runtime.report import Report

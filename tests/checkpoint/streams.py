@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 from pyspark.sql import SparkSession
 
-from mrql.algebra.values import Bag, Value
+from mrql.algebra.values.values import Bag, Value
 from mrql.cli import planned
 from mrql.postgresql.address import parse_address
 from mrql.rewrite.threshold import Threshold

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from mrql.algebra.values import close
+from mrql.algebra.values.values import close
 from mrql.runtime.stream import Emit
 from tests.checkpoint.crashes import survives
 from tests.checkpoint.streams import Stream, batch_answer, fill

@@ -10,12 +10,13 @@ from typing import get_args
 import attrs
 import pytest
 
-from mrql.algebra import imported, sources
+from mrql.algebra import catalog
 from mrql.algebra import monoids as mo
 from mrql.algebra import terms as t
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
-from mrql.algebra.modules import written
+from mrql.algebra.evaluation import python_functions
+from mrql.algebra.evaluation.python_modules import written
 from mrql.cli import plan_of
 from mrql.program import compile_program
 from mrql.rewrite.ways import Way
@@ -167,7 +168,7 @@ def imported_anew(query: str, directory: Path, body: str) -> dict[str, str]:
     """What the stages are known by in a new process, where the function is written so."""
     (directory / "for_a_state.py").write_text(f"def f(n: int) -> int:\n    return {body}\n")
     sys.modules.pop("for_a_state", None)
-    for remembered in (imported._loaded, imported._written):
+    for remembered in (python_functions._loaded, python_functions._written):
         remembered.cache_clear()
     return dict(known(query).stages)
 
@@ -275,13 +276,13 @@ def test_what_states_were_known_by_at_first(query: str, first: str) -> None:
 def test_each_class_that_a_digest_is_made_of_is_written() -> None:
     """With all of its fields that say what it is: a new one has to be written, too, and is left out where unused."""
     unions = (t.Term, t.Pattern, mo.Monoid, ty.Type)
-    classes = {kind for union in unions for kind in get_args(union)} | {t.Lambda, sources.Column}
+    classes = {kind for union in unions for kind in get_args(union)} | {t.Lambda, catalog.Column}
     assert classes <= notation.CLASSES.keys()
     for kind, named in notation.CLASSES.items():
         says = {field.name for field in attrs.fields(kind) if field.repr}
         assert set(named.fields.values()) == says, kind
     assert {attribute for attribute, _ in notation.SOURCE.values()} == {
-        field.name for field in attrs.fields(sources.SourceSpec) if field.repr
+        field.name for field in attrs.fields(catalog.SourceSpec) if field.repr
     }
 
 

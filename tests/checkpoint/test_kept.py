@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from mrql.algebra.values import close
+from mrql.algebra.values.values import close
 from mrql.runtime.checkpoint.store import latest
 from tests.checkpoint.streams import Stream, write
 from tests.interpreted import interpreted

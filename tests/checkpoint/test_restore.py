@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.recursive import Data
-from mrql.algebra.values import close
-from mrql.algebra.zset import ZSet
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.functions.recursive_data import Data
+from mrql.algebra.values.values import close
+from mrql.algebra.values.zset import ZSet
 from mrql.api import Query
 from mrql.rewrite.passes import rewrite
 from mrql.runtime.checkpoint import policy

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.values import Bag, Value, close
-from mrql.algebra.zset import ZSet
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.values.values import Bag, Value, close
+from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.passes import rewrite
 from mrql.runtime import prepared, upkeep
 from mrql.runtime.checkpoint import policy

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.values import Bag
+from mrql.algebra.values.values import Bag
 from mrql.cli import main
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.inspect import committed

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.reader import parse_type
-from mrql.algebra.values import Bag, Record, Value, same
-from mrql.algebra.written import show_value
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.output import type_name
 from mrql.program import compile_program
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.values import Bag, same
-from mrql.algebra.written import show_value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Bag, same
+from mrql.algebra.values.zset import ZSet
 from mrql.output import type_name
 from mrql.rewrite.passes import rewrite
 from mrql.runtime.reference import ReferenceView

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mrql.algebra import functions as fn
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.values import same
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.values.values import same
 from mrql.calls import LIBRARY
 from mrql.output import show_value
 from mrql.program import compile_program

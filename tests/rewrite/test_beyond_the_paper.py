@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import mrql
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Term
-from mrql.algebra.values import Bag, Value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.passes import rewrite
 from mrql.rewrite.stages import Plan, Shape
 from mrql.runtime.reference import ReferenceView

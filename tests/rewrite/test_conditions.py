@@ -7,9 +7,9 @@ from itertools import product
 import pytest
 
 import mrql
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.reader import parse
-from mrql.algebra.show import show
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse
+from mrql.algebra.notation.printer import show
 from mrql.algebra.terms import Term
 from mrql.algebra.types import BOOL
 from mrql.explain.tables import joins_on_nothing

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import mrql
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.values import Value, same
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.values.values import Value, same
 from mrql.rewrite.passes import rewrite
 from mrql.runtime.reference import ReferenceView
 from tests.histories import histories, net

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mrql
-from mrql.algebra.documents import element, of_value, text_node
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.values import Bag, Record, Value, close
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.values.documents import element, of_value, text_node
+from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.runtime.reference import ReferenceView
 from tests.histories import histories, net
 from tests.incremental_cases import CONSTRUCTS, DOCUMENT, STREAMS, Construct, document, plan_of

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 import mrql
-from mrql.algebra.binders import Names, alpha_equal
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import Names, alpha_equal
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.reader import parse
-from mrql.algebra.show import show
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse
+from mrql.algebra.notation.printer import show
 from mrql.algebra.terms import CoGroup, Let, Reduce, Repeat, Stream, Term
-from mrql.algebra.traversal import subterms
-from mrql.algebra.values import Bag, same
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, same
+from mrql.algebra.values.zset import ZSet
 from mrql.api import _with_static
 from mrql.explain import explain_trace
 from mrql.explain.costs import Cost, answer_cost

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mrql.algebra.reader import parse
-from mrql.algebra.show import show
+from mrql.algebra.notation.parser import parse
+from mrql.algebra.notation.printer import show
 from mrql.rewrite.normalize import normalize
 
 SOURCES = {"P": "{<V: {long}, L: [long], T: (long, long), N: {{long}}>}", "S": "{long}", "W": "{(long, long)}"}

@@ -7,13 +7,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mrql
-from mrql.algebra.check import check
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.show import show
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.printer import show
+from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import CMap, CoGroup, Stream
-from mrql.algebra.traversal import subterms
-from mrql.algebra.values import Bag, close
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, close
+from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.multilinear import Multilinear, occurrences
 from mrql.rewrite.passes import rewrite
 from mrql.runtime.reference import ReferenceView

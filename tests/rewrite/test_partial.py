@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.reader import parse_type
-from mrql.algebra.show import show
-from mrql.algebra.values import close
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.notation.printer import show
+from mrql.algebra.values.values import close
 from mrql.rewrite.multilinear import Input
 from mrql.rewrite.passes import rewrite
 from mrql.runtime.reference import ReferenceView

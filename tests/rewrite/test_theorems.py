@@ -16,12 +16,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import mrql
-from mrql.algebra.binders import Names
-from mrql.algebra.check import check
-from mrql.algebra.evaluate import evaluate, evaluate_measured
+from mrql.algebra.analysis.traversal import map_children
+from mrql.algebra.analysis.variables import Names
+from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
 from mrql.algebra.monoids import BAG, Keyed, Monoid, ProductMonoid, combine
-from mrql.algebra.reader import parse
-from mrql.algebra.sums import Total
+from mrql.algebra.notation.parser import parse
+from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import (
     CMap,
     Lambda,
@@ -36,9 +36,9 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.traversal import map_children
-from mrql.algebra.values import Bag, Record, Value, same
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.exact_sums import Total
+from mrql.algebra.values.values import Bag, Record, Value, same
+from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.answer import drop_lineage
 from mrql.rewrite.infer import infer, infer_multilinear, overlay, stream_names
 from mrql.rewrite.joins import joins

@@ -6,10 +6,10 @@ import pytest
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import CMap, CoGroup, Stream, Term, element_type
-from mrql.algebra.traversal import subterms
-from mrql.algebra.values import Bag, close
+from mrql.algebra.values.values import Bag, close
 from mrql.explain.costs import Cost, answer_cost
 from mrql.rewrite.passes import Trace
 from mrql.rewrite.stages import Shape

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.binders import Names
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.reader import parse_type
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.terms import Lit, Repeat, Term
-from mrql.algebra.traversal import subterms
-from mrql.algebra.values import Bag, Value, same
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, Value, same
+from mrql.algebra.values.zset import ZSet
 from mrql.program import compile_program
 from mrql.rewrite.fixpoint import NotAdding, fixpoint
 from mrql.rewrite.passes import Trace, rewrite

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.sources import Format
+from mrql.algebra.catalog import Format
 from mrql.runtime.collect import collect_value
 from mrql.runtime.literals import literal_sql
 from mrql.runtime.session import start_settings

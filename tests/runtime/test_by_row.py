@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.documents import of_value
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.reader import parse_type
-from mrql.algebra.values import Bag, Record, Value, close
-from mrql.algebra.zset import ZSet
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.documents import of_value
+from mrql.algebra.values.values import Bag, Record, Value, close
+from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.answer import row_by_row
 from mrql.rewrite.passes import rewrite
 from mrql.runtime.collect import collect_changes, collect_value

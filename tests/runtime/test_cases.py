@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Tup
-from mrql.algebra.values import close
-from mrql.algebra.written import show_value
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import close
 from mrql.program import Query
 from mrql.runtime.collect import collect_value
 from mrql.runtime.failures import translated

@@ -15,12 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.documents import element, of_value, text_node
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.reader import parse_type
-from mrql.algebra.values import Bag, Element, Record, Value, close
-from mrql.algebra.written import show_value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.documents import element, of_value, text_node
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Bag, Element, Record, Value, close
+from mrql.algebra.values.zset import ZSet
 from mrql.runtime import prepared, upkeep
 from mrql.runtime.collect import collect_changes, collect_value
 from mrql.runtime.layout import Atom, Struct, atoms, taken_apart

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
-from mrql.algebra.documents import to_xml
 from mrql.algebra.errors import UserError
 from mrql.algebra.files import read_source
 from mrql.algebra.malformed import Malformed, Quarantine
-from mrql.algebra.values import Bag, same
+from mrql.algebra.values.documents import to_xml
+from mrql.algebra.values.values import Bag, same
 from mrql.output import show_value
 from mrql.program import compile_program
 from mrql.runtime.collect import collect_value

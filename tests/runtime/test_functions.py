@@ -12,11 +12,11 @@ import mrql
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.functions import Function
-from mrql.algebra.functions.elements import DOCUMENTS
 from mrql.algebra.functions.operators import OPERATORS
-from mrql.algebra.values import Bag, Record, Value, close, same
+from mrql.algebra.functions.xml import DOCUMENTS
+from mrql.algebra.values.values import Bag, Record, Value, close, same
 from mrql.output import show_value
 from mrql.program import compile_program
 from mrql.running import SparkRunner

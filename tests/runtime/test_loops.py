@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.reader import parse_type
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import BagType
-from mrql.algebra.values import Bag, Value, same
-from mrql.algebra.zset import ZSet
+from mrql.algebra.values.values import Bag, Value, same
+from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.passes import rewrite
 from mrql.rewrite.ways import Way
 from mrql.runtime import jvm, upkeep

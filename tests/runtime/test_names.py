@@ -7,8 +7,8 @@ import re
 import pytest
 from pyspark.sql import SparkSession
 
-from mrql.algebra.reader import parse_type
-from mrql.algebra.values import Bag
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.values import Bag
 from tests.on_spark import assert_on_spark
 
 pytestmark = pytest.mark.spark

@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 import mrql
-from mrql.algebra.reader import parse_type
-from mrql.algebra.values import Bag, Record, Value, close
-from mrql.algebra.written import show_value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Bag, Record, Value, close
+from mrql.algebra.values.zset import ZSet
 from mrql.cli import main
 from mrql.rewrite.passes import rewrite
 from mrql.runtime.collect import collect_value

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_double, show_single, to_single
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag
+from mrql.algebra.values.atom_text import show_double, show_single, to_single
+from mrql.algebra.values.values import Bag
 from mrql.runtime.casts import numbered
 from mrql.runtime.number_text import number_text
 from mrql.runtime.rows import to_dataframe

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 import mrql
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.values import Bag, Value, same
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.values.values import Bag, Value, same
 from mrql.runtime import jvm
 from mrql.runtime.collect import collect_value
 from mrql.runtime.failures import translated

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mrql.algebra.files import list_files
-from mrql.algebra.values import Bag, Record, same
+from mrql.algebra.values.values import Bag, Record, same
 from mrql.program import compile_program
 from mrql.runtime.collect import collect_value
 from mrql.runtime.directories import Arrived

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra.errors import UserError
 from mrql.algebra.files import list_files, read_source
 from mrql.algebra.malformed import Malformed, Quarantine
-from mrql.algebra.values import Bag, same
+from mrql.algebra.values.values import Bag, same
 from mrql.program import compile_program
 from mrql.runtime.collect import collect_value
 from mrql.runtime.frames import Columns, flat

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import mrql
-from mrql.algebra.reader import parse_type
-from mrql.algebra.values import Bag
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.values import Bag
 from tests.on_spark import assert_on_spark
 
 pytestmark = pytest.mark.spark

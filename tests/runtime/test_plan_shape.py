@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import mrql
-from mrql.algebra.values import Bag
+from mrql.algebra.values.values import Bag
 from mrql.runtime import prepared, upkeep
 from mrql.runtime.alike import Alike
 from mrql.runtime.collect import collect_value

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import mrql
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.reader import parse_type
-from mrql.algebra.values import Bag, Value, close
-from mrql.algebra.written import show_value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Bag, Value, close
+from mrql.algebra.values.zset import ZSet
 from mrql.runtime import blocks, jvm, prepared, runs, upkeep
 from mrql.runtime.blocks import Blocks, Placed
 from mrql.runtime.collect import collect_changes, collect_value

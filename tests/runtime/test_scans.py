@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.files import read_source
-from mrql.algebra.sources import Format, SourceSpec
 from mrql.program import compile_program
 from mrql.rewrite.passes import rewrite
 from mrql.runtime import jvm

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 import mrql
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.reader import parse_type
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import Type
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 from mrql.runtime import upkeep
 from mrql.runtime.collect import collect_value
 from mrql.runtime.failures import translated

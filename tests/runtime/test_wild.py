@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import mrql
-from mrql.algebra.evaluate import evaluate_measured
-from mrql.algebra.values import Value
+from mrql.algebra.evaluation.evaluate import evaluate_measured
+from mrql.algebra.values.values import Value
 from mrql.runtime.collect import collect_value
 from mrql.runtime.failures import translated
 from mrql.runtime.rows import to_dataframe

@@ -14,7 +14,7 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from mrql.algebra.errors import EngineError
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 from mrql.program import Program, Query
 from mrql.running import ReferenceRunner
 from mrql.shell.interpreter import Interpreter

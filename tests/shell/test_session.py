@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from mrql import syntax
 from mrql.algebra.errors import UserError
-from mrql.algebra.values import Bag, Value, same
+from mrql.algebra.values.values import Bag, Value, same
 from mrql.parser import parse_program
 from mrql.program import Program
 from mrql.running import Runner

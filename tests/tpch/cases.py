@@ -13,9 +13,9 @@ import duckdb
 import pyarrow as pa
 
 from mrql.algebra import types as ty
-from mrql.algebra.sources import SourceSpec
-from mrql.algebra.values import Bag, Record, Value
-from mrql.algebra.zset import ZSet
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.values.values import Bag, Record, Value
+from mrql.algebra.values.zset import ZSet
 from mrql.api import Query
 from mrql.program import compile_program
 from queries.tpch.generate import COLUMNS, Batch, Row, nations, regions

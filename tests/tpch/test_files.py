@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mrql.algebra.files import read_source
-from mrql.algebra.values import Bag, close
+from mrql.algebra.values.values import Bag, close
 from mrql.program import compile_program
 from queries.tpch import generate
 from tests.tpch.cases import NAMES, QUERIES, case, expected, net

@@ -7,9 +7,9 @@ from itertools import starmap
 
 import pytest
 
-from mrql.algebra.evaluate import evaluate
-from mrql.algebra.values import Value, close
-from mrql.algebra.written import show_value
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Value, close
 from mrql.rewrite.passes import run_passes
 from mrql.runtime.reference import ReferenceView
 from queries.tpch.generate import TABLES, Batch, history

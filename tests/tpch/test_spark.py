@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import mrql
-from mrql.algebra.values import Value, close
-from mrql.algebra.written import show_value
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Value, close
 from mrql.runtime.collect import collect_value
 from mrql.runtime.rows import to_dataframe
 from queries.tpch.generate import Batch, Row, history

@@ -7,10 +7,10 @@ import sys
 from datetime import date
 from itertools import islice
 
-from mrql.algebra.atoms import show_atom
-from mrql.algebra.documents import to_xml
 from mrql.algebra.span import Span
-from mrql.algebra.values import Bag, Document, Element, Record, Value
+from mrql.algebra.values.atom_text import show_atom
+from mrql.algebra.values.documents import to_xml
+from mrql.algebra.values.values import Bag, Document, Element, Record, Value
 
 TRACED = 20
 """So many elements of a collection are traced."""

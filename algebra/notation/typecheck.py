@@ -22,7 +22,8 @@ import attrs
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.binders import pattern_vars
+from mrql.algebra.analysis.traversal import children
+from mrql.algebra.analysis.variables import pattern_vars
 from mrql.algebra.errors import InternalError
 from mrql.algebra.monoids import (
     Aggregate,
@@ -36,7 +37,7 @@ from mrql.algebra.monoids import (
     is_commutative,
     result_type,
 )
-from mrql.algebra.show import show, show_pattern
+from mrql.algebra.notation.printer import show, show_pattern
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -66,9 +67,8 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.traversal import children
 from mrql.algebra.types import Type
-from mrql.algebra.values import Document
+from mrql.algebra.values.values import Document
 
 Scope = Mapping[str, Type]
 _SHOWN = 300

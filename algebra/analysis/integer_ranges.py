@@ -6,10 +6,10 @@ from functools import reduce
 from typing import TypeAlias
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.traversal import children
 from mrql.algebra.functions import COALESCE, FUNCTIONS, HIGH, INT_RANGES, LOW, MINUS, NEGATE, PLUS, TIMES, Function
 from mrql.algebra.monoids import PRODUCT, SUM
 from mrql.algebra.terms import Cast, Empty, If, Lit, Prim, Reduce, Single, Term, Union
-from mrql.algebra.traversal import children
 from mrql.algebra.types import Type
 
 Interval: TypeAlias = tuple[int, int]
@@ -22,7 +22,7 @@ _ABS = FUNCTIONS["abs"]
 def may_overflow(term: Term) -> bool:
     """Whether the integers that a term is computed from may leave the range of their type on the way.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> [may_overflow(parse(text, {}, {"x": ty.LONG, "y": ty.INT})) for text in ("x + 1L", "(y as long) * 8L", "x")]
     [True, False, False]
     """
@@ -62,7 +62,7 @@ def _addends(bag: Term) -> list[Interval]:
 def has_halves(term: Term) -> bool:
     """Whether the upper half of what an operation gives is a long, though the whole may be none.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> [has_halves(parse(text, {}, {"x": ty.LONG, "y": ty.INT})) for text in ("x * y", "x * x")]
     [True, False]
     """

@@ -15,13 +15,13 @@ from functools import partial
 
 import attrs
 
-from mrql.algebra import documents
 from mrql.algebra import types as ty
-from mrql.algebra.definitions import Exact
 from mrql.algebra.errors import EvaluationError
+from mrql.algebra.evaluation.recursive_functions import Exact
 from mrql.algebra.functions.function import Function, Version
 from mrql.algebra.types import Basic, RecordType, Type
-from mrql.algebra.values import Document, Record, Value, canonical
+from mrql.algebra.values import documents
+from mrql.algebra.values.values import Document, Record, Value, canonical
 
 TAG = "is"
 """The field of a union's record that names the constructor."""

@@ -5,9 +5,9 @@ What a function has for an element it has for a list of elements too, of which i
 
 from __future__ import annotations
 
-from mrql.algebra import documents
 from mrql.algebra.functions.function import Function, Implementation, version
-from mrql.algebra.values import Value
+from mrql.algebra.values import documents
+from mrql.algebra.values.values import Value
 
 
 def _elements(value: Value) -> list[Value]:

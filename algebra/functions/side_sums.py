@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from mrql.algebra.functions.function import Function, version
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 
 ZERO, ONE, INFINITE, NO_NUMBER = 0, 1000, 2000, 3000
 """Magnitudes: of zero, of what is about 1, of an infinity, each of the latter two with a sign, and of NaN."""

@@ -19,8 +19,9 @@ from operator import or_
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import bound_names, pattern_vars
-from mrql.algebra.binders import scopes as bound_scopes
+from mrql.algebra.analysis.traversal import children
+from mrql.algebra.analysis.variables import bound_names, pattern_vars
+from mrql.algebra.analysis.variables import scopes as bound_scopes
 from mrql.algebra.functions import COALESCE, RANGE, TRACE, TWO_VALUED
 from mrql.algebra.monoids import BagUnion, Keyed, ListAppend
 from mrql.algebra.terms import (
@@ -53,7 +54,6 @@ from mrql.algebra.terms import (
     Union,
     Var,
 )
-from mrql.algebra.traversal import children
 
 
 @attrs.frozen
@@ -134,7 +134,7 @@ NOWHERE = Scope()
 def may_be_missing(term: Term, scope: Scope = NOWHERE) -> bool:
     """Whether the value of a term may be missing.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> sources = {"P": "{<K: long, V: {long}>}"}
     >>> texts = ("cMap(λp. p.V, P)", "groupBy(cMap(λp. {(p.K, p.V)}, P))", "reduce(max, cMap(λp. {p.V}, P))")
     >>> [may_be_missing(parse(text, sources)) for text in texts]

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.traversal import children, map_children, subterms
 from mrql.algebra.terms import CMap, Lambda, Let, Nth, PAny, Pattern, PTuple, PVar, Repeat, Stream, Term, Tup, Var
-from mrql.algebra.traversal import children, map_children, subterms
 
 
 @attrs.define

@@ -12,12 +12,10 @@ from itertools import count
 from typing import assert_never
 
 from mrql.algebra import monoids
-from mrql.algebra.definitions import Definition, Recursive
-from mrql.algebra.depth import CALLS, LEVELS, deep, on_a_stack_of_its_own
 from mrql.algebra.errors import EvaluationError, UserError
+from mrql.algebra.evaluation.recursive_functions import Definition, Recursive
+from mrql.algebra.evaluation.stack import CALLS, LEVELS, deep, on_a_stack_of_its_own
 from mrql.algebra.functions import AND, COALESCE, OR, TRACE, apply, convert, convert_from
-from mrql.algebra.measured import measured
-from mrql.algebra.sums import total
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -51,8 +49,10 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import DOUBLE, BagType, ListType, TupleType, Type, has_collection
-from mrql.algebra.values import Bag, Canonical, Record, Value, canonical, same
-from mrql.algebra.written import print_trace
+from mrql.algebra.values.exact_sums import total
+from mrql.algebra.values.measured import measured
+from mrql.algebra.values.value_text import print_trace
+from mrql.algebra.values.values import Bag, Canonical, Record, Value, canonical, same
 
 Environment = Mapping[str, Value]
 

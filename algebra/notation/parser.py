@@ -21,11 +21,11 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput
 from mrql.algebra import functions as fn
 from mrql.algebra import monoids
 from mrql.algebra import types as ty
-from mrql.algebra.binders import pattern_vars
-from mrql.algebra.check import first_fault
+from mrql.algebra.analysis.variables import pattern_vars
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.monoids import Monoid
+from mrql.algebra.notation.typecheck import first_fault
 from mrql.algebra.span import Source, Span
 from mrql.algebra.terms import (
     Cast,

@@ -7,7 +7,7 @@ import struct
 from datetime import date, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 
 
 def show_atom(value: Value) -> str:

@@ -21,11 +21,11 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import show_atom, to_single
-from mrql.algebra.depth import deep
 from mrql.algebra.errors import EvaluationError
+from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Document, Element, Record, Value, canonical
+from mrql.algebra.values.atom_text import show_atom, to_single
+from mrql.algebra.values.values import Bag, Document, Element, Record, Value, canonical
 
 Json: TypeAlias = Any
 """What `read` makes: dict, list, str, bool, None, int, and Decimal or float for a number with a fraction."""
@@ -269,7 +269,7 @@ def _fitted(value: Json, t: Type, atom: Callable[[Json, Type], Value]) -> Value:
         case ty.Basic(ty.Kind.XML):
             return Element(write(value))
         case ty.Basic(ty.Kind.DATA):
-            from mrql.algebra.recursive import Data  # which is read and written here
+            from mrql.algebra.functions.recursive_data import Data
 
             return Data.of_json(value)
         case ty.TupleType(items) if isinstance(value, list) and len(value) == len(items):

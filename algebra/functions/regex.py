@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from mrql.algebra.functions.function import Function, version
-from mrql.algebra.functions.patterns import NotAlike, Pattern
+from mrql.algebra.functions.regex_syntax import NotAlike, Pattern
 
 _REFERENCE = re.compile(r"\\(.)|\$(\d)|([\\$])", re.DOTALL)
 

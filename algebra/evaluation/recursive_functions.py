@@ -14,13 +14,13 @@ from functools import cached_property
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import free_vars
+from mrql.algebra.analysis.traversal import children, height, subterms
+from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.functions.function import Function, Version
 from mrql.algebra.monoids import Fold
 from mrql.algebra.terms import Prim, PVar, Reduce, Stream, Term
-from mrql.algebra.traversal import children, height, subterms
 from mrql.algebra.types import Type
-from mrql.algebra.values import Value
+from mrql.algebra.values.values import Value
 
 
 @attrs.frozen
@@ -64,7 +64,7 @@ class Definition:
 
     def value(self, *args: Value) -> Value:
         """The value at arguments of the types of the parameters."""
-        from mrql.algebra.evaluate import evaluate  # which evaluates calls
+        from mrql.algebra.evaluation.evaluate import evaluate
 
         return evaluate(self.term, {}, {param.name: arg for param, arg in zip(self.params, args, strict=True)})
 
@@ -131,7 +131,7 @@ def takes(params: tuple[Type, ...]) -> str:
 
 def sign(definitions: Iterable[Definition]) -> None:
     """Gives functions that call each other, which now have their bodies, what tells them from others."""
-    from mrql.algebra.show import show, show_type  # which shows terms
+    from mrql.algebra.notation.printer import show, show_type
 
     group = sorted(definitions, key=lambda definition: definition.name)
     said = []

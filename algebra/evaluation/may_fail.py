@@ -16,9 +16,10 @@ from functools import cache
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.binders import free_vars, scopes
+from mrql.algebra.analysis.traversal import children, subterms
+from mrql.algebra.analysis.variables import free_vars, scopes
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluate import evaluate
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.functions import (
     AND,
     COALESCE,
@@ -42,11 +43,10 @@ from mrql.algebra.functions import (
     TRACE,
     TWO_VALUED,
 )
-from mrql.algebra.functions.elements import DOCUMENTS, ELEMENTS
 from mrql.algebra.functions.function import Function, resolved
-from mrql.algebra.recursive import Folding
+from mrql.algebra.functions.recursive_data import Folding
+from mrql.algebra.functions.xml import DOCUMENTS, ELEMENTS
 from mrql.algebra.terms import Cast, If, ListOf, Lit, Prim, Repeat, Term, Tup
-from mrql.algebra.traversal import children, subterms
 from mrql.algebra.types import Type
 
 _ARITHMETIC = (PLUS, MINUS, TIMES, NEGATE, FUNCTIONS["abs"], RANGE)
@@ -58,7 +58,7 @@ _PLACE = "/* place */"
 def may_fail(term: Term) -> bool:
     """Whether a term may end in an error for some rows.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> types = {"x": ty.LONG, "y": ty.DOUBLE, "s": ty.STRING, "d": ty.DATE}
     >>> [may_fail(parse(text, {}, types)) for text in ("100L / x", "s as long", 'date(s) < d')]
     [True, True, True]
@@ -73,7 +73,7 @@ def fails_in_spite_of_guards(term: Term, apart_from_zero: frozenset[Term] = froz
     """Whether a term as a whole may end in an error: a division under a condition in it that keeps out the zero does
     not. That says nothing of the division by itself, for whoever moves it.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> types = {"x": ty.LONG}
     >>> texts = ("x <> 0L and 6L / x = 1L", "x <> 1L and 6L / x = 1L")
     >>> [fails_in_spite_of_guards(parse(text, {}, types)) for text in texts]
@@ -184,7 +184,7 @@ class Guard:
 def guards(term: Term) -> tuple[tuple[Guard, ...], ...]:
     """For each child of a term, the conditions under which the term evaluates it.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> [len(of_child) for of_child in guards(parse("x <> 0L and 100L / x = 2L", {}, {"x": ty.LONG}))]
     [0, 1]
     """

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from mrql.algebra.values import Bag, Canonical, Value, canonical
+from mrql.algebra.values.values import Bag, Canonical, Value, canonical
 
 
 @attrs.define(eq=False)

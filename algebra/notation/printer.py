@@ -25,10 +25,9 @@ import attrs
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import single_digits
-from mrql.algebra.binders import bound_names, free_vars
+from mrql.algebra.analysis.variables import bound_names, free_vars
 from mrql.algebra.monoids import Fold, Monoid, Op
-from mrql.algebra.prettyprint import Doc, Group, Line, Nest, block, render
+from mrql.algebra.notation.document import Doc, Group, Line, Nest, block, render
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -61,6 +60,7 @@ from mrql.algebra.terms import (
     Var,
 )
 from mrql.algebra.types import Type
+from mrql.algebra.values.atom_text import single_digits
 
 _OPERATORS = frozenset(("cMap", "groupBy", "coGroup", "reduce", "orderBy", "take", "repeat", "stream"))
 _CONSTANTS = frozenset(("true", "false", "null", "NaN", "NaNf", "Infinity", "Infinityf"))
@@ -84,7 +84,7 @@ INFIX |= {f.name: (COMPARE, UNION, UNION) for f in _COMPARISONS}
 def show(term: Term) -> str:
     """The term on one line.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> print(show(parse("reduce(+,cMap(λ(k,s). {(s+1)*2}, (S)))", {"S": ty.BagType(ty.TupleType((ty.INT, ty.INT)))})))
     reduce(+, cMap(λ(k, s). {(s + 1) * 2}, S))
     """
@@ -96,7 +96,7 @@ def pretty(term: Term, width: int = 100, indent: int = 0, types: bool = True) ->
 
     Without `types`, the type after `{}`, `[]` and `null` is left out: easier to read, but it no longer reads back.
 
-    >>> from mrql.algebra.reader import parse
+    >>> from mrql.algebra.notation.parser import parse
     >>> print(pretty(parse("groupBy(cMap(λx. {(x, 1L)}, S))", {"S": ty.BagType(ty.LONG)}), width=24))
     groupBy(cMap(
       λx. {(x, 1L)},

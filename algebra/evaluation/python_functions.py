@@ -27,15 +27,16 @@ from typing import Any
 
 import attrs
 
-from mrql.algebra import documents, modules
 from mrql.algebra import types as ty
-from mrql.algebra.atoms import to_single, unsigned
-from mrql.algebra.definitions import Exact, PythonFunction, takes
 from mrql.algebra.errors import EvaluationError
+from mrql.algebra.evaluation import python_modules
+from mrql.algebra.evaluation.recursive_functions import Exact, PythonFunction, takes
 from mrql.algebra.functions.conversion import INT_RANGES
 from mrql.algebra.functions.function import Version
 from mrql.algebra.types import Type
-from mrql.algebra.values import Bag, Document, Record, Value
+from mrql.algebra.values import documents
+from mrql.algebra.values.atom_text import to_single, unsigned
+from mrql.algebra.values.values import Bag, Document, Record, Value
 
 
 class NotFound(Exception):
@@ -169,7 +170,7 @@ def _written(callee: Callee) -> str:
     except NotFound:
         return ""
     defined = getattr(function, "__module__", None) or callee.module
-    return modules.written(sorted({callee.module, defined}), callee.directory)
+    return python_modules.written(sorted({callee.module, defined}), callee.directory)
 
 
 # --- the border ---------------------------------------------------------------------------------

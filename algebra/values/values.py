@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from typing import Any, TypeAlias
 
-from mrql.algebra.measured import Measured
+from mrql.algebra.values.measured import Measured
 
 Value: TypeAlias = Any
 Canonical: TypeAlias = tuple[Any, ...]

@@ -17,8 +17,17 @@ from collections.abc import Mapping
 
 import attrs
 
-from mrql.algebra.binders import Names, free_vars, pattern_vars, rename_pattern, source_names, step_of, with_step
-from mrql.algebra.show import RESERVED
+from mrql.algebra.analysis.traversal import map_children
+from mrql.algebra.analysis.variables import (
+    Names,
+    free_vars,
+    pattern_vars,
+    rename_pattern,
+    source_names,
+    step_of,
+    with_step,
+)
+from mrql.algebra.notation.printer import RESERVED
 from mrql.algebra.terms import (
     CMap,
     CoGroup,
@@ -37,7 +46,6 @@ from mrql.algebra.terms import (
     Tup,
     Var,
 )
-from mrql.algebra.traversal import map_children
 
 _GENERIC = frozenset("xzvubpe")
 """The base names of variables for elements about which nothing was known."""
@@ -50,8 +58,8 @@ Groups = Mapping[str, Term]
 def tidy(term: Term, keep: frozenset[str] = frozenset()) -> Term:
     """The same term, up to the names of bound variables; those in `keep`, the author's own, stay where they can.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> S = {"S": "{<A: long, B: long>}"}
     >>> text = "cMap(λ(k7, s2). {(k7, reduce(+, cMap(λx4. {x4 + 1L}, s2)))}, groupBy(cMap(λp. {(p.B, p.A)}, S)))"
     >>> print(show(tidy(parse(text, S))))
@@ -72,8 +80,8 @@ def base_name(name: str) -> str:
 def head(term: Term) -> Term | None:
     """What the elements of a comprehension are, over its variables; None where that cannot be read off.
 
-    >>> from mrql.algebra.reader import parse
-    >>> from mrql.algebra.show import show
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
     >>> show(head(parse("cMap(λx. if x > 1L then {(x, 1L)} else {}:{(long, long)}, S)", {"S": "{long}"})))
     '(x, 1L)'
     """
