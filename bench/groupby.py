@@ -25,7 +25,7 @@ from bench.data import FULL, QUICK, Scale, write_files
 from bench.outcome import Outcome, Target, check
 from bench.rivals import RIVALS, SPARK, SPARK_FILES, STREAMING
 from mrql.program import compile_program
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.engines import SparkEngine
 from mrql.runtime.sinks import Answer, Passing, Several
 from mrql.runtime.stream import Options, run

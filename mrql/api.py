@@ -22,10 +22,10 @@ from mrql.algebra.types import Type
 from mrql.parser import parse_type
 from mrql.program import Query as ProgramQuery
 from mrql.program import compile_program
-from mrql.rewrite.infer import stream_names
-from mrql.rewrite.passes import Trace, rewrite, run_passes
-from mrql.rewrite.threshold import Threshold
-from mrql.rewrite.ways import KEEPING_BACK, Way
+from mrql.rewrite.analysis.infer_merge import stream_names
+from mrql.rewrite.loops.strategy import KEEPING_BACK, Way
+from mrql.rewrite.pipeline import Trace, rewrite, run_passes
+from mrql.rewrite.plan.threshold import Threshold
 from mrql.scope import Globals
 from mrql.typing import resolve
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 Loop: TypeAlias = Literal["auto", "recompute", "exact", "fixpoint", "diffuse"]
-"""The ways in which loops over streams are kept up to date (`mrql.rewrite.ways.Way`)."""
+"""The ways in which loops over streams are kept up to date (`mrql.rewrite.loops.strategy.Way`)."""
 
 
 @attrs.frozen

@@ -40,12 +40,12 @@ from mrql.operation import Operation, operation_options
 from mrql.options import LOOP, MEMORY, PARTITIONS, loop_options, malformed_options, memory_settings, opened, report_kept
 from mrql.output import SHOWN_ROWS, Printer, json_line, print_table, type_name
 from mrql.program import Program, Query, compile_program
-from mrql.rewrite.infer import stream_names
-from mrql.rewrite.passes import rewrite
-from mrql.rewrite.stages import Plan
-from mrql.rewrite.threshold import Threshold
-from mrql.rewrite.untrace import is_trace
-from mrql.rewrite.ways import Way
+from mrql.rewrite.analysis.infer_merge import stream_names
+from mrql.rewrite.loops.strategy import Way
+from mrql.rewrite.normalize.drop_traces import is_trace
+from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.plan import Plan
+from mrql.rewrite.plan.threshold import Threshold
 from mrql.running import ReferenceRunner, Runner, SparkRunner, sources_of
 from mrql.sinks.places import Place, places
 

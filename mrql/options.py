@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from mrql.algebra.malformed import Quarantine
-from mrql.rewrite.threshold import EPSILON, Threshold
-from mrql.rewrite.ways import KEEPING_BACK, Way
+from mrql.rewrite.loops.strategy import KEEPING_BACK, Way
+from mrql.rewrite.plan.threshold import EPSILON, Threshold
 from mrql.runtime.durable import Files
 
 R = TypeVar("R")

@@ -22,7 +22,7 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
 from mrql.algebra.values.values import Value
 from mrql.program import Program, Query
-from mrql.rewrite.passes import run_passes
+from mrql.rewrite.pipeline import run_passes
 from mrql.writing import write
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from mrql.options import report_kept
 from mrql.postgresql.address import Address
 from mrql.postgresql.sink import TableSink
 from mrql.program import Program, Query
-from mrql.rewrite.infer import stream_names
-from mrql.rewrite.stages import Plan
+from mrql.rewrite.analysis.infer_merge import stream_names
+from mrql.rewrite.plan.plan import Plan
 from mrql.running import sources_of
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.identity import identities

@@ -12,7 +12,7 @@ from functools import cached_property, partial
 
 import attrs
 
-from mrql.rewrite.threshold import Threshold
+from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.casts import canonical
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Frame

@@ -59,10 +59,10 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.rewrite.equate import conjunction, conjuncts
-from mrql.rewrite.grouped import function_parts, identity, paired
-from mrql.rewrite.lineage import joins_elements
-from mrql.rewrite.untrace import is_trace
+from mrql.rewrite.analysis.join_predicates import conjunction, conjuncts
+from mrql.rewrite.incremental.lineage import joins_elements
+from mrql.rewrite.normalize.drop_traces import is_trace
+from mrql.rewrite.normalize.group_functions import function_parts, identity, paired
 from mrql.runtime.casts import canonical, cast
 from mrql.runtime.expressions import Environment, Expressions
 from mrql.runtime.frames import Columns, Frame, as_a_bag, common_shape, expanded, fit, flat, null_of, union

@@ -11,8 +11,8 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names, all_names, free_vars, substitute
 from mrql.algebra.terms import CMap, Term, Var, element_type
 from mrql.algebra.types import Type
-from mrql.rewrite.answer import gives_one, linear_stage, row_by_row, tells_apart, touched_stage
-from mrql.rewrite.stages import Plan, Stage
+from mrql.rewrite.incremental.answer import gives_one, linear_stage, row_by_row, tells_apart, touched_stage
+from mrql.rewrite.plan.plan import Plan, Stage
 from mrql.runtime.answers import answer_rows, item_of, output_columns, output_rows
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.casts import canonical

@@ -16,7 +16,7 @@ from mrql.algebra.span import Source
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.stages import Plan
+from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.reference_states import ReferenceStates

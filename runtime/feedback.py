@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from mrql.rewrite.stages import Feedback
-from mrql.rewrite.threshold import Threshold
+from mrql.rewrite.plan.plan import Feedback
+from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime import upkeep
 from mrql.runtime.alike import RESIDUAL, Alike, alike_of, matter, table_of
 from mrql.runtime.changes import Changes, OfKeys

@@ -18,10 +18,10 @@ from mrql.algebra.errors import InternalError
 from mrql.algebra.monoids import Aggregate
 from mrql.algebra.terms import CMap, CoGroup, GroupBy, PTuple, PVar, Single, Term, Var, pair_type
 from mrql.algebra.types import Type
-from mrql.rewrite.grouped import function_parts
-from mrql.rewrite.infer import is_linear
-from mrql.rewrite.normalize import normalize
-from mrql.rewrite.split import Part, split
+from mrql.rewrite.analysis.infer_merge import is_linear
+from mrql.rewrite.incremental.split import Part, split
+from mrql.rewrite.normalize.group_functions import function_parts
+from mrql.rewrite.normalize.normalize import normalize
 from mrql.runtime.casts import canonical, cast
 from mrql.runtime.expressions import Environment, Expressions
 from mrql.runtime.frames import Columns, Frame

@@ -24,9 +24,9 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.rewrite.equate import conjuncts
-from mrql.rewrite.grouped import function_parts
-from mrql.rewrite.normalize import normalize
+from mrql.rewrite.analysis.join_predicates import conjuncts
+from mrql.rewrite.normalize.group_functions import function_parts
+from mrql.rewrite.normalize.normalize import normalize
 from mrql.runtime.frames import Frame, Side
 from mrql.runtime.groups import Compiler, keyed
 from mrql.runtime.layout import Layout, Struct, atoms, bind, part, quote

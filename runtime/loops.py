@@ -26,7 +26,7 @@ from mrql.algebra.evaluation.evaluate import endless
 from mrql.algebra.terms import Cast, Lit, Nth, Pattern, PTuple, PVar, Reduce, Repeat, Stream, Term, Tup, Var
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
-from mrql.rewrite.loops import carried, invariants
+from mrql.rewrite.loops.rewrite_steps import carried, invariants
 from mrql.runtime import jvm
 from mrql.runtime.collect import from_spark
 from mrql.runtime.expressions import Expressions

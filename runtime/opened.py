@@ -9,7 +9,7 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import alpha_equal, match_pattern, substitute
 from mrql.algebra.terms import Get, Let, Nth, Repeat, Term
-from mrql.rewrite.normalize import normalize
+from mrql.rewrite.normalize.normalize import normalize
 from mrql.runtime import loops
 from mrql.runtime.frames import Frame
 

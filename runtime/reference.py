@@ -24,10 +24,10 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.exact_sums import Total
 from mrql.algebra.values.values import Bag, Canonical, Value, canonical
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.diminish import diminish
-from mrql.rewrite.multilinear import Input, choices_that_are_there
-from mrql.rewrite.stages import Component, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage
-from mrql.rewrite.threshold import Threshold
+from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there
+from mrql.rewrite.incremental.diminish import diminish
+from mrql.rewrite.plan.plan import Component, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage
+from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.residual import Residual, divided, unlike
 
 Merge: TypeAlias = Callable[[Collection[str], dict[str, ZSet]], None]

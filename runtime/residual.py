@@ -4,7 +4,7 @@ Elements that are alike but for their numbers (doubles and floats) are a *group*
 *change* is the largest relative difference of their numbers, `|a − b| / max(|a|, |b|)`, and the *distance* the largest
 difference `|a − b|`; of two groups each is the largest that an element of one has from the element of the other that is
 nearest to it (their Hausdorff distance). A group that has not as many elements as before is infinitely far from what it
-was. What matters is more than a threshold (`rewrite/threshold.py`).
+was. What matters is more than a threshold (`rewrite/plan/threshold.py`).
 
 *Source*: [MRQL] §2 compares keys that are floating-point numbers by an "approximate equality", below a threshold.
 """
@@ -20,7 +20,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Canonical, Record, Value, canonical
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.threshold import Threshold
+from mrql.rewrite.plan.threshold import Threshold
 
 PAIRS = 1_000_000
 """Groups with more pairs of elements than this are not compared element by element: all of them matter."""

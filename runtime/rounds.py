@@ -1,7 +1,7 @@
 """Changes that go round, step by step: of a stage that reads what is made from it, and of a loop that is carried over.
 
-[DBSP] §6: what comes out of a step is a change that goes in again, until there is none; `rewrite/fixpoint.py` and
-`rewrite/diffuse.py` say of which loops.
+[DBSP] §6: what comes out of a step is a change that goes in again, until there is none; `rewrite/loops/semi_naive.py`
+and `rewrite/loops/diffuse.py` say of which loops.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 import attrs
 
 from mrql.algebra.evaluation.evaluate import endless
-from mrql.rewrite.stages import Derived, Feedbacks, Plan
+from mrql.rewrite.plan.plan import Derived, Feedbacks, Plan
 from mrql.runtime.changes import Changes
 from mrql.runtime.computing import Computing
 from mrql.runtime.feedback import Carried

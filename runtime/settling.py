@@ -12,7 +12,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import endless
 from mrql.algebra.terms import Repeat, element_type
 from mrql.algebra.types import Type
-from mrql.rewrite.stages import Derived
+from mrql.rewrite.plan.plan import Derived
 from mrql.runtime import upkeep
 from mrql.runtime.changes import Changes
 from mrql.runtime.expressions import Expressions

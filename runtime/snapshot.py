@@ -11,7 +11,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.monoids import Aggregate
 from mrql.algebra.terms import element_type
 from mrql.algebra.types import Type
-from mrql.rewrite.stages import Component, Shape, Stage
+from mrql.rewrite.plan.plan import Component, Shape, Stage
 from mrql.runtime import sums
 from mrql.runtime.frames import Frame, numbered
 from mrql.runtime.keys import Keys

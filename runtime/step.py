@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.terms import Term
-from mrql.rewrite.multilinear import Input, choices_that_are_there, delta_choices
-from mrql.rewrite.pairs import may_fail_for_pairs
-from mrql.rewrite.stages import Component, Feed, Shape, Stage
+from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there, delta_choices
+from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
+from mrql.rewrite.plan.plan import Component, Feed, Shape, Stage
 from mrql.runtime import sums
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.casts import canonical, cast

@@ -22,7 +22,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.functions import side_sums
 from mrql.algebra.monoids import SUM, Aggregate
 from mrql.algebra.types import Type
-from mrql.rewrite.stages import Component
+from mrql.rewrite.plan.plan import Component
 from mrql.runtime.literals import place
 from mrql.runtime.monoids import DOWN, HUGE, UP, WORD, aggregate_sql, halves_sql, long_sql, zero_sql
 

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source
 from mrql.algebra.terms import Stream, element_type
-from mrql.rewrite.answer import touched_stage
-from mrql.rewrite.multilinear import Input
-from mrql.rewrite.stages import Derived, Feedback, Plan
-from mrql.rewrite.threshold import Threshold
+from mrql.rewrite.analysis.multilinear import Input
+from mrql.rewrite.incremental.answer import touched_stage
+from mrql.rewrite.plan.plan import Derived, Feedback, Plan
+from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime import jvm
 from mrql.runtime.ahead import as_now
 from mrql.runtime.bulk import Compiler

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import attrs
 
 from mrql.algebra.terms import element_type
-from mrql.rewrite.stages import Derived
+from mrql.rewrite.plan.plan import Derived
 from mrql.runtime.alike import RESIDUAL, Alike, alike_of, matter, table_of
 from mrql.runtime.changes import Changes, OfKeys
 from mrql.runtime.expressions import Expressions

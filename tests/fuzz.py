@@ -27,7 +27,7 @@ from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Record, Value
 from mrql.program import compile_program
-from mrql.rewrite.passes import rewrite, run_passes
+from mrql.rewrite.pipeline import rewrite, run_passes
 from tests.cases import cases
 
 ROOT = Path(__file__).parent.parent

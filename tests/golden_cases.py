@@ -30,8 +30,8 @@ from mrql.explain.facts import diminisher, without_inverse
 from mrql.explain.lineage import lineage_tree
 from mrql.explain.tables import component_names
 from mrql.program import Program, compile_program
-from mrql.rewrite.passes import Step, Trace, rewrite
-from mrql.rewrite.stages import Stage
+from mrql.rewrite.pipeline import Step, Trace, rewrite
+from mrql.rewrite.plan.plan import Stage
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "tests" / "golden"

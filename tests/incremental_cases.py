@@ -14,8 +14,8 @@ import attrs
 import mrql
 from mrql.algebra.notation.parser import parse_type
 from mrql.explain.costs import Cost, answer_cost, stage_cost
-from mrql.rewrite.passes import rewrite
-from mrql.rewrite.stages import Plan, Shape, Stage
+from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.plan import Plan, Shape, Stage
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "incremental.md"
 BEGIN, END = "<!-- constructs: begin -->", "<!-- constructs: end -->"

@@ -16,7 +16,7 @@ import networkx as nx
 
 from mrql.algebra.values.values import Bag, Record
 from mrql.program import Program, compile_program
-from mrql.rewrite.ways import Way
+from mrql.rewrite.loops.strategy import Way
 from queries.loops.generate import Batch, Row, Rows, Size, chains, history, points, ratings, rmat, with_lengths, write
 
 LOOPS = Path(__file__).parent.parent / "queries" / "loops"

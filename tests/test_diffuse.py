@@ -27,11 +27,11 @@ from mrql.algebra.types import BagType
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
 from mrql.cli import main
-from mrql.rewrite.diffuse import diffuse
-from mrql.rewrite.passes import rewrite
-from mrql.rewrite.stages import Plan
-from mrql.rewrite.threshold import NOTHING, Threshold
-from mrql.rewrite.ways import Way
+from mrql.rewrite.loops.diffuse import diffuse
+from mrql.rewrite.loops.strategy import Way
+from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.plan import Plan
+from mrql.rewrite.plan.threshold import NOTHING, Threshold
 from mrql.runtime import upkeep
 from mrql.runtime.reference import ReferenceView
 from mrql.runtime.residual import Residual, divided, relative_difference

@@ -27,9 +27,9 @@ from mrql.explain.facts import diminisher, facts_of, without_inverse
 from mrql.explain.lineage import lineage_tree
 from mrql.explain.tables import Role, component_names, stage_tables
 from mrql.program import compile_program
-from mrql.rewrite.answer import linear_stage, touched_stage
-from mrql.rewrite.passes import Trace, rewrite
-from mrql.rewrite.stages import Shape
+from mrql.rewrite.incremental.answer import linear_stage, touched_stage
+from mrql.rewrite.pipeline import Trace, rewrite
+from mrql.rewrite.plan.plan import Shape
 from tests.golden_cases import TYPES, program_traces, traces
 from tests.incremental_cases import CONSTRUCTS, PYTHON, Construct
 from tests.incremental_cases import STREAMS as STREAM_TYPES
@@ -355,7 +355,7 @@ def test_explaining_loads_no_spark() -> None:
     """Nor is pyspark imported."""
     program = (
         "import sys; from mrql.explain import explain_trace; from mrql.program import compile_program; "
-        "from mrql.rewrite.passes import rewrite; print(len(explain_trace(rewrite("
+        "from mrql.rewrite.pipeline import rewrite; print(len(explain_trace(rewrite("
         "compile_program('1 + 2').queries[0].term)))); assert 'pyspark' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -22,8 +22,8 @@ from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.algebra.values.zset import ZSet
 from mrql.program import Program, compile_program
-from mrql.rewrite.infer import stream_names
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.analysis.infer_merge import stream_names
+from mrql.rewrite.pipeline import rewrite
 from mrql.running import ReferenceRunner
 from mrql.runtime.reference import ReferenceView
 from tests.documents import fences, write_files

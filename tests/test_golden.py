@@ -25,12 +25,12 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Record, Value, close, same
 from mrql.algebra.values.zset import ZSet
 from mrql.explain.lineage import lineage_of
-from mrql.rewrite.answer import drop_lineage
-from mrql.rewrite.diminish import diminish
-from mrql.rewrite.infer import infer, stream_names
-from mrql.rewrite.multilinear import label_occurrences, stream_of
-from mrql.rewrite.passes import Step, Trace
-from mrql.rewrite.stages import Plan, Shape, Stage
+from mrql.rewrite.analysis.infer_merge import infer, stream_names
+from mrql.rewrite.analysis.multilinear import label_occurrences, stream_of
+from mrql.rewrite.incremental.answer import drop_lineage
+from mrql.rewrite.incremental.diminish import diminish
+from mrql.rewrite.pipeline import Step, Trace
+from mrql.rewrite.plan.plan import Plan, Shape, Stage
 from mrql.runtime.reference import ReferenceView
 from tests.golden_cases import CASES, GOLDEN, TYPES, Case, golden_files, program_traces, terms_in, traces
 

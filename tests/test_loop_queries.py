@@ -13,7 +13,7 @@ from mrql.algebra.files import read_source
 from mrql.algebra.terms import Stream
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.program import Program, compile_program
-from mrql.rewrite.passes import run_passes
+from mrql.rewrite.pipeline import run_passes
 from queries.loops.generate import matrices
 from tests.loop_files import FILES, LOOPS, Matrix, present, product, transposed
 

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.program import Program
-from mrql.rewrite.passes import rewrite, run_passes
-from mrql.rewrite.stages import Plan
-from mrql.rewrite.ways import Way
+from mrql.rewrite.loops.strategy import Way
+from mrql.rewrite.pipeline import rewrite, run_passes
+from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.engines import ReferenceEngine, SparkEngine
 from mrql.runtime.sinks import Passing, Several
 from mrql.runtime.stream import Engine, Options, run

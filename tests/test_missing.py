@@ -15,7 +15,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Record, Value, close, same
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.passes import rewrite, run_passes
+from mrql.rewrite.pipeline import rewrite, run_passes
 from mrql.runtime.answers import evaluate as evaluate_on_spark
 from mrql.runtime.collect import collect_changes, collect_value
 from mrql.runtime.durable import Files

@@ -11,7 +11,7 @@ import mrql
 from mrql.algebra.errors import UserError
 from mrql.cli import main
 from mrql.explain import explain_json, require_incremental
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.pipeline import rewrite
 from tests.incremental_cases import CONSTRUCTS, STREAMS, Construct, plan_of
 
 WHOLE = "the whole state"

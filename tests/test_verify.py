@@ -18,8 +18,8 @@ from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.cli import main
-from mrql.rewrite.passes import rewrite
-from mrql.rewrite.stages import Plan
+from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.plan import Plan
 from mrql.runtime import reference
 from mrql.verify import Effort, Sampler, Scenario, Verified, scenarios, verify
 from mrql.verify.engines import ReferenceIncremental, Rows, Start

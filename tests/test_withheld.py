@@ -20,10 +20,10 @@ from mrql.algebra.terms import Term, element_type
 from mrql.algebra.types import BagType
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.passes import rewrite
-from mrql.rewrite.stages import Plan
-from mrql.rewrite.threshold import Threshold
-from mrql.rewrite.ways import Way
+from mrql.rewrite.loops.strategy import Way
+from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.plan import Plan
+from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime import jvm
 from mrql.runtime.collect import collect_value, from_spark
 from mrql.runtime.frames import Frame, changes, from_dataframe

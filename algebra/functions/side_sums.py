@@ -1,4 +1,4 @@
-"""What sums of products are made of, where a join keeps sums of its sides (`rewrite/partial.py`).
+"""What sums of products are made of, where a join keeps sums of its sides (`rewrite/plan/eager_aggregation.py`).
 
 A long is `high · 2³² + low`, so that sums of both are wider than a long. A double is a *magnitude* and a *mantissa*:
 numbers of one magnitude have one sign and sizes within 2¹⁶ of each other, so their sum hides none of them, and the

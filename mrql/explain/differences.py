@@ -12,7 +12,7 @@ from mrql.algebra.terms import CMap, CoGroup, Lambda, Prim, PTuple, Term
 from mrql.explain.costs import listed
 from mrql.explain.lineage import Lineage, is_mixed
 from mrql.explain.tables import delta_rule, feed_name
-from mrql.rewrite.stages import Feed, Shape, Stage
+from mrql.rewrite.plan.plan import Feed, Shape, Stage
 
 PRUNED = "Lineage is pruned"
 """The title of the difference under which the stage is shown with all its lineage."""

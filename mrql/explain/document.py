@@ -14,9 +14,9 @@ from mrql.algebra.notation.readable_names import tidy
 from mrql.explain.costs import Work
 from mrql.explain.facts import DerivedFacts, Facts, PassFacts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Table, delta_rule, fed, occurrence_names, renamed, shown_units
-from mrql.rewrite.stages import Feed, Feedback, Feedbacks
-from mrql.rewrite.threshold import Threshold
-from mrql.rewrite.ways import Chosen
+from mrql.rewrite.loops.strategy import Chosen
+from mrql.rewrite.plan.plan import Feed, Feedback, Feedbacks
+from mrql.rewrite.plan.threshold import Threshold
 
 Document = dict[str, Any]
 

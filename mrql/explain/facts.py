@@ -32,10 +32,10 @@ from mrql.explain.costs import Answer, Cost, Work, answer_cost, stage_cost, stag
 from mrql.explain.differences import STAGED, Difference, differences
 from mrql.explain.lineage import Lineage, lineage_of
 from mrql.explain.tables import Table, component_names, occurrence_names, stage_tables
-from mrql.rewrite.infer import infer, stream_names
-from mrql.rewrite.multilinear import label_occurrences
-from mrql.rewrite.passes import Trace, run_passes
-from mrql.rewrite.stages import Derived, Plan, Shape, Stage
+from mrql.rewrite.analysis.infer_merge import infer, stream_names
+from mrql.rewrite.analysis.multilinear import label_occurrences
+from mrql.rewrite.pipeline import Trace, run_passes
+from mrql.rewrite.plan.plan import Derived, Plan, Shape, Stage
 
 
 @attrs.frozen

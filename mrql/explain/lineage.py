@@ -26,11 +26,11 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.rewrite.answer import drop_lineage
-from mrql.rewrite.equate import reads_sources
-from mrql.rewrite.lineage import joins_elements
-from mrql.rewrite.normalize import normalize
-from mrql.rewrite.stages import Shape, Stage
+from mrql.rewrite.analysis.join_predicates import reads_sources
+from mrql.rewrite.incremental.answer import drop_lineage
+from mrql.rewrite.incremental.lineage import joins_elements
+from mrql.rewrite.normalize.normalize import normalize
+from mrql.rewrite.plan.plan import Shape, Stage
 
 
 @attrs.frozen

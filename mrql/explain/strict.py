@@ -13,7 +13,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Term
 from mrql.explain.costs import Cost, answer_cost, listed
-from mrql.rewrite.stages import Plan
+from mrql.rewrite.plan.plan import Plan
 
 
 def require_incremental(plan: Plan) -> None:

@@ -39,8 +39,8 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.rewrite.multilinear import delta_choices, stream_of
-from mrql.rewrite.stages import Feed, Shape, Stage
+from mrql.rewrite.analysis.multilinear import delta_choices, stream_of
+from mrql.rewrite.plan.plan import Feed, Shape, Stage
 
 
 class Role(Enum):

@@ -13,8 +13,8 @@ from mrql.explain.costs import Cost, Work, listed
 from mrql.explain.differences import PRUNED, Difference
 from mrql.explain.facts import DerivedFacts, Facts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Role, Table, delta_rule, fed
-from mrql.rewrite.stages import Feedbacks, Shape, Stage
-from mrql.rewrite.ways import Chosen, Way
+from mrql.rewrite.loops.strategy import Chosen, Way
+from mrql.rewrite.plan.plan import Feedbacks, Shape, Stage
 
 STEP = 2
 

@@ -16,7 +16,7 @@ from mrql.includes import text_of
 from mrql.output import type_name
 from mrql.parser import parse_expression_at, parse_program, parse_program_at
 from mrql.program import Program, Query
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.pipeline import rewrite
 from mrql.running import ReferenceRunner, Runner
 from mrql.scope import Globals
 from mrql.shell.definitions import Definitions

@@ -14,9 +14,9 @@ import attrs
 
 from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Bag
-from mrql.rewrite.infer import stream_names
-from mrql.rewrite.passes import rewrite
-from mrql.rewrite.ways import Way
+from mrql.rewrite.analysis.infer_merge import stream_names
+from mrql.rewrite.loops.strategy import Way
+from mrql.rewrite.pipeline import rewrite
 from mrql.verify.engines import Start, as_rows
 from mrql.verify.histories import Data, History, deal
 from mrql.verify.odd import Odd, replaced

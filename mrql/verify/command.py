@@ -11,7 +11,7 @@ from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.files import read_source
 from mrql.output import type_name
 from mrql.program import Query
-from mrql.rewrite.untrace import untrace
+from mrql.rewrite.normalize.drop_traces import untrace
 from mrql.verify import Effort, Sampler, Verified, scenarios, verify
 from mrql.verify.engines import Start
 from mrql.verify.report import document, render, rows_used

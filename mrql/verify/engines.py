@@ -9,7 +9,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.span import Source
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.stages import Plan
+from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.reference import ReferenceView
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from functools import partial
 import attrs
 
 from mrql.algebra.values.values import Value, close
-from mrql.rewrite.stages import Plan
+from mrql.rewrite.plan.plan import Plan
 
 EXACT = 2.0**62
 """Smaller numbers leave nothing behind when they are deleted."""

@@ -11,7 +11,7 @@ import attrs
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.malformed import Quarantine
-from mrql.rewrite.stages import Plan
+from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.identity import Identities, identities
 from mrql.runtime.checkpoint.live import LiveState, LiveTable

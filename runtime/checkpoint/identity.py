@@ -18,8 +18,8 @@ from mrql.algebra.analysis.variables import normal_names, substitute
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.evaluation.recursive_functions import python_functions
 from mrql.algebra.terms import Let, PTuple, Stream, Term, Tup, Var
-from mrql.rewrite.multilinear import MARK
-from mrql.rewrite.stages import Derived, Feed, Plan, Stage
+from mrql.rewrite.analysis.multilinear import MARK
+from mrql.rewrite.plan.plan import Derived, Feed, Plan, Stage
 from mrql.runtime.checkpoint.manifest import FORMAT
 from mrql.runtime.checkpoint.notation import SOURCE, connector, written
 

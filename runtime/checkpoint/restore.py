@@ -15,7 +15,7 @@ from mrql.algebra.files import list_files
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.notation.printer import show_type
 from mrql.algebra.types import Type
-from mrql.rewrite.stages import Plan
+from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.manifest import (
     Manifest,

@@ -15,7 +15,7 @@ from mrql.algebra.notation.printer import show
 from mrql.algebra.notation.typecheck import check, first_fault
 from mrql.algebra.terms import Lambda, Lit, Prim, PTuple, PVar, Reduce, Stream, Var
 from mrql.algebra.values.values import Bag
-from mrql.rewrite.infer import infer
+from mrql.rewrite.analysis.infer_merge import infer
 
 X, Y = (PVar(name, ty.LONG) for name in "xy")
 TIMES_LONG = Lambda(PTuple((X, Y)), Prim(TIMES, (Var("x", ty.LONG), Var("y", ty.LONG))))

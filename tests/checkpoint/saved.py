@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from mrql.rewrite.stages import Plan
+from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import States, note_committed, write_states
 from mrql.runtime.checkpoint.identity import Identities, identities
 from mrql.runtime.checkpoint.manifest import SavedState

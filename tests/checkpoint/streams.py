@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from mrql.algebra.values.values import Bag, Value
 from mrql.cli import planned
 from mrql.postgresql.address import parse_address
-from mrql.rewrite.threshold import Threshold
-from mrql.rewrite.ways import Way
+from mrql.rewrite.loops.strategy import Way
+from mrql.rewrite.plan.threshold import Threshold
 from mrql.running import ReferenceRunner
 from mrql.runtime.checkpoint.restore import found_rows
 from mrql.runtime.durable import Files

@@ -19,7 +19,7 @@ from mrql.algebra.evaluation import python_functions
 from mrql.algebra.evaluation.python_modules import written
 from mrql.cli import plan_of
 from mrql.program import compile_program
-from mrql.rewrite.ways import Way
+from mrql.rewrite.loops.strategy import Way
 from mrql.runtime.checkpoint import notation
 from mrql.runtime.checkpoint.identity import Identities, identities
 

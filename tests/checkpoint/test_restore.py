@@ -15,7 +15,7 @@ from mrql.algebra.functions.recursive_data import Data
 from mrql.algebra.values.values import close
 from mrql.algebra.values.zset import ZSet
 from mrql.api import Query
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.layouts import type_from_json, type_to_json
 from mrql.runtime.checkpoint.reference_states import ReferenceStates

@@ -13,8 +13,8 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.passes import rewrite
-from mrql.rewrite.stages import Plan, Shape
+from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.plan import Plan, Shape
 from mrql.runtime.reference import ReferenceView
 
 PAIRS = "bag((long, long))"

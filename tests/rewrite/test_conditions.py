@@ -13,7 +13,7 @@ from mrql.algebra.notation.printer import show
 from mrql.algebra.terms import Term
 from mrql.algebra.types import BOOL
 from mrql.explain.tables import joins_on_nothing
-from mrql.rewrite.normalize import normalize
+from mrql.rewrite.normalize.normalize import normalize
 from tests.incremental_cases import STREAMS
 
 VARIABLES = dict.fromkeys("abcd", BOOL)

@@ -13,7 +13,7 @@ import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Value, same
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference import ReferenceView
 from tests.histories import histories, net
 

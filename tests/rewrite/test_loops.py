@@ -18,8 +18,8 @@ from mrql.api import _with_static
 from mrql.explain import explain_trace
 from mrql.explain.costs import Cost, answer_cost
 from mrql.explain.strict import require_incremental
-from mrql.rewrite.loops import invariants, loops
-from mrql.rewrite.passes import rewrite, run_passes
+from mrql.rewrite.loops.rewrite_steps import invariants, loops
+from mrql.rewrite.pipeline import rewrite, run_passes
 from mrql.runtime.reference import ReferenceView
 
 STREAMS = {"S": "bag((long, long))", "T": "bag((long, long))"}

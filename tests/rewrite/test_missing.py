@@ -6,7 +6,7 @@ import pytest
 
 from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.printer import show
-from mrql.rewrite.normalize import normalize
+from mrql.rewrite.normalize.normalize import normalize
 
 SOURCES = {"P": "{<V: {long}, L: [long], T: (long, long), N: {{long}}>}", "S": "{long}", "W": "{(long, long)}"}
 GROUPED = "groupBy(cMap(λp. {{(1L, {})}}, P))"

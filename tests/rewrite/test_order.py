@@ -14,8 +14,8 @@ from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import CMap, CoGroup, Stream
 from mrql.algebra.values.values import Bag, close
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.multilinear import Multilinear, occurrences
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.analysis.multilinear import Multilinear, occurrences
+from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference import ReferenceView
 from tests.histories import histories, net
 from tests.incremental_cases import STREAMS

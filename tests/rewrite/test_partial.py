@@ -12,8 +12,8 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.notation.printer import show
 from mrql.algebra.values.values import close
-from mrql.rewrite.multilinear import Input
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.analysis.multilinear import Input
+from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference import ReferenceView
 from tests.histories import histories, net
 from tests.incremental_cases import STREAMS

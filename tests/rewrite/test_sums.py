@@ -14,7 +14,7 @@ import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference import ReferenceView
 from tests.histories import Batch, histories, net
 

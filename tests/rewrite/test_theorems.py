@@ -39,13 +39,13 @@ from mrql.algebra.terms import (
 from mrql.algebra.values.exact_sums import Total
 from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.answer import drop_lineage
-from mrql.rewrite.infer import infer, infer_multilinear, overlay, stream_names
-from mrql.rewrite.joins import joins
-from mrql.rewrite.multilinear import label_occurrences, stream_of
-from mrql.rewrite.passes import PASSES, Trace, rewrite
-from mrql.rewrite.stages import Plan, Shape, Stage
-from mrql.rewrite.unnest import unnest
+from mrql.rewrite.analysis.infer_merge import infer, infer_multilinear, overlay, stream_names
+from mrql.rewrite.analysis.multilinear import label_occurrences, stream_of
+from mrql.rewrite.incremental.answer import drop_lineage
+from mrql.rewrite.normalize.extract_joins import joins
+from mrql.rewrite.normalize.unnest_subqueries import unnest
+from mrql.rewrite.pipeline import PASSES, Trace, rewrite
+from mrql.rewrite.plan.plan import Plan, Shape, Stage
 from mrql.runtime.reference import ReferenceView
 from mrql.verify.rounding import Rounding
 from tests.construct_queries import construct_queries

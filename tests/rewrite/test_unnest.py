@@ -11,8 +11,8 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import CMap, CoGroup, Stream, Term, element_type
 from mrql.algebra.values.values import Bag, close
 from mrql.explain.costs import Cost, answer_cost
-from mrql.rewrite.passes import Trace
-from mrql.rewrite.stages import Shape
+from mrql.rewrite.pipeline import Trace
+from mrql.rewrite.plan.plan import Shape
 from tests.incremental_cases import STREAMS
 
 

@@ -20,9 +20,9 @@ from mrql.algebra.terms import Lit, Repeat, Term
 from mrql.algebra.values.values import Bag, Value, same
 from mrql.algebra.values.zset import ZSet
 from mrql.program import compile_program
-from mrql.rewrite.fixpoint import NotAdding, fixpoint
-from mrql.rewrite.passes import Trace, rewrite
-from mrql.rewrite.ways import Way
+from mrql.rewrite.loops.semi_naive import NotAdding, fixpoint
+from mrql.rewrite.loops.strategy import Way
+from mrql.rewrite.pipeline import Trace, rewrite
 from mrql.runtime.reference import ReferenceView
 from tests.loop_queries import STREAMS, adding_loops, edge_histories
 

@@ -14,8 +14,8 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.documents import of_value
 from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.answer import row_by_row
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.incremental.answer import row_by_row
+from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.collect import collect_changes, collect_value
 from mrql.runtime.jvm import executed_plan
 from mrql.runtime.rows import to_dataframe

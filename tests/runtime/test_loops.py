@@ -17,8 +17,8 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import BagType
 from mrql.algebra.values.values import Bag, Value, same
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.passes import rewrite
-from mrql.rewrite.ways import Way
+from mrql.rewrite.loops.strategy import Way
+from mrql.rewrite.pipeline import rewrite
 from mrql.runtime import jvm, upkeep
 from mrql.runtime.answers import evaluate as evaluate_on_spark
 from mrql.runtime.bulk import Compiler

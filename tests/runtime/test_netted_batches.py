@@ -16,7 +16,7 @@ from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.zset import ZSet
 from mrql.cli import main
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.collect import collect_value
 from mrql.runtime.reference import ReferenceView
 from mrql.runtime.rows import to_dataframe

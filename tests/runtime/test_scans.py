@@ -15,7 +15,7 @@ from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.files import read_source
 from mrql.program import compile_program
-from mrql.rewrite.passes import rewrite
+from mrql.rewrite.pipeline import rewrite
 from mrql.runtime import jvm
 from mrql.runtime.collect import collect_value
 from mrql.runtime.engines import SparkEngine

@@ -20,7 +20,7 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.rewrite.normalize import normalize
+from mrql.rewrite.normalize.normalize import normalize
 
 
 def paired(term: CMap, names: Names) -> CMap:

@@ -31,7 +31,7 @@ from mrql.algebra.terms import (
     Var,
     pair_type,
 )
-from mrql.rewrite.columns import columns
+from mrql.rewrite.normalize.prune_columns import columns
 
 
 def prune(annotated: Term) -> Term:
@@ -39,7 +39,7 @@ def prune(annotated: Term) -> Term:
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
-    >>> from mrql.rewrite.lineage import lineage
+    >>> from mrql.rewrite.incremental.lineage import lineage
     >>> S = {"S": "{(long, long)}"}
     >>> print(show(prune(lineage(parse("cMap(λ(a, b). {(a, b)}, S)", S)))))
     S

@@ -70,8 +70,8 @@ from mrql.algebra.terms import (
     Var,
     pair_type,
 )
-from mrql.rewrite.multilinear import summands
-from mrql.rewrite.normalize import normalize
+from mrql.rewrite.analysis.multilinear import summands
+from mrql.rewrite.normalize.normalize import normalize
 
 ZERO, ONE = Lit(0, ty.LONG), Lit(1, ty.LONG)
 

@@ -55,19 +55,19 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.rewrite.answer import keyed_answer, touched_stage, value_term
-from mrql.rewrite.diffuse import Diffused
-from mrql.rewrite.fixpoint import Fixpoint
-from mrql.rewrite.grouped import function_parts, identity, paired
-from mrql.rewrite.infer import infer_merge, overlay, stream_names
-from mrql.rewrite.lineage import joins_elements, lineage
-from mrql.rewrite.multilinear import is_multilinear, label_occurrences, multilinear, summands
-from mrql.rewrite.normalize import normalize
-from mrql.rewrite.prune import prune
-from mrql.rewrite.split import Part, split
-from mrql.rewrite.stages import Component, Derivation, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage, by_key
-from mrql.rewrite.threshold import NOTHING, Threshold
-from mrql.rewrite.unroll import obstacle, unroll
+from mrql.rewrite.analysis.infer_merge import infer_merge, overlay, stream_names
+from mrql.rewrite.analysis.multilinear import is_multilinear, label_occurrences, multilinear, summands
+from mrql.rewrite.incremental.answer import keyed_answer, touched_stage, value_term
+from mrql.rewrite.incremental.lineage import joins_elements, lineage
+from mrql.rewrite.incremental.prune_lineage import prune
+from mrql.rewrite.incremental.split import Part, split
+from mrql.rewrite.loops.diffuse import Diffused
+from mrql.rewrite.loops.semi_naive import Fixpoint
+from mrql.rewrite.loops.unroll import obstacle, unroll
+from mrql.rewrite.normalize.group_functions import function_parts, identity, paired
+from mrql.rewrite.normalize.normalize import normalize
+from mrql.rewrite.plan.plan import Component, Derivation, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage, by_key
+from mrql.rewrite.plan.threshold import NOTHING, Threshold
 
 
 def derive(

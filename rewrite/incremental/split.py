@@ -24,7 +24,7 @@ from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, scope
 from mrql.algebra.evaluation.may_fail import fails_in_spite_of_guards, guards
 from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, Op, is_group
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Reduce, Single, Stream, Term, Var
-from mrql.rewrite.infer import infer
+from mrql.rewrite.analysis.infer_merge import infer
 
 
 @attrs.frozen

@@ -14,20 +14,20 @@ from mrql.algebra.errors import InternalError
 from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import Repeat, Term
-from mrql.rewrite.columns import columns
-from mrql.rewrite.constant import constant
-from mrql.rewrite.derive import derive
-from mrql.rewrite.joins import joins
-from mrql.rewrite.loops import loops
-from mrql.rewrite.normalize import normalize
-from mrql.rewrite.order import order
-from mrql.rewrite.partial import partial
-from mrql.rewrite.share import share
-from mrql.rewrite.stages import Plan
-from mrql.rewrite.threshold import EPSILON, NOTHING, Threshold
-from mrql.rewrite.unnest import unnest
-from mrql.rewrite.untrace import untrace
-from mrql.rewrite.ways import Way, choose
+from mrql.rewrite.incremental.derive import derive
+from mrql.rewrite.loops.hoist_static_loops import constant
+from mrql.rewrite.loops.rewrite_steps import loops
+from mrql.rewrite.loops.strategy import Way, choose
+from mrql.rewrite.normalize.drop_traces import untrace
+from mrql.rewrite.normalize.extract_joins import joins
+from mrql.rewrite.normalize.normalize import normalize
+from mrql.rewrite.normalize.prune_columns import columns
+from mrql.rewrite.normalize.unnest_subqueries import unnest
+from mrql.rewrite.plan.eager_aggregation import partial
+from mrql.rewrite.plan.join_order import order
+from mrql.rewrite.plan.plan import Plan
+from mrql.rewrite.plan.share_totals import share
+from mrql.rewrite.plan.threshold import EPSILON, NOTHING, Threshold
 
 
 @attrs.frozen

@@ -46,7 +46,7 @@ def loops(term: Term, run: Rewrite) -> Term:
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
-    >>> from mrql.rewrite.joins import joins
+    >>> from mrql.rewrite.normalize.extract_joins import joins
     >>> step = "cMap(λ(a, b). cMap(λ(c, d). if b = c then {(a, d)} else {}:{(long, long)}, E), x)"
     >>> loop = parse(f"repeat(λx. {step}, 3, E)", {"E": "{(long, long)}"})
     >>> "coGroup" in show(joins(loop)), "coGroup" in show(loops(loop, joins))

@@ -29,7 +29,9 @@ from mrql.algebra.analysis.variables import Names, all_names, free_vars
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.functions import EQ
 from mrql.algebra.terms import CMap, Lambda, Prim, Single, Term, Tup
-from mrql.rewrite.jointree import (
+from mrql.rewrite.analysis.multilinear import Multilinear
+from mrql.rewrite.normalize.normalize import normalize
+from mrql.rewrite.plan.join_tree import (
     Join,
     Leaf,
     Reader,
@@ -45,16 +47,14 @@ from mrql.rewrite.jointree import (
     pattern_of,
     sides,
 )
-from mrql.rewrite.multilinear import Multilinear
-from mrql.rewrite.normalize import normalize
-from mrql.rewrite.stages import Feed, Plan, Stage
+from mrql.rewrite.plan.plan import Feed, Plan, Stage
 
 
 def order(plan: Plan) -> Plan:
     """The plan with an order of the joins for a batch of each input.
 
     >>> from mrql.algebra.notation.parser import parse
-    >>> from mrql.rewrite.passes import rewrite
+    >>> from mrql.rewrite.pipeline import rewrite
     >>> types = {name: "{(long, long)}" for name in "STP"}
     >>> inner = "cMap(λ(e, f). if d = e then {(a, f)} else {}:{(long, long)}, P)"
     >>> q = f"cMap(λ(a, b). cMap(λ(c, d). if b = c then {inner} else {{}}:{{(long, long)}}, T), S)"

@@ -49,8 +49,8 @@ from mrql.algebra.analysis.variables import (
 )
 from mrql.algebra.evaluation.may_fail import Guard, guarded, guards, may_fail
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Lit, Pattern, PTuple, PVar, Single, Term, Tup, Var
-from mrql.rewrite.equate import Link, apart, co_grouped, conjuncts, guard, keyed, link, reads_sources
-from mrql.rewrite.normalize import normalize
+from mrql.rewrite.analysis.join_predicates import Link, apart, co_grouped, conjuncts, guard, keyed, link, reads_sources
+from mrql.rewrite.normalize.normalize import normalize
 
 
 def unnest(term: Term) -> Term:

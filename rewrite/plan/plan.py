@@ -28,9 +28,9 @@ from mrql.algebra.monoids import Aggregate, BagUnion, Keyed, Monoid, ProductMono
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Lit, Pattern, Repeat, Stream, Term, Var
 from mrql.algebra.types import Type
-from mrql.rewrite.multilinear import Multilinear
-from mrql.rewrite.threshold import NOTHING, Threshold
-from mrql.rewrite.ways import Chosen
+from mrql.rewrite.analysis.multilinear import Multilinear
+from mrql.rewrite.loops.strategy import Chosen
+from mrql.rewrite.plan.threshold import NOTHING, Threshold
 
 
 class Shape(Enum):
@@ -142,9 +142,9 @@ class Derived:
     name: str
     term: Term
     loop: Repeat | None = None
-    """The loop that a stream stands for whose own stage reads it (`rewrite/fixpoint.py`)."""
+    """The loop that a stream stands for whose own stage reads it (`rewrite/loops/semi_naive.py`)."""
     threshold: Threshold = NOTHING
-    """What changes by no more than this is kept back (`rewrite/unroll.py`)."""
+    """What changes by no more than this is kept back (`rewrite/loops/unroll.py`)."""
 
     @property
     def stream(self) -> Stream:
@@ -159,7 +159,7 @@ class Derived:
 @attrs.frozen
 class Feedback:
     """A bag that a loop carries from batch to batch: how `value` differs from what the stream `fed` has had so far is
-    fed back to it (`rewrite/diffuse.py`)."""
+    fed back to it (`rewrite/loops/diffuse.py`)."""
 
     fed: Stream
     value: Term

@@ -19,8 +19,8 @@ from mrql.algebra.analysis.traversal import children, subterms
 from mrql.algebra.analysis.variables import bound_names, free_vars, match_pattern
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.terms import CMap, CoGroup, If, Lambda, Prim, PTuple, Single, Term, Union
-from mrql.rewrite.multilinear import occurrences
-from mrql.rewrite.stages import Feed
+from mrql.rewrite.analysis.multilinear import occurrences
+from mrql.rewrite.plan.plan import Feed
 
 Origins: TypeAlias = Mapping[str, frozenset[str]]
 """The inputs that variables have their values from, by their labels."""
@@ -30,7 +30,7 @@ def may_fail_for_pairs(feed: Feed, *, overflows: bool = True) -> bool:
     """Whether a feed of several inputs may fail for rows that it puts together, also by `overflows`.
 
     >>> from mrql.algebra.notation.parser import parse
-    >>> from mrql.rewrite.passes import rewrite
+    >>> from mrql.rewrite.pipeline import rewrite
     >>> types = {"S": "{(long, long)}", "T": "{(long, long)}"}
     >>> q = "reduce(+, cMap(λ(a, b). cMap(λ(c, d). if a = c then {%s} else {}:{long}, T), S))"
     >>> terms = [parse(q % number, types) for number in ("b * d", "b + 1L", "b - d", "6L / d")]

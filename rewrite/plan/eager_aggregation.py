@@ -52,7 +52,9 @@ from mrql.algebra.terms import (
     Var,
 )
 from mrql.algebra.types import Type
-from mrql.rewrite.jointree import (
+from mrql.rewrite.analysis.multilinear import Input, Multilinear
+from mrql.rewrite.normalize.normalize import normalize
+from mrql.rewrite.plan.join_tree import (
     Leaf,
     Reader,
     Rows,
@@ -68,9 +70,7 @@ from mrql.rewrite.jointree import (
     sides,
     tuple_of,
 )
-from mrql.rewrite.multilinear import Input, Multilinear
-from mrql.rewrite.normalize import normalize
-from mrql.rewrite.stages import Component, Feed, Plan, Stage
+from mrql.rewrite.plan.plan import Component, Feed, Plan, Stage
 
 MOST = {ty.LONG: 3, ty.DOUBLE: 2}
 """A product of more factors than this is not taken apart: one of doubles may be infinite, or nothing, on the way."""
@@ -81,7 +81,7 @@ def partial(plan: Plan) -> Plan:
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
-    >>> from mrql.rewrite.passes import rewrite
+    >>> from mrql.rewrite.pipeline import rewrite
     >>> types = {"O": "{(long, double)}", "L": "{(long, double)}"}
     >>> q = "reduce(+, cMap(λ(a, r). cMap(λ(b, p). if a = b then {p * r} else {}:{double}, L), O))"
     >>> (feed,) = rewrite(parse(q, types)).plan.stages[0].feeds

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import substitute
 from mrql.algebra.terms import Let, Lit, Nth, Pattern, PTuple, PVar, Repeat, Term, Tup
-from mrql.rewrite.normalize import normalize
+from mrql.rewrite.normalize.normalize import normalize
 
 STEPS = 100
 """More steps than this are not kept up to date one by one: each has a state."""

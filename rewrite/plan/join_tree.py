@@ -33,8 +33,8 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.rewrite.multilinear import occurrences
-from mrql.rewrite.normalize import normalize
+from mrql.rewrite.analysis.multilinear import occurrences
+from mrql.rewrite.normalize.normalize import normalize
 
 # --- the tree -----------------------------------------------------------------------------------
 

@@ -16,10 +16,10 @@ from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, taken
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
-from mrql.rewrite.diffuse import Diffused, diffuse, diffuse_obstacle
-from mrql.rewrite.fixpoint import Fixpoint, NotAdding, fixpoint
-from mrql.rewrite.infer import stream_names
-from mrql.rewrite.unroll import obstacle
+from mrql.rewrite.analysis.infer_merge import stream_names
+from mrql.rewrite.loops.diffuse import Diffused, diffuse, diffuse_obstacle
+from mrql.rewrite.loops.semi_naive import Fixpoint, NotAdding, fixpoint
+from mrql.rewrite.loops.unroll import obstacle
 
 AROUND = "a condition or a group in its step is a stage of its own, which reads what it has found"
 

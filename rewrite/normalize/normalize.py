@@ -79,8 +79,8 @@ from mrql.algebra.terms import (
     Var,
     element_type,
 )
-from mrql.rewrite.equate import factored
-from mrql.rewrite.infer import is_linear
+from mrql.rewrite.analysis.infer_merge import is_linear
+from mrql.rewrite.analysis.join_predicates import factored
 
 MAX_ROUNDS = 100
 

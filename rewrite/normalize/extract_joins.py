@@ -28,8 +28,8 @@ from mrql.algebra.analysis.traversal import map_children
 from mrql.algebra.analysis.variables import Names, all_names, bound_names, free_vars, pattern_term, rename_apart, var_of
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Single, Term, Tup
-from mrql.rewrite.equate import apart, co_grouped, conjuncts, guard, keyed, link, reads_sources
-from mrql.rewrite.normalize import normalize
+from mrql.rewrite.analysis.join_predicates import apart, co_grouped, conjuncts, guard, keyed, link, reads_sources
+from mrql.rewrite.normalize.normalize import normalize
 
 
 def joins(term: Term) -> Term:

@@ -32,16 +32,16 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import UNIT
-from mrql.rewrite.multilinear import Multilinear
-from mrql.rewrite.normalize import normalize
-from mrql.rewrite.stages import Derivation, Feed, Feedbacks, Plan, Shape, Stage
+from mrql.rewrite.analysis.multilinear import Multilinear
+from mrql.rewrite.normalize.normalize import normalize
+from mrql.rewrite.plan.plan import Derivation, Feed, Feedbacks, Plan, Shape, Stage
 
 
 def share(plan: Plan) -> Plan:
     """The plan with its totals over the same rows in one stage.
 
     >>> from mrql.algebra.notation.parser import parse
-    >>> from mrql.rewrite.derive import derive
+    >>> from mrql.rewrite.incremental.derive import derive
     >>> q = parse("(reduce(+, S), reduce(max, S))", {"S": "{long}"})
     >>> [stage.merge for stage in share(derive(q)).stages][0]
     ProductMonoid(items=(Aggregate(op=<Op.SUM: '+'>), Aggregate(op=<Op.MAX: 'max'>)))

@@ -50,7 +50,7 @@ from mrql.algebra.terms import (
     Var,
     pair_type,
 )
-from mrql.rewrite.normalize import MAX_ROUNDS, normalize
+from mrql.rewrite.normalize.normalize import MAX_ROUNDS, normalize
 
 Path = tuple[int | str, ...]
 """A chain of projections: `(0, "A")` is `#0.A`."""

@@ -19,7 +19,7 @@ from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.monoids import BAG
 from mrql.algebra.terms import CMap, Empty, Stream, Term, Union
-from mrql.rewrite.infer import infer_multilinear
+from mrql.rewrite.analysis.infer_merge import infer_multilinear
 
 MARK = "·"
 """Between a stream's name and the number of its occurrence; no name in a query holds it."""
@@ -78,7 +78,8 @@ class Input:
     """What a multilinear term reads of one occurrence: a linear term over one stream, known by its label.
 
     With `sums`, what is kept of it are sums: elements are `(k, (v1, …, vn))`, and of those that have the same key and
-    are the same but for the last `sums` parts, one is kept, with the sums of these parts (`rewrite/partial.py`).
+    are the same but for the last `sums` parts, one is kept, with the sums of these parts
+    (`rewrite/plan/eager_aggregation.py`).
     """
 
     label: str

@@ -38,8 +38,8 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.rewrite.equate import reads_sources
-from mrql.rewrite.infer import is_linear
+from mrql.rewrite.analysis.infer_merge import is_linear
+from mrql.rewrite.analysis.join_predicates import reads_sources
 
 UNIT = Tup(())
 

@@ -44,9 +44,9 @@ from mrql.algebra.terms import (
     Term,
     Tup,
 )
-from mrql.rewrite.loops import carried
-from mrql.rewrite.normalize import normalize
-from mrql.rewrite.unroll import carries_bags
+from mrql.rewrite.loops.rewrite_steps import carried
+from mrql.rewrite.loops.unroll import carries_bags
+from mrql.rewrite.normalize.normalize import normalize
 
 
 @attrs.frozen

@@ -40,9 +40,9 @@ from mrql.algebra.terms import (
     Var,
     pair_type,
 )
-from mrql.rewrite.infer import is_linear
-from mrql.rewrite.split import Part
-from mrql.rewrite.stages import Shape, Stage
+from mrql.rewrite.analysis.infer_merge import is_linear
+from mrql.rewrite.incremental.split import Part
+from mrql.rewrite.plan.plan import Shape, Stage
 
 
 def value_pattern(parts: tuple[Part, ...]) -> Pattern:
