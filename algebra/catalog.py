@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from pathlib import Path
 
 import attrs
 
@@ -21,7 +22,7 @@ class Format(Enum):
     PARQUET = "parquet"
     ORC = "orc"
     ADAPTER = "adapter"
-    """Rows that an adapter reads (`algebra.adapters`)."""
+    """Rows that an adapter reads (`runtime.sources.source`)."""
 
 
 LINE_BREAK = "a line break in a value of a csv file; `dump` keeps it"
@@ -87,3 +88,33 @@ class SourceSpec:
         if self.deletions is None:
             return ((self, 1),)
         return (self, 1), (attrs.evolve(self, path=self.deletions), -1)
+
+
+@attrs.frozen
+class SinkSpec:
+    """A directory that the rows of an answer of a type are written to."""
+
+    path: Path
+    format: Format
+    type: Type
+    span: Span = attrs.field(eq=False, repr=False)
+
+    @property
+    def row(self) -> Type:
+        """The type of a row."""
+        return self.type.item if isinstance(self.type, ty.BagType | ty.ListType) else self.type
+
+
+def is_flat(row: Type) -> bool:
+    """Whether a row of a csv file can hold the values of a type."""
+    match row:
+        case ty.TupleType(items) if items:
+            return all(map(_is_atomic, items))
+        case ty.RecordType(fields) if fields:
+            return all(_is_atomic(part) for _, part in fields)
+        case _:
+            return _is_atomic(row)
+
+
+def _is_atomic(t: Type) -> bool:
+    return isinstance(t, ty.Basic) and ty.is_ordered(t)

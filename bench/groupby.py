@@ -27,8 +27,8 @@ from bench.rivals import RIVALS, SPARK, SPARK_FILES, STREAMING
 from mrql.program import compile_program
 from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.engines import SparkEngine
-from mrql.runtime.sinks import Answer, Passing, Several
-from mrql.runtime.stream import Options, run
+from mrql.runtime.sinks.sink import Answer, Passing, Several
+from mrql.runtime.streaming.stream_loop import Options, run
 
 OURS = "mrql"
 QUERY = "select (x, avg(y)) from (x, y) in points group by x"

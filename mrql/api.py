@@ -32,8 +32,8 @@ from mrql.typing import resolve
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from mrql.runtime.engine.residual import Residual
     from mrql.runtime.frames import Frame
-    from mrql.runtime.residual import Residual
     from mrql.runtime.view import SparkView
 
 

@@ -30,16 +30,16 @@ import mrql
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.catalog import Format
 from mrql.algebra.errors import UserError
-from mrql.algebra.malformed import Quarantine
 from mrql.algebra.terms import STEPS
 from mrql.algebra.types import Type
 from mrql.checkpoints import checkpoint as checkpoint_commands
 from mrql.endings import reports_errors
 from mrql.includes import text_of
+from mrql.loading import compile_over_files
 from mrql.operation import Operation, operation_options
 from mrql.options import LOOP, MEMORY, PARTITIONS, loop_options, malformed_options, memory_settings, opened, report_kept
 from mrql.output import SHOWN_ROWS, Printer, json_line, print_table, type_name
-from mrql.program import Program, Query, compile_program
+from mrql.program import Program, Query
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.normalize.drop_traces import is_trace
@@ -47,6 +47,7 @@ from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.running import ReferenceRunner, Runner, SparkRunner, sources_of
+from mrql.runtime.files.quarantine import Quarantine
 from mrql.sinks.places import Place, places
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def load(
     file: Path, base: Path, args: tuple[str, ...] = (), max_steps: int = STEPS, *, may_import: bool = True
 ) -> Program:
     """The typed program of a file, and of the arguments that it is run with."""
-    return compile_program(text_of(file), str(file), base=base, args=args, max_steps=max_steps, may_import=may_import)
+    return compile_over_files(text_of(file), str(file), base, args, max_steps, may_import=may_import)
 
 
 def planned(
@@ -172,9 +173,7 @@ def planned(
     text = text_of(file)
 
     def typed(rows: Mapping[str, Type]) -> Planned:
-        program = compile_program(
-            text, str(file), base=base, args=args, max_steps=max_steps, may_import=may_import, rows=rows
-        )
+        program = compile_over_files(text, str(file), base, args, max_steps, may_import=may_import, rows=rows)
         query = streaming_query(program, file)
         plan = plan_of(program, query, way, threshold, rewritable=rewritable)
         if strict:
@@ -363,7 +362,7 @@ def stream(
 ) -> None:
     """Keep the streaming query of a file up to date as files arrive."""
     from mrql.runtime.checkpoint.restore import found_rows
-    from mrql.runtime.stream import Emit, Options
+    from mrql.runtime.streaming.stream_loop import Emit, Options
     from mrql.streaming import Running
 
     rewritable = rewrites == "apply"
@@ -501,7 +500,7 @@ def verify(
         raise click.UsageError(
             "a loop that is carried over is no more exact than its residual says: nothing to compare"
         )
-    from mrql.runtime.stream import must_exist
+    from mrql.runtime.streaming.stream_loop import must_exist
     from mrql.verify import Effort
     from mrql.verify.command import verify_expression
 

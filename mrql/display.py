@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from mrql.runtime.report import Report
+from mrql.runtime.streaming.report import Report
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import click
 
 from mrql.algebra.errors import MrqlError
 from mrql.algebra.evaluation.stack import deep
-from mrql.runtime.durable import of_files
+from mrql.runtime.files.durable import of_files
 
 P = ParamSpec("P")
 R = TypeVar("R")

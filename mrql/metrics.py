@@ -16,8 +16,8 @@ from typing import IO, Any
 import attrs
 
 from mrql.algebra.errors import UserError
-from mrql.runtime.report import Report
-from mrql.runtime.residual import Residual
+from mrql.runtime.engine.residual import Residual
+from mrql.runtime.streaming.report import Report
 
 LOOPBACK = "127.0.0.1"
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     # A server and a table on a terminal take longer to load than a query takes to check.
     from mrql.display import Display
     from mrql.metrics import Metrics
-    from mrql.runtime.report import Report
+    from mrql.runtime.streaming.report import Report
 
 R = TypeVar("R")
 

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import click
 
-from mrql.algebra.malformed import Quarantine
 from mrql.rewrite.loops.strategy import KEEPING_BACK, Way
 from mrql.rewrite.plan.threshold import EPSILON, Threshold
-from mrql.runtime.durable import Files
+from mrql.runtime.files.durable import Files
+from mrql.runtime.files.quarantine import Quarantine
 
 R = TypeVar("R")
 

@@ -13,7 +13,7 @@ from mrql.aggregations import define
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import there
 from mrql.algebra.analysis.variables import source_names
-from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.catalog import SinkSpec, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.span import Span
@@ -25,9 +25,9 @@ from mrql.includes import Files
 from mrql.parser import parse_program
 from mrql.recursion import define as define_recursive
 from mrql.recursion import foresee, group_of, written_within
-from mrql.scope import Closure, Globals, Scope
+from mrql.scope import Closure, Globals, RowOf, Scope, unknown_row
 from mrql.sources import declare, xpath_of
-from mrql.targets import Target, must_not_be_read, target_of
+from mrql.targets import must_not_be_read, target_of
 from mrql.translate import translate
 from mrql.typing import BASIC, resolve
 from mrql.xpath import follow
@@ -39,7 +39,7 @@ class Query:
 
     term: Term
     span: Span
-    target: Target | None = None
+    target: SinkSpec | None = None
 
     @property
     def type(self) -> Type:
@@ -72,20 +72,20 @@ def compile_program(
     args: Sequence[str] = (),
     max_steps: int = STEPS,
     may_import: bool = True,
-    rows: Mapping[str, Type] | None = None,
+    row_of: RowOf = unknown_row,
 ) -> Program:
     """Parses and types a program.
 
     `streams` are names that stand for streams of the given (bag) types; relative paths of sources start at `base`;
     `args` are the strings that the program knows as `args`; a loop without a limit may take `max_steps` steps.
-    Without `may_import` it is an error to name code in Python: an import, a parser, an adapter. Where the type of the
-    `rows` of a stream would be found in them, it is the one of its absolute path, if there is one.
+    Without `may_import` it is an error to name code in Python: an import, a parser, an adapter. `row_of` finds the type
+    of the rows of a source where the program gives none (`runtime.sources.files.row_type`).
 
     Raises: UserError at the first thing that is wrong.
     """
     try:
         tree = parse_program(text, name)
-        compiler = Compiler(streams or {}, base or Path(), args, max_steps, may_import=may_import, rows=rows or {})
+        compiler = Compiler(streams or {}, base or Path(), args, max_steps, may_import=may_import, row_of=row_of)
         return compiler.program(tree)
     except RecursionError:
         raise UserError(f"{name} is nested too deeply") from None
@@ -102,15 +102,16 @@ class Compiler:
         max_steps: int,
         *,
         may_import: bool = True,
-        rows: Mapping[str, Type] | None = None,
+        row_of: RowOf = unknown_row,
     ) -> None:
         self.base = base
-        self.known_rows = rows or {}
         self.sources: dict[str, SourceSpec] = {}
         values: dict[str, Term] = {stream: Stream(stream, t) for stream, t in streams.items()}
         if "args" not in values:
             values["args"] = _strings(args)
-        self.globals = Globals(values=values, declare_source=self.declare, max_steps=max_steps, may_import=may_import)
+        self.globals = Globals(
+            values=values, declare_source=self.declare, row_of=row_of, max_steps=max_steps, may_import=may_import
+        )
         self.globals.names.taken.update(streams)
         self.queries: list[Query] = []
         self.stored: dict[str, Term] = {}
@@ -246,9 +247,6 @@ class Compiler:
 
     def rows(self, source: syntax.SourceExpr, name: str | None) -> Stream:
         spec = declare(source, name, self.globals, self.base)
-        known_row = self.known_rows.get(str(Path(spec.path).absolute()))
-        if spec.found and known_row is not None:
-            spec = attrs.evolve(spec, row=known_row)
         for known in self.sources.values():
             if attrs.evolve(known, name=spec.name) == spec and name is None:
                 return Stream(known.name, known.type, static=not known.stream)

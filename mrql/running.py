@@ -16,14 +16,14 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.files import read_source
-from mrql.algebra.malformed import Quarantine, Reject, fail
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
 from mrql.algebra.values.values import Value
 from mrql.program import Program, Query
 from mrql.rewrite.pipeline import run_passes
-from mrql.writing import write
+from mrql.runtime.files.quarantine import Quarantine, Reject, fail
+from mrql.runtime.sinks.replacing import write
+from mrql.runtime.sources.files import read_source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -175,9 +175,9 @@ class SparkRunner:
     @contextmanager
     def _over(self, term: Term) -> Iterator[dict[str, Frame]]:
         """What a term reads; what is wrong with that data is an error with its place."""
-        from mrql.runtime.directories import static_files
         from mrql.runtime.failures import translated
         from mrql.runtime.readers import find_malformed, read_net
+        from mrql.runtime.sources.directory import static_files
 
         specs = sources_of(self.program, term)
         _must_exist(specs)
@@ -201,6 +201,6 @@ class SparkRunner:
 
 def _must_exist(specs: Mapping[str, SourceSpec]) -> None:
     """Raises: UserError for a source that is not there."""
-    from mrql.runtime.stream import must_exist
+    from mrql.runtime.streaming.stream_loop import must_exist
 
     must_exist(specs.values())

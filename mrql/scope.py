@@ -10,6 +10,7 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra.analysis.variables import Names
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.python_functions import Imported
 from mrql.algebra.evaluation.recursive_functions import Recursive
@@ -39,6 +40,12 @@ class Closure:
 
 
 Binding: TypeAlias = Term | Thunk | Closure
+RowOf: TypeAlias = Callable[[SourceSpec], Type]
+
+
+def unknown_row(spec: SourceSpec) -> Type:
+    """Where there are no files to find the type of rows in."""
+    raise UserError("the type of the rows is not given", spec.span, "add type(<id: long>), say")
 
 
 @attrs.frozen
@@ -105,6 +112,8 @@ class Globals:
     max_steps: int = STEPS
     """How many steps a loop without a limit may take."""
     declare_source: Callable[[syntax.SourceExpr, str | None], Term] | None = None
+    row_of: RowOf = unknown_row
+    """Finds the type of the rows of a source in its files, where the query gives none."""
     may_import: bool = True
     """Whether code in Python may be named, which is run."""
 

@@ -13,7 +13,6 @@ from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.catalog import Column, Format, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.files import row_type
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Stream
 from mrql.algebra.types import Type
@@ -249,7 +248,8 @@ def _with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments,
         case Format.XML, _:
             return attrs.evolve(spec, row=ty.XML)
         case _, None:
-            return attrs.evolve(spec, row=_found_row(spec), found=spec.format is Format.JSON and spec.stream)
+            row_of_files = _found_row(spec, known)
+            return attrs.evolve(spec, row=row_of_files, found=spec.format is Format.JSON and spec.stream)
         case _, row:
             assert row is not None
             t = resolve(row.type, known)
@@ -310,10 +310,10 @@ def _must_be_atomic(t: Type, span: Span) -> None:
         raise UserError(f"a column of a csv file holds an atomic value, not {t}", span)
 
 
-def _found_row(spec: SourceSpec) -> Type:
+def _found_row(spec: SourceSpec, known: Globals) -> Type:
     """The type of the rows of a source that has none given."""
     try:
-        return row_type(spec)
+        return known.row_of(spec)
     except UserError as error:
         raise UserError(error.message, spec.span, error.hint) from None
 

@@ -20,14 +20,11 @@ import attrs
 import mrql
 from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import EngineError, UserError
-from mrql.algebra.malformed import Quarantine
 from mrql.algebra.types import Type
 from mrql.endings import INTERRUPTED
 from mrql.logs import logged
 from mrql.operation import Operation, Watch
 from mrql.options import report_kept
-from mrql.postgresql.address import Address
-from mrql.postgresql.sink import TableSink
 from mrql.program import Program, Query
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.plan.plan import Plan
@@ -37,19 +34,22 @@ from mrql.runtime.checkpoint.identity import identities
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.restore import from_the_beginning
 from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
-from mrql.runtime.copies import Copies
-from mrql.runtime.directories import Part, static_files
-from mrql.runtime.durable import Files
+from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
-from mrql.runtime.losses import StatesLost
-from mrql.runtime.sinks import Several, Sink
-from mrql.runtime.stream import Emit, Loop, Options, Stop
-from mrql.runtime.widening import Wider
+from mrql.runtime.files.durable import Files
+from mrql.runtime.files.quarantine import Quarantine
+from mrql.runtime.postgresql.address import Address
+from mrql.runtime.postgresql.sink import TableSink
+from mrql.runtime.sinks.directory import DirectorySink, place_of
+from mrql.runtime.sinks.files import Output
+from mrql.runtime.sinks.replacing import TargetSink
+from mrql.runtime.sinks.sink import Several, Sink
+from mrql.runtime.sources.directory import Part, static_files
+from mrql.runtime.sources.file_archive import Copies
+from mrql.runtime.streaming.stream_loop import Emit, Loop, Options, Stop
+from mrql.runtime.streaming.widening import Wider
 from mrql.sinks.console import ConsoleSink
-from mrql.sinks.directory import DirectorySink, place_of
-from mrql.sinks.files import Output
 from mrql.sinks.places import Place
-from mrql.writing import TargetSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

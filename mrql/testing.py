@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from datetime import date, datetime
 
 from mrql.algebra import types as ty
-from mrql.algebra.adapters import Adapter, Offset
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Document, Record, Value
 from mrql.algebra.values.zset import ZSet
+from mrql.runtime.sources.source import Adapter, Offset
 
 ROUNDS = 3
 

@@ -14,6 +14,7 @@ import attrs
 
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.casts import canonical
+from mrql.runtime.engine.residual import PAIRS
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Frame
 from mrql.runtime.keys import Keys
@@ -21,7 +22,6 @@ from mrql.runtime.layout import Layout, atoms
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation, union_all
-from mrql.runtime.residual import PAIRS
 from mrql.runtime.state import Table, weighted
 
 INFINITE = "CAST('Infinity' AS DOUBLE)"

@@ -17,7 +17,6 @@ from pyspark.sql.types import (
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
-from mrql.algebra.foreign import Fields, Foreign, Sequence, Single, asked_for, misfit
 from mrql.algebra.functions.function import fails
 from mrql.algebra.functions.time_parsing import utc_fields
 from mrql.algebra.types import Type
@@ -25,6 +24,7 @@ from mrql.runtime import variants
 from mrql.runtime.casts import numbered
 from mrql.runtime.inorder import Fresh
 from mrql.runtime.layout import label, labels, quote, record_sql, row_columns, sql_type
+from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, Sequence, Single, asked_for, misfit
 
 
 def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:

@@ -10,8 +10,6 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
-from mrql.algebra.files import read_changes, read_source
-from mrql.algebra.malformed import Quarantine, fail, pass_over
 from mrql.algebra.span import Source
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
@@ -19,13 +17,15 @@ from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.identity import Identities
-from mrql.runtime.checkpoint.reference_states import ReferenceStates
 from mrql.runtime.checkpoint.restore import Restored
-from mrql.runtime.directories import Arrived, Batch, Part, files_of, static_files
-from mrql.runtime.reference import ReferenceView
-from mrql.runtime.residual import Residual
-from mrql.runtime.sizes import StateSize, reference_sizes, spark_sizes
-from mrql.runtime.stream import Put, Sizes
+from mrql.runtime.engine.engine import StateSize, reference_sizes, spark_sizes
+from mrql.runtime.engine.residual import Residual
+from mrql.runtime.files.quarantine import Quarantine, fail, pass_over
+from mrql.runtime.reference.checkpoint import ReferenceStates
+from mrql.runtime.reference.view import ReferenceView
+from mrql.runtime.sources.directory import Arrived, Batch, Part, files_of, static_files
+from mrql.runtime.sources.files import read_changes, read_source
+from mrql.runtime.streaming.stream_loop import Put, Sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 from mrql.algebra.errors import EngineError, MrqlError, UserError
 from mrql.algebra.span import Source, Span
 from mrql.runtime.arrow import received
-from mrql.runtime.durable import DiskFull
+from mrql.runtime.files.durable import DiskFull
 from mrql.runtime.stopped import ended, text_of
 
 PLACE = re.compile(r"/\*@(\d+):(\d+)(?:@([^*]*))?\*/")

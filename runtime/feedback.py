@@ -16,11 +16,11 @@ from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime import upkeep
 from mrql.runtime.alike import RESIDUAL, Alike, alike_of, matter, table_of
 from mrql.runtime.changes import Changes, OfKeys
+from mrql.runtime.engine.residual import Residual
 from mrql.runtime.frames import Frame
 from mrql.runtime.given import against, elements_of_keys
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.relation import Relation, union_all
-from mrql.runtime.residual import Residual
 from mrql.runtime.runs import Run
 from mrql.runtime.snapshot import Snapshot
 from mrql.runtime.state import Table

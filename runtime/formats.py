@@ -1,7 +1,7 @@
 """How Spark reads each format: the rows, and which are malformed.
 
-A row is malformed where the reference reader finds it so (`algebra.files`). Lines of JSON are read as text and parsed
-strictly: Spark's own JSON reader takes single quotes, a key twice, and whatever stands behind the value.
+A row is malformed where the reference reader finds it so (`runtime.sources.files`). Lines of JSON are read as text and
+parsed strictly: Spark's own JSON reader takes single quotes, a key twice, and whatever stands behind the value.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Format, SourceSpec
-from mrql.algebra.columnar import of_one_type
-from mrql.algebra.csvfile import NO_CHARACTER
 from mrql.algebra.types import Type
 from mrql.algebra.values.documents import quoted
 from mrql.runtime import variants
 from mrql.runtime.conforming import conformed
 from mrql.runtime.layout import label, quote, sql_type, text_sql
 from mrql.runtime.paths import place_of
+from mrql.runtime.sources.formats.columnar import of_one_type
+from mrql.runtime.sources.formats.csv import NO_CHARACTER
 from mrql.runtime.times import is_time, text_type, time_of
 
 TAG = "mrql_tag"

@@ -13,13 +13,13 @@ from mrql.algebra.errors import MissingRow
 from mrql.algebra.types import Type
 from mrql.runtime.casts import canonical
 from mrql.runtime.collect import from_spark
+from mrql.runtime.engine.residual import is_number
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Columns, Frame, expanded, netted
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import Layout, atoms, to_sql
 from mrql.runtime.prepared import Plans
 from mrql.runtime.relation import Relation
-from mrql.runtime.residual import is_number
 from mrql.runtime.state import Table, weighted
 
 

@@ -1,4 +1,4 @@
-"""The columns that are in the paths of files (`algebra.partitions`), as expressions over the path of each row's file.
+"""The columns that are in the paths of files (`runtime.sources.partitions`), as expressions over those paths.
 
 So one plan reads all files of a batch, and those of the next: nothing of a path is written in it. The values were held
 against their types before, without Spark.
@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
-from mrql.algebra.partitions import MISSING, Apart
 from mrql.algebra.types import Type
 from mrql.runtime.layout import label, quote, sql_type, text_sql
+from mrql.runtime.sources.partitions import MISSING, Apart
 from mrql.runtime.times import is_time, time_of
 
 PATH = "_metadata.file_path"

@@ -10,19 +10,12 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.adapters import everything
 from mrql.algebra.catalog import Format, SourceSpec
-from mrql.algebra.columnar import of_one_type
-from mrql.algebra.csvfile import columns_of, is_read_as_utf8
 from mrql.algebra.errors import InternalError
-from mrql.algebra.files import check_file, list_files, read_changes
-from mrql.algebra.malformed import Malformed, Quarantine, Reject, fail, pass_over
-from mrql.algebra.partitions import Apart
-from mrql.algebra.partitions import apart as of_path
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
 from mrql.algebra.values.zset import ZSet
-from mrql.runtime.directories import Arrived, Part, Portion, placed
+from mrql.runtime.files.quarantine import Malformed, Quarantine, Reject, fail, pass_over
 from mrql.runtime.formats import FORMATS, TAG, TAGGED, Rows, column_names
 from mrql.runtime.frames import Columns, Frame, changes, from_dataframe, union
 from mrql.runtime.layout import quote, row_columns, sql_type
@@ -31,6 +24,13 @@ from mrql.runtime.partitions import completed
 from mrql.runtime.paths import path_of, path_to_read
 from mrql.runtime.rows import to_dataframe
 from mrql.runtime.scans import Files
+from mrql.runtime.sources.directory import Arrived, Part, Portion, placed
+from mrql.runtime.sources.files import check_file, list_files, read_changes
+from mrql.runtime.sources.formats.columnar import of_one_type
+from mrql.runtime.sources.formats.csv import columns_of, is_read_as_utf8
+from mrql.runtime.sources.partitions import Apart
+from mrql.runtime.sources.partitions import apart as of_path
+from mrql.runtime.sources.source import everything
 
 
 def read(

@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from mrql.algebra.errors import EngineError
-from mrql.runtime.losses import StatesLost
+from mrql.runtime.engine.errors import StatesLost
 
 OUT_OF_MEMORY = 52
 """The exit code of Spark's Java process when there was no memory left."""

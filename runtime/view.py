@@ -20,20 +20,20 @@ from mrql.runtime.ahead import as_now
 from mrql.runtime.bulk import Compiler
 from mrql.runtime.changes import Changes
 from mrql.runtime.computing import Computing
+from mrql.runtime.engine.residual import Residual
 from mrql.runtime.failures import translated
 from mrql.runtime.feedback import Carried
 from mrql.runtime.frames import Columns, Frame
 from mrql.runtime.ledger import Ledger, without_passing
 from mrql.runtime.loops import Kept
 from mrql.runtime.prepared import Plans
-from mrql.runtime.residual import Residual
 from mrql.runtime.rounds import Rounds
 from mrql.runtime.runs import Run
 from mrql.runtime.session import settings, step_settings
 from mrql.runtime.snapshot import Snapshot
 from mrql.runtime.state import Table
 from mrql.runtime.step import InputState, StageState
-from mrql.runtime.stream import Sizes
+from mrql.runtime.streaming.stream_loop import Sizes
 from mrql.runtime.upkeep import Aside
 from mrql.runtime.withheld import Withheld, residuals
 

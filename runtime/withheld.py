@@ -18,12 +18,12 @@ from mrql.algebra.terms import element_type
 from mrql.rewrite.plan.plan import Derived
 from mrql.runtime.alike import RESIDUAL, Alike, alike_of, matter, table_of
 from mrql.runtime.changes import Changes, OfKeys
+from mrql.runtime.engine.residual import Residual
 from mrql.runtime.expressions import Expressions
 from mrql.runtime.frames import Frame, signed
 from mrql.runtime.given import against, elements_of_keys
 from mrql.runtime.ledger import Ledger
 from mrql.runtime.relation import Relation, union_all
-from mrql.runtime.residual import Residual
 from mrql.runtime.runs import Run
 from mrql.runtime.snapshot import Snapshot
 

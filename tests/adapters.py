@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from mrql.algebra.adapters import Offset
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.values.values import Record, Value
+from mrql.runtime.sources.source import Offset
 
 
 class Numbers:

@@ -28,6 +28,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Record, Value
 from mrql.program import compile_program
 from mrql.rewrite.pipeline import rewrite, run_passes
+from mrql.runtime.sources.files import row_type
 from tests.cases import cases
 
 ROOT = Path(__file__).parent.parent
@@ -86,7 +87,7 @@ def outcome(program_text: Text, base: Path) -> str:
     """What comes of a text: `value`, `error` or `long`; anything else is a fault of ours, and is raised."""
     text = program_text.text
     try:
-        program = compile_program(text, "text", program_text.streams, base)
+        program = compile_program(text, "text", program_text.streams, base, row_of=row_type)
         for query in program.queries:
             rewrite(query.term, checked=True)
             if not LARGE.search(text):

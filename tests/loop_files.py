@@ -15,7 +15,8 @@ import attrs
 import networkx as nx
 
 from mrql.algebra.values.values import Bag, Record
-from mrql.program import Program, compile_program
+from mrql.loading import compile_over_files
+from mrql.program import Program
 from mrql.rewrite.loops.strategy import Way
 from queries.loops.generate import Batch, Row, Rows, Size, chains, history, points, ratings, rmat, with_lengths, write
 
@@ -51,7 +52,7 @@ class LoopFile:
         """The query over the streams in a directory, with so many steps if it has a limit of its own."""
         file = LOOPS / f"{self.name}.mrql"
         text = re.sub(r"(?m)^steps = .*;$", f"steps = {steps};", file.read_text(encoding="utf-8"))
-        return compile_program(text, str(file), base=base)
+        return compile_over_files(text, str(file), base=base)
 
     def bag(self, rows: list[Row]) -> Bag:
         """The rows as the query reads them."""

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from mrql.rewrite.loops.strategy import Way
 from mrql.runtime.checkpoint import policy
-from mrql.runtime.stream import Emit
+from mrql.runtime.streaming.stream_loop import Emit
 from tests import fuzz, loop_memory
 from tests.bad_input import deaths
 from tests.checkpoint.crashes import survives

@@ -15,14 +15,14 @@ import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
-from mrql.algebra.adapters import Adapter
 from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.notation.parser import parse_type
 from mrql.cli import main
-from mrql.postgresql.source import PostgresTable
-from mrql.program import compile_program
-from mrql.runtime.socket import SocketLines
+from mrql.loading import compile_over_files
+from mrql.runtime.postgresql.source import PostgresTable
+from mrql.runtime.sources.socket import SocketLines
+from mrql.runtime.sources.source import Adapter
 from mrql.testing import check_adapter
 from tests.adapters import Forgetful, Numbers, Restless, Texts, Twice
 from tests.checkpoint.streams import Stream, batch_answer
@@ -197,7 +197,7 @@ def test_a_stream_of_a_table(tmp_path: Path, postgresql: Server, table: str) -> 
     shown = CliRunner().invoke(main, ["checkpoint", "show", str(stream.checkpoint)]).output
     assert 'orders: stream, up to "7", of mrql.postgresql.source:PostgresTable postgresql://ann@127.0.0.1' in shown
     assert "secret" not in max(stream.checkpoint.glob("manifest-*")).read_text()
-    assert compile_program(text).sources["orders"].adapter is not None
+    assert compile_over_files(text).sources["orders"].adapter is not None
 
 
 def test_tables_that_cannot_be_read(tmp_path: Path, postgresql: Server, table: str) -> None:

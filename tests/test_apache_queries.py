@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import close
-from mrql.program import Program, compile_program
+from mrql.loading import compile_over_files
+from mrql.program import Program
 from tests.cases import literal
 from tests.test_loop_queries import by_reference, by_spark
 
@@ -66,7 +67,7 @@ ANSWERS: dict[str, tuple[str, ...]] = {
 
 def program_of(name: str) -> Program:
     file = APACHE / f"{name}.mrql"
-    return compile_program(file.read_text(encoding="utf-8"), str(file), base=APACHE / "data")
+    return compile_over_files(file.read_text(encoding="utf-8"), str(file), base=APACHE / "data")
 
 
 def test_each_file_has_answers() -> None:

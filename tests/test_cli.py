@@ -333,10 +333,10 @@ def test_spark_finds_the_same_malformed_row(home: Path) -> None:
 def test_a_file_that_changes_after_it_was_read_is_an_error(home: Path) -> None:
     """A consumed file is never silently ignored and never read twice."""
     from mrql.algebra.errors import UserError
-    from mrql.program import compile_program
-    from mrql.runtime.directories import Directory, next_batch
+    from mrql.loading import compile_over_files
+    from mrql.runtime.sources.directory import Directory, next_batch
 
-    spec = compile_program(QUERY, base=home).sources["S"]
+    spec = compile_over_files(QUERY, base=home).sources["S"]
     directory = Directory(spec)
     directory.commit(next_batch([directory], None)["S"])
     assert next_batch([directory], None) == {}

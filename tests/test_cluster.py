@@ -12,8 +12,8 @@ import pytest
 
 from mrql.algebra.errors import EngineError
 from mrql.runtime import cluster
-from mrql.runtime.losses import StatesLost
-from mrql.runtime.stream import Loop
+from mrql.runtime.engine.errors import StatesLost
+from mrql.runtime.streaming.stream_loop import Loop
 from mrql.streaming import LOSSES
 from tests.checkpoint.streams import Stream, fill
 

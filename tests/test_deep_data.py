@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.values.documents import MOST_NESTED, read, write
-from mrql.algebra.xmlfile import MOST_INSIDE
 from mrql.cli import main
+from mrql.runtime.sources.formats.xml import MOST_INSIDE
 
 QUERY = """
 j = source(json, "j", type(<n: long, v: any>));

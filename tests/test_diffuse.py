@@ -33,9 +33,9 @@ from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import NOTHING, Threshold
 from mrql.runtime import upkeep
-from mrql.runtime.reference import ReferenceView
-from mrql.runtime.residual import Residual, divided, relative_difference
-from mrql.runtime.residual import distance as residual_distance
+from mrql.runtime.engine.residual import Residual, divided, relative_difference
+from mrql.runtime.engine.residual import distance as residual_distance
+from mrql.runtime.reference.view import ReferenceView
 from tests.checkpoint.streams import Stream
 from tests.loop_files import FILES, LOOPS, kmeans, pagerank, present
 from tests.loop_queries import edge_histories

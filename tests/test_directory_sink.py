@@ -17,13 +17,13 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Record, Value
 from mrql.cli import main
-from mrql.program import compile_program
+from mrql.loading import compile_over_files
 from mrql.running import ReferenceRunner
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.manifest import Manifest
-from mrql.runtime.durable import Files
+from mrql.runtime.files.durable import Files
 from mrql.runtime.rows import to_dataframe
-from mrql.sinks.files import Output, write_output
+from mrql.runtime.sinks.files import Output, write_output
 from tests.checkpoint.streams import GROUPS, Stream, batch_answer, fill
 
 ROWS = Bag([Record({"k": 1, "s": 'a,"b"', "x": 0.5}), Record({"k": 2, "s": "", "x": None})])
@@ -37,7 +37,7 @@ READ = {
 
 def read(directory: Path, format: Format) -> Value:
     """What a query reads from a batch."""
-    program = compile_program(f"select r from r in {READ[format].format(directory)};")
+    program = compile_over_files(f"select r from r in {READ[format].format(directory)};")
     return ReferenceRunner(program).answer(program.queries[0])
 
 

@@ -13,15 +13,15 @@ import pytest
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.algebra.files import count_rows, read_source
-from mrql.algebra.malformed import Malformed
 from mrql.algebra.values.values import Bag, Record
-from mrql.program import compile_program
+from mrql.loading import compile_over_files
+from mrql.runtime.files.quarantine import Malformed
+from mrql.runtime.sources.files import count_rows, read_source
 
 
 def spec_of(text: str, base: Path) -> SourceSpec:
     """The description of a source written in the language."""
-    return next(iter(compile_program(f"count({text});", base=base).sources.values()))
+    return next(iter(compile_over_files(f"count({text});", base=base).sources.values()))
 
 
 CSV_CASES = [
@@ -246,7 +246,7 @@ def test_a_directory_with_nothing_that_is_read(tmp_path: Path, other: str) -> No
 def test_no_file_is_called_so(tmp_path: Path, text: str) -> None:
     """A path with a zero in it is an error with its place."""
     with pytest.raises(UserError, match="no path has the character") as caught:
-        compile_program(text, base=tmp_path)
+        compile_over_files(text, base=tmp_path)
     assert caught.value.span is not None
 
 

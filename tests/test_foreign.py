@@ -19,11 +19,10 @@ from pyspark.sql import SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.algebra.files import read_changes, read_source
 from mrql.algebra.functions import convert
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Record, Value, same
-from mrql.program import compile_program
+from mrql.loading import compile_over_files
 from mrql.runtime.arrow import arrow_type, to_plain
 from mrql.runtime.collect import collect_value
 from mrql.runtime.conforming import conformed
@@ -32,6 +31,7 @@ from mrql.runtime.readers import read
 from mrql.runtime.rows import to_dataframe
 from mrql.runtime.session import AS_WRITTEN
 from mrql.runtime.session import settings as session_settings
+from mrql.runtime.sources.files import read_changes, read_source
 from tests.strategies import BASIC, present
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -228,7 +228,7 @@ WRONG_FILES = [
 def test_wrong_parts_of_files(tmp_path: Path, asked: str, written: pa.DataType, said: str) -> None:
     """The message names the column and the way to the part."""
     pq.write_table(pa.table({"S": pa.array([None], written)}), tmp_path / "f.parquet")
-    program = compile_program(f'source(parquet, "f.parquet", type({asked}));', base=tmp_path)
+    program = compile_over_files(f'source(parquet, "f.parquet", type({asked}));', base=tmp_path)
     with pytest.raises(UserError, match=re.escape(said)):
         read_source(next(iter(program.sources.values())))
 

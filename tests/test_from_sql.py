@@ -16,16 +16,17 @@ import pytest
 
 from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.files import read_source
-from mrql.algebra.malformed import fail
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.algebra.values.zset import ZSet
-from mrql.program import Program, compile_program
+from mrql.loading import compile_over_files
+from mrql.program import Program
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.pipeline import rewrite
 from mrql.running import ReferenceRunner
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.files.quarantine import fail
+from mrql.runtime.reference.view import ReferenceView
+from mrql.runtime.sources.files import read_source
 from tests.documents import fences, write_files
 
 FENCES = fences("from-sql.md")
@@ -91,7 +92,7 @@ def in_sql(pair: Pair, database: duckdb.DuckDBPyConnection) -> list[Row]:
 
 def in_mrql(text: str, home: Path) -> tuple[Value, ty.Type]:
     """The value of the last expression of a text over the tables, and its type."""
-    program = compile_program(TABLES + text, base=home)
+    program = compile_over_files(TABLES + text, base=home)
     return ReferenceRunner(program).answer(program.queries[-1]), program.queries[-1].type
 
 
@@ -133,7 +134,7 @@ def compared(found: list[Row], ordered: bool) -> list[Row]:
 
 def streaming(text: str, home: Path) -> Program:
     """A text over the tables, which are streams."""
-    return compile_program(TABLES.replace("source(", "stream(") + text, base=home)
+    return compile_over_files(TABLES.replace("source(", "stream(") + text, base=home)
 
 
 def test_there_are_pairs() -> None:

@@ -9,11 +9,12 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.files import read_source
 from mrql.algebra.terms import Stream
 from mrql.algebra.values.values import Bag, Value, close
-from mrql.program import Program, compile_program
+from mrql.loading import compile_over_files
+from mrql.program import Program
 from mrql.rewrite.pipeline import run_passes
+from mrql.runtime.sources.files import read_source
 from queries.loops.generate import matrices
 from tests.loop_files import FILES, LOOPS, Matrix, present, product, transposed
 
@@ -45,7 +46,7 @@ def case(name: str, directory: Path) -> tuple[Program, list[Bag]]:
     if name == "matrices":
         matrices(directory, seed=7)
         file = LOOPS / "matrices.mrql"
-        return compile_program(file.read_text(encoding="utf-8"), str(file), base=directory), products(directory)
+        return compile_over_files(file.read_text(encoding="utf-8"), str(file), base=directory), products(directory)
     batches = FILES[name].short_history()
     FILES[name].fill(directory, batches)
     return FILES[name].program(directory), [FILES[name].expected(present(batches))]

@@ -17,8 +17,8 @@ from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import rewrite, run_passes
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.engines import ReferenceEngine, SparkEngine
-from mrql.runtime.sinks import Passing, Several
-from mrql.runtime.stream import Engine, Options, run
+from mrql.runtime.sinks.sink import Passing, Several
+from mrql.runtime.streaming.stream_loop import Engine, Options, run
 from queries.loops.generate import Batch, Size, history, rmat
 from tests.loop_files import EVERY_WAY, FILES, pagerank, present
 

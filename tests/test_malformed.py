@@ -15,10 +15,10 @@ from click.testing import CliRunner, Result
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
-from mrql.algebra.files import read_file, read_source
-from mrql.algebra.malformed import Malformed
 from mrql.cli import main
-from mrql.program import compile_program
+from mrql.loading import compile_over_files
+from mrql.runtime.files.quarantine import Malformed
+from mrql.runtime.sources.files import read_file, read_source
 from tests.interpreted import interpreted
 
 
@@ -393,7 +393,7 @@ def test_compressed_files(tmp_path: Path) -> None:
         "c.csv": b"3\n",
     }.items():
         (tmp_path / name).write_bytes(data)
-    spec = next(iter(compile_program(f'source(csv, "{tmp_path}", ",", type(int));').sources.values()))
+    spec = next(iter(compile_over_files(f'source(csv, "{tmp_path}", ",", type(int));').sources.values()))
     found: list[Malformed] = []
     assert sorted(read_source(spec, found.append)) == [1, 2, 3]
     assert [(row.file.name, row.line, row.text) for row in found] == [("a.csv.gz", 2, "x")]

@@ -18,11 +18,11 @@ from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.pipeline import rewrite, run_passes
 from mrql.runtime.answers import evaluate as evaluate_on_spark
 from mrql.runtime.collect import collect_changes, collect_value
-from mrql.runtime.durable import Files
+from mrql.runtime.files.durable import Files
 from mrql.runtime.frames import from_dataframe
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.rows import to_dataframe
-from mrql.sinks.files import Output, write_output
+from mrql.runtime.sinks.files import Output, write_output
 from tests.interpreted import interpreted
 
 TYPE = """bag(<K: long, V: bag(long), L: list(long), T: (long, string), W: bag((long, long)), N: bag(bag(long)),

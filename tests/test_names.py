@@ -15,7 +15,6 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import Column, Format, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.files import read_changes
 from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.printer import show
 from mrql.algebra.values.documents import quoted
@@ -23,10 +22,11 @@ from mrql.algebra.values.values import Bag, Record, close, same
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.collect import collect_value
 from mrql.runtime.readers import read
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.rows import to_dataframe
 from mrql.runtime.session import AS_WRITTEN
 from mrql.runtime.session import settings as session_settings
+from mrql.runtime.sources.files import read_changes
 from mrql.runtime.variants import member
 from tests.interpreted import interpreted
 from tests.names import CONTENTS, FIELDS, NAMES, QUERIES, STREAMS, names, renamed, renamed_value

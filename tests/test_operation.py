@@ -24,9 +24,9 @@ from pyspark.sql import SparkSession
 
 from mrql.cli import main
 from mrql.metrics import CONTENT_TYPE, Metrics, Totals, record_of
-from mrql.runtime.report import Measured, Phase, Report
-from mrql.runtime.residual import Residual
-from mrql.runtime.sizes import StateSize
+from mrql.runtime.engine.engine import StateSize
+from mrql.runtime.engine.residual import Residual
+from mrql.runtime.streaming.report import Measured, Phase, Report
 from tests.bad_input.situations import put
 
 QUERY = """s = stream(csv, "s", ",", type((long, long)), deletions("gone"));
@@ -234,7 +234,7 @@ def test_what_is_logged(home: Path) -> None:
     line = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (\w+) (mrql\.[\w.]+): (.+)")
     found = [matched.groups() for text in debug if (matched := line.fullmatch(text))]
     assert len(found) == len(debug)
-    assert ("DEBUG", "mrql.runtime.stream", f"batch 0 reads {home}/s/1.csv") in found
+    assert ("DEBUG", "mrql.runtime.streaming.stream_loop", f"batch 0 reads {home}/s/1.csv") in found
     commits = [text for level, name, text in found if (level, name) == ("DEBUG", "mrql.runtime.checkpoint.store")]
     assert [text.split(",")[0] for text in commits] == [f"commit {n + 1}: batch {n}" for n in range(4)]
     kept = f"2 malformed rows kept aside in {home}/aside/batch-000002"

@@ -10,11 +10,11 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.files import count_rows, list_files, read_source
-from mrql.algebra.malformed import Malformed
 from mrql.algebra.values.values import Bag, Record, same
-from mrql.program import compile_program
-from mrql.runtime.directories import Directory
+from mrql.loading import compile_over_files
+from mrql.runtime.files.quarantine import Malformed
+from mrql.runtime.sources.directory import Directory
+from mrql.runtime.sources.files import count_rows, list_files, read_source
 from tests.partitioned import WRITERS, table, tables
 from tests.test_files import spec_of
 
@@ -119,7 +119,7 @@ def test_deletions_in_partitions(tmp_path: Path) -> None:
 def test_a_stream_over_other_directories(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """That they are not looked at is said once."""
     (tmp_path / "d" / "in").mkdir(parents=True)
-    (spec,) = compile_program('count(stream(text, "d"));', base=tmp_path).sources.values()
+    (spec,) = compile_over_files('count(stream(text, "d"));', base=tmp_path).sources.values()
     watched = Directory(spec)
     with caplog.at_level(logging.WARNING, "mrql"):
         assert [watched.latest() for _ in range(2)] == [[], []]

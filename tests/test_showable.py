@@ -12,7 +12,7 @@ from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.span import Source, Span
 from mrql.cli import main
 from mrql.logs import logged
-from mrql.postgresql.address import OURS, parse_address
+from mrql.runtime.postgresql.address import OURS, parse_address
 
 ADDRESSES = {
     "a bad escape": "postgresql://ann:S3CR%zzT@db/x?table=t&column=c",

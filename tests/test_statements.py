@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from mrql.algebra.errors import UserError
 from mrql.cli import main
-from mrql.program import compile_program
+from mrql.loading import compile_over_files
 
 Run = Callable[..., Result]
 ENGINES = ["reference", pytest.param("spark", marks=pytest.mark.spark)]
@@ -51,7 +51,7 @@ def test_include(tmp_path: Path) -> None:
     (tmp_path / "lib" / "a.mrql").write_text('include "b.mrql"; x = y + 1; 7;')
     (tmp_path / "lib" / "b.mrql").write_text("y = 1;")
     file = tmp_path / "q.mrql"
-    program = compile_program('include "lib/a.mrql"; include "lib/b.mrql"; x;', str(file))
+    program = compile_over_files('include "lib/a.mrql"; include "lib/b.mrql"; x;', str(file))
     assert [query.span.text for query in program.queries] == ["7", "x"]
     assert program.queries[0].span.source.name == str(tmp_path / "lib" / "a.mrql")
 
@@ -61,7 +61,7 @@ def test_an_error_in_an_included_file_names_that_file(tmp_path: Path) -> None:
     for text, message in (("x = ;", "expected an expression"), ("function f(n: int): int { m };", "unknown name `m`")):
         (tmp_path / "a.mrql").write_text("\n" + text)
         with pytest.raises(UserError, match=message) as caught:
-            compile_program('include "a.mrql";', str(tmp_path / "q.mrql"))
+            compile_over_files('include "a.mrql";', str(tmp_path / "q.mrql"))
         assert str(caught.value).startswith(f"{tmp_path}/a.mrql:2:")
 
 
@@ -70,14 +70,14 @@ def test_a_file_that_includes_itself(tmp_path: Path) -> None:
     (tmp_path / "a.mrql").write_text('include "b.mrql";')
     (tmp_path / "b.mrql").write_text('x = 1;\ninclude "a.mrql";')
     with pytest.raises(UserError) as caught:
-        compile_program('include "a.mrql";', str(tmp_path / "q.mrql"))
+        compile_over_files('include "a.mrql";', str(tmp_path / "q.mrql"))
     assert caught.value.message == f"{tmp_path}/a.mrql includes itself: a.mrql → b.mrql → a.mrql"
     assert str(caught.value).startswith(f"{tmp_path}/b.mrql:2:1: error: ")
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
-        compile_program('include "a.mrql";', str(tmp_path / "q.mrql"))
+        compile_over_files('include "a.mrql";', str(tmp_path / "q.mrql"))
     assert caught.value.message == f"{tmp_path}/a.mrql cannot be read: No such file or directory"
     assert caught.value.hint == "a path is relative to the file that it is written in"
 
@@ -229,7 +229,7 @@ def test_what_csv_cannot_hold(run: Run, tmp_path: Path, text: str, message: str)
 )
 def test_wrong_targets(text: str, message: str) -> None:
     with pytest.raises(UserError) as caught:
-        compile_program(text, "q")
+        compile_over_files(text, "q")
     assert f"q:{message}" in str(caught.value)
 
 
@@ -240,9 +240,9 @@ def test_a_query_does_not_replace_what_it_reads(tmp_path: Path, path: str, sourc
     path_of, _, more = source.partition(",")
     stream = f'stream(csv, {path_of}, ",", type(long){"," + more if more else ""})'
     with pytest.raises(UserError) as caught:
-        compile_program(f'dump "{path}" from select x from x in {stream};', "q", base=tmp_path)
+        compile_over_files(f'dump "{path}" from select x from x in {stream};', "q", base=tmp_path)
     assert f"q:1:1: error: the answer would take the place of {tmp_path}/data/" in str(caught.value)
-    compile_program(f'x = {stream}; dump "{path}" from {{1}}; x;', "q", base=tmp_path)
+    compile_over_files(f'x = {stream}; dump "{path}" from {{1}}; x;', "q", base=tmp_path)
 
 
 def test_a_streaming_query_may_say_where_its_answer_goes(run: Run, tmp_path: Path) -> None:

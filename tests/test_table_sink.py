@@ -24,15 +24,15 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.values import Record as Fields
 from mrql.cli import main
-from mrql.postgresql.address import parse_address
-from mrql.postgresql.columns import columns_of
-from mrql.postgresql.connection import connect
-from mrql.postgresql.lines import parts, write_lines
-from mrql.postgresql.sink import Applied, TableSink
-from mrql.postgresql.source import PostgresTable
-from mrql.postgresql.table import Record, Table, Unmatched, quoted
-from mrql.runtime.durable import Files
-from mrql.runtime.sinks import publish
+from mrql.runtime.files.durable import Files
+from mrql.runtime.postgresql.address import parse_address
+from mrql.runtime.postgresql.columns import columns_of
+from mrql.runtime.postgresql.connection import connect
+from mrql.runtime.postgresql.copy_format import parts, write_lines
+from mrql.runtime.postgresql.sink import Applied, TableSink
+from mrql.runtime.postgresql.source import PostgresTable
+from mrql.runtime.postgresql.table import Record, Table, Unmatched, quoted
+from mrql.runtime.sinks.sink import publish
 from tests.checkpoint.streams import GROUPS, Counting, Crash, Failing, Moment, Stream, batch_answer, fill, write
 from tests.postgresql import Server
 
@@ -389,7 +389,7 @@ def test_a_table_that_others_have_written_to(home: Path, postgresql: Server, tab
 
 def test_a_second_stream(home: Path, postgresql: Server, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One stream at a time writes to a table."""
-    monkeypatch.setattr("mrql.postgresql.table.PATIENCE", "50ms")
+    monkeypatch.setattr("mrql.runtime.postgresql.table.PATIENCE", "50ms")
     address = parse_address(postgresql.address(table))
     with closing(connect(address.conninfo, address.shown)) as connection:
         Table(connection, address, ()).take()

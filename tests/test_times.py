@@ -19,18 +19,18 @@ import mrql
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Format
 from mrql.algebra.errors import UserError
-from mrql.algebra.files import read_source
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Record, Value
+from mrql.loading import compile_over_files
 from mrql.output import json_line, print_table, show_value
-from mrql.program import compile_program
 from mrql.runtime.collect import collect_value
-from mrql.runtime.directories import static_files
-from mrql.runtime.durable import Files
 from mrql.runtime.failures import translated
+from mrql.runtime.files.durable import Files
 from mrql.runtime.readers import find_malformed, read
 from mrql.runtime.rows import to_dataframe
-from mrql.sinks.files import Output, write_output
+from mrql.runtime.sinks.files import Output, write_output
+from mrql.runtime.sources.directory import static_files
+from mrql.runtime.sources.files import read_source
 
 DAY, AT = date(2026, 1, 31), datetime(2026, 1, 31, 10, 20, 30, 500_000)
 CSV = '2026-01-31,2026-01-31 10:20:30.5\n 2026-01-31 ,"2026-01-31T12:20:30.5+02:00"\n,\n0001-01-01,9999-12-31\n'
@@ -120,7 +120,7 @@ def zone(spark: SparkSession, name: str) -> Iterator[None]:
 def test_sources(tmp_path: Path, name: str, source: str, text: str | None, expected: Bag) -> None:
     """Each format has dates and timestamps, also inside of lists and records."""
     write(tmp_path, name, text)
-    spec = next(iter(compile_program(f"count({source});", base=tmp_path).sources.values()))
+    spec = next(iter(compile_over_files(f"count({source});", base=tmp_path).sources.values()))
     assert read_source(spec) == expected
 
 
@@ -132,7 +132,7 @@ def test_sources_on_spark(
 ) -> None:
     """Spark reads the same, wherever its session is."""
     write(tmp_path, name, text)
-    spec = next(iter(compile_program(f"count({source});", base=tmp_path).sources.values()))
+    spec = next(iter(compile_over_files(f"count({source});", base=tmp_path).sources.values()))
     with zone(spark, away):
         frame = read(spark, spec)
         assert collect_value(frame.df.table, spec.type) == expected
@@ -143,7 +143,7 @@ def test_sources_on_spark(
 def test_malformed_on_spark(spark: SparkSession, tmp_path: Path, source: str, text: str, reason: str) -> None:
     """Spark finds the same rows malformed; a date in csv also where it is not used."""
     (tmp_path / "f").write_text(text)
-    spec = next(iter(compile_program(f"count({source});", base=tmp_path).sources.values()))
+    spec = next(iter(compile_over_files(f"count({source});", base=tmp_path).sources.values()))
     df = read(spark, spec).df.table
     looked_at = df.selectExpr("count(1)") if spec.format is Format.CSV and "int, int" not in source else df
     with (
@@ -158,7 +158,7 @@ def test_malformed_on_spark(spark: SparkSession, tmp_path: Path, source: str, te
 def test_malformed(tmp_path: Path, source: str, text: str, reason: str) -> None:
     """What is no date is a malformed row."""
     (tmp_path / "f").write_text(text)
-    spec = next(iter(compile_program(f"count({source});", base=tmp_path).sources.values()))
+    spec = next(iter(compile_over_files(f"count({source});", base=tmp_path).sources.values()))
     with pytest.raises(UserError) as caught:
         read_source(spec)
     assert caught.value.message.startswith("malformed row: ")
@@ -169,7 +169,7 @@ def test_parquet_of_nanoseconds(tmp_path: Path) -> None:
     """A timestamp is one of microseconds; a finer column is refused."""
     pq.write_table(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), tmp_path / "f.parquet")
     with pytest.raises(UserError, match=r"of type timestamp\[ns\], which the language does not have"):
-        compile_program('source(parquet, "f.parquet")', base=tmp_path)
+        compile_over_files('source(parquet, "f.parquet")', base=tmp_path)
 
 
 def test_printing() -> None:

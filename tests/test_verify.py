@@ -20,7 +20,7 @@ from mrql.algebra.values.zset import ZSet
 from mrql.cli import main
 from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.plan import Plan
-from mrql.runtime import reference
+from mrql.runtime.reference import view
 from mrql.verify import Effort, Sampler, Scenario, Verified, scenarios, verify
 from mrql.verify.engines import ReferenceIncremental, Rows, Start
 from mrql.verify.histories import History, Move, Place, deal, held
@@ -472,12 +472,12 @@ EXPANDED = "sum(select {} from (a, b) in S, (c, d) in T where a = c)"
 def test_deletions_that_are_ignored_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those beside a static table, where nothing is taken from the groups."""
     assert found_by(ABSENT, ReferenceIncremental, static=frozenset("T")) == []
-    choices = reference.choices_that_are_there
+    choices = view.choices_that_are_there
 
     def without_those(changed: tuple[bool, ...]) -> tuple[tuple[str, ...], ...]:
         return tuple(choice for choice in choices(changed) if "went" not in choice)
 
-    monkeypatch.setattr(reference, "choices_that_are_there", without_those)
+    monkeypatch.setattr(view, "choices_that_are_there", without_those)
     assert len(found_by(ABSENT, ReferenceIncremental, static=frozenset("T"))) >= 9
 
 

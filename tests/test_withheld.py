@@ -26,10 +26,10 @@ from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime import jvm
 from mrql.runtime.collect import collect_value, from_spark
+from mrql.runtime.engine.residual import Residual, divided, relative_difference
 from mrql.runtime.frames import Frame, changes, from_dataframe
 from mrql.runtime.layout import to_sql
-from mrql.runtime.reference import ReferenceView
-from mrql.runtime.residual import Residual, divided, relative_difference
+from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.rows import to_dataframe
 from mrql.runtime.view import SparkView
 from tests.checkpoint.streams import Stream, batch_answer

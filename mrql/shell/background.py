@@ -12,10 +12,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
-from mrql.algebra.malformed import Quarantine
 from mrql.algebra.values.values import Value
 from mrql.program import Program, Query
 from mrql.running import SparkRunner
+from mrql.runtime.files.quarantine import Quarantine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

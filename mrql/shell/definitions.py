@@ -16,6 +16,7 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import Stream
 from mrql.includes import Files
 from mrql.program import Compiler, Program, Query
+from mrql.runtime.sources.files import row_type
 from mrql.scope import Scope
 from mrql.translate import translate
 
@@ -30,7 +31,7 @@ class Definitions(Compiler):
     """
 
     def __init__(self, base: Path, args: Sequence[str], max_steps: int, *, may_import: bool = True) -> None:
-        super().__init__({}, base, args, max_steps, may_import=may_import)
+        super().__init__({}, base, args, max_steps, may_import=may_import, row_of=row_type)
         self.so_far = Program((), self.sources, self.stored)
         """What is defined, by now and by later inputs; the expressions are not kept."""
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import attrs
 
 from mrql import syntax
-from mrql.algebra.malformed import Quarantine
 from mrql.algebra.terms import STEPS
 from mrql.algebra.values.values import Value
 from mrql.explain import explain_trace
@@ -18,6 +17,7 @@ from mrql.parser import parse_expression_at, parse_program, parse_program_at
 from mrql.program import Program, Query
 from mrql.rewrite.pipeline import rewrite
 from mrql.running import ReferenceRunner, Runner
+from mrql.runtime.files.quarantine import Quarantine
 from mrql.scope import Globals
 from mrql.shell.definitions import Definitions
 from mrql.shell.reading import Transcript, without_semicolon

@@ -1,1 +1,1 @@
-"""What `mrql stream` writes answers to; the protocol is in `mrql.runtime.sinks`."""
+"""Where answers are printed, and the places that a command names for them."""

@@ -11,9 +11,10 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
-from mrql.output import Printer, item_type, json_line, print_table
-from mrql.runtime.durable import Files, Publication
-from mrql.runtime.sinks import Answer
+from mrql.output import Printer, json_line, print_table
+from mrql.runtime.files.durable import Files, Publication
+from mrql.runtime.sinks.row_format import item_type
+from mrql.runtime.sinks.sink import Answer
 
 
 class ConsoleSink:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import click
 
 from mrql.algebra.showable import showable
-from mrql.postgresql.address import Address, is_address, parse_address
+from mrql.runtime.postgresql.address import Address, is_address, parse_address
 
 Place: TypeAlias = Path | Address
 """Where answers go."""

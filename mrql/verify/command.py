@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import click
 
 from mrql.algebra.catalog import SourceSpec
-from mrql.algebra.files import read_source
 from mrql.output import type_name
 from mrql.program import Query
 from mrql.rewrite.normalize.drop_traces import untrace
+from mrql.runtime.sources.files import read_source
 from mrql.verify import Effort, Sampler, Verified, scenarios, verify
 from mrql.verify.engines import Start
 from mrql.verify.report import document, render, rows_used

@@ -10,7 +10,7 @@ from mrql.algebra.span import Source
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.plan.plan import Plan
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

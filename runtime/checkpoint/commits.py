@@ -10,7 +10,6 @@ from typing import Protocol
 import attrs
 
 from mrql.algebra.catalog import SourceSpec
-from mrql.algebra.malformed import Quarantine
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.identity import Identities, identities
@@ -18,10 +17,11 @@ from mrql.runtime.checkpoint.live import LiveState, LiveTable
 from mrql.runtime.checkpoint.manifest import Manifest, SavedSource, SavedState, SavedTable
 from mrql.runtime.checkpoint.restore import Restored, consumed, consumed_streams, restored, static_tables
 from mrql.runtime.checkpoint.store import Store
-from mrql.runtime.copies import Copies
-from mrql.runtime.directories import Watched
-from mrql.runtime.durable import Publication
-from mrql.runtime.sinks import Answer, Pending, Several
+from mrql.runtime.files.durable import Publication
+from mrql.runtime.files.quarantine import Quarantine
+from mrql.runtime.sinks.sink import Answer, Pending, Several
+from mrql.runtime.sources.directory import Watched
+from mrql.runtime.sources.file_archive import Copies
 
 
 class States(Protocol):

@@ -8,12 +8,12 @@ from pathlib import Path
 import attrs
 
 from mrql.algebra.errors import MrqlError, UserError
-from mrql.runtime import digests
 from mrql.runtime.checkpoint.manifest import Manifest, SavedState, SavedTable
-from mrql.runtime.checkpoint.reference_states import read_lines, write_lines
 from mrql.runtime.checkpoint.store import COPIES, Store, latest
-from mrql.runtime.copies import Copies
-from mrql.runtime.durable import Files
+from mrql.runtime.files import digests
+from mrql.runtime.files.durable import Files
+from mrql.runtime.reference.checkpoint import read_lines, write_lines
+from mrql.runtime.sources.file_archive import Copies
 
 Write = Callable[[Path], dict[str, int]]
 """Fills the directory of a run, and says how many rows each file has."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from mrql.runtime.durable import Files
+from mrql.runtime.files.durable import Files
 
 
 class LiveTable(Protocol):

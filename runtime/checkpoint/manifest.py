@@ -17,8 +17,8 @@ import attrs
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.file_names import as_utf8
-from mrql.runtime.digests import WrittenFile, digest
-from mrql.runtime.durable import Publication
+from mrql.runtime.files.digests import WrittenFile, digest
+from mrql.runtime.files.durable import Publication
 
 FORMAT = 5
 """The version of all that lies in a checkpoint. It is a part of what a state is known by."""

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import attrs
 
-from mrql.algebra.adapters import open_adapter
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.algebra.files import list_files
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.notation.printer import show_type
 from mrql.algebra.types import Type
@@ -27,8 +25,10 @@ from mrql.runtime.checkpoint.manifest import (
 )
 from mrql.runtime.checkpoint.notation import connector
 from mrql.runtime.checkpoint.store import latest, opening
-from mrql.runtime.copies import Copies
-from mrql.runtime.directories import Adapted, Directory, Part, Seen, Watched
+from mrql.runtime.sources.directory import Adapted, Directory, Part, Seen, Watched
+from mrql.runtime.sources.file_archive import Copies
+from mrql.runtime.sources.files import list_files
+from mrql.runtime.sources.source import open_adapter
 
 START_OVER = "start with a new --checkpoint, which reads all data again"
 

@@ -24,9 +24,9 @@ from mrql.runtime.checkpoint.layouts import layout_from_json, layout_to_json
 from mrql.runtime.checkpoint.live import LiveState
 from mrql.runtime.checkpoint.manifest import SavedState, SavedTable, damaged
 from mrql.runtime.checkpoint.restore import Restored
-from mrql.runtime.digests import faults
-from mrql.runtime.durable import Files
 from mrql.runtime.failures import translated
+from mrql.runtime.files.digests import faults
+from mrql.runtime.files.durable import Files
 from mrql.runtime.keys import Keys
 from mrql.runtime.layout import quote
 from mrql.runtime.ledger import Ledger

@@ -29,8 +29,8 @@ from mrql.runtime.checkpoint.manifest import (
     manifest_name,
     read_manifest,
 )
-from mrql.runtime.digests import WrittenFile, digest
-from mrql.runtime.durable import DiskFull, Files, Publication, is_full, of_files
+from mrql.runtime.files.digests import WrittenFile, digest
+from mrql.runtime.files.durable import DiskFull, Files, Publication, is_full, of_files
 
 logger = logging.getLogger(__name__)
 

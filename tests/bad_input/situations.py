@@ -23,7 +23,7 @@ from unittest import mock
 import attrs
 
 from mrql.runtime.checkpoint.lock import Lock
-from mrql.runtime.durable import Files
+from mrql.runtime.files.durable import Files
 
 
 class Put(Enum):

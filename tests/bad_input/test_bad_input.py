@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from mrql.cli import main
-from mrql.runtime.durable import Files
+from mrql.runtime.files.durable import Files
 from tests.bad_input.situations import Bad, Kept, put
 from tests.bad_input.table import CASES, SETTINGS
 from tests.interpreted import interpreted

@@ -23,9 +23,9 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import EngineError, MrqlError, UserError
 from mrql.algebra.values.values import Bag
-from mrql.postgresql.sink import Applied, TableSink
 from mrql.runtime.checkpoint.inspect import committed, faults
 from mrql.runtime.checkpoint.store import COMMITTED, COPIES, latest, manifest_files
+from mrql.runtime.postgresql.sink import Applied, TableSink
 from tests.checkpoint.streams import (
     GROUPS,
     JOIN,

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mrql.algebra import files as reading
 from mrql.algebra.errors import UserError
-from mrql.runtime import engines, readers, stream
+from mrql.runtime import engines, readers
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.lock import Lock
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
+from mrql.runtime.sources import files as reading
+from mrql.runtime.streaming import stream_loop
 from tests.checkpoint.streams import Stream, batch_answer, rows, write
 
 SUMS = """
@@ -80,12 +81,12 @@ def within_a_file(patch: pytest.MonkeyPatch, change: Callable[[], None]) -> None
 
 
 POINTS: dict[str, Point] = {
-    "found": before(stream, "count_rows"),
+    "found": before(stream_loop, "count_rows"),
     "counted": before(engines, "read_changes"),
     "partly read": within_a_file,
     "read": before(ReferenceView, "apply"),
     "applied": before(ReferenceView, "answer"),
-    "put aside": before(stream, "look_again"),
+    "put aside": before(stream_loop, "look_again"),
 }
 
 
@@ -214,7 +215,7 @@ def test_on_spark(tmp_path: Path, interpreted_spark: SparkSession, monkeypatch: 
     """Between planning and reading, and after it."""
     write(tmp_path / "edges" / "a.csv", rows([(1, 1)]), 0)
     with monkeypatch.context() as patch:
-        before(stream, "look_again")(patch, once(tmp_path / "edges" / "a.csv", grown))
+        before(stream_loop, "look_again")(patch, once(tmp_path / "edges" / "a.csv", grown))
         with pytest.raises(UserError, match=r"a\.csv has changed while it was read"):
             Stream(tmp_path, SUMS, "spark", spark=interpreted_spark).run()
     assert Stream(tmp_path, SUMS).answers() == {}

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from mrql.algebra.values.values import close
-from mrql.runtime.stream import Emit
+from mrql.runtime.streaming.stream_loop import Emit
 from tests.checkpoint.crashes import survives
 from tests.checkpoint.streams import Stream, batch_answer, fill
 from tests.postgresql import Server

@@ -24,8 +24,8 @@ from mrql.runtime.checkpoint.inspect import committed
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import read_manifest
 from mrql.runtime.checkpoint.store import manifest_files
-from mrql.runtime.durable import Files, Publication
-from mrql.runtime.stream import Emit
+from mrql.runtime.files.durable import Files, Publication
+from mrql.runtime.streaming.stream_loop import Emit
 from tests.checkpoint.streams import GROUPS, JOIN, Counting, Crash, Stream, batch_answer, fill, write
 
 TWO = """

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.jsonfile import infer_row, type_of, widened, widened_by
 from mrql.algebra.values.values import Bag, close
-from mrql.runtime.stream import Emit
+from mrql.runtime.sources.formats.json import infer_row, type_of, widened, widened_by
+from mrql.runtime.streaming.stream_loop import Emit
 from tests.checkpoint.streams import Counting, Crash, Failing, Moment, Stream, batch_answer, write
 
 QUERY = """

@@ -11,7 +11,7 @@ from mrql.algebra.values.values import Bag, same
 from mrql.algebra.values.zset import ZSet
 from mrql.output import type_name
 from mrql.rewrite.pipeline import rewrite
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 from tests.cases import Case, cases
 
 ANSWERS = [case for case in cases() if case.error is None]

@@ -15,7 +15,7 @@ from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.plan import Plan, Shape
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 
 PAIRS = "bag((long, long))"
 Rows = Mapping[str, Bag]

@@ -14,7 +14,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Value, same
 from mrql.rewrite.pipeline import rewrite
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 from tests.histories import histories, net
 
 STREAMS = {

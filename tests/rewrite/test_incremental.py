@@ -10,7 +10,7 @@ import mrql
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.documents import element, of_value, text_node
 from mrql.algebra.values.values import Bag, Record, Value, close
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 from tests.histories import histories, net
 from tests.incremental_cases import CONSTRUCTS, DOCUMENT, STREAMS, Construct, document, plan_of
 

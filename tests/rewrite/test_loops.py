@@ -20,7 +20,7 @@ from mrql.explain.costs import Cost, answer_cost
 from mrql.explain.strict import require_incremental
 from mrql.rewrite.loops.rewrite_steps import invariants, loops
 from mrql.rewrite.pipeline import rewrite, run_passes
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 
 STREAMS = {"S": "bag((long, long))", "T": "bag((long, long))"}
 DATA = {"S": Bag([(1, 2), (2, 3), (3, 1), (4, 4)]), "T": Bag([(2, 5), (3, 6), (3, 7)])}

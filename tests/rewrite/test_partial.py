@@ -14,7 +14,7 @@ from mrql.algebra.notation.printer import show
 from mrql.algebra.values.values import close
 from mrql.rewrite.analysis.multilinear import Input
 from mrql.rewrite.pipeline import rewrite
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 from tests.histories import histories, net
 from tests.incremental_cases import STREAMS
 from tests.rewrite.test_incremental import ROWS

@@ -15,7 +15,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value
 from mrql.rewrite.pipeline import rewrite
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 from tests.histories import Batch, histories, net
 
 LONGS, DOUBLES, WIDE = "bag((long, long))", "bag((long, double))", "bag((long, long, long))"

@@ -46,7 +46,7 @@ from mrql.rewrite.normalize.extract_joins import joins
 from mrql.rewrite.normalize.unnest_subqueries import unnest
 from mrql.rewrite.pipeline import PASSES, Trace, rewrite
 from mrql.rewrite.plan.plan import Plan, Shape, Stage
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 from mrql.verify.rounding import Rounding
 from tests.construct_queries import construct_queries
 from tests.histories import Batch, net

@@ -23,7 +23,7 @@ from mrql.program import compile_program
 from mrql.rewrite.loops.semi_naive import NotAdding, fixpoint
 from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import Trace, rewrite
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 from tests.loop_queries import STREAMS, adding_loops, edge_histories
 
 History = list[dict[str, ZSet]]

@@ -16,17 +16,17 @@ from pyarrow import orc
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.files import read_source
-from mrql.algebra.malformed import Malformed, Quarantine
 from mrql.algebra.values.documents import to_xml
 from mrql.algebra.values.values import Bag, same
+from mrql.loading import compile_over_files
 from mrql.output import show_value
-from mrql.program import compile_program
 from mrql.runtime.collect import collect_value
-from mrql.runtime.directories import static_files
 from mrql.runtime.failures import translated
+from mrql.runtime.files.quarantine import Malformed, Quarantine
 from mrql.runtime.frames import Columns, flat
 from mrql.runtime.readers import find_malformed, read
+from mrql.runtime.sources.directory import static_files
+from mrql.runtime.sources.files import read_source
 from tests.runtime.test_equivalence import few
 
 pytestmark = pytest.mark.spark
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.spark
 
 def assert_same(spark: SparkSession, source: str, base: Path) -> Bag:
     """Both engines read the same rows and reject the same ones. Returns the rows."""
-    spec = next(iter(compile_program(f"count({source});", base=base).sources.values()))
+    spec = next(iter(compile_over_files(f"count({source});", base=base).sources.values()))
     rejected: list[Malformed] = []
     expected = read_source(spec, rejected.append)
     quarantine = Quarantine(base)
@@ -103,7 +103,7 @@ def test_times(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, ro
 def test_a_row_is_malformed_whatever_a_query_uses_of_it(spark: SparkSession, tmp_path: Path) -> None:
     """Spark converts only the columns that it is asked for; an error in another one is one all the same."""
     (tmp_path / "f.csv").write_text("1,2\nx,3\n")
-    program = compile_program('count(source(csv, "f.csv", ",", type((int, int))));', base=tmp_path)
+    program = compile_over_files('count(source(csv, "f.csv", ",", type((int, int))));', base=tmp_path)
     spec = next(iter(program.sources.values()))
 
     def again() -> None:

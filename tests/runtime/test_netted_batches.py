@@ -18,7 +18,7 @@ from mrql.algebra.values.zset import ZSet
 from mrql.cli import main
 from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.collect import collect_value
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.rows import to_dataframe
 from tests.interpreted import interpreted
 

@@ -12,13 +12,13 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from mrql.algebra.files import list_files
 from mrql.algebra.values.values import Bag, Record, same
-from mrql.program import compile_program
+from mrql.loading import compile_over_files
 from mrql.runtime.collect import collect_value
-from mrql.runtime.directories import Arrived
 from mrql.runtime.frames import Columns, flat
 from mrql.runtime.readers import read, read_batch
+from mrql.runtime.sources.directory import Arrived
+from mrql.runtime.sources.files import list_files
 from tests.partitioned import WRITERS, table, tables
 from tests.runtime.test_equivalence import few
 from tests.runtime.test_formats import assert_same
@@ -65,7 +65,7 @@ def test_names_as_they_lie_on_the_disk(spark: SparkSession, tmp_path: Path) -> N
 def test_one_plan_reads_all_files_of_a_batch_and_of_the_next(spark: SparkSession, tmp_path: Path) -> None:
     """No value of a path is in it."""
     text = 'stream(csv, "d", ",", type(<dt: date, x: int>))'
-    (spec,) = compile_program(f"count({text});", base=tmp_path).sources.values()
+    (spec,) = compile_over_files(f"count({text});", base=tmp_path).sources.values()
     kinds = []
     for day in range(1, 4):
         write(tmp_path, {f"d/dt=2024-01-0{day}/h={i}/f{i}.csv": f"{i}\n" for i in range(day)})

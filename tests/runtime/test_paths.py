@@ -16,13 +16,13 @@ from pyarrow import orc
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.files import list_files, read_source
-from mrql.algebra.malformed import Malformed, Quarantine
 from mrql.algebra.values.values import Bag, same
-from mrql.program import compile_program
+from mrql.loading import compile_over_files
 from mrql.runtime.collect import collect_value
+from mrql.runtime.files.quarantine import Malformed, Quarantine
 from mrql.runtime.frames import Columns, flat
 from mrql.runtime.readers import read
+from mrql.runtime.sources.files import list_files, read_source
 from tests.checkpoint.streams import Stream, rows, write
 from tests.runtime.test_equivalence import few
 
@@ -71,7 +71,7 @@ FORMATS: list[tuple[str, Callable[[Path, int], None]]] = [
 
 def rows_of(spark: SparkSession | None, source: str, base: Path) -> Bag:
     """What is read of a source; with quarantine it is the same."""
-    spec = next(iter(compile_program(f"count(source({source.format('d')}));", base=base).sources.values()))
+    spec = next(iter(compile_over_files(f"count(source({source.format('d')}));", base=base).sources.values()))
     if spark is None:
         return read_source(spec)
     (base.parent / "q").mkdir(exist_ok=True)
@@ -131,7 +131,7 @@ def test_malformed_rows_have_the_names_of_their_files(spark: SparkSession, tmp_p
     names = ["a[1].csv", "a:b.csv", "a b%20.csv", os.fsdecode(b"\xff.csv"), "plain.csv"]
     for name in names:
         (tmp_path / "d" / name).write_text("x\n1\n")
-    spec = next(iter(compile_program('count(source(csv, "d", ",", type(int)));', base=tmp_path).sources.values()))
+    spec = next(iter(compile_over_files('count(source(csv, "d", ",", type(int)));', base=tmp_path).sources.values()))
     rejected: list[Malformed] = []
     assert len(read_source(spec, rejected.append)) == len(names)
     quarantine = Quarantine(tmp_path)
@@ -144,7 +144,7 @@ def test_malformed_rows_have_the_names_of_their_files(spark: SparkSession, tmp_p
 def test_compressed_files_are_known_by_their_extension(spark: SparkSession, tmp_path: Path) -> None:
     """Also where they are read through a link."""
     (tmp_path / "a[1].csv.gz").write_bytes(gzip.compress(b"1\n2\n"))
-    spec = next(iter(compile_program('count(source(csv, "*.gz", ",", type(int)));', base=tmp_path).sources.values()))
+    spec = next(iter(compile_over_files('count(source(csv, "*.gz", ",", type(int)));', base=tmp_path).sources.values()))
     assert read(spark, spec).df.dataframe(spark).count() == 2
 
 
@@ -157,7 +157,7 @@ def test_a_star_is_the_only_pattern(tmp_path: Path) -> None:
 
     def names(path: str) -> list[str]:
         source = f'stream(csv, "{path}", ",", type(int))'
-        spec = next(iter(compile_program(f"count({source});", base=base).sources.values()))
+        spec = next(iter(compile_over_files(f"count({source});", base=base).sources.values()))
         return [file.name for file in list_files(spec)]
 
     assert names("r*") == ["r1.csv", "r2.csv"]

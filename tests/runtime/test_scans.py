@@ -13,16 +13,16 @@ import mrql
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.files import read_source
-from mrql.program import compile_program
+from mrql.loading import compile_over_files
 from mrql.rewrite.pipeline import rewrite
 from mrql.runtime import jvm
 from mrql.runtime.collect import collect_value
 from mrql.runtime.engines import SparkEngine
 from mrql.runtime.readers import read
 from mrql.runtime.scans import Scans
-from mrql.runtime.sinks import Answer, Passing, Several
-from mrql.runtime.stream import Options, run
+from mrql.runtime.sinks.sink import Answer, Passing, Several
+from mrql.runtime.sources.files import read_source
+from mrql.runtime.streaming.stream_loop import Options, run
 
 pytestmark = pytest.mark.spark
 
@@ -99,7 +99,7 @@ def test_a_stream_plans_its_files_once(spark: SparkSession, tmp_path: Path, form
     """Batches of one file and of several; each answer is the one over all files."""
     directory = tmp_path / "in"
     directory.mkdir()
-    program = compile_program(PROGRAMS[form].format(directory), "test")
+    program = compile_over_files(PROGRAMS[form].format(directory), "test")
     (query,) = program.queries
     specs = dict(program.sources)
     engine = SparkEngine(rewrite(query.term).plan, specs, spark, query.span.source)

@@ -17,7 +17,7 @@ from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.values.values import Bag, Record, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.api import Query
-from mrql.program import compile_program
+from mrql.loading import compile_over_files
 from queries.tpch.generate import COLUMNS, Batch, Row, nations, regions
 
 SQL = Path(__file__).parent
@@ -73,7 +73,7 @@ class Case:
 @cache
 def case(name: str) -> Case:
     """The query of a file in `queries/tpch`."""
-    program = compile_program((QUERIES / f"{name}.mrql").read_text(encoding="utf-8"), f"{name}.mrql")
+    program = compile_over_files((QUERIES / f"{name}.mrql").read_text(encoding="utf-8"), f"{name}.mrql")
     (query,) = program.queries
     return Case(name, Query(query, {name: source.type for name, source in program.sources.items()}), program.sources)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mrql.algebra.files import read_source
 from mrql.algebra.values.values import Bag, close
-from mrql.program import compile_program
+from mrql.loading import compile_over_files
+from mrql.runtime.sources.files import read_source
 from queries.tpch import generate
 from tests.tpch.cases import NAMES, QUERIES, case, expected, net
 
@@ -35,7 +35,7 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
 def test_the_files_hold_the_rows(data: Path, name: str) -> None:
     """What a query reads of the files is what the generator made: rows that are left, and the columns in use."""
     *_, contents = net(generate.history(60, 2))
-    program = compile_program((QUERIES / f"{name}.mrql").read_text(encoding="utf-8"), base=data)
+    program = compile_over_files((QUERIES / f"{name}.mrql").read_text(encoding="utf-8"), base=data)
     for table, source in program.sources.items():
         assert read_source(source) == Bag(case(name).values(table, contents[table])), table
 

@@ -11,7 +11,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value, close
 from mrql.rewrite.pipeline import run_passes
-from mrql.runtime.reference import ReferenceView
+from mrql.runtime.reference.view import ReferenceView
 from queries.tpch.generate import TABLES, Batch, history
 from tests.tpch.cases import FIXED, NAMES, SQL, Tables, case, expected, net
 

@@ -1,0 +1,77 @@
+"""Rows as PostgreSQL's COPY takes them: csv, with the weight of a row as the last field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mrql.algebra import types as ty
+from mrql.algebra.types import Type
+from mrql.algebra.values.atom_text import show_atom
+from mrql.algebra.values.values import Bag, Document, Record, Value, canonical
+from mrql.runtime.files.durable import Files
+from mrql.runtime.layout import row_columns
+from mrql.runtime.postgresql.columns import JSONB, TYPES
+from mrql.runtime.sinks.row_format import item_type, named, row_cells
+
+
+def write_lines(answer: Any, t: Type, directory: Path, files: Files, *, changes: bool) -> None:
+    """Writes an answer of a type, or its changes: a value, or a DataFrame, which Spark writes."""
+    item = item_type(t)
+    if hasattr(answer, "write"):
+        from mrql.runtime.writers import write_copy
+
+        write_copy(answer, item, directory, changes=changes)
+        return
+    rows = answer if changes else ((row, 1) for row in (answer if ty.is_collection(t) else [answer]))
+    files.make_directory(directory)
+    files.write(directory / "part-00000.csv", "".join(f"{line(row, item)},{n}\n" for row, n in rows).encode())
+
+
+def parts(directory: Path) -> Iterator[Path]:
+    """The files that were written."""
+    yield from sorted(file for file in directory.glob("part-*") if file.stat().st_size)
+
+
+def line(row: Value, item: Type) -> str:
+    """The fields of a row.
+
+    >>> line((1, "a", Bag([2.5, 1.0])), ty.TupleType((ty.LONG, ty.STRING, ty.BagType(ty.DOUBLE))))
+    '1,"a","[1.0, 2.5]"'
+    """
+    columns = row_columns(item)
+    return ",".join(_field(value, t) for value, (_, t) in zip(row_cells(row, item), columns, strict=True))
+
+
+def _field(value: Value, t: Type) -> str:
+    if value is None:
+        return ""
+    if TYPES.get(t, JSONB) == "boolean":
+        return show_atom(value if t == ty.BOOL else True)
+    if isinstance(value, Document):
+        return _quoted(value.text)
+    if TYPES.get(t, JSONB) == JSONB:
+        return _quoted(json.dumps(named(_sorted(value), t), ensure_ascii=False))
+    return _quoted(value) if isinstance(value, str) else show_atom(value)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace('"', '""')
+    return f'"{escaped}"'
+
+
+def _sorted(value: Value) -> Value:
+    """A value with the bags in it in order, so that equal values are equal texts."""
+    match value:
+        case Bag():
+            return Bag(map(_sorted, sorted(value, key=canonical)))
+        case tuple():
+            return tuple(map(_sorted, value))
+        case list():
+            return [_sorted(item) for item in value]
+        case Record():
+            return Record({name: _sorted(item) for name, item in value.fields.items()})
+        case _:
+            return value

@@ -1,0 +1,244 @@
+"""The answer kept current in a table of PostgreSQL, batch by batch, each in one transaction.
+
+The changes of a batch are first written to files, which the commit of the checkpoint names, and moves to its outbox.
+The transaction that applies them has done all its work by then; what is left for it is to commit. If the process dies
+between the two commits, the next one applies what is in the outbox: the table says which batch it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from mrql.algebra.errors import MrqlError, UserError
+from mrql.algebra.types import Type
+from mrql.runtime.files.batch_names import batch_name, batch_number
+from mrql.runtime.files.durable import Files, Publication
+from mrql.runtime.postgresql.address import Address
+from mrql.runtime.postgresql.columns import Column, columns_of, has_fractions, shown
+from mrql.runtime.postgresql.connection import connect, translated
+from mrql.runtime.postgresql.copy_format import parts, write_lines
+from mrql.runtime.postgresql.table import Found, Record, Table, Unmatched
+from mrql.runtime.sinks.sink import Answer
+
+WHOLE, CHANGES = "whole", "changes"
+
+
+@attrs.define
+class TableSink:
+    """Keeps the answers of a stream in a table.
+
+    `outbox` is where changes wait. `after` is the batch that the stream goes on after, if it went to this table until
+    now.
+
+    Raises: UserError where the table is not this stream's, or of another shape; EngineError where the server is gone.
+    """
+
+    address: Address
+    type: Type
+    outbox: Path
+    stream: str
+    files: Files = attrs.Factory(Files)
+    suffix: str = ""
+    after: int | None = None
+    changes: bool = True
+    columns: tuple[Column, ...] = attrs.field(init=False)
+    whole: bool = attrs.field(init=False)
+    """Whether the next batch replaces what is in the table."""
+    table: Table = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.columns = columns_of(self.type)
+        self.files.make_directory(self.outbox)
+        self._connect()
+
+    @property
+    def place(self) -> str:
+        return self.address.shown
+
+    @property
+    def due(self) -> bool:
+        return self.whole
+
+    def close(self) -> None:
+        """Closes the connection; a transaction that was not committed is dropped."""
+        self.table.connection.close()
+
+    def start_anew(self) -> None:
+        """The next answer is that to another query."""
+        self.whole = True
+
+    # --- at the start -------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        connection = connect(self.address.conninfo, self.address.shown)
+        self.table = Table(connection, self.address, self.columns)
+        try:
+            with translated(self.place, self._stands):
+                self.table.take()
+                self._finish()
+                found = self.table.look()
+                connection.commit()
+            self.whole = self._is_to_be_replaced(found)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _finish(self) -> None:
+        """Applies what a process that died has committed to the checkpoint, and not to the table."""
+        if self.after is None:
+            return
+        found = ((batch_number(path.name), path) for path in self.outbox.glob("batch-*"))
+        for number, waiting in sorted((number, path) for number, path in found if number is not None):
+            whole = waiting.name.endswith(f"-{WHOLE}")
+            if self._waits_for(self.table.look(), number, whole=whole):
+                self._apply(waiting, number, whole=whole)
+                self.table.connection.commit()
+            if self._has(self.table.look(), number):
+                self._drop(waiting)
+
+    def _drop(self, waiting: Path) -> None:
+        """Removes changes that wait no more."""
+        self.files.drop(waiting, self.outbox / f".{waiting.name}-gone{self.suffix}")
+
+    def _has(self, found: Found | None, number: int) -> bool:
+        """Whether a batch is in what is there."""
+        record = None if found is None else found.record
+        return record is not None and record.stream == self.stream and record.batch >= number
+
+    def _waits_for(self, found: Found | None, number: int, *, whole: bool) -> bool:
+        """Whether a batch is the next one for what is there."""
+        record = None if found is None else found.record
+        if whole:
+            ours = record is not None and record.stream == self.stream and record.batch < number
+            return ours or found is None or found.is_empty or self.address.replace
+        return record == Record(self.stream, number - 1)
+
+    def _is_to_be_replaced(self, found: Found | None) -> bool:
+        """Whether the next batch replaces what is in the table.
+
+        Raises: UserError where that was not asked for.
+        """
+        hint = f"name another table; or add replace=true to the address, and {self.address.name} is made anew"
+        if found is not None and found.columns != self.columns:
+            if not self.address.replace:
+                message = f"the table {self.address.name} has the columns {shown(found.columns)}"
+                raise UserError(f"{message}, and the answer has {shown(self.columns)}", hint=hint)
+            return True
+        if self.after is None:
+            if found is not None and not found.is_empty and not self.address.replace:
+                what = "is not kept by this stream" if found.record is None else "is kept by another stream"
+                message = f"the table {self.address.name} is not empty, and {what}"
+                raise UserError(message, hint=f"go on with the --checkpoint of the stream that keeps it; {hint}")
+            return True
+        if found is None or found.record != Record(self.stream, self.after):
+            if not self.address.replace:
+                raise UserError(f"{self._mismatch(found)}, and the checkpoint is at batch {self.after}", hint=hint)
+            return True
+        return False
+
+    def _mismatch(self, found: Found | None) -> str:
+        if found is None:
+            return f"the table {self.address.name} is gone"
+        if found.record is None or found.record.stream != self.stream:
+            return f"the table {self.address.name} is kept by another stream"
+        return f"the table {self.address.name} is at batch {found.record.batch}"
+
+    def _stands(self) -> str:
+        """What the table has after an error."""
+        return "" if self.after is None else f"batch {self.after} is in the table"
+
+    # --- a batch ------------------------------------------------------------------------------
+
+    def prepare(self, number: int, answer: Answer) -> Applied:
+        """Applies the changes of a batch, in a transaction that is still open when this returns.
+
+        Raises: UserError where a row cannot be in the table, or one that is to go is not in it; EngineError where the
+            server is gone.
+        """
+        self._must_be_connected()
+        whole = self.whole
+        hidden = self._write(number, answer, whole=whole)
+        try:
+            self._applied(hidden, number, whole=whole)
+        except Unmatched as error:
+            self.table.connection.rollback()
+            if not has_fractions(self.type):
+                raise self._missing(error) from None
+            # A sum that was added up in another order is not always near: it may have been close to zero.
+            whole = True
+            self.files.remove(hidden)
+            hidden = self._write(number, answer, whole=True)
+            self._applied(hidden, number, whole=True)
+        kind = WHOLE if whole else CHANGES
+        final = self.outbox / f"{batch_name(number)}-{kind}"
+        return Applied(self, number, Publication(hidden, final, waits=True))
+
+    def _must_be_connected(self) -> None:
+        """Between two batches a server may have been started again."""
+        try:
+            with translated(self.place):
+                self.table.connection.execute("SELECT 1")
+                self.table.connection.rollback()
+        except MrqlError:
+            self.close()
+            self._connect()
+
+    def _write(self, number: int, answer: Answer, *, whole: bool) -> Path:
+        hidden = self.outbox / f".{batch_name(number)}{self.suffix}"
+        rows = answer.snapshot() if whole else answer.changes()
+        write_lines(rows, self.type, hidden, self.files, changes=not whole)
+        return hidden
+
+    def _applied(self, directory: Path, number: int, *, whole: bool) -> None:
+        with translated(self.place, self._stands):
+            self._apply(directory, number, whole=whole)
+
+    def _apply(self, directory: Path, number: int, *, whole: bool) -> None:
+        apply = self.table.replace if whole else self.table.change
+        apply(parts(directory), Record(self.stream, number))
+
+    def _missing(self, error: Unmatched) -> UserError:
+        message = f"the table {self.address.name} lacks a row that the stream has put into it: {error.row!r}"
+        hint = "only the stream may write to it; with replace=true in the address a restart makes it anew"
+        return UserError(message, hint=hint)
+
+    def committed(self, applied: Applied) -> None:
+        """Commits the transaction of a batch."""
+        with translated(self.place, lambda: self._late(applied.number)):
+            self.table.connection.commit()
+        self.whole = False
+        self.after = applied.number
+
+    def _late(self, number: int) -> str:
+        return f"batch {number} may not be in the table yet; with a --checkpoint the same command brings it there"
+
+    def drop_waiting(self) -> None:
+        """Removes what may still wait: it is of the last batch, or of those before it."""
+        for waiting in self.outbox.glob("batch-*"):
+            self._drop(waiting)
+
+    def hidden(self) -> Iterator[Path]:
+        """What is written aside and was not published."""
+        yield from self.outbox.glob(".batch-*")
+
+
+@attrs.frozen
+class Applied:
+    """A batch that is applied in a transaction, which is not committed yet."""
+
+    sink: TableSink
+    number: int
+    changes: Publication
+
+    @property
+    def publications(self) -> tuple[Publication, ...]:
+        """The changes, which wait in the outbox until they are in the table."""
+        return (self.changes,)
+
+    def publish(self, files: Files) -> None:
+        """Commits the transaction; from now on nothing waits."""
+        self.sink.committed(self)
+        self.sink.drop_waiting()

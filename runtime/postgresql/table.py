@@ -1,0 +1,263 @@
+"""A table that holds an answer: what it is now, and how the changes of a batch are applied to it.
+
+`mrql_streams`, in the same schema, says for each table which stream keeps it current, and which batch it has. That row
+is written by the transaction that applies the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import attrs
+
+from mrql.algebra.errors import UserError
+from mrql.runtime.postgresql.address import LONGEST, STREAMS, Address
+from mrql.runtime.postgresql.columns import Column
+
+if TYPE_CHECKING:
+    from mrql.runtime.postgresql.connection import Connection
+
+    Arguments: TypeAlias = Sequence[Any]
+
+BLOCK = 1 << 20
+PATIENCE = "5s"
+"""So long a connection waits for another that writes to the table: a process that was killed lets go of it soon."""
+
+
+def quoted(name: str) -> str:
+    """A name in SQL.
+
+    >>> quoted('a"b')
+    '"a""b"'
+    """
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
+
+
+def among_placeholders(name: str) -> str:
+    """A name in SQL with placeholders, in which `%` begins one.
+
+    >>> among_placeholders(quoted("50%s"))
+    '"50%%s"'
+    """
+    return name.replace("%", "%%")
+
+
+@attrs.frozen
+class Record:
+    """Which stream keeps a table current, and the last batch that it has."""
+
+    stream: str
+    batch: int
+
+
+@attrs.frozen
+class Found:
+    """A table as it was found."""
+
+    columns: tuple[Column, ...]
+    is_empty: bool
+    record: Record | None
+
+
+class Unmatched(Exception):
+    """A row is to be deleted that is not in the table."""
+
+    def __init__(self, row: Sequence[Any]) -> None:
+        super().__init__(row)
+        self.row = row
+
+
+@attrs.frozen
+class Table:
+    """A table over a connection. Nothing here commits."""
+
+    connection: Connection
+    address: Address
+    columns: tuple[Column, ...]
+
+    @property
+    def name(self) -> str:
+        """The table in SQL."""
+        return self._in_schema(self.address.table)
+
+    def _in_schema(self, name: str) -> str:
+        schema = self.address.schema
+        return quoted(name) if schema is None else f"{quoted(schema)}.{quoted(name)}"
+
+    def _execute(self, text: str, arguments: Arguments = ()) -> int:
+        return self.connection.execute(text.encode(), arguments or None).rowcount
+
+    def _one(self, text: str, arguments: Arguments = ()) -> Any:
+        row = self.connection.execute(text.encode(), arguments or None).fetchone()
+        return None if row is None else row[0]
+
+    # --- what is there ------------------------------------------------------------------------
+
+    def take(self) -> None:
+        """Lets no other stream write to the table while the connection lasts.
+
+        Raises: psycopg.errors.LockNotAvailable where another one does.
+        """
+        self._execute(f"SET lock_timeout = '{PATIENCE}'")
+        self._execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [f"mrql {self.address.name}"])
+        self._execute("RESET lock_timeout")
+
+    def look(self) -> Found | None:
+        """What is there; None where there is no table.
+
+        Raises: UserError where there is something else of this name.
+        """
+        kind = self._one("SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)", [self.name])
+        if kind is None:
+            return None
+        if kind not in ("r", "p"):
+            raise UserError(f"{self.address.name} is there already, and is not a table", hint="name another one")
+        rows = self.connection.execute(
+            b"SELECT attname::text, format_type(atttypid, atttypmod) FROM pg_attribute"
+            b" WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+            [self.name],
+        ).fetchall()
+        is_empty = self._one(f"SELECT NOT EXISTS (SELECT FROM {self.name})")
+        return Found(tuple(Column(*row) for row in rows), is_empty, self._record())
+
+    def _record(self) -> Record | None:
+        streams = self._in_schema(STREAMS)
+        if self._one("SELECT to_regclass(%s)", [streams]) is None:
+            return None
+        found = self.connection.execute(
+            f"SELECT stream, batch FROM {among_placeholders(streams)} WHERE table_name = %s".encode(),
+            [self.address.table],
+        ).fetchone()
+        return None if found is None else Record(*found)
+
+    # --- a batch ------------------------------------------------------------------------------
+
+    def replace(self, files: Iterable[Path], record: Record) -> None:
+        """Makes the table hold these rows and no others; makes it, where it is not there or of another shape."""
+        found = self.look()
+        if found is not None and found.columns != self.columns:
+            self._execute(f"DROP TABLE {self.name}")
+            found = None
+        if found is None:
+            columns = ", ".join(f"{quoted(column.name)} {column.type}" for column in self.columns)
+            self._execute(f"CREATE TABLE {self.name} ({columns})")
+        self._make_index()
+        self._lock()
+        self._execute(f"DELETE FROM {self.name}")
+        self._load(files)
+        self._insert()
+        self._note(record)
+
+    def change(self, files: Iterable[Path], record: Record) -> None:
+        """Applies changes to the table.
+
+        Raises: Unmatched where a row is to be deleted that is not there.
+        """
+        self._lock()
+        self._load(files)
+        self._delete()
+        self._insert()
+        self._note(record)
+
+    def _lock(self) -> None:
+        """Others may read the table, and see it as it was before the batch."""
+        self._execute(f"LOCK TABLE {self.name} IN SHARE ROW EXCLUSIVE MODE")
+
+    def _note(self, record: Record) -> None:
+        streams = self._in_schema(STREAMS)
+        if self._one("SELECT to_regclass(%s)", [streams]) is None:
+            self._execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"mrql {STREAMS}"])
+            columns = "table_name text PRIMARY KEY, stream text NOT NULL, batch bigint NOT NULL"
+            self._execute(f"CREATE TABLE IF NOT EXISTS {streams} ({columns})")
+        self._execute(
+            f"INSERT INTO {among_placeholders(streams)} VALUES (%s, %s, %s)"
+            " ON CONFLICT (table_name) DO UPDATE SET stream = excluded.stream, batch = excluded.batch",
+            [self.address.table, record.stream, record.batch],
+        )
+
+    def _load(self, files: Iterable[Path]) -> None:
+        """Brings the rows of a batch to temporary tables: as they come, and equal ones as one, with how often."""
+        numbered = [f"c{i}" for i in range(len(self.columns))]
+        typed = ", ".join(f"c{i} {column.type}" for i, column in enumerate(self.columns))
+        for name in ("mrql_batch", "mrql_net"):
+            self._execute(f"DROP TABLE IF EXISTS pg_temp.{name}")
+        self._execute(f"CREATE TEMPORARY TABLE mrql_batch ({typed}, n bigint) ON COMMIT DROP")
+        copy = b"COPY pg_temp.mrql_batch FROM STDIN (FORMAT csv, ENCODING 'UTF8')"
+        with self.connection.cursor() as cursor, cursor.copy(copy) as into:
+            for file in files:
+                with file.open("rb") as stream:
+                    while block := stream.read(BLOCK):
+                        into.write(block)
+        listed = ", ".join(numbered)
+        self._execute(
+            f"CREATE TEMPORARY TABLE mrql_net ON COMMIT DROP AS SELECT row_number() OVER () AS id, {listed},"
+            f" sum(n)::bigint AS n FROM pg_temp.mrql_batch GROUP BY {listed} HAVING sum(n) <> 0"
+        )
+        self._execute("ANALYZE pg_temp.mrql_net")
+
+    def _insert(self) -> None:
+        listed = ", ".join(f"c{i}" for i in range(len(self.columns)))
+        self._execute(
+            f"INSERT INTO {self.name} SELECT {listed} FROM pg_temp.mrql_net, generate_series(1, n) WHERE n > 0"
+        )
+
+    def _delete(self) -> None:
+        """Deletes each row as often as is said. Rows that are equal but for rounding stand in for one another: such
+        that have been added up in another order. The nearest are taken first; where two rows want the same one, the
+        other looks again.
+
+        Raises: Unmatched where a row is not there.
+        """
+        search = f"SELECT t.ctid AS place, {self._far()} AS far FROM {self.name} t WHERE {self._same()}"
+        once = (
+            f"WITH found AS (SELECT DISTINCT ON (r.place) r.place, d.id FROM pg_temp.mrql_net d"
+            f" CROSS JOIN LATERAL ({search} ORDER BY far LIMIT -d.n) r WHERE d.n < 0 ORDER BY r.place, r.far, d.id),"
+            f" gone AS (DELETE FROM {self.name} t USING found WHERE t.ctid = found.place RETURNING found.id),"
+            f" counted AS (SELECT id, count(*) AS times FROM gone GROUP BY id)"
+            f" UPDATE pg_temp.mrql_net d SET n = d.n + counted.times FROM counted WHERE d.id = counted.id"
+        )
+        while self._execute(once):
+            pass
+        left = self.connection.execute(b"SELECT * FROM pg_temp.mrql_net WHERE n < 0 LIMIT 1").fetchone()
+        if left is not None:
+            raise Unmatched(left[1:-1])
+
+    def _make_index(self) -> None:
+        """An index by what `_same` asks for, so that a batch costs what it changes and not what is there."""
+        names = [quoted(column.name) for column in self.columns if not column.fraction]
+        if names:
+            name = f"{self.address.table.encode()[: LONGEST - 9].decode(errors='ignore')}_mrql_row"
+            self._execute(f"CREATE INDEX IF NOT EXISTS {quoted(name)} ON {self.name} (({_hash(names)}))")
+
+    def _same(self) -> str:
+        """Whether a row of the table `t` may stand for the row `d`. Missing values are equal."""
+        pairs = [(f"t.{quoted(column.name)}", f"d.c{i}", column) for i, column in enumerate(self.columns)]
+        exact = [(mine, theirs) for mine, theirs, column in pairs if not column.fraction]
+        conditions = [f"{mine} IS NOT DISTINCT FROM {theirs}" for mine, theirs in exact]
+        if exact:
+            conditions.append(f"{_hash([mine for mine, _ in exact])} = {_hash([theirs for _, theirs in exact])}")
+        conditions += [_close(mine, theirs, column) for mine, theirs, column in pairs if column.fraction]
+        return " AND ".join(conditions)
+
+    def _far(self) -> str:
+        """How many numbers are not the same in the rows `t` and `d`."""
+        pairs = [(f"t.{quoted(column.name)}", f"d.c{i}") for i, column in enumerate(self.columns) if column.fraction]
+        return " + ".join(f"({mine} IS DISTINCT FROM {theirs})::int" for mine, theirs in pairs) or "0"
+
+
+def _close(mine: str, theirs: str, column: Column) -> str:
+    """Whether two numbers are the same but for rounding."""
+    digits = 5 if column.type == "real" else 9
+    a, b = f"{mine}::numeric", f"{theirs}::numeric"
+    finite = f"abs({mine}) < 'Infinity' AND abs({theirs}) < 'Infinity'"
+    return (
+        f"({mine} IS NOT DISTINCT FROM {theirs}"
+        f" OR ({finite} AND abs({a} - {b}) <= 1e-{digits} * greatest(abs({a}), abs({b}))))"
+    )
+
+
+def _hash(names: Sequence[str]) -> str:
+    return f"hash_record_extended(ROW({', '.join(names)}), 0)"

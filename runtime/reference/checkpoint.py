@@ -1,0 +1,193 @@
+"""The states of the reference engine on disk: lines of JSON, `[key, value]`, or `[key]` where a key is gone.
+
+A table is a dictionary; a run has the entries that are new or changed, and later runs win.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+
+from mrql.algebra.values.values import canonical
+from mrql.algebra.values.zset import ZSet
+from mrql.runtime.checkpoint.identity import Identities
+from mrql.runtime.checkpoint.live import LiveState
+from mrql.runtime.checkpoint.manifest import SavedState, SavedTable, damaged
+from mrql.runtime.checkpoint.restore import Restored
+from mrql.runtime.checkpoint.values import from_plain, to_plain
+from mrql.runtime.files.digests import fault_of
+from mrql.runtime.files.durable import Files
+from mrql.runtime.reference.view import Entry, ReferenceView, StageState
+
+Lines: TypeAlias = dict[str, str]
+"""A table as text: by the key's text the value's."""
+
+FILE = "part-00000.jsonl"
+
+
+def text(plain: Any) -> str:
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+@attrs.define
+class TextTable:
+    """A table of a running view, beside what was last committed of it."""
+
+    now: Lines
+    before: Lines | None
+    keep: Callable[[Lines], None]
+
+    @property
+    def form(self) -> Mapping[str, Any]:
+        return {}
+
+    @property
+    def rows(self) -> int:
+        return len(self.now)
+
+    @property
+    def changed(self) -> bool:
+        return self.now != self.before
+
+    @property
+    def has_change(self) -> bool:
+        return self.before is not None
+
+    def write(self, directory: Path, files: Files, *, whole: bool) -> dict[str, int]:
+        before: Lines = {} if whole or self.before is None else self.before
+        lines = [f"[{key},{value}]" for key, value in self.now.items() if before.get(key) != value]
+        lines += [f"[{key}]" for key in before if key not in self.now]
+        files.make_directory(directory)
+        files.write(directory / FILE, "".join(f"{line}\n" for line in lines).encode())
+        return {FILE: len(lines)}
+
+    def committed(self, *, small: bool) -> None:
+        self.keep(self.now)
+
+
+@attrs.define
+class ReferenceStates:
+    """The states of a view in the reference semantics, and what was last committed of them."""
+
+    view: ReferenceView
+    identities: Identities
+    known: dict[tuple[str, str], Lines] = attrs.Factory(dict)
+
+    def live(self) -> dict[str, LiveState]:
+        """The states as they are, by what they are known by."""
+        found = {}
+        for state in self.view.states:
+            identity = self.identities.stages[state.stage.name]
+            tables = {"entries": _entries(state)}
+            tables |= {
+                name: _weights(state.inputs[index, label])
+                for name, index, label in _inputs(state)
+                if (index, label) in state.inputs
+            }
+            found[identity] = self._state(identity, state.stage.name, tables)
+        for stream, rows in self.view.present.items():
+            identity = self.identities.ledgers[stream]
+            found[identity] = self._state(identity, stream, {"rows": _weights(rows)})
+        return found
+
+    def _state(self, identity: str, name: str, tables: Mapping[str, Lines]) -> LiveState:
+        def table(key: tuple[str, str], now: Lines) -> TextTable:
+            return TextTable(now, self.known.get(key), lambda lines: self.known.__setitem__(key, lines))
+
+        return LiveState(name, {}, {part: table((identity, part), lines) for part, lines in tables.items()})
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def load(self, restored: Restored) -> None:
+        """Puts what is kept of a checkpoint into the view."""
+        for state in self.view.states:
+            if state.stage.name in restored.states:
+                self._load_stage(state, restored.states[state.stage.name], restored.root)
+        for stream, saved in restored.ledgers.items():
+            lines = self._lines(self.identities.ledgers[stream], "rows", saved, restored.root)
+            self.view.present[stream] = _zset(lines)
+
+    def _load_stage(self, state: StageState, saved: SavedState, root: Path) -> None:
+        identity = self.identities.stages[state.stage.name]
+        for line, value in self._lines(identity, "entries", saved, root).items():
+            key, (support, values) = from_plain(json.loads(line)), json.loads(value)
+            state.entries[canonical(key)] = Entry(key, support, [from_plain(item) for item in values])
+        for name, index, label in _inputs(state):
+            if name in saved.tables:
+                state.inputs[index, label] = _zset(self._lines(identity, name, saved, root))
+
+    def _lines(self, identity: str, name: str, saved: SavedState, root: Path) -> Lines:
+        lines = read_lines(saved.tables[name], root)
+        self.known[identity, name] = lines
+        return dict(lines)
+
+
+def read_lines(table: SavedTable, root: Path) -> Lines:
+    """What the runs of a table say together.
+
+    Raises: UserError at a file that is not what was written.
+    """
+    lines: Lines = {}
+    for run in table.runs:
+        for file in run.files:
+            path = root / run.path / file.name
+            data = path.read_bytes()
+            if (fault := fault_of(file, data)) is not None:
+                raise damaged(path, f"it {fault}")
+            _read_into(lines, data)
+    return lines
+
+
+def _read_into(lines: Lines, data: bytes) -> None:
+    for line in data.split(b"\n"):
+        if not line:
+            continue
+        key, *value = json.loads(line)
+        if value:
+            lines[text(key)] = text(value[0])
+        else:
+            lines.pop(text(key), None)
+
+
+def write_lines(lines: Lines, directory: Path, files: Files) -> dict[str, int]:
+    """Writes a table as one run."""
+    return TextTable(lines, None, lambda _: None).write(directory, files, whole=True)
+
+
+def lines_of(view: ReferenceView) -> Iterator[tuple[str, Lines]]:
+    """The tables of a view as they are written down, each with the name of the stage or stream that it is of."""
+    for state in view.states:
+        yield state.stage.name, _entries(state)
+        for rows in state.inputs.values():
+            yield state.stage.name, _weights(rows)
+    for stream, rows in view.present.items():
+        yield stream, _weights(rows)
+
+
+def _inputs(state: StageState) -> Iterable[tuple[str, int, str]]:
+    """What the joins of a stage keep: the name of a table, the number of the feed, and the label of the input."""
+    for index, feed in enumerate(state.stage.feeds):
+        for number, read in enumerate(feed.rows.inputs):
+            yield f"input-{index}-{number}", index, read.label
+
+
+def _entries(state: StageState) -> Lines:
+    return {
+        text(to_plain(entry.key)): text([entry.support, [to_plain(value) for value in entry.values]])
+        for entry in state.entries.values()
+    }
+
+
+def _weights(rows: ZSet) -> Lines:
+    return {text(to_plain(value)): str(weight) for value, weight in rows}
+
+
+def _zset(lines: Lines) -> ZSet:
+    return ZSet.weighted((from_plain(json.loads(value)), int(weight)) for value, weight in lines.items())

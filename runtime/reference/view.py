@@ -1,0 +1,452 @@
+"""The incremental evaluation of a plan in the reference semantics: the oracle between the paper and Spark.
+
+A state is a plain dictionary, a batch is evaluated with the reference evaluator, and shares are merged one row at a
+time. It needs no Java, and serves `--engine reference`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import TypeAlias
+
+import attrs
+
+from mrql.algebra import monoids
+from mrql.algebra import types as ty
+from mrql.algebra.errors import EvaluationError, MissingRow, UserError
+from mrql.algebra.evaluation.evaluate import bind, convert_zero, endless, evaluate
+from mrql.algebra.functions import convert, side_sums
+from mrql.algebra.monoids import Aggregate, BagUnion
+from mrql.algebra.terms import Term, element_type
+from mrql.algebra.types import Type
+from mrql.algebra.values.exact_sums import Total
+from mrql.algebra.values.values import Bag, Canonical, Value, canonical
+from mrql.algebra.values.zset import ZSet
+from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there
+from mrql.rewrite.incremental.diminish import diminish
+from mrql.rewrite.plan.plan import Component, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage
+from mrql.rewrite.plan.threshold import Threshold
+from mrql.runtime.engine.residual import Residual, divided, unlike
+
+Merge: TypeAlias = Callable[[Collection[str], dict[str, ZSet]], None]
+"""Merges changes into some stages, and adds to them what those derive."""
+
+SIGNS: Mapping[str, int] = {"came": 1, "went": -1}
+"""How often the rows of a change count."""
+
+
+@attrs.define
+class Entry:
+    """What is stored under one key: the support that each feed gives it, and the components."""
+
+    key: Value
+    support: list[int]
+    values: list[Value]
+
+
+@attrs.define
+class StageState:
+    """The state of a stage: its entries by key, and what the joins of each feed keep of their inputs."""
+
+    stage: Stage
+    entries: dict[Canonical, Entry] = attrs.Factory(dict)
+    inputs: dict[tuple[int, str], ZSet] = attrs.Factory(dict)
+    touched_keys: set[Canonical] = attrs.Factory(set)
+
+    def copy(self) -> StageState:
+        """The same state, which stays as it is when this one changes."""
+        entries = {k: Entry(entry.key, [*entry.support], [*entry.values]) for k, entry in self.entries.items()}
+        return StageState(self.stage, entries, dict(self.inputs), set(self.touched_keys))
+
+    @property
+    def touched(self) -> int:
+        """How many keys the last batch touched."""
+        return len(self.touched_keys)
+
+    def size(self) -> int:
+        """How many rows the state holds."""
+        return len(self.entries) + sum(map(len, self.inputs.values()))
+
+    def value(self) -> Value:
+        """The value of the stage's variable in the answer."""
+        match self.stage.shape:
+            case Shape.KEYED:
+                return Bag(
+                    (entry.key, self._value(entry.values)) for entry in self.entries.values() if self._is_there(entry)
+                )
+            case Shape.TOTAL | Shape.BAG:
+                entry = self.entries.get(canonical(()))
+                return self._value(_zeros(self.stage.components) if entry is None else entry.values)
+
+    def _value(self, kept: list[Value]) -> Value:
+        values = [_read(component, value) for component, value in zip(self.stage.components, kept, strict=True)]
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def _is_there(self, entry: Entry) -> bool:
+        return any(n for n, feed in zip(entry.support, self.stage.feeds, strict=True) if feed.supports)
+
+    def merge(self, feed_index: int, key: Value, share: Mapping[int, tuple[Value, int]], weight: int) -> None:
+        """Merges the share of one row, each part as often as is said beside it; a negative number takes it back."""
+        found = canonical(key)
+        if found not in self.entries:
+            self.entries[found] = Entry(key, [0] * len(self.stage.feeds), _zeros(self.stage.components))
+        self.touched_keys.add(found)
+        entry = self.entries[found]
+        entry.support[feed_index] += weight
+        for i, (value, times) in share.items():
+            entry.values[i] = _merged(self.stage.components[i], entry.values[i], value, times)
+
+    def drop_unsupported(self) -> None:
+        """A key lives while there are rows behind it."""
+        for found in [found for found, entry in self.entries.items() if not any(entry.support)]:
+            del self.entries[found]
+
+
+class ReferenceView:
+    """A query kept up to date, in the reference semantics."""
+
+    def __init__(self, plan: Plan, tables: Mapping[str, Bag] | None = None, *, start: bool = True) -> None:
+        """A view of nothing yet. One that does not `start` has its states put in, and is then to `resume`."""
+        self.plan = plan
+        self.tables = dict(tables or {})
+        for name, loop in plan.loops if self.tables.keys() >= plan.tables.keys() else ():
+            self.tables[name] = evaluate(loop, self.tables)
+        self.states = [StageState(stage) for stage in plan.stages]
+        self.derived: dict[str, ZSet] = {}
+        """The derived streams as they were after the last batch."""
+        self.present: dict[str, ZSet] = {}
+        """The rows of the streams that can lose rows again, what the loops that are carried over have, and what is
+        withheld."""
+        self.starts: dict[str, ZSet] = {}
+        """What those would begin with now."""
+        self.residual = Residual()
+        """Of the loops that are carried over, and of what is withheld."""
+        # A total is there from the start, and what is derived from it too.
+        if start:
+            self.resume((), {})
+
+    def resume(self, kept: Collection[str], arrived: Mapping[str, ZSet]) -> None:
+        """Builds the states of the stages that are not `kept` from the rows that have arrived so far."""
+        self._record({name: rows for name, rows in arrived.items() if name not in self.present})
+        changes = dict(arrived)
+        built: frozenset[str] = frozenset()
+        for loop in self.plan.feedbacks:
+            if self.plan.inside(loop) <= {*kept}:
+                below = self.plan.below(loop.reads)
+                self._resume(below - built, changes, kept)
+                self.starts |= {part.fed.name: ZSet.of(self._bag(part.start)) for part in loop.parts}
+            else:
+                below = self._carry_over(loop, built, changes, partial(self._resume, kept=kept))
+            built |= below
+        self._resume({state.stage.name for state in self.states} - built, changes, kept)
+        self.residual = self.residual.and_also(self._withheld())
+
+    def _resume(self, names: Collection[str], changes: dict[str, ZSet], kept: Collection[str]) -> None:
+        for state in self.states:
+            if state.stage.name not in names:
+                continue
+            for derived in self.plan.derived_for(state.stage):
+                if derived.name not in changes:
+                    withheld = self.present.get(derived.name, ZSet()) if derived.threshold.is_given else ZSet()
+                    changes[derived.name] = self._derived_change(derived) - withheld
+            recursive = self.plan.recursion_of(state.stage)
+            if state.stage.name not in kept:
+                self._build(state, changes)
+            if recursive is not None:
+                built = state.stage.name not in kept
+                changes[recursive.name] = self._settled(state, recursive) if built else self._derived_change(recursive)
+
+    def _build(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
+        for i, feed in enumerate(state.stage.feeds):
+            if not feed.rows.inputs:
+                self._merge_rows(state, i, self._rows(feed, {}, 1))
+            self._step(state, i, feed, changes)
+        state.drop_unsupported()
+
+    def apply(self, deltas: Mapping[str, ZSet]) -> None:
+        """Brings the states up to date with a batch: for each stream, what was inserted (+) and deleted (−).
+
+        Raises: MissingRow when a row is deleted that is not there, and UserError when the query has no value for the
+            data. The states are then as they were.
+        """
+        saved = [state.copy() for state in self.states], dict(self.derived), self.present, dict(self.starts)
+        try:
+            self._record(deltas)
+            self._go_through(dict(deltas))
+        except BaseException:
+            self.states, self.derived, self.present, self.starts = saved
+            raise
+
+    def _go_through(self, changes: dict[str, ZSet]) -> None:
+        """Merges a batch stage by stage; loops that are carried over come to rest before their values are read."""
+        self.residual = Residual()
+        for state in self.states:
+            state.touched_keys.clear()
+        merged: frozenset[str] = frozenset()
+        for loop in self.plan.feedbacks:
+            merged |= self._carry_over(loop, merged, changes, self._merge)
+        self._merge({state.stage.name for state in self.states} - merged, changes)
+        self.residual = self.residual.and_also(self._withheld())
+
+    def _carry_over(
+        self, loop: Feedbacks, merged: frozenset[str], changes: dict[str, ZSet], merge: Merge
+    ) -> frozenset[str]:
+        """Merges a batch into the stages of a loop that were not `merged` yet, and feeds back what that changes.
+
+        What is new of what the loop begins with comes with the batch. Returns the stages.
+        """
+        starting, below = self.plan.below(loop.starts), self.plan.below(loop.reads)
+        merge(starting - merged, changes)
+        new = {part.fed.name: self._new_of_start(part) for part in loop.parts}
+        self._note_fed(new)
+        changes.update(new)
+        merge(below - starting - merged, changes)
+        self._feed_back(loop, changes)
+        return below
+
+    def _merge(self, names: Collection[str], changes: dict[str, ZSet]) -> None:
+        """Merges a batch into some stages; how they change what is derived from them is added to it."""
+        for state in self.states:
+            if state.stage.name in names:
+                for derived in self.plan.derived_for(state.stage):
+                    if derived.name not in changes:
+                        changes[derived.name] = self._passed_on(derived, self._derived_change(derived))
+                self._step_all(state, changes)
+                recursive = self.plan.recursion_of(state.stage)
+                if recursive is not None:
+                    changes[recursive.name] = self._settled(state, recursive)
+
+    def _feed_back(self, loop: Feedbacks, changes: dict[str, ZSet]) -> None:
+        """Feeds back what a batch has changed of a loop's bags, step by step, as far as it matters."""
+        inside = self.plan.inside(loop)
+        for taken in range(1, loop.steps + 1):
+            found = {part.fed.name: self._divided(part, loop.threshold) for part in loop.parts}
+            due = {name: rows for name, (rows, _) in found.items()}
+            if taken == loop.steps or not any(map(len, due.values())):
+                break
+            self._note_fed(due)
+            self._merge(inside, due)
+            for name in due.keys() & changes.keys():
+                changes[name] += due[name]
+        if loop.loop.limit is None and any(map(len, due.values())):
+            raise endless(loop.loop)
+        for _, residual in found.values():
+            self.residual = self.residual.and_also(residual)
+
+    def _note_fed(self, fed: Mapping[str, ZSet]) -> None:
+        self.present = {**self.present, **{name: self.present.get(name, ZSet()) + rows for name, rows in fed.items()}}
+
+    def _new_of_start(self, part: Feedback) -> ZSet:
+        """What a loop begins with, where it has begun with nothing; else what is new of it."""
+        name, after = part.fed.name, ZSet.of(self._bag(part.start))
+        before = self.starts.get(name, ZSet())
+        self.starts[name] = after
+        known = self.present.get(name, ZSet())
+        return unlike(after - before, known, element_type(part.fed)) if len(known) else after
+
+    def _divided(self, part: Feedback, threshold: Threshold) -> tuple[ZSet, Residual]:
+        pending = ZSet.of(self._bag(part.value)) - self.present.get(part.fed.name, ZSet())
+        return divided(pending, element_type(part.fed), threshold)
+
+    def _settled(self, state: StageState, recursive: Derived) -> ZSet:
+        """Takes the changes of what is made from a state back to it, the earliest first, until there are none.
+
+        Raises: UserError when that takes more steps than it may.
+        """
+        before = self.derived.get(recursive.name, ZSet())
+        seen = before
+        while pending := ZSet.of(self._bag(recursive.term)) - seen:
+            now = min(time for (_, time), _ in pending)
+            assert recursive.loop is not None
+            if recursive.loop.limit is None and now > recursive.loop.most:
+                raise endless(recursive.loop)
+            found = ZSet.weighted((fact, weight) for fact, weight in pending if fact[1] == now)
+            self._step_all(state, {recursive.name: found})
+            seen += found
+        self.derived[recursive.name] = seen
+        return seen - before
+
+    def _step_all(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
+        for i, feed in enumerate(state.stage.feeds):
+            self._step(state, i, feed, changes)
+        state.drop_unsupported()
+
+    def answer(self) -> Value:
+        """The answer over all that was applied so far."""
+        return self._value(self.plan.answer)
+
+    def _record(self, deltas: Mapping[str, ZSet]) -> None:
+        changed = {name: deltas[name] for name in self.plan.shrinking & deltas.keys()}
+        present = {name: self.present.get(name, ZSet()) + change for name, change in changed.items()}
+        for name, change in changed.items():
+            for row, _ in change:
+                left = present[name].weight(row)
+                if left < 0:
+                    raise MissingRow(name, row, -left)
+        # Another dictionary: the one before is gone back to when the batch fails.
+        self.present = {**self.present, **present}
+
+    def _value(self, term: Term) -> Value:
+        """A term over the states as they are."""
+        env = {state.stage.name: state.value() for state in self.states}
+        return evaluate(term, self.tables, env)
+
+    def _bag(self, term: Term) -> Bag:
+        value = self._value(term)
+        assert isinstance(value, Bag)
+        return value
+
+    def _derived_change(self, derived: Derived) -> ZSet:
+        after = ZSet.of(self._bag(derived.term))
+        change = after - self.derived.get(derived.name, ZSet())
+        self.derived[derived.name] = after
+        return change
+
+    def _passed_on(self, derived: Derived, change: ZSet) -> ZSet:
+        """What matters of a change, and of what was withheld before; the rest is withheld."""
+        if not derived.threshold.is_given:
+            return change
+        whole = self.present.get(derived.name, ZSet()) + change
+        due, _ = divided(whole, element_type(derived.stream), derived.threshold)
+        self.present = {**self.present, derived.name: whole - due}
+        return due
+
+    def _withheld(self) -> Residual:
+        """How far the answer may be off by what is withheld."""
+        left = [(self.present.get(d.name, ZSet()), d) for d in self.plan.withholding]
+        return Residual.of_steps([divided(rows, element_type(d.stream), d.threshold)[1] for rows, d in left])
+
+    def _step(self, state: StageState, index: int, feed: Feed, deltas: Mapping[str, ZSet]) -> None:
+        """The delta rule over one feed: what is never there at the same time is never put together."""
+        inputs = {read.label: read for read in feed.rows.inputs}
+        changes = {label: self._change(read, deltas.get(read.stream, ZSet())) for label, read in inputs.items()}
+        old = {label: state.inputs.get((index, label), ZSet()) for label in inputs}
+
+        def version(label: str, which: str) -> Bag:
+            return _kept(inputs[label], _version(which, old[label], changes[label]))
+
+        for choice in choices_that_are_there(tuple(len(change) > 0 for change in changes.values())):
+            chosen = dict(zip(inputs, choice, strict=True))
+            label = next(label for label, which in chosen.items() if which in SIGNS)
+            sign = SIGNS[chosen[label]]
+            if change := version(label, chosen.pop(label)):
+                sources = {label: change, **{name: version(name, which) for name, which in chosen.items()}}
+                self._merge_rows(state, index, self._rows(feed, sources, sign, label))
+        if len(inputs) > 1:
+            state.inputs.update({(index, label): old[label] + change for label, change in changes.items()})
+
+    def _change(self, read: Input, delta: ZSet) -> ZSet:
+        """The change of an input; it is linear, so insertions and deletions can be computed apart."""
+        added = evaluate(read.term, {**self.tables, read.label: delta.positive()})
+        removed = evaluate(read.term, {**self.tables, read.label: delta.negative()})
+        return ZSet.of(added) - ZSet.of(removed)
+
+    def _rows(self, feed: Feed, inputs: Mapping[str, Bag], weight: int, changed: str | None = None) -> ZSet:
+        return ZSet.of(evaluate(feed.rows.for_batch(changed), {**self.tables, **inputs}), weight)
+
+    def _merge_rows(self, state: StageState, index: int, rows: ZSet) -> None:
+        feed = state.stage.feeds[index]
+        for (key, element), weight in rows:
+            env = bind(feed.key, key) | bind(feed.element, element)
+            stands_for = weight * (1 if feed.weight is None else evaluate(feed.weight, self.tables, env))
+            share = {}
+            for i, unit in feed.units:
+                # The sums of a row that stands for several are those of all of them.
+                times = weight if i in feed.totals else stands_for
+                share[i] = (evaluate(unit, self.tables, env), times)
+            state.merge(index, key, share, stands_for)
+
+
+def _kept(read: Input, rows: ZSet) -> Bag:
+    """What a join keeps of an input: the rows, or sums of them."""
+    return _sums(read, rows) if read.sums else rows.bag()
+
+
+def _version(which: str, old: ZSet, change: ZSet) -> ZSet:
+    """The rows of an input that a summand of the delta rule reads (`choices_that_are_there`)."""
+    match which:
+        case "came":
+            return ZSet.of(change.positive())
+        case "went":
+            return ZSet.of(change.negative())
+        case "new":
+            return old + change
+        case "kept":
+            return old - ZSet.of(change.negative())
+        case _:
+            return old
+
+
+def _sums(read: Input, rows: ZSet) -> Bag:
+    """One element for those that are the same but for their last parts, which are added up."""
+    found: dict[Canonical, tuple[Value, list[Value]]] = {}
+    for (key, value), weight in rows:
+        parts = value if isinstance(value, tuple) else (value,)
+        kept, numbers = parts[: -read.sums], parts[-read.sums :]
+        _, sums = found.setdefault(canonical((key, kept)), ((key, kept), [0] * read.sums))
+        sums[:] = [a + weight * b for a, b in zip(sums, numbers, strict=True)]
+    rows_of = (((key, (*kept, *sums)), sums) for (key, kept), sums in found.values())
+    return Bag((key, parts if len(parts) > 1 else parts[0]) for (key, parts), sums in rows_of if any(sums))
+
+
+def _zeros(components: Iterable[Component]) -> list[Value]:
+    return [Total() if _is_total(c) else convert_zero(c.monoid, c.type) for c in components]
+
+
+def _is_total(component: Component) -> bool:
+    return component.monoid == monoids.SUM and component.type == ty.DOUBLE
+
+
+def _read(component: Component, stored: Value) -> Value:
+    """The value of what is stored: a sum of longs may have left their range on the way to it."""
+    if isinstance(stored, Total):
+        return stored.value
+    try:
+        return convert(stored, component.type) if component.monoid == monoids.SUM else stored
+    except EvaluationError as error:
+        raise UserError(str(error), component.span) from None
+
+
+def _added(stored: Value, share: Value, times: int) -> Value:
+    """A sum with a share some times more, or less: a number, or what sides of a join multiplied (`Feed.totals`)."""
+    match stored, share:
+        case Total(), (high, low):
+            return stored.with_integer(times * side_sums.whole(high, low))
+        case Total(), (magnitude, mantissas, count):
+            return _with_products(stored, magnitude, times * mantissas, times * count)
+        case Total(), _:
+            return stored.added(share, times)
+        case _, (high, low):
+            return stored + times * side_sums.whole(high, low)
+        case _:
+            return stored + times * share
+
+
+def _with_products(stored: Total, magnitude: int | None, mantissas: float, count: int) -> Total:
+    """A sum of doubles with some that are of one magnitude."""
+    if magnitude is None or magnitude == side_sums.ZERO:
+        return stored
+    if abs(magnitude) == side_sums.NO_NUMBER:
+        return stored.added(math.nan, count)
+    exponent = abs(magnitude) - side_sums.ONE
+    if exponent >= side_sums.LARGEST:
+        return stored.added(math.copysign(math.inf, magnitude), count)
+    return stored.scaled(mantissas, side_sums.WIDTH * exponent)
+
+
+def _merged(component: Component, stored: Value, share: Value, weight: int) -> Value:
+    monoid = component.monoid
+    if monoid == monoids.SUM:
+        return _added(stored, share, weight)
+    if isinstance(monoid, BagUnion):
+        # All copies at once: one by one, each would copy the bag.
+        share, weight = Bag([*share] * abs(weight)), 1 if weight > 0 else -1
+    for _ in range(1 if monoids.is_idempotent(monoid) and weight > 0 else abs(weight)):
+        stored = monoids.combine(monoid, stored, share) if weight > 0 else diminish(monoid, stored, share)
+    return _in_range(stored, monoid, component.type)
+
+
+def _in_range(value: Value, monoid: Aggregate | BagUnion, t: Type) -> Value:
+    return convert(value, t) if isinstance(monoid, Aggregate) else value

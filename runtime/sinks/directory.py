@@ -1,0 +1,81 @@
+"""A directory for each batch, with its answer in part files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from mrql.algebra.catalog import Format
+from mrql.algebra.errors import UserError
+from mrql.runtime.files.batch_names import batch_name, batch_number
+from mrql.runtime.files.durable import Files, Publication
+from mrql.runtime.sinks.files import Output, write_output
+from mrql.runtime.sinks.sink import Answer
+
+
+@attrs.define
+class DirectorySink:
+    """A directory for each batch, which appears as a whole: it is written under another name and then renamed.
+
+    One that goes on `after` a batch may hold the batches up to that; `suffix` tells what this process writes aside
+    from what others did.
+
+    Raises: UserError where there are other batches, or an answer has no form in the files.
+    """
+
+    directory: Path
+    output: Output
+    files: Files = attrs.Factory(Files)
+    suffix: str = ""
+    after: int | None = None
+    due: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self.output.must_have_a_form()
+        self.files.make_directory(self.directory)
+        self._must_go_on(self.after)
+
+    @property
+    def place(self) -> str:
+        return place_of(self.directory)
+
+    @property
+    def changes(self) -> bool:
+        return self.output.changes
+
+    def _must_go_on(self, after: int | None) -> None:
+        there = sorted(self.directory.glob("batch-*"))
+        if there and after is None:
+            raise UserError(f"{self.directory} holds batches already", hint="name another --output, or remove them")
+        numbers = {path: batch_number(path.name) for path in there}
+        over = [path for path, number in numbers.items() if number is not None and after is not None and number > after]
+        if over:
+            message = f"{over[0]} is there already, and the checkpoint is at batch {after}"
+            raise UserError(message, hint="name another --output, or remove what came after the checkpoint")
+
+    def prepare(self, number: int, answer: Answer) -> Publication:
+        """Writes the answer after a batch aside."""
+        hidden = self.directory / f".{batch_name(number)}{self.suffix}"
+        write_output(self.output, answer.changes() if self.changes else answer.snapshot(), hidden, self.files)
+        return Publication(hidden, self.directory / batch_name(number))
+
+    def start_anew(self) -> None:
+        """Each answer stands by itself."""
+
+    def hidden(self) -> Iterator[Path]:
+        """What is written aside and was not published."""
+        yield from self.directory.glob(".batch-*")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def place_of(directory: Path) -> str:
+    """A directory, as a checkpoint notes it."""
+    return str(directory.absolute())
+
+
+FORMATS = (Format.JSON, Format.CSV, Format.PARQUET)
+"""The formats that answers are written in."""

@@ -1,0 +1,102 @@
+"""Answers written to where a query says: a directory of part files.
+
+It takes the place of the one that an earlier run has written, and is seen as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from mrql.algebra.catalog import SinkSpec
+from mrql.algebra.errors import UserError
+from mrql.runtime.files.batch_names import batch_name
+from mrql.runtime.files.durable import Files, Publication
+from mrql.runtime.sinks.files import Output, is_ours, write_output
+from mrql.runtime.sinks.sink import Answer
+
+
+def write(target: SinkSpec, rows: Any) -> None:
+    """Writes an answer: a value, or a DataFrame of its rows.
+
+    Raises: UserError where something else is in the way, or a value has no form in the file.
+    """
+    _must_be_free(target)
+    hidden = target.path.with_name(f".{target.path.name}.writing")
+    shutil.rmtree(hidden, ignore_errors=True)
+    target.path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        _write_rows(target, rows, hidden, Files())
+        if target.path.exists():
+            shutil.rmtree(target.path)
+        hidden.rename(target.path)
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _must_be_free(target: SinkSpec) -> None:
+    """What is replaced carries the mark of what a query has written, and holds nothing else.
+
+    Raises: UserError where something else is there.
+    """
+    path = target.path
+    if path.is_symlink() or (path.exists() and not is_ours(path)):
+        hint = "remove it, or name another directory"
+        raise UserError(f"{path} is there already, and was not written by a query", target.span, hint)
+
+
+def _write_rows(target: SinkSpec, rows: Any, directory: Path, files: Files) -> None:
+    output = Output(target.type, changes=False, format=target.format, span=target.span)
+    write_output(output, rows, directory, files)
+
+
+@attrs.frozen
+class TargetSink:
+    """Writes the answer after each batch where the query says."""
+
+    target: SinkSpec
+    files: Files
+    suffix: str
+
+    @staticmethod
+    def instead_of(
+        target: SinkSpec, *, named: bool, changes: bool, files: Files | None = None, suffix: str = ""
+    ) -> TargetSink:
+        """The sink of a query that says itself where its answer goes.
+
+        Raises: UserError where the command says it too, or asks for changes.
+        """
+        if named or changes:
+            option = "--output" if named else "--emit changes"
+            raise UserError(f"the query writes its answer to {target.path}", target.span, f"leave out {option}")
+        return TargetSink(target, files or Files(), suffix)
+
+    place: None = None
+    changes: bool = False
+    due: bool = False
+
+    def prepare(self, number: int, answer: Answer) -> Publication:
+        """Writes the answer after a batch aside.
+
+        Raises: UserError where something else is in the way, or a value has no form in the file.
+        """
+        path = self.target.path
+        _must_be_free(self.target)
+        hidden = path.with_name(f".{path.name}.{batch_name(number)}{self.suffix}")
+        self.files.make_directory(path.parent)
+        _write_rows(self.target, answer.snapshot(), hidden, self.files)
+        return Publication(hidden, path, replaces=True)
+
+    def start_anew(self) -> None:
+        """Each answer stands by itself."""
+
+    def hidden(self) -> Iterator[Path]:
+        """What is written aside and was not published."""
+        yield from self.target.path.parent.glob(f".{self.target.path.name}.batch-*")
+
+    def close(self) -> None:
+        """Nothing is held."""

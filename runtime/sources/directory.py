@@ -1,0 +1,333 @@
+"""What streams are read from: which files of directories are new, and what adapters have.
+
+The offset of a directory is the set of files that were read, each with its size and modification time; whether those
+are still what they were is looked at each time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+import attrs
+
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.errors import MissingRow, UserError
+from mrql.algebra.values.values import Value
+from mrql.runtime.files.quarantine import Malformed
+from mrql.runtime.sources.file_archive import Copies
+from mrql.runtime.sources.files import list_files, passed_over
+from mrql.runtime.sources.partitions import partition_directories
+from mrql.runtime.sources.source import Adapter, Offset, open_adapter
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Seen:
+    """What a file looked like when it was read."""
+
+    size: int
+    modified: int
+    identity: tuple[int, int] | None = attrs.field(default=None, eq=False)
+    """Which file it is, and when anything of it has changed last: of the file as this process has seen it."""
+
+    @staticmethod
+    def of(file: Path) -> Seen:
+        status = file.stat()
+        return Seen(status.st_size, status.st_mtime_ns, (status.st_ino, status.st_ctime_ns))
+
+    def is_still(self, file: Path) -> bool:
+        """Whether a file is as it was: also where another of the same size and time has taken its place."""
+        try:
+            now = Seen.of(file)
+        except OSError:
+            return False
+        return now == self and self.identity in (None, now.identity)
+
+
+@attrs.frozen
+class Arrived:
+    """A file of a batch, and the weight of its rows: −1 in a directory of deletions.
+
+    `seen` is what it looked like when it was found, before any of it was read.
+    """
+
+    file: Path
+    weight: int = 1
+    seen: Seen | None = None
+    withdrawn: Path | None = None
+    """The file whose rows are taken back, of which this is a copy."""
+    copy: Path | None = None
+    """What is read in its place, if files may change."""
+
+    @property
+    def read_from(self) -> Path:
+        return self.copy or self.file
+
+    def called(self, row: Malformed) -> Malformed:
+        """A malformed row of what is read as one of the file."""
+        return attrs.evolve(row, file=self.file) if row.file == self.copy else row
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """Has an error about what is read name the file."""
+        try:
+            yield
+        except UserError as error:
+            if self.copy is not None:
+                error.message = error.message.replace(str(self.copy), str(self.file))
+            raise
+
+
+@attrs.define
+class Directory:
+    """The files of one directory of a stream, and which of them have been read."""
+
+    spec: SourceSpec
+    weight: int = 1
+    seen: dict[Path, Seen] = attrs.Factory(dict)
+    """By their absolute paths."""
+    waiting: int = 0
+    """How many files were new or changed when it was last looked at, and have not been read since."""
+    copies: Copies | None = None
+    """Copies of what was read, if files may change."""
+    said: bool = False
+    """Whether it was said that only what is not looked at is there."""
+
+    def of_type(self, spec: SourceSpec) -> Directory:
+        """The same for rows of another type."""
+        (found,) = (part for part, weight in spec.directories if weight == self.weight)
+        return attrs.evolve(self, spec=found)
+
+    def latest(self) -> list[list[Arrived]]:
+        """The files that have not been read yet; with copies, those too that have changed or are gone, their old rows
+        before the new ones.
+
+        Raises: UserError when a file that was read has changed or is gone: its rows are part of the answer.
+        """
+        present = list_files(self.spec)
+        self._say_what_is_passed_over(present)
+        withdrawn = dict(self._withdrawn())
+        new = [file for file in present if file.absolute() not in self.seen or file.absolute() in withdrawn]
+        found = {file.absolute(): [part] for file in new if (part := self._kept(file))}
+        for file, back in withdrawn.items():
+            found[file] = [back, *found.get(file, ())]
+        self.waiting = len(found)
+        return list(found.values())
+
+    def _say_what_is_passed_over(self, present: Sequence[Path]) -> None:
+        """Once: files may still come, but rows may also lie where nobody looks."""
+        if not self.said and not present and (other := passed_over(self.spec)) is not None:
+            self.said = True
+            message = "%s has no file that is read, but the directory %s, which is not looked at"
+            logger.warning(message, self.spec.path, other)
+
+    def _withdrawn(self) -> Iterator[tuple[Path, Arrived]]:
+        """The files that were read and are not what they were.
+
+        Raises: UserError where there are no copies of them.
+        """
+        for file, before in self.seen.items():
+            try:
+                must_be(file, before, self.spec)
+            except UserError as error:
+                if self.copies is None:
+                    raise
+                copy = self._copy(self.copies, file, before)
+                if not copy.exists():
+                    hint = "copies are kept from the start with --rewrites apply; start with a new --checkpoint"
+                    raise UserError(f"{error.message}, and there is no copy of it", self.spec.span, hint) from None
+                yield file, Arrived(self.copies.whole(copy), -self.weight, before, file)
+
+    def _kept(self, file: Path) -> Arrived | None:
+        """A new file; None where it changes just now, and is looked at again later."""
+        copy: Path | None = None
+        try:
+            seen = Seen.of(file)
+            if self.copies is not None:
+                copy = self._copy(self.copies, file, seen)
+                self.copies.keep(file, copy)
+        except FileNotFoundError:
+            return None
+        if self.copies is not None and copy is not None and not seen.is_still(file):
+            self.copies.drop([copy])
+            return None
+        return Arrived(file, self.weight, seen, copy=copy)
+
+    def commit(self, arrived: Sequence[Part]) -> None:
+        """Notes the files of a batch as read, those that are of this directory."""
+        mine = [part for part in arrived if isinstance(part, Arrived) and self._is_mine(part)]
+        for part in mine:
+            if part.withdrawn is not None:
+                del self.seen[part.withdrawn]
+            else:
+                self.seen[part.file.absolute()] = part.seen or Seen.of(part.file)
+        self.waiting -= len({part.withdrawn or part.file.absolute() for part in mine})
+
+    def _is_mine(self, part: Arrived) -> bool:
+        return part.weight == (self.weight if part.withdrawn is None else -self.weight)
+
+    def so_far(self) -> Iterator[Arrived]:
+        """What was read, in copies, where there are some.
+
+        Raises: UserError where a file has changed or is gone.
+        """
+        for file, seen in self.seen.items():
+            copy = None if self.copies is None else self._copy(self.copies, file, seen)
+            if self.copies is None or copy is None or not copy.exists():
+                must_be(file, seen, self.spec)
+                copy = None
+            else:
+                copy = self.copies.whole(copy)
+            yield Arrived(file, self.weight, seen, copy=copy)
+
+    def copied(self) -> list[Path]:
+        """The copies of what was read."""
+        if self.copies is None:
+            return []
+        return [self._copy(self.copies, file, seen) for file, seen in self.seen.items()]
+
+    def _copy(self, copies: Copies, file: Path, seen: Seen) -> Path:
+        """Where the copy of a file is."""
+        return copies.place(file, seen.size, seen.modified, partition_directories(self.spec, file))
+
+
+@attrs.frozen
+class Portion:
+    """What an adapter has between two offsets."""
+
+    start: Offset
+    end: Offset
+    rows: tuple[tuple[Value, int], ...]
+
+
+@attrs.define
+class Adapted:
+    """A stream that an adapter reads, and up to where it was read."""
+
+    spec: SourceSpec
+    adapter: Adapter
+    offset: Offset = None
+
+    def of_type(self, spec: SourceSpec) -> Adapted:
+        """The same: what an adapter reads has a type that is given."""
+        return self
+
+    @property
+    def waiting(self) -> int:
+        """No files: what waits is with whoever the adapter reads from."""
+        return 0
+
+    def next(self, most: int | None) -> Portion | None:
+        """What comes next, about so many rows; None where there is nothing new."""
+        end = self.adapter.latest(self.offset, most)
+        return None if end == self.offset else self._portion(self.offset, end)
+
+    def so_far(self) -> Portion:
+        """All that was read.
+
+        Raises: UserError where that cannot be read again.
+        """
+        if not self.adapter.replays:
+            raise UserError(f"{self.spec.path} cannot be read again", self.spec.span)
+        return self._portion(None, self.offset)
+
+    def _portion(self, start: Offset, end: Offset) -> Portion:
+        return Portion(start, end, tuple(self.adapter.read(start, end)))
+
+    def commit(self, arrived: Sequence[Part]) -> None:
+        """Notes what a batch has of it as read."""
+        for part in arrived:
+            assert isinstance(part, Portion)
+            self.offset = part.end
+
+
+Watched: TypeAlias = Directory | Adapted
+"""What a stream is read from."""
+Part: TypeAlias = Arrived | Portion
+"""What a batch has of a stream: a file, or what an adapter has read."""
+
+
+def must_be(file: Path, before: Seen, spec: SourceSpec) -> None:
+    """A file that was read has to stay what it was.
+
+    Raises: UserError, naming the file, when it has changed or is gone.
+    """
+    try:
+        now = Seen.of(file)
+    except OSError:
+        raise UserError(f"{file} is gone, and its rows are part of the answer", spec.span) from None
+    if now != before:
+        raise UserError(f"{file} has changed since it was read", spec.span, "write new rows to a new file")
+
+
+Batch = Mapping[str, Sequence[Part]]
+"""What is new, by stream."""
+
+
+def watch(specs: Iterable[SourceSpec], copies: Copies | None = None) -> list[Watched]:
+    """What some streams are read from, from the beginning."""
+    return [watched for spec in specs for watched in watched_of(spec, copies)]
+
+
+def watched_of(spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:
+    """What a stream is read from: a directory, one of deletions with it, or an adapter."""
+    if spec.adapter is not None:
+        return [Adapted(spec, open_adapter(spec))]
+    return [Directory(part, weight, copies=copies) for part, weight in spec.directories]
+
+
+def next_batch(watched: Sequence[Watched], max_files: int | None, max_rows: int | None = None) -> dict[str, list[Part]]:
+    """What is new in all streams. Of files at most `max_files`, the oldest first; of equal age, insertions first. Of
+    each adapter about `max_rows` rows."""
+    directories = [d for d in watched if isinstance(d, Directory)]
+    found = [(_age(parts), -d.weight, parts[-1].file, d.spec.name, parts) for d in directories for parts in d.latest()]
+    batch: dict[str, list[Part]] = {}
+    for _, _, _, stream, parts in sorted(found, key=lambda one: one[:4])[:max_files]:
+        batch.setdefault(stream, []).extend(parts)
+    for adapted in watched:
+        if isinstance(adapted, Adapted) and (portion := adapted.next(max_rows)) is not None:
+            batch.setdefault(adapted.spec.name, []).append(portion)
+    return batch
+
+
+def _age(parts: Sequence[Arrived]) -> int:
+    seen = parts[-1].seen
+    assert seen is not None
+    return seen.modified
+
+
+def files_of(parts: Iterable[Part]) -> list[Arrived]:
+    """The files of what has arrived."""
+    return [part for part in parts if isinstance(part, Arrived)]
+
+
+def look_again(parts: Iterable[Part], spec: SourceSpec) -> None:
+    """What was read must be what was found.
+
+    Raises: UserError, naming the first file that has changed or is gone in the meantime.
+    """
+    for part in files_of(parts):
+        if part.copy is None and part.withdrawn is None and part.seen is not None and not part.seen.is_still(part.file):
+            what = "has changed" if part.file.exists() else "has gone"
+            hint = "write under a name that begins with `.` or `_`, then rename; the same command goes on"
+            raise UserError(f"{part.file} {what} while it was read; nothing of the batch counts", spec.span, hint)
+
+
+def static_files(spec: SourceSpec) -> list[Arrived]:
+    """The files of a static table as they are before they are read."""
+    return [Arrived(file, 1, Seen.of(file)) for file in list_files(spec)]
+
+
+@contextmanager
+def placed(specs: Mapping[str, SourceSpec]) -> Iterator[None]:
+    """Gives an error about a deleted row the place of its stream in the query."""
+    try:
+        yield
+    except MissingRow as error:
+        error.span = error.span or specs[error.stream].span
+        raise

@@ -1,0 +1,271 @@
+"""Rows of files as values: the reference reader.
+
+What a malformed row is, and how it is reported, is decided here and in the modules of the formats; the runtime's Spark
+readers find the same rows malformed and come back here for the file and the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.errors import InternalError, MissingRow, UserError
+from mrql.algebra.types import RecordType, Type
+from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.zset import ZSet
+from mrql.runtime.files.compression import NOT_UTF8, decoded, lines, opened
+from mrql.runtime.files.quarantine import Malformed, Reject, fail
+from mrql.runtime.sources.formats.columnar import check_columns, count_columnar, infer_columns, read_columnar
+from mrql.runtime.sources.formats.csv import check_csv, read_csv, records
+from mrql.runtime.sources.formats.json import infer_row, read_json
+from mrql.runtime.sources.partitions import apart, completed, is_partition, must_agree, with_partitions
+from mrql.runtime.sources.source import everything
+
+
+def list_files(spec: SourceSpec) -> list[Path]:
+    """The files of a source, by name: the file itself, those of a directory and of the partitions in it, or those that
+    a pattern with `*` names.
+
+    Names that begin with `.` or `_` are not looked at: that is how a file is kept from being read while it is written.
+
+    Raises: UserError when a static source is not there; a stream's directory may still come. Or when files do not lie
+        in the same partitions.
+    """
+    path = Path(spec.path)
+    if path.is_dir():
+        found = _inside(path, spec)
+    elif path.is_file():
+        found = [path]
+    else:
+        found = [f for p in _named(path) if _seen(p) for f in (_inside(p, spec) if p.is_dir() else [p])]
+        if not found and not (spec.stream and not path.suffix):
+            raise UserError(f"no such file or directory: {spec.path}", spec.span)
+    files = sorted(f for f in found if _seen(f))
+    must_agree(spec, files)
+    return files
+
+
+def _named(pattern: Path) -> list[Path]:
+    """What a path with `*` names. A part that is there as it is written stands for itself alone."""
+    found = [Path(pattern.anchor)]
+    for part in pattern.parts[1:] if pattern.anchor else pattern.parts:
+        wanted = re.compile(".*".join(map(re.escape, part.split("*"))), re.DOTALL)
+        found = [
+            path
+            for directory in found
+            for path in ([directory / part] if (directory / part).exists() else _matching(directory, wanted))
+        ]
+    return found
+
+
+def _matching(directory: Path, wanted: re.Pattern[str]) -> list[Path]:
+    if not directory.is_dir():
+        return []
+    return [path for path in _entries(directory) if _seen(path) and wanted.fullmatch(path.name)]
+
+
+def _inside(directory: Path, spec: SourceSpec) -> list[Path]:
+    """The files in a directory, and in the partitions in it.
+
+    Rows that lie where nobody looks are not taken for none.
+
+    Raises: UserError for a static source with nothing but what is not read.
+    """
+    try:
+        entries = _entries(directory)
+        files = [entry for entry in entries if entry.is_file()]
+        found = [*files, *(file for entry in entries if _is_partition(entry) for file in _partition(entry))]
+    except UserError as error:
+        raise UserError(error.message, spec.span) from None
+    if not spec.stream and not any(map(_seen, found)) and (others := _others(entries)):
+        hint = "directories in a directory, and names that begin with `.` or `_`, are not looked at"
+        raise UserError(f"{directory} has no file that is read, but {others[0]}", spec.span, hint)
+    return found
+
+
+def _partition(directory: Path) -> Iterator[Path]:
+    """The files in a partition, and in those inside it.
+
+    Raises: UserError where it has another directory: it cannot be told what is in that.
+    """
+    for entry in _entries(directory):
+        if not _seen(entry):
+            continue
+        if _is_partition(entry):
+            yield from _partition(entry)
+        elif entry.is_dir():
+            raise UserError(f"{entry} is a directory in a partition, and none itself")
+        elif entry.is_file():
+            yield entry
+
+
+def _is_partition(entry: Path) -> bool:
+    return is_partition(entry) and _seen(entry) and entry.is_dir()
+
+
+def _others(entries: list[Path]) -> list[str]:
+    """What there is in a directory without files that are read; what Spark leaves in an empty answer is nothing."""
+    return sorted(e.name for e in entries if not e.name.startswith(".") and e.name != "_SUCCESS")
+
+
+def passed_over(spec: SourceSpec) -> str | None:
+    """What a directory has in which files may still come: a directory that is not looked at, if there is one."""
+    path = Path(spec.path)
+    if not path.is_dir():
+        return None
+    others = (e.name for e in _entries(path) if _seen(e) and e.is_dir() and not is_partition(e))
+    return min(others, default=None)
+
+
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return [*directory.iterdir()]
+    except OSError as error:
+        raise UserError(f"{directory} cannot be read: {error.strerror}") from None
+
+
+def _seen(path: Path) -> bool:
+    return not path.name.startswith((".", "_"))
+
+
+def read_source(spec: SourceSpec, reject: Reject = fail) -> Bag:
+    """All rows of a source, without those that were taken away.
+
+    Raises: UserError when a file is missing, a row is malformed, or one is taken away that is not there.
+    """
+    if spec.adapter is not None:
+        return ZSet.weighted(everything(spec)).bag()
+    if not spec.shrinks:
+        return Bag(row for file in list_files(spec) for row in read_file(spec, file, reject))
+    rows = ZSet()
+    for part, weight in spec.directories:
+        rows += ZSet.weighted(
+            change for file in list_files(part) for change in read_changes(part, file, weight, reject)
+        )
+    for row, count in rows:
+        if count < 0:
+            raise MissingRow(spec.name, row, -count, spec.span)
+    return rows.bag()
+
+
+def read_changes(spec: SourceSpec, file: Path, weight: int = 1, reject: Reject = fail) -> Iterator[tuple[Value, int]]:
+    """The rows of one file of a stream, each with its weight: that of the file, times −1 for a row tagged `-`.
+
+    Raises: UserError at the first malformed row, with the file and the line, unless `reject` goes on.
+    """
+    parts = apart(spec, file)
+    fault = parts.fault(file)
+    if fault is not None:
+        reject(fault)
+        return
+    rows = _own_rows(parts.own, file, weight, reject)
+    if parts.columns:
+        values = parts.values(file)
+        assert isinstance(spec.row, RecordType)
+        assert not isinstance(values, Malformed)
+        rows = completed(spec.row, rows, values)
+    yield from rows
+
+
+def read_file(spec: SourceSpec, file: Path, reject: Reject = fail) -> Iterator[Value]:
+    """The rows of one file.
+
+    Raises: UserError at the first malformed row, with the file and the line, unless `reject` goes on.
+    """
+    return (row for row, _ in read_changes(spec, file, 1, reject))
+
+
+def _own_rows(spec: SourceSpec, file: Path, weight: int, reject: Reject) -> Iterator[tuple[Value, int]]:
+    """What a file itself holds."""
+    if spec.format is Format.CSV:
+        return ((row, sign * weight) for row, sign in read_csv(spec, file, reject))
+    return ((row, weight) for row in _rows(spec, file, reject))
+
+
+def _rows(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
+    match spec.format:
+        case Format.JSON:
+            return read_json(spec, file, reject)
+        case Format.TEXT:
+            return _read_text(file, reject)
+        case Format.XML:
+            from mrql.runtime.sources.formats.xml import read_xml
+
+            return read_xml(spec, file, reject)
+        case Format.PARQUET | Format.ORC:
+            return read_columnar(spec, file, reject)
+        case Format.CSV | Format.ADAPTER:
+            raise InternalError("files", f"{spec.format.value} is read otherwise")
+
+
+def _read_text(file: Path, reject: Reject) -> Iterator[Value]:
+    for number, line in lines(file):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError:
+            reject(Malformed(file, number, NOT_UTF8, decoded(line)))
+
+
+def check_file(spec: SourceSpec, file: Path) -> Malformed | None:
+    """What is wrong with a file as a whole, if anything is; in other formats only rows can be malformed."""
+    parts = apart(spec, file)
+    return parts.fault(file) or _check(parts.own, file)
+
+
+def _check(spec: SourceSpec, file: Path) -> Malformed | None:
+    match spec.format:
+        case Format.XML:
+            from mrql.runtime.sources.formats.xml import check_xml
+
+            return check_xml(file)
+        case Format.PARQUET | Format.ORC:
+            return check_columns(spec, file)
+        case Format.CSV:
+            return check_csv(spec, file)
+        case Format.JSON | Format.TEXT | Format.ADAPTER:
+            return None
+
+
+def row_type(spec: SourceSpec) -> Type:
+    """The type of the rows of a source that has none given, read from its first file or its first rows.
+
+    Raises: UserError when there is nothing to take it from.
+    """
+    files = list_files(spec)
+    found: Type | None = None
+    if files:
+        found = infer_row(files) if spec.format is Format.JSON else infer_columns(spec, files[0])
+        found = found and with_partitions(spec, found, files[0])
+    if found is None:
+        what = "row" if files else "file"
+        raise UserError(f"no {what} in {spec.path} to take the type of the rows from", hint="add type(<A: long>), say")
+    return found
+
+
+def count_rows(spec: SourceSpec, file: Path) -> int:
+    """The number of rows in a file, for the report of a batch; a file that is malformed as a whole counts as one."""
+    parts = apart(spec, file)
+    return 1 if parts.fault(file) is not None else _count(parts.own, file)
+
+
+def _count(spec: SourceSpec, file: Path) -> int:
+    match spec.format:
+        case Format.PARQUET | Format.ORC:
+            return count_columnar(spec, file) if check_columns(spec, file) is None else 1
+        case Format.XML:
+            from mrql.runtime.sources.formats.xml import count_elements
+
+            return count_elements(spec.tags, file)
+        case Format.TEXT:
+            return sum(1 for _ in lines(file))
+        case Format.CSV if (spec.multiline or spec.header) and check_csv(spec, file) is not None:
+            return 1
+        case Format.CSV if spec.multiline:
+            return sum(1 for _ in records(spec, file))
+        case Format.ADAPTER:
+            raise InternalError("files", "an adapter reads no files")
+        case Format.CSV | Format.JSON:
+            with opened(file) as stream:
+                return max(0, sum(1 for line in stream if line.strip()) - int(spec.header))

@@ -1,0 +1,237 @@
+"""Parquet and ORC: files that know the types of their columns.
+
+A type that is given is checked against each file: its columns must be there, with types that widen to those given.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import convert
+from mrql.algebra.types import Type
+from mrql.algebra.values.file_names import is_odd
+from mrql.algebra.values.values import Bag, Record, Value
+from mrql.runtime.files.quarantine import Malformed, Reject
+from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, Sequence, Single, misfit, twice
+
+if TYPE_CHECKING:
+    # Arrow takes longer to load than a query takes to check, and only these files need it.
+    import pyarrow as pa
+
+
+def infer_columns(spec: SourceSpec, file: Path) -> ty.RecordType:
+    """The type of the rows, read from a file.
+
+    Raises: UserError when the file is not of its format, or a column is of a type that the language does not have.
+    """
+    schema = _schema(spec, file)
+    if isinstance(schema, Malformed):
+        raise schema.error()
+    if wrong := twice(schema.names):
+        raise UserError(f"{file} has the column `{wrong}` twice")
+    return ty.RecordType(tuple((f.name, _from_foreign(_foreign(f.type), file, f.name)) for f in schema))
+
+
+def check_columns(spec: SourceSpec, file: Path) -> Malformed | None:
+    """What is wrong with a file, if anything is: that it is not of its format, or does not have the columns."""
+    schema = _schema(spec, file)
+    if isinstance(schema, Malformed):
+        return schema
+    assert isinstance(spec.row, ty.RecordType)
+    for name, wanted in spec.row.fields:
+        found = schema.names.count(name)
+        if found != 1:
+            said = f"has the column `{name}` twice" if found else f"has no column `{name}`"
+            return Malformed(file, None, f"{said}; its columns: {', '.join(schema.names)}")
+        wrong = misfit(_foreign(schema.field(name).type), wanted, name)
+        if wrong is not None:
+            return Malformed(file, None, f"has a {wrong} that {wrong.wrong}")
+    return None
+
+
+Named = TypeVar("Named")
+
+
+def of_one_type(spec: SourceSpec, files: Iterable[Named], path: Callable[[Named], Path]) -> list[list[Named]]:
+    """Files that have the columns, those together whose columns are of the same types."""
+    alike: dict[tuple[Foreign, ...], list[Named]] = {}
+    assert isinstance(spec.row, ty.RecordType)
+    for file in files:
+        schema = _schema(spec, path(file))
+        if isinstance(schema, Malformed):
+            raise schema.error()
+        alike.setdefault(tuple(_foreign(schema.field(name).type) for name in spec.row.names), []).append(file)
+    return [*alike.values()]
+
+
+def _foreign(t: pa.DataType) -> Foreign:
+    """A type of Arrow, to be held against one of the language."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(t):
+        return Fields(tuple((field.name, _foreign(field.type)) for field in t.fields))
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        return Sequence(_foreign(t.value_type))
+    known = _single(t)
+    return Single(str(t)) if known is None else Single(str(known), (known,))
+
+
+def _schema(spec: SourceSpec, file: Path) -> pa.Schema | Malformed:
+    import pyarrow as pa
+
+    try:
+        with _opened(file) as stream:
+            if spec.format is Format.ORC:
+                from pyarrow import orc
+
+                return orc.ORCFile(stream).schema
+            import pyarrow.parquet as pq
+
+            return pq.read_schema(stream)
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise UserError(f"{file} cannot be read: {os.strerror(error.errno)}") from None
+        return Malformed(file, None, f"is not {_article(spec.format)} file")
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Path | IO[bytes]]:
+    """What Arrow reads a file by: it takes no name that is not UTF-8."""
+    if not is_odd(str(file)):
+        yield file
+        return
+    with file.open("rb") as stream:
+        yield stream
+
+
+def _article(format: Format) -> str:
+    return f"{'an ORC' if format is Format.ORC else 'a Parquet'}"
+
+
+_ARROW: dict[str, Type] = {
+    "bool": ty.BOOL,
+    "int8": ty.INT,
+    "int16": ty.INT,
+    "int32": ty.INT,
+    "int64": ty.LONG,
+    "float": ty.FLOAT,
+    "double": ty.DOUBLE,
+    "string": ty.STRING,
+    "large_string": ty.STRING,
+    "date32[day]": ty.DATE,
+}
+
+
+def _single(t: pa.DataType) -> Type | None:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(t) and t.unit != "ns":
+        return ty.TIMESTAMP
+    return _ARROW.get(str(t))
+
+
+def _from_foreign(t: Foreign, file: Path, column: str) -> Type:
+    """The type of the values of a column.
+
+    Raises: UserError where the language has none.
+    """
+    match t:
+        case Fields(fields):
+            if wrong := twice(t.names):
+                raise UserError(f"{file} has a column `{column}` with the field `{wrong}` twice")
+            return ty.RecordType(tuple((name, _from_foreign(item, file, f"{column}.{name}")) for name, item in fields))
+        case Sequence(item):
+            return ty.ListType(_from_foreign(item, file, f"{column}[]"))
+        case Single(_, (known,)):
+            return known
+        case _:
+            raise UserError(f"{file} has a column `{column}` of type {t}, which the language does not have")
+
+
+def read_columnar(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
+    """The rows of a file; none of one that does not have the columns.
+
+    Raises: UserError where the file ends in the right way and is damaged further up, which is not seen before its rows
+        are read.
+    """
+    fault = check_columns(spec, file)
+    if fault is not None:
+        reject(fault)
+        return
+    assert isinstance(spec.row, ty.RecordType)
+    if not spec.row.fields:
+        yield from (Record({}) for _ in range(count_columnar(spec, file)))
+        return
+    with _opened(file) as stream:
+        yield from _rows(spec, file, _batches(spec.format, stream, list(spec.row.names)))
+
+
+def _rows(spec: SourceSpec, file: Path, batches: Iterator[Any]) -> Iterator[Value]:
+    import pyarrow as pa
+
+    while True:
+        try:
+            batch = next(batches, None)
+        except (pa.ArrowException, OSError):
+            raise UserError(f"{file} is damaged: its rows cannot be decoded") from None
+        if batch is None:
+            return
+        try:
+            rows = batch.to_pylist()
+        except (ValueError, OverflowError) as error:
+            raise UserError(f"{file} has a value that is out of range: {error}") from None
+        for row in rows:
+            yield _value(row, spec.row)
+
+
+def _batches(format: Format, file: Path | IO[bytes], columns: list[str]) -> Iterator[Any]:
+    if format is Format.ORC:
+        from pyarrow import orc
+
+        opened = orc.ORCFile(file)
+        return (opened.read_stripe(n, columns=columns) for n in range(opened.nstripes))
+    import pyarrow.parquet as pq
+
+    batches: Iterator[Any] = pq.ParquetFile(file).iter_batches(columns=columns)
+    return batches
+
+
+def _value(value: Any, t: Type) -> Value:
+    if value is None:
+        return None
+    match t:
+        case ty.RecordType(fields):
+            return Record({name: _value(value[name], item) for name, item in fields})
+        case ty.BagType(item):
+            return Bag(_value(part, item) for part in value)
+        case ty.ListType(item):
+            return [_value(part, item) for part in value]
+        case _:
+            return convert(_in_utc(value), t)
+
+
+def _in_utc(value: Any) -> Value:
+    """A timestamp with a zone is the one of that moment in UTC."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).replace(tzinfo=None)
+    return value
+
+
+def count_columnar(spec: SourceSpec, file: Path) -> int:
+    """The number of rows in a file."""
+    with _opened(file) as stream:
+        if spec.format is Format.ORC:
+            from pyarrow import orc
+
+            return int(orc.ORCFile(stream).nrows)
+        import pyarrow.parquet as pq
+
+        return int(pq.read_metadata(stream).num_rows)

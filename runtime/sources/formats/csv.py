@@ -1,0 +1,258 @@
+"""CSV: one record a line, or over several lines where a field in quotes has line ends in it (`multiline`).
+
+A field in quotes may hold the delimiter, and a quote that is written twice; one that has something behind its closing
+quote is no field in quotes but the text as it stands. One that is not closed ends with its line, and is a fault of the
+whole file where records go over lines. A field that is empty and has no quotes is missing. Blanks around a field are
+not part of it. A line of blanks is no record.
+
+In a file with a header, columns are found by their names, which are compared as they are written, upper case and lower.
+What is not asked for is not read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import Column, SourceSpec
+from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions import INT_RANGES, convert, to_single
+from mrql.algebra.types import Type
+from mrql.algebra.values.documents import BLANKS
+from mrql.algebra.values.file_names import is_odd
+from mrql.algebra.values.values import Record, Value
+from mrql.runtime.files.compression import NOT_UTF8, decoded_exactly, fed_lines, is_marked, lines, shown
+from mrql.runtime.files.quarantine import Malformed, Reject
+
+Fields = Sequence[tuple[str, bool]]
+"""The fields of a record, each with whether it was in quotes: an empty one in quotes is a string."""
+
+
+NO_CHARACTER = "\uffff"
+"""What Spark puts for an empty field without quotes."""
+
+
+def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Value, int]]:
+    """The rows of a file, each with 1, or −1 where a tagged file takes it away."""
+    fault = check_csv(spec, file)
+    if fault is not None:
+        reject(fault)
+        return
+    columns = columns_of(spec, file)
+    assert not isinstance(columns, Malformed)
+    for number, text, fields in records(spec, file):
+        try:
+            yield _weighted(spec, columns, fields)
+        except ValueError as error:
+            reject(Malformed(file, number, shown(str(error)), shown(text)))
+
+
+def check_csv(spec: SourceSpec, file: Path) -> Malformed | None:
+    """What is wrong with a file as a whole: a quote that is never closed, where records go over lines, or a header
+    without the columns.
+
+    All that stands behind such a quote is in quotes, and it cannot be told where the record was meant to end.
+    """
+    if is_read_as_utf8(spec, file):
+        for number, line in fed_lines(file) if spec.multiline else lines(file):
+            text = decoded_exactly(line)
+            if is_odd(text) or NO_CHARACTER in text:
+                return Malformed(file, number, NOT_UTF8 if is_odd(text) else "a character U+FFFF", shown(text))
+    if spec.multiline and _has_quotes(file):
+        for number, text, _, closed in _all_records(spec, file):
+            if not closed:
+                return Malformed(file, number, "a quote that is not closed", shown(text))
+    columns = columns_of(spec, file)
+    return columns if isinstance(columns, Malformed) else None
+
+
+def is_read_as_utf8(spec: SourceSpec, file: Path) -> bool:
+    """Whether Spark decodes a file, and puts U+FFFD for what is not UTF-8, where it takes others byte by byte: one over
+    lines that begins with a byte order mark, and one whose delimiter is several bytes."""
+    return not spec.delimiter.isascii() or (spec.multiline and is_marked(file))
+
+
+def _has_quotes(file: Path) -> bool:
+    return any(b'"' in line for _, line in fed_lines(file))
+
+
+def _weighted(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> tuple[Value, int]:
+    if not spec.tagged:
+        return _row(spec, columns, fields), 1
+    tag = fields[0][0]
+    if tag not in ("+", "-"):
+        raise ValueError(f'"{tag}" where + or - was expected')
+    return _row(spec, columns, fields[1:]), 1 if tag == "+" else -1
+
+
+def _row(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> Value:
+    if len(fields) != len(columns):
+        raise ValueError(f"{len(fields)} field{'' if len(fields) == 1 else 's'}, where {len(columns)} were expected")
+    values = {}
+    for column, (field, quoted) in zip(columns, fields, strict=True):
+        if column.type is not None:
+            values[column.name] = None if field == "" and not quoted else value_of(field, column.type, column.name)
+    match spec.row:
+        case ty.TupleType():
+            return tuple(values.values())
+        case ty.RecordType(named):
+            return Record({name: values.get(name) for name, _ in named})
+        case _:
+            return next(iter(values.values()))
+
+
+# --- columns ------------------------------------------------------------------------------------
+
+
+def columns_of(spec: SourceSpec, file: Path) -> tuple[Column, ...] | Malformed:
+    """What the fields of a record of a file are, or what is wrong with its header. What is not read has no type."""
+    header = next(_all_records(spec, file), None) if spec.header else None
+    if header is None:
+        return spec.columns
+    number, text, fields, _ = header
+    names = [name for name, _ in fields[int(spec.tagged) :]]
+    wanted = {column.name: column.type for column in spec.columns if column.type is not None}
+    for name in wanted:
+        if names.count(name) > 1 or (name not in names and not spec.missing_columns):
+            reason = _no_such(name, names) if name not in names else f"the header has the column `{name}` twice"
+            return Malformed(file, number, shown(reason), shown(text))
+    return tuple(Column(name if name in wanted else f"column {n}", wanted.get(name)) for n, name in enumerate(names))
+
+
+def _no_such(name: str, names: Sequence[str]) -> str:
+    alike = [other for other in names if other.strip().lower() == name.strip().lower()]
+    there = f"it has `{alike[0]}`" if alike else f"its columns: {', '.join(names)}"
+    return f"the header has no column `{name}`; {there}"
+
+
+# --- records ------------------------------------------------------------------------------------
+
+
+def records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields]]:
+    """The records of a file: the number of the first line, the text, the fields."""
+    header = spec.header
+    for number, text, fields, _ in _all_records(spec, file):
+        if not header:
+            yield number, text, fields
+        header = False
+
+
+def _all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields, bool]]:
+    """The records, the header too, and of each whether its last quote is closed."""
+    waiting: list[str] = []
+    first = 0
+    for number, line in fed_lines(file) if spec.multiline else lines(file):
+        text = decoded_exactly(line)
+        if not waiting and not text.strip(BLANKS):
+            continue
+        first = first if waiting else number
+        waiting.append(text)
+        whole = "\n".join(waiting)
+        fields, closed = split(whole, spec.delimiter)
+        if closed or not spec.multiline:
+            waiting = []
+            yield first, whole, fields, closed
+    if waiting:
+        yield first, "\n".join(waiting), (), False
+
+
+def split(text: str, delimiter: str) -> tuple[Fields, bool]:
+    """The fields of a record, and whether the last quote is closed.
+
+    >>> split('1, "a ""b"" , c" ,,""', ",")
+    ([('1', False), ('a "b" , c', True), ('', False), ('', True)], True)
+    """
+    blanks = BLANKS.replace(delimiter, "") if delimiter != " " else ""
+    fields: list[tuple[str, bool]] = []
+    at, closed = 0, True
+    while True:
+        start = at
+        while start < len(text) and text[start] in blanks:
+            start += 1
+        if text.startswith('"', start):
+            stop, inside, closed = _quoted(text, start, delimiter, blanks)
+        else:
+            stop, inside = _end(text, at, delimiter), None
+        field = text[at:stop].strip(blanks) if blanks else text[at:stop]
+        fields.append((field, False) if inside is None else (inside, True))
+        if stop == len(text):
+            return fields, closed
+        at = stop + 1
+
+
+def _end(text: str, at: int, delimiter: str) -> int:
+    found = text.find(delimiter, at)
+    return len(text) if found < 0 else found
+
+
+def _quoted(text: str, start: int, delimiter: str, blanks: str) -> tuple[int, str | None, bool]:
+    """A field that begins with a quote: where it ends, what is in the quotes, and whether they are closed.
+
+    With something else behind the closing quote, None is in quotes.
+    """
+    inside, at = "", start + 1
+    while True:
+        quote = text.find('"', at)
+        if quote < 0:
+            return len(text), inside + text[at:], False
+        inside += text[at:quote]
+        at = quote + 1
+        if text.startswith('"', at):
+            inside, at = inside + '"', at + 1
+            continue
+        end = at
+        while end < len(text) and text[end] in blanks:
+            end += 1
+        if end == len(text) or text[end] == delimiter:
+            return end, inside, True
+        return _end(text, at, delimiter), None, True
+
+
+# --- values -------------------------------------------------------------------------------------
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?")
+_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?")
+_NAMED = {"NaN": math.nan, "Inf": math.inf, "-Inf": -math.inf}
+_NAMED |= {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf, "+NaN": math.nan, "-NaN": math.nan}
+
+
+def value_of(field: str, t: Type, column: str) -> Value:
+    """A field as a value of its column's type.
+
+    Raises: ValueError where it is none.
+    """
+    if t == ty.STRING:
+        if is_odd(field):
+            raise ValueError(f"{NOT_UTF8} (column {column})")
+        return field
+    found: Value = None
+    if t == ty.BOOL:
+        found = {"true": True, "false": False}.get(field.lower())
+    elif t in INT_RANGES and _INTEGER.fullmatch(field):
+        low, high = INT_RANGES[t]
+        found = int(field) if len(field) < 30 and low <= int(field) <= high else None
+    elif t in (ty.FLOAT, ty.DOUBLE):
+        number = _NUMBER.fullmatch(field)
+        found = float(number[1]) if number else _NAMED.get(field)
+        if found is None and _HEXADECIMAL.fullmatch(field):
+            found = _from_hexadecimal(field.rstrip("dDfF"))
+        found = to_single(found) if found is not None and t == ty.FLOAT else found
+    elif t in (ty.DATE, ty.TIMESTAMP):
+        with suppress(EvaluationError):
+            found = convert(field, t)
+    if found is None:
+        raise ValueError(f'"{field}" is not a value of type {t} (column {column})')
+    return found
+
+
+def _from_hexadecimal(digits: str) -> float:
+    """As Java has it: what is too large is infinite."""
+    try:
+        return float.fromhex(digits)
+    except OverflowError:
+        return float("-inf" if digits.startswith("-") else "inf")

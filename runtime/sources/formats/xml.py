@@ -1,0 +1,207 @@
+"""XML: the elements with certain tags are the rows, wherever in a file they stand.
+
+An element inside another one with the same tag belongs to that one, and is no row of its own. A file is well formed or
+malformed as a whole: what stands behind a fault cannot be trusted. Entities of a document's own are refused, declared
+or not, and so are defaults of attributes, and a text that a comment or an instruction is in: Spark's reader sees an
+element by itself, without the declarations, and would keep the first piece of such a text only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+from xml.parsers import expat
+
+import attrs
+
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.values.documents import ATTRIBUTE, BLANKS, Json, made, write
+from mrql.algebra.values.values import Element, Value
+from mrql.runtime.files.compression import opened
+from mrql.runtime.files.quarantine import Malformed, Reject
+
+
+def read_xml(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
+    """The elements of a file that are rows, those of the first tag first; none of a file that is malformed."""
+    rows = _Rows(spec.tags)
+    fault = _parse(file, rows)
+    if fault is not None:
+        reject(fault)
+        return
+    for tag in spec.tags:
+        yield from rows.found[tag]
+
+
+def check_xml(file: Path) -> Malformed | None:
+    """What is wrong with a file, if anything is."""
+    return _parse(file, None)
+
+
+def count_elements(tags: tuple[str, ...], file: Path) -> int:
+    """The number of rows in a well-formed file."""
+    counter = _Rows(tags, values=False)
+    return 1 if _parse(file, counter) is not None else sum(counter.number.values())
+
+
+class Refused(Exception):
+    """The document has something that is not read."""
+
+
+MOST_INSIDE = 400
+"""How many elements may be inside each other: as JSON, each may be two levels."""
+INTERRUPTED = "a comment or an instruction inside a text, which is not read"
+
+
+def _parse(file: Path, rows: _Rows | None) -> Malformed | None:
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.ordered_attributes = True
+    parser.EntityDeclHandler = _refuse
+    parser.SkippedEntityHandler = _refuse_unknown
+    parser.AttlistDeclHandler = _refuse_attributes
+    (rows or _Rows((), values=False)).attach(parser)
+    parser.StartDoctypeDeclHandler = lambda *_: _look_at_tags(parser)
+    with opened(file) as stream:
+        try:
+            parser.ParseFile(stream)
+        except expat.ExpatError as error:
+            reason = f"not well-formed XML: {expat.errors.messages[error.code]}"
+            return Malformed(file, error.lineno, reason, _line(file, error.lineno))
+        except (Refused, LookupError, ValueError) as refused:
+            # The last two are of an encoding that is not known, or that has several bytes for a character.
+            line = parser.CurrentLineNumber
+            return Malformed(file, line, str(refused), _line(file, line))
+    return None
+
+
+def _refuse(*_: object) -> None:
+    raise Refused("an entity is declared, which is not read")
+
+
+def _refuse_unknown(name: str, _: bool) -> None:
+    raise Refused(f"the entity `{name}` is not declared here, and no other file is read")
+
+
+def _refuse_attributes(element: str, name: str, kind: str, default: str | None, _: bool) -> None:
+    if default is not None:
+        raise Refused(f"the attribute `{name}` of `{element}` has a default, which is not read")
+    if kind != "CDATA":
+        # The blanks in such an attribute are not those of the file.
+        raise Refused(f"the attribute `{name}` of `{element}` is of type {kind}, which is not read")
+
+
+_REFERENCE = re.compile(rb"&(?!(?:lt|gt|amp|apos|quot|#[0-9]+|#x[0-9a-fA-F]+);)")
+
+
+def _look_at_tags(parser: expat.XMLParserType) -> None:
+    """Looks for entities in attributes: where declarations may stand in another file, expat leaves them out without a
+    word."""
+    start: Any = parser.StartElementHandler
+
+    def looking(tag: str, attributes: Any) -> None:
+        context = parser.GetInputContext()
+        # Other encodings have zeros between the characters.
+        if attributes and context is not None and _REFERENCE.search(_start_tag(context.replace(b"\0", b""))):
+            raise Refused("an entity in an attribute, which is not declared here")
+        start(tag, attributes)
+
+    parser.StartElementHandler = looking
+
+
+def _start_tag(context: bytes) -> bytes:
+    """The tag at the beginning of a text; a `>` in quotes does not end it."""
+    found = _TAG.match(context)
+    return b"" if found is None else found[0]
+
+
+_TAG = re.compile(rb"<(?:[^>\"']|\"[^\"]*\"|'[^']*')*>")
+
+
+def _line(file: Path, number: int) -> str:
+    with opened(file) as stream:
+        return _nth(stream, number).decode("utf-8", errors="replace").rstrip("\r\n")
+
+
+def _nth(stream: IO[bytes], number: int) -> bytes:
+    return next((line for n, line in enumerate(stream, start=1) if n == number), b"")
+
+
+@attrs.define
+class _Element:
+    """An element that is open: what has been seen of it."""
+
+    tag: str
+    attributes: dict[str, str]
+    parts: list[str | tuple[str, Json]] = attrs.Factory(list)
+
+
+@attrs.define
+class _Rows:
+    """Collects the elements with some tags while a file is parsed."""
+
+    tags: tuple[str, ...]
+    values: bool = True
+    found: dict[str, list[Element]] = attrs.Factory(dict)
+    number: dict[str, int] = attrs.Factory(dict)
+    opened: list[_Element] = attrs.Factory(list)
+    inside: dict[str, int] = attrs.Factory(dict)
+    """For each tag, how many elements with it are open."""
+    piece: bool = False
+    """Whether the last that was seen is a text, or what interrupts one."""
+    interrupted: bool = False
+    depth: int = 0
+
+    def attach(self, parser: expat.XMLParserType) -> None:
+        self.found = {tag: [] for tag in self.tags}
+        self.number = dict.fromkeys(self.tags, 0)
+        self.inside = dict.fromkeys(self.tags, 0)
+        parser.StartElementHandler = self.start
+        parser.EndElementHandler = self.end
+        parser.CharacterDataHandler = self.text
+        parser.CommentHandler = self.interrupt
+        parser.ProcessingInstructionHandler = self.interrupt
+
+    def start(self, tag: str, attributes: list[str]) -> None:
+        self.piece = self.interrupted = False
+        self.depth += 1
+        if self.depth > MOST_INSIDE:
+            raise Refused(f"nested too deeply: more than {MOST_INSIDE} elements inside each other")
+        if tag in self.inside:
+            self.inside[tag] += 1
+        if any(self.inside.values()):
+            names = [ATTRIBUTE + name for name in attributes[::2]]
+            self.opened.append(_Element(tag, dict(zip(names, attributes[1::2], strict=True))))
+
+    def end(self, tag: str) -> None:
+        self.piece = self.interrupted = False
+        self.depth -= 1
+        if not self.opened:
+            return
+        element = self.opened.pop()
+        content = made(element.attributes, element.parts) if self.values else None
+        if self.opened:
+            self.opened[-1].parts.append((tag, content))
+        if tag in self.inside:
+            self.inside[tag] -= 1
+            if self.inside[tag] == 0:
+                self.number[tag] += 1
+                if self.values:
+                    self.found[tag].append(Element(write({tag: content})))
+
+    def text(self, data: str) -> None:
+        if data.strip(BLANKS):
+            if self.interrupted:
+                raise Refused(INTERRUPTED)
+            self.piece = True
+        if self.opened and self.values:
+            parts = self.opened[-1].parts
+            if parts and isinstance(parts[-1], str):
+                parts[-1] += data  # a long text comes in several parts
+            else:
+                parts.append(data)
+
+    def interrupt(self, *_: object) -> None:
+        """A comment or an instruction. Expat hands out what it has of a text before it calls this."""
+        self.interrupted = self.piece

@@ -1,0 +1,195 @@
+"""Partitions: directories such as `dt=2024-01-01`, which hold in their names a column of the rows that lie in them.
+
+A record type that names such a column gets it from the path, whatever the files have by that name, as in Spark; the
+columns of a file are those of the type without the ones of its path. Names and values are written with Hive's escapes:
+`%` and two hexadecimal digits for a byte of UTF-8. A value is read by the rules of a field of CSV.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.errors import UserError
+from mrql.algebra.types import Type
+from mrql.algebra.values.values import Record, Value
+from mrql.runtime.files.compression import NOT_UTF8, shown
+from mrql.runtime.files.quarantine import Malformed
+from mrql.runtime.sources.formats.csv import value_of
+from mrql.runtime.sources.formats.json import widened
+
+MISSING = "__HIVE_DEFAULT_PARTITION__"
+"""What is written for a missing value."""
+
+
+def is_partition(directory: Path) -> bool:
+    """Whether a directory is called like a partition."""
+    return "=" in directory.name
+
+
+def partition_directories(spec: SourceSpec, file: Path) -> tuple[str, ...]:
+    """The partitions that a file of a source lies in, the innermost last.
+
+    Those above the directory that the source names are no columns. A copy of a file, which lies elsewhere, has the same
+    ones above it.
+    """
+    parts = file.absolute().parts
+    bases = (Path(path).absolute().parts for path in (spec.path, spec.deletions) if path is not None)
+    start = max((len(base) for base in bases if _begin(parts, base)), default=0)
+    inside = parts[start:-1]
+    first = len(inside)
+    while first and "=" in inside[first - 1]:
+        first -= 1
+    return inside[first:]
+
+
+def _begin(parts: tuple[str, ...], base: tuple[str, ...]) -> bool:
+    """Whether a path is, or lies in, what another one names, which may be a pattern."""
+    return len(base) <= len(parts) and all(map(_named, parts, base))
+
+
+def _named(part: str, wanted: str) -> bool:
+    if part == wanted or "*" not in wanted:
+        return part == wanted
+    return re.fullmatch(".*".join(map(re.escape, wanted.split("*"))), part, re.DOTALL) is not None
+
+
+def column_of(directory: str) -> str:
+    """The name of the column that a partition holds."""
+    return unquote(directory.partition("=")[0])
+
+
+def must_agree(spec: SourceSpec, files: Iterable[Path]) -> None:
+    """All files of a source lie in the same partitions, whatever their values are.
+
+    Raises: UserError, naming two files that do not, or a partition without a name or a value.
+    """
+    first: tuple[tuple[str, ...], Path] | None = None
+    for file in files:
+        directories = partition_directories(spec, file)
+        names = tuple(map(column_of, directories))
+        if first is None:
+            first = names, file
+        if names != first[0]:
+            message = f"{first[1]} is {_in(first[0])}, and {file} is {_in(names)}"
+            raise UserError(message, spec.span, "all files lie in partitions of the same names, in the same order")
+        for directory in directories:
+            name, _, value = directory.partition("=")
+            if not name or not value:
+                raise UserError(f"{file} is in a partition without a {'value' if name else 'name'}", spec.span)
+        if len({*names}) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise UserError(f"{file} is in two partitions of the name `{twice}`", spec.span)
+
+
+def _in(names: tuple[str, ...]) -> str:
+    return f"in partitions of {', '.join(f'`{name}`' for name in names)}" if names else "in no partition"
+
+
+# --- a file and its path ------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Apart:
+    """A row, taken apart: what a file itself is to hold, and the columns that are in its path."""
+
+    own: SourceSpec
+    directories: tuple[str, ...] = ()
+    """The partitions that the file lies in."""
+    names: tuple[str, ...] = ()
+    """The names of all columns of the path, those that the row does not name too."""
+    columns: tuple[tuple[str, Type], ...] = ()
+    """Those of the path that the row names."""
+
+    def without_values(self) -> Apart:
+        """What is the same for files whose paths have other values."""
+        return attrs.evolve(self, directories=())
+
+    def values(self, file: Path) -> Mapping[str, Value] | Malformed:
+        """The columns that are in the path of a file, or what is wrong with them."""
+        written = dict(zip(self.names, (d.partition("=")[2] for d in self.directories), strict=True))
+        try:
+            return {name: _value(written[name], t, name) for name, t in self.columns}
+        except ValueError as error:
+            return Malformed(file, None, shown(f"lies in a partition that cannot be read: {error}"))
+
+    def fault(self, file: Path) -> Malformed | None:
+        """What is wrong with the path of a file."""
+        found = self.values(file)
+        if isinstance(found, Malformed):
+            return found
+        if self.names and self.own.format is Format.CSV and not (self.own.columns or self.own.header):
+            return Malformed(file, None, "has columns of its own, and the type has none but those of its path")
+        return None
+
+
+def apart(spec: SourceSpec, file: Path) -> Apart:
+    """What the rows of a file have of the file, and what of its path."""
+    directories = partition_directories(spec, file)
+    if not directories or not isinstance(spec.row, ty.RecordType):
+        return Apart(spec)
+    names = tuple(map(column_of, directories))
+    columns = tuple((name, t) for name, t in spec.row.fields if name in names)
+    own = attrs.evolve(
+        spec, row=_without(spec.row, names), columns=tuple(c for c in spec.columns if c.name not in names)
+    )
+    return Apart(own, directories, names, columns)
+
+
+def _without(row: ty.RecordType, names: Iterable[str]) -> ty.RecordType:
+    left_out = {*names}
+    return ty.RecordType(tuple((name, t) for name, t in row.fields if name not in left_out))
+
+
+def completed(
+    row: ty.RecordType, rows: Iterator[tuple[Value, int]], values: Mapping[str, Value]
+) -> Iterator[tuple[Value, int]]:
+    """The rows of a file with the columns of its path."""
+    for own, weight in rows:
+        assert isinstance(own, Record)
+        yield Record({name: values[name] if name in values else own[name] for name in row.names}), weight
+
+
+def _value(written: str, t: Type, column: str) -> Value:
+    """The value of a partition.
+
+    Raises: ValueError where it is none of the type.
+    """
+    if written == MISSING:
+        return None
+    try:
+        text = unquote(written, errors="strict")
+    except UnicodeDecodeError:
+        raise ValueError(f"{NOT_UTF8} (column {column})") from None
+    return value_of(text, t, column)
+
+
+# --- types that are found -----------------------------------------------------------------------
+
+
+def with_partitions(spec: SourceSpec, found: Type, file: Path) -> Type:
+    """The type of rows whose files have rows of a type that was found. What is in a path is a string."""
+    names = [column_of(directory) for directory in partition_directories(spec, file)]
+    if not names or not isinstance(found, ty.RecordType):
+        return found
+    return ty.RecordType((*_without(found, names).fields, *((name, ty.STRING) for name in names)))
+
+
+def widened_row(spec: SourceSpec, row: Type, files: Iterable[Path]) -> Type:
+    """The type of rows that also holds those of some files; what is in their paths stays a string."""
+    for file in files:
+        names = [column_of(directory) for directory in partition_directories(spec, file)]
+        if not names or not isinstance(row, ty.RecordType):
+            row = widened(row, [file])
+            continue
+        own = _without(row, names)
+        wide = widened(own, [file])
+        if isinstance(wide, ty.RecordType) and (wide := _without(wide, names)) != own:
+            row = ty.RecordType((*wide.fields, *(field for field in row.fields if field[0] in names)))
+    return row

@@ -1,0 +1,108 @@
+"""Sources that are not files: what an adapter is, and where it is found.
+
+An adapter answers two questions: up to where is there something to read, and what lies between two places. A place is
+an *offset*, a value that JSON has: a number of a row, the offsets of partitions, a version. The stream notes in its
+checkpoint which offset it has read up to, together with what it has made of it; an adapter keeps nothing.
+docs/sources.md is a guide, and `mrql.testing` has tests for whoever writes one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import Any, Protocol, TypeAlias
+
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.errors import MrqlError, UserError
+from mrql.algebra.values.values import Value
+
+Offset: TypeAlias = Any
+"""A place in a source, as JSON has it; None is its beginning."""
+
+
+class Adapter(Protocol):
+    """A source of rows with weights: 1 for a row that came, −1 for one that went.
+
+    It is made from the `SourceSpec` of the stream, whose `row` is the type of the rows and whose `path` the text that
+    the query gives.
+    """
+
+    @property
+    def replays(self) -> bool:
+        """Whether the same offsets have the same rows again, also in another process. Where not, a stream that is
+        started again goes on with what comes then, and no state can be built from what came before."""
+
+    def latest(self, start: Offset, most: int | None) -> Offset:
+        """Up to where to read next: the offset after `start` with about `most` rows between them; `start` where there
+        is nothing new.
+
+        Raises: UserError where the source is not what it should be, EngineError where it is not reached.
+        """
+
+    def read(self, start: Offset, end: Offset) -> Iterable[tuple[Value, int]]:
+        """The rows after `start` up to `end`, with their weights.
+
+        Raises: UserError, EngineError.
+        """
+
+    def close(self) -> None:
+        """Gives back what it holds."""
+
+
+CONNECTORS = {
+    "postgresql": "mrql.runtime.postgresql.source:PostgresTable",
+    "socket": "mrql.runtime.sources.socket:SocketLines",
+}
+"""Where the adapters are that come with the package, by the names that a query and a `SourceSpec` have for them."""
+
+
+def open_adapter(spec: SourceSpec) -> Adapter:
+    """The adapter of a stream: one that comes with the package, or one named `package.module:name`.
+
+    Raises: UserError where there is none of that name.
+    """
+    assert spec.adapter is not None
+    module, _, name = CONNECTORS.get(spec.adapter, spec.adapter).partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except Exception as error:  # a module that is imported is run, and may raise anything
+        hint = 'an adapter is named as in "package.module:name"'
+        raise UserError(f"there is no adapter {spec.adapter}: {error}", spec.span, hint) from None
+    _must_be_one(found, spec)
+    try:
+        adapter: Adapter = found(spec)
+    except MrqlError:
+        raise
+    except Exception as error:  # the code of an adapter, too
+        raise UserError(f"the adapter {spec.adapter} cannot be made: {error}", spec.span) from error
+    return adapter
+
+
+def _must_be_one(found: object, spec: SourceSpec) -> None:
+    """What is no adapter is not called: it may do anything.
+
+    Raises: UserError.
+    """
+    if not isinstance(found, type):
+        missing = "it is not a class"
+    else:
+        lacking = [name for name in ("latest", "read", "close") if not hasattr(found, name)]
+        if not lacking:
+            return
+        missing = f"it has no `{lacking[0]}`"
+    hint = "an adapter is a class with what mrql.adapters.Adapter has"
+    raise UserError(f"{spec.adapter} is no adapter: {missing}", spec.span, hint)
+
+
+def everything(spec: SourceSpec) -> list[tuple[Value, int]]:
+    """All rows that a source has now.
+
+    Raises: UserError where it cannot be read from its beginning.
+    """
+    adapter = open_adapter(spec)
+    try:
+        if not adapter.replays:
+            raise UserError(f"{spec.path} has no rows to begin with", spec.span, "mrql stream takes those that come")
+        return list(adapter.read(None, adapter.latest(None, None)))
+    finally:
+        adapter.close()

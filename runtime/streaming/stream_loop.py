@@ -1,0 +1,333 @@
+"""The stream loop: new files become batches, each batch a new answer.
+
+What a batch does on an engine is behind `Engine`, so that the loop is the same on Spark and in the reference semantics.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import attrs
+
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.errors import UserError
+from mrql.runtime.engine.engine import StateSize
+from mrql.runtime.engine.residual import Residual
+from mrql.runtime.files.batch_names import batch_name
+from mrql.runtime.files.durable import Files
+from mrql.runtime.files.quarantine import Quarantine
+from mrql.runtime.sinks.sink import Answer, Pending, Several, publish
+from mrql.runtime.sources.directory import (
+    Adapted,
+    Arrived,
+    Batch,
+    Directory,
+    Part,
+    Watched,
+    look_again,
+    next_batch,
+    placed,
+    watch,
+)
+from mrql.runtime.sources.file_archive import Copies
+from mrql.runtime.sources.files import count_rows
+from mrql.runtime.streaming.report import Clock, Counting, Measured, Phase, Report
+from mrql.runtime.streaming.widening import Wider, must_fit
+
+if TYPE_CHECKING:
+    from mrql.runtime.checkpoint.commits import Commits, States
+
+
+logger = logging.getLogger(__name__)
+
+
+class Emit(Enum):
+    """What a batch puts out."""
+
+    SNAPSHOT = "snapshot"
+    """The whole answer after the batch."""
+    CHANGES = "changes"
+    """How the batch changed the answer: rows with a weight, +1 for new, −1 for gone."""
+
+
+@attrs.frozen
+class Sizes:
+    """How large the states are: their rows, and the keys that the last batch touched."""
+
+    rows: int
+    touched: int
+
+
+Put: TypeAlias = Callable[[Answer], None]
+"""Puts out the answer after a batch."""
+
+
+class Engine(Protocol):
+    """What keeps a plan up to date."""
+
+    def advance(self, batch: Batch, put: Put, *, changes: bool) -> None:
+        """Applies a batch and puts out its answer; on failure the state is as it was.
+
+        Only where `changes` are asked for beforehand, there are any.
+        """
+
+    def sizes(self) -> Sizes:
+        """The sizes after the last batch."""
+
+    def state_sizes(self) -> Mapping[str, StateSize]:
+        """The same by the name of the stage, with bytes."""
+
+    def residual(self) -> Residual | None:
+        """How far the values of loops that are carried over may be off after the last batch; None without such."""
+
+    def durable(self) -> States:
+        """The states, to be committed; of an engine that was made to go on from a checkpoint."""
+
+    def close(self) -> None:
+        """Frees the state."""
+
+
+@attrs.frozen
+class Options:
+    """How to run a stream: `once` stops when all that is there has been read; `interval` is in seconds."""
+
+    once: bool = False
+    interval: float = 1.0
+    max_files: int | None = None
+    max_rows: int | None = None
+    """About so many rows of an adapter are in a batch; they are in the memory of the driver."""
+    emit: Emit = Emit.SNAPSHOT
+    """What directories and the console get."""
+
+
+GLANCE = 0.05
+"""So many seconds at most pass before the wish to stop is heard."""
+
+
+@attrs.define
+class Stop:
+    """A wish to stop, heard between batches.
+
+    It is no `threading.Event`: what handles a signal must not take a lock that the code it interrupts may hold.
+    """
+
+    wished: bool = False
+
+    def wish(self) -> None:
+        """Stops the stream after the batch that is running."""
+        self.wished = True
+
+    def comes(self, seconds: float) -> bool:
+        """Waits, and returns early and true where there is the wish to stop."""
+        until = time.monotonic() + seconds
+        while not self.wished and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, GLANCE))
+        return self.wished
+
+
+@attrs.define
+class Loop:
+    """A stream that runs: an engine, the sources of its streams, and where its answers and its states go.
+
+    The malformed rows of a batch are kept when its answer is out. With `commits`, answer, states and what was consumed
+    are committed together.
+    """
+
+    engine: Engine
+    specs: Mapping[str, SourceSpec]
+    options: Options
+    sink: Several
+    quarantine: Quarantine | None = None
+    commits: Commits | None = None
+    copies: Copies | None = None
+    """Copies of the files that were read, where these may change."""
+    stop: Stop = attrs.Factory(Stop)
+    begun: Sequence[tuple[SourceSpec, Sequence[Part]]] = ()
+    """What was read before the first batch: static tables, and files that states are built from again."""
+    measuring: bool = False
+    """Whether the reports are to have what it takes some time to measure."""
+    watched: Sequence[Watched] | None = None
+    """What the streams are read from, with what was read of it; from the beginning unless said otherwise."""
+    number: int = 0
+    """The batch that comes next, where no checkpoint says it."""
+
+    def run(self) -> Iterator[Report]:
+        """Yields a report for each batch; with `once` it ends, else when there is the wish to stop.
+
+        Raises: UserError when a directory or a row is not what it should be; Wider where rows are of a wider type.
+            Without a checkpoint what was read stays open then.
+        """
+        commits = self.commits
+        if commits is not None:
+            self.number = commits.next_batch
+        if self.watched is None:
+            self.watched = watch(self.specs.values(), self.copies) if commits is None else commits.directories()
+        directories, open_for_more = self.watched, False
+        try:
+            if self.copies is not None:
+                read = [one for one in directories if isinstance(one, Directory)]
+                self.copies.drop_all_but(copy for directory in read for copy in directory.copied())
+            yield from self._batches(directories)
+        except Wider:
+            open_for_more = commits is None
+            raise
+        finally:
+            for watched in directories:
+                if isinstance(watched, Adapted) and not open_for_more:
+                    watched.adapter.close()
+
+    def _batches(self, directories: Sequence[Watched]) -> Iterator[Report]:
+        commits = self.commits
+        if self.options.once:
+            must_exist(self.specs.values())
+        while not self.stop.comes(0):
+            clock = Clock()
+            with clock.phase(Phase.FIND):
+                batch = next_batch(directories, self.options.max_files, self.options.max_rows)
+                must_fit(self.specs, batch)
+            if batch or (self.options.once and self.number == 0) or (commits is not None and commits.answer_is_due):
+                report = self._step(directories, batch, self.number, clock)
+                self.number += 1
+                yield report
+            elif self.options.once or self.stop.comes(self.options.interval):
+                return
+
+    def _step(self, directories: Sequence[Watched], batch: Batch, number: int, clock: Clock) -> Report:
+        streams = dict.fromkeys(directory.spec.name for directory in directories)
+        with clock.phase(Phase.COUNT):
+            counted = {name: self._rows(name, batch) for name in streams}
+        counting = Counting() if self.measuring else None
+        malformed, kept = self._apply(directories, batch, number, counting, clock)
+        self._drop_copies(directories, batch)
+        sizes = self.engine.sizes()
+        return Report(
+            number,
+            clock.now(),
+            files_of={name: sum(isinstance(part, Arrived) for part in batch.get(name, ())) for name in streams},
+            rows_of={name: counted[name] - malformed.get(name, 0) for name in streams},
+            malformed_of={name: malformed.get(name, 0) for name in streams},
+            waiting_of={name: sum(d.waiting for d in directories if d.spec.name == name) for name in streams},
+            touched=sizes.touched,
+            state_rows=sizes.rows,
+            milliseconds_of=clock.milliseconds,
+            residual=self.engine.residual(),
+            kept_aside=kept,
+            measured=None if counting is None else self._measured(counting),
+        )
+
+    def _drop_copies(self, directories: Sequence[Watched], batch: Batch) -> None:
+        """Removes the copies whose rows a batch has taken back, unless another stream has read them too."""
+        if self.copies is not None:
+            parts = (part for parts in batch.values() for part in parts)
+            read = [directory for directory in directories if isinstance(directory, Directory)]
+            gone = {part.file for part in parts if isinstance(part, Arrived) and part.withdrawn}
+            if gone:
+                self.copies.drop(gone - {copy for directory in read for copy in directory.copied()})
+
+    def _rows(self, stream: str, batch: Batch) -> int:
+        return sum(_rows(self.specs[stream], part) for part in batch.get(stream, ()))
+
+    def _measured(self, counting: Counting) -> Measured:
+        manifest = None if self.commits is None else self.commits.store.manifest
+        written = None if manifest is None else sum(run.bytes for run in manifest.runs())
+        return Measured(counting.rows(), self.engine.state_sizes(), written)
+
+    def _apply(
+        self, directories: Sequence[Watched], batch: Batch, number: int, counting: Counting | None, clock: Clock
+    ) -> tuple[Mapping[str, int], str | None]:
+        """Puts out the answer after a batch; returns how many rows were malformed, and what was done with them."""
+        read = (part for parts in batch.values() for part in parts)
+        logger.debug("batch %d reads %s", number, ", ".join(map(_named, read)))
+
+        pending: list[Pending] = []
+
+        def put(answer: Answer) -> None:
+            answer = answer if counting is None else counting.of(answer)
+            if self.commits is None:
+                pending.extend(self.sink.prepare(number, answer))
+            else:
+                self.commits.prepare(number, answer)
+
+        with nullcontext() if self.commits is None else self.commits.told():
+            with clock.phase(Phase.APPLY):
+                self._advance(batch, put)
+                self._look_again(batch)
+                publish(pending, Files())
+                malformed, kept = self._malformed(batch, number)
+            _consume(directories, batch)
+            if self.commits is not None:
+                with clock.phase(Phase.COMMIT):
+                    self.commits.commit(number, self.engine.durable(), directories)
+        return malformed, kept
+
+    def _look_again(self, batch: Batch) -> None:
+        """What was read must be what was found, and is noted as read: before anything of a batch is seen.
+
+        Raises: UserError where a file has changed in the meantime. The stream ends, and goes on from the last commit.
+        """
+        for spec, parts in self.begun:
+            look_again(parts, spec)
+        for name, arrived in batch.items():
+            look_again(arrived, self.specs[name])
+        self.begun = ()
+
+    def _advance(self, batch: Batch, put: Put) -> None:
+        with placed(self.specs):
+            self.engine.advance(batch, put, changes=self.sink.changes)
+
+    def _malformed(self, batch: Batch, number: int) -> tuple[Mapping[str, int], str | None]:
+        if self.quarantine is None:
+            return {}, None
+        streams = {part.file: name for name, parts in batch.items() for part in parts if isinstance(part, Arrived)}
+        found = Counter(streams[row.file] for row in self.quarantine.waiting.values() if row.file in streams)
+        name = batch_name(number)
+        if self.commits is None:
+            return found, self.quarantine.keep(name, Files().write)
+        return found, self.commits.keep(self.quarantine, name)
+
+
+def _rows(spec: SourceSpec, part: Part) -> int:
+    if not isinstance(part, Arrived):
+        return len(part.rows)
+    with part.named():
+        return count_rows(spec, part.read_from)
+
+
+def _named(part: Part) -> str:
+    return str(part.file) if isinstance(part, Arrived) else str(part)
+
+
+def _consume(directories: Sequence[Watched], batch: Batch) -> None:
+    for directory in directories:
+        directory.commit(batch.get(directory.spec.name, []))
+
+
+def run(
+    engine: Engine,
+    specs: Mapping[str, SourceSpec],
+    options: Options,
+    sink: Several,
+    quarantine: Quarantine | None = None,
+) -> Iterator[Report]:
+    """Runs a stream that starts over when it is started again.
+
+    Raises: UserError when a directory or a row is not what it should be.
+    """
+    return Loop(engine, specs, options, sink, quarantine).run()
+
+
+def must_exist(specs: Iterable[SourceSpec]) -> None:
+    """Where nothing is waited for, a directory that is not there is a mistake; otherwise it may still come.
+
+    Raises: UserError, naming the first one that is missing.
+    """
+    for spec in specs:
+        if spec.adapter is None and not Path(spec.path).exists() and "*" not in spec.path:
+            raise UserError(f"no such file or directory: {spec.path}", spec.span)

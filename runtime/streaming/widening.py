@@ -1,0 +1,43 @@
+"""Streams whose rows have the type that was found in the first of them, and later rows that do not fit it.
+
+A number with a fraction where all were integers, or a field more, is no malformed row: the type is wider than it was
+taken for. The query is typed again, and what its states hold of the stream is built again from what has arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.types import Type
+from mrql.runtime.sources.directory import Batch, files_of
+from mrql.runtime.sources.files import list_files
+from mrql.runtime.sources.partitions import widened_row
+
+
+class Wider(Exception):
+    """Rows are of a wider type than it was taken for; `rows` has it by the absolute path of the stream."""
+
+    def __init__(self, rows: Mapping[str, Type]) -> None:
+        super().__init__(", ".join(rows))
+        self.rows = rows
+
+
+def must_fit(specs: Mapping[str, SourceSpec], batch: Batch) -> None:
+    """Looks at the rows of a batch, if their type is one that was found.
+
+    Raises: Wider where they do not fit it, with a type that also holds all that waits.
+    """
+    rows = {}
+    for name, parts in batch.items():
+        spec = specs[name]
+        if (
+            not spec.found
+            or widened_row(spec, spec.row, new := [part.read_from for part in files_of(parts)]) == spec.row
+        ):
+            continue
+        waiting = [file for part, _ in spec.directories for file in list_files(part)]
+        rows[str(Path(spec.path).absolute())] = widened_row(spec, spec.row, [*new, *waiting])
+    if rows:
+        raise Wider(rows)
