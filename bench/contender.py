@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.data import Scale
-from mrql.runtime.session import START_SETTINGS, driver_memory
+from mrql.runtime.spark.session.session import START_SETTINGS, driver_memory
 
 Answer = dict[int, float]
 """The average for each key."""

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import mrql
 from bench.contender import Answer, alone, consume, spark_session
 from bench.outcome import Outcome, Target, check
-from mrql.runtime import upkeep
+from mrql.runtime.spark.state import compaction
 
 QUERY = "select (k, sum(v)) from (k, v) in rows group by k"
 
@@ -30,8 +30,8 @@ PASSES = 2
 def changes(keys: int, touched: int, whole: bool) -> tuple[list[float], Answer]:
     """From the rows of a batch to all changes of the answer, with so many keys in the state; milliseconds."""
     query = mrql.compile(QUERY, rows="bag((long, long))")
-    limit = keys * 2 if whole else upkeep.WHOLE
-    with spark_session() as spark, patch.object(upkeep, "WHOLE", limit):
+    limit = keys * 2 if whole else compaction.WHOLE
+    with spark_session() as spark, patch.object(compaction, "WHOLE", limit):
         for _ in range(PASSES):
             result = _pass(spark, query, keys, touched)
     return result

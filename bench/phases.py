@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 import mrql
-from mrql.runtime import jvm
+from mrql.runtime.spark import jvm
 
 
 class Phases:

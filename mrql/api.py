@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from mrql.runtime.engine.residual import Residual
-    from mrql.runtime.frames import Frame
-    from mrql.runtime.view import SparkView
+    from mrql.runtime.spark.relation.frame import Frame
+    from mrql.runtime.spark.view import SparkView
 
 
 Loop: TypeAlias = Literal["auto", "recompute", "exact", "fixpoint", "diffuse"]
@@ -135,10 +135,10 @@ class Query:
 
         Raises: UserError when a stream is missing, or a DataFrame is none or of another type.
         """
-        from mrql.runtime.answers import evaluate, rows_alone
-        from mrql.runtime.failures import translated
-        from mrql.runtime.session import AS_WRITTEN, STEP_SETTINGS, settings
-        from mrql.runtime.told import told
+        from mrql.runtime.spark.compiler.answers import evaluate, rows_alone
+        from mrql.runtime.spark.session.errors import translated
+        from mrql.runtime.spark.session.located_errors import told
+        from mrql.runtime.spark.session.session import AS_WRITTEN, STEP_SETTINGS, settings
 
         session = _session(spark)
         frames = {name: self._frame(name, df) for name, df in streams.items()}
@@ -178,8 +178,8 @@ class Query:
             is not there for a loop, or has no threshold.
         """
         from mrql.explain import require_incremental
-        from mrql.runtime.session import advise
-        from mrql.runtime.view import SparkView
+        from mrql.runtime.spark.session.session import advise
+        from mrql.runtime.spark.view import SparkView
 
         term = _with_static(self.term, frozenset(tables))
         plan = _trace(term, self.streams, insert_only, loop, epsilon, abs_epsilon).plan
@@ -192,9 +192,9 @@ class Query:
         return View(self, view, frozenset(tables), insert_only)
 
     def _frame(self, name: str, df: DataFrame) -> Frame:
-        from mrql.runtime.conforming import conformed
-        from mrql.runtime.frames import from_dataframe
-        from mrql.runtime.session import AS_WRITTEN, settings
+        from mrql.runtime.spark.io.schema import conformed
+        from mrql.runtime.spark.relation.frame import from_dataframe
+        from mrql.runtime.spark.session.session import AS_WRITTEN, settings
 
         if name not in self.streams:
             raise UserError(
@@ -226,8 +226,8 @@ class View:
             for the new data, or the view is closed.
         """
         self._view.require_open()
-        from mrql.runtime.answers import rows_alone
-        from mrql.runtime.session import AS_WRITTEN, settings
+        from mrql.runtime.spark.compiler.answers import rows_alone
+        from mrql.runtime.spark.session.session import AS_WRITTEN, settings
 
         frames = {}
         with settings(self._view.spark, AS_WRITTEN):
@@ -242,7 +242,7 @@ class View:
         return rows_alone(self._view.apply(frames), self._query.type, weighted=True)
 
     def _change(self, name: str, delta: Delta) -> Frame | None:
-        from mrql.runtime.frames import changes
+        from mrql.runtime.spark.relation.frame import changes
 
         insert = None if delta.insert is None else self._query._frame(name, delta.insert)
         if delta.delete is None:
@@ -256,7 +256,7 @@ class View:
 
         Raises: UserError when the view is closed.
         """
-        from mrql.runtime.answers import rows_alone
+        from mrql.runtime.spark.compiler.answers import rows_alone
 
         return rows_alone(self._view.answer(), self._query.type)
 
@@ -331,7 +331,7 @@ def _kind(value: object) -> str:
 def _session(spark: SparkSession | None) -> Any:
     from pyspark.sql import SparkSession
 
-    from mrql.runtime.session import local_session
+    from mrql.runtime.spark.session.session import local_session
 
     if spark is not None and not isinstance(spark, SparkSession):
         hint = "DataFrames are given by the names of their streams"

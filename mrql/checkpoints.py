@@ -71,8 +71,8 @@ def compact_command(directory: Path, master: str | None) -> None:
 def _writer(store: Store, manifest: Manifest, master: str | None) -> Any:
     if manifest.engine == "reference":
         return reference_writer(store.root, store.files)
-    from mrql.runtime.checkpoint.spark_states import spark_writer
-    from mrql.runtime.session import local_session
+    from mrql.runtime.spark.checkpoint import spark_writer
+    from mrql.runtime.spark.session.session import local_session
 
     return spark_writer(local_session(master), store.root, store.files)
 

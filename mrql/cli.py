@@ -78,7 +78,7 @@ class Common:
         return self.format == "json"
 
     def session(self) -> SparkSession:
-        from mrql.runtime.session import local_session
+        from mrql.runtime.spark.session.session import local_session
 
         return local_session(self.master, self.settings)
 

@@ -28,7 +28,7 @@ from mrql.runtime.sources.files import read_source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from mrql.runtime.frames import Frame
+    from mrql.runtime.spark.relation.frame import Frame
 
 
 def sources_of(program: Program, term: Term) -> dict[str, SourceSpec]:
@@ -135,7 +135,7 @@ class SparkRunner:
     def __init__(
         self, program: Program, start: Callable[[], SparkSession], quarantine: Quarantine | None = None
     ) -> None:
-        from mrql.runtime.loops import Kept
+        from mrql.runtime.spark.compiler.loops import Kept
 
         self.program = program
         self.start = start
@@ -150,7 +150,7 @@ class SparkRunner:
         return self.start()
 
     def answer(self, query: Query) -> Value:
-        from mrql.runtime.collect import collect_value
+        from mrql.runtime.spark.io.collect import collect_value
 
         return self._answered(query, lambda answer: collect_value(answer, query.type))
 
@@ -164,8 +164,8 @@ class SparkRunner:
         self.kept.free()
 
     def _answered(self, query: Query, use: Callable[[Any], Value]) -> Value:
-        from mrql.runtime.answers import evaluate as evaluate_on_spark
-        from mrql.runtime.loops import passing
+        from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
+        from mrql.runtime.spark.compiler.loops import passing
 
         self.span = query.span
         term = self.stores.used(query.term)
@@ -175,9 +175,9 @@ class SparkRunner:
     @contextmanager
     def _over(self, term: Term) -> Iterator[dict[str, Frame]]:
         """What a term reads; what is wrong with that data is an error with its place."""
-        from mrql.runtime.failures import translated
-        from mrql.runtime.readers import find_malformed, read_net
         from mrql.runtime.sources.directory import static_files
+        from mrql.runtime.spark.io.readers import find_malformed, read_net
+        from mrql.runtime.spark.session.errors import translated
 
         specs = sources_of(self.program, term)
         _must_exist(specs)
@@ -187,8 +187,8 @@ class SparkRunner:
             yield {**self.tables, **{name: read_net(self.spark, spec, self.quarantine) for name, spec in specs.items()}}
 
     def _keep(self, name: str, term: Term) -> Term:
-        from mrql.runtime.bulk import Compiler
-        from mrql.runtime.loops import computed_once
+        from mrql.runtime.spark.compiler.compiler import Compiler
+        from mrql.runtime.spark.compiler.loops import computed_once
 
         with self._over(term) as frames:
             found = computed_once(name, run_passes(term)[-1].after, Compiler(self.spark, frames), self.kept)

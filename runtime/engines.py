@@ -30,8 +30,8 @@ from mrql.runtime.streaming.stream_loop import Put, Sizes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from mrql.runtime.checkpoint.spark_states import SparkStates
-    from mrql.runtime.frames import Frame
+    from mrql.runtime.spark.checkpoint import SparkStates
+    from mrql.runtime.spark.relation.frame import Frame
 
 
 @attrs.frozen
@@ -137,8 +137,8 @@ class SparkEngine:
         going_on: GoingOn | None = None,
         partitions: int | None = None,
     ) -> None:
-        from mrql.runtime.readers import read
-        from mrql.runtime.view import SparkView
+        from mrql.runtime.spark.io.readers import read
+        from mrql.runtime.spark.view import SparkView
 
         self.sources = sources
         self.spark = spark
@@ -151,7 +151,7 @@ class SparkEngine:
         self.view = SparkView(plan, spark, self.tables, source, partitions, start=restored is None)
         self.states: SparkStates | None = None
         if going_on is not None:
-            from mrql.runtime.checkpoint.spark_states import SparkStates
+            from mrql.runtime.spark.checkpoint import SparkStates
 
             self.states = SparkStates(self.view, going_on.identities)
         if restored is not None and self.states is not None:
@@ -160,7 +160,7 @@ class SparkEngine:
                 self.view.resume(restored.states, self._frames(restored.arrived))
 
     def _frames(self, batch: Batch) -> dict[str, Frame]:
-        from mrql.runtime.readers import read_batch
+        from mrql.runtime.spark.io.readers import read_batch
 
         return {
             name: read_batch(self.spark, self.sources[name], arrived, self.view.columns, self.quarantine)
@@ -168,8 +168,8 @@ class SparkEngine:
         }
 
     def _translated(self, batch: Batch) -> AbstractContextManager[None]:
-        from mrql.runtime.failures import translated
-        from mrql.runtime.readers import find_malformed
+        from mrql.runtime.spark.io.readers import find_malformed
+        from mrql.runtime.spark.session.errors import translated
 
         def reread() -> None:
             find_malformed((self.sources[name], files_of(arrived)) for name, arrived in batch.items())
@@ -178,7 +178,7 @@ class SparkEngine:
         return translated(self.source, reread)
 
     def advance(self, batch: Batch, put: Put, *, changes: bool) -> None:
-        from mrql.runtime.stopped import unless_stopped
+        from mrql.runtime.spark.session.jvm_exit import unless_stopped
 
         with self._translated(batch):
             try:
@@ -205,7 +205,7 @@ class SparkEngine:
         return self.states
 
     def close(self) -> None:
-        from mrql.runtime.stopped import unless_stopped
+        from mrql.runtime.spark.session.jvm_exit import unless_stopped
 
         with unless_stopped():
             self.view.close()

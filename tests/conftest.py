@@ -27,7 +27,7 @@ os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark"))
 
 def local_spark() -> SparkSession:
     """A local session with two cores and two shuffle partitions."""
-    from mrql.runtime.session import local_session
+    from mrql.runtime.spark.session.session import local_session
 
     # As in `tests/spark`. Without the second compiler there is little room for what the first one makes of the code
     # that Spark generates. Nearly all objects are gone when a job is done: with room for more, collections are few.

@@ -16,9 +16,9 @@ import mrql
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.api import Loop
-from mrql.runtime import jvm
-from mrql.runtime.collect import collect_value
-from mrql.runtime.rows import to_dataframe
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from tests.interpreted import interpreted
 
 HOPS = """

@@ -10,8 +10,8 @@ import mrql
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, close
-from mrql.runtime.collect import collect_value
-from mrql.runtime.rows import to_dataframe
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from tests.interpreted import interpreted
 
 

@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from mrql.algebra.errors import EngineError
-from mrql.runtime import cluster
 from mrql.runtime.engine.errors import StatesLost
+from mrql.runtime.spark.session import cluster
 from mrql.runtime.streaming.stream_loop import Loop
 from mrql.streaming import LOSSES
 from tests.checkpoint.streams import Stream, fill
@@ -95,7 +95,7 @@ def test_masters() -> None:
 
 def test_the_package_is_whole(tmp_path: Path) -> None:
     """What is sent to executors is enough there, beside PySpark and PyArrow."""
-    code = "import mrql.runtime.arrow, mrql.algebra.evaluation.python_functions; print(mrql.__file__)"
+    code = "import mrql.runtime.spark.expressions.arrow, mrql.algebra.evaluation.python_functions; print(mrql.__file__)"
     where = [path for path in sys.path if Path(path).joinpath("pyspark").is_dir()]
     for name in ("pyspark", "py4j", "pyarrow"):
         (tmp_path / name).symlink_to(Path(where[0]) / name)

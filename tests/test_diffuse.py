@@ -32,10 +32,10 @@ from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import NOTHING, Threshold
-from mrql.runtime import upkeep
 from mrql.runtime.engine.residual import Residual, divided, relative_difference
 from mrql.runtime.engine.residual import distance as residual_distance
 from mrql.runtime.reference.view import ReferenceView
+from mrql.runtime.spark.state import compaction
 from tests.checkpoint.streams import Stream
 from tests.loop_files import FILES, LOOPS, kmeans, pagerank, present
 from tests.loop_queries import edge_histories
@@ -269,7 +269,7 @@ def test_difference(a: float, b: float) -> None:
 @pytest.mark.parametrize(
     ("name", "stepwise", "threshold"),
     [
-        ("pagerank", upkeep.STEPWISE, Threshold(0.02)),
+        ("pagerank", compaction.STEPWISE, Threshold(0.02)),
         ("pagerank", -1, Threshold(0.02)),
         ("pagerank", -1, Threshold(absolute=0.05)),
         ("kmeans", -1, Threshold(0.02)),
@@ -285,7 +285,7 @@ def test_on_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With groups that are compared whole in each step, and with such of which those are that the step has changed."""
-    monkeypatch.setattr(upkeep, "STEPWISE", stepwise)
+    monkeypatch.setattr(compaction, "STEPWISE", stepwise)
     file = FILES[name]
     program = file.program(tmp_path, steps=3)
     (query,) = program.queries
@@ -317,7 +317,7 @@ def test_what_a_batch_begins_with_on_spark(
     spark: SparkSession, start: str, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page that is new is fed, and taken back where the step makes nothing of it, or one element of several."""
-    monkeypatch.setattr(upkeep, "STEPWISE", -1)
+    monkeypatch.setattr(compaction, "STEPWISE", -1)
     term = mrql.compile(LINKED.format(start=start, steps=steps), **STREAMS).term
     edges = {"E": BagType(parse_type("(long, long)"))}
     history = [
@@ -332,11 +332,11 @@ def assert_as_in_the_reference(
     spark: SparkSession, term: Term, streams: dict[str, BagType], history: Sequence[ZSet], threshold: Threshold
 ) -> None:
     """The answers, their changes and the residuals are those of the reference semantics, and no rows stay behind."""
-    from mrql.runtime import jvm
-    from mrql.runtime.collect import collect_value
-    from mrql.runtime.frames import changes, from_dataframe
-    from mrql.runtime.rows import to_dataframe
-    from mrql.runtime.view import SparkView
+    from mrql.runtime.spark import jvm
+    from mrql.runtime.spark.io.collect import collect_value
+    from mrql.runtime.spark.io.create_dataframe import to_dataframe
+    from mrql.runtime.spark.relation.frame import changes, from_dataframe
+    from mrql.runtime.spark.view import SparkView
     from tests.interpreted import interpreted
     from tests.runtime.test_equivalence import as_rows
 

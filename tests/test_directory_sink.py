@@ -22,8 +22,8 @@ from mrql.running import ReferenceRunner
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.manifest import Manifest
 from mrql.runtime.files.durable import Files
-from mrql.runtime.rows import to_dataframe
 from mrql.runtime.sinks.files import Output, write_output
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from tests.checkpoint.streams import GROUPS, Stream, batch_answer, fill
 
 ROWS = Bag([Record({"k": 1, "s": 'a,"b"', "x": 0.5}), Record({"k": 2, "s": "", "x": None})])

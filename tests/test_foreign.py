@@ -23,15 +23,15 @@ from mrql.algebra.functions import convert
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.loading import compile_over_files
-from mrql.runtime.arrow import arrow_type, to_plain
-from mrql.runtime.collect import collect_value
-from mrql.runtime.conforming import conformed
-from mrql.runtime.frames import Columns, flat
-from mrql.runtime.readers import read
-from mrql.runtime.rows import to_dataframe
-from mrql.runtime.session import AS_WRITTEN
-from mrql.runtime.session import settings as session_settings
 from mrql.runtime.sources.files import read_changes, read_source
+from mrql.runtime.spark.expressions.arrow import arrow_type, to_plain
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.io.readers import read
+from mrql.runtime.spark.io.schema import conformed
+from mrql.runtime.spark.relation.frame import Columns, flat
+from mrql.runtime.spark.session.session import AS_WRITTEN
+from mrql.runtime.spark.session.session import settings as session_settings
 from tests.strategies import BASIC, present
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]

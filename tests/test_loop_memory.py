@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import mrql
-from mrql.runtime.rows import to_dataframe
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from tests.interpreted import interpreted
 from tests.loop_memory import EDGE, HOPS, Sample, edges, growth
 

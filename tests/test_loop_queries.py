@@ -25,10 +25,10 @@ def by_reference(program: Program) -> list[Value]:
 
 
 def by_spark(program: Program, spark: SparkSession) -> list[Value]:
-    from mrql.runtime.answers import evaluate as evaluate_on_spark
-    from mrql.runtime.collect import collect_value
-    from mrql.runtime.loops import passing
-    from mrql.runtime.readers import read_net
+    from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
+    from mrql.runtime.spark.compiler.loops import passing
+    from mrql.runtime.spark.io.collect import collect_value
+    from mrql.runtime.spark.io.readers import read_net
     from tests.interpreted import interpreted
 
     values = []

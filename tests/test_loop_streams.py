@@ -76,8 +76,8 @@ def test_kept_up_to_date_on_spark(name: str, way: Way, tmp_path: Path, spark: Sp
 
 def assert_kept_on_spark(spark: SparkSession, home: Path, name: str, way: Way, batches: list[Batch]) -> None:
     """The answer after each batch is the expected one, and no RDDs stay behind. `make soak` has ten batches of each."""
-    from mrql.runtime import jvm
-    from mrql.runtime.collect import collect_value
+    from mrql.runtime.spark import jvm
+    from mrql.runtime.spark.io.collect import collect_value
     from tests.interpreted import interpreted
 
     file = FILES[name]

@@ -16,13 +16,13 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Record, Value, close, same
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.pipeline import rewrite, run_passes
-from mrql.runtime.answers import evaluate as evaluate_on_spark
-from mrql.runtime.collect import collect_changes, collect_value
 from mrql.runtime.files.durable import Files
-from mrql.runtime.frames import from_dataframe
 from mrql.runtime.reference.view import ReferenceView
-from mrql.runtime.rows import to_dataframe
 from mrql.runtime.sinks.files import Output, write_output
+from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
+from mrql.runtime.spark.io.collect import collect_changes, collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.relation.frame import from_dataframe
 from tests.interpreted import interpreted
 
 TYPE = """bag(<K: long, V: bag(long), L: list(long), T: (long, string), W: bag((long, long)), N: bag(bag(long)),

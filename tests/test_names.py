@@ -20,14 +20,14 @@ from mrql.algebra.notation.printer import show
 from mrql.algebra.values.documents import quoted
 from mrql.algebra.values.values import Bag, Record, close, same
 from mrql.algebra.values.zset import ZSet
-from mrql.runtime.collect import collect_value
-from mrql.runtime.readers import read
 from mrql.runtime.reference.view import ReferenceView
-from mrql.runtime.rows import to_dataframe
-from mrql.runtime.session import AS_WRITTEN
-from mrql.runtime.session import settings as session_settings
 from mrql.runtime.sources.files import read_changes
-from mrql.runtime.variants import member
+from mrql.runtime.spark.expressions.json_variant import member
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.io.readers import read
+from mrql.runtime.spark.session.session import AS_WRITTEN
+from mrql.runtime.spark.session.session import settings as session_settings
 from tests.interpreted import interpreted
 from tests.names import CONTENTS, FIELDS, NAMES, QUERIES, STREAMS, names, renamed, renamed_value
 

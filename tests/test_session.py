@@ -10,8 +10,8 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 import mrql
-from mrql.runtime import session
-from mrql.runtime.session import START_SETTINGS, UNSEEN, is_news, start_settings
+from mrql.runtime.spark.session import session
+from mrql.runtime.spark.session.session import START_SETTINGS, UNSEEN, is_news, start_settings
 
 
 def test_java_has_ended_is_said_once(caplog: pytest.LogCaptureFixture) -> None:

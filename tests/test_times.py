@@ -23,14 +23,14 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Record, Value
 from mrql.loading import compile_over_files
 from mrql.output import json_line, print_table, show_value
-from mrql.runtime.collect import collect_value
-from mrql.runtime.failures import translated
 from mrql.runtime.files.durable import Files
-from mrql.runtime.readers import find_malformed, read
-from mrql.runtime.rows import to_dataframe
 from mrql.runtime.sinks.files import Output, write_output
 from mrql.runtime.sources.directory import static_files
 from mrql.runtime.sources.files import read_source
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.io.readers import find_malformed, read
+from mrql.runtime.spark.session.errors import translated
 
 DAY, AT = date(2026, 1, 31), datetime(2026, 1, 31, 10, 20, 30, 500_000)
 CSV = '2026-01-31,2026-01-31 10:20:30.5\n 2026-01-31 ,"2026-01-31T12:20:30.5+02:00"\n,\n0001-01-01,9999-12-31\n'

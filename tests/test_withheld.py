@@ -24,14 +24,14 @@ from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
-from mrql.runtime import jvm
-from mrql.runtime.collect import collect_value, from_spark
 from mrql.runtime.engine.residual import Residual, divided, relative_difference
-from mrql.runtime.frames import Frame, changes, from_dataframe
-from mrql.runtime.layout import to_sql
 from mrql.runtime.reference.view import ReferenceView
-from mrql.runtime.rows import to_dataframe
-from mrql.runtime.view import SparkView
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.expressions.layout import to_sql
+from mrql.runtime.spark.io.collect import collect_value, from_spark
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe
+from mrql.runtime.spark.view import SparkView
 from tests.checkpoint.streams import Stream, batch_answer
 from tests.interpreted import interpreted
 from tests.loop_files import FILES, pagerank, present

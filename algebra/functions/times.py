@@ -1,7 +1,7 @@
 """Functions of dates and timestamps. A timestamp is one of UTC, in both engines and whatever the settings are.
 
 On Spark a timestamp is a `TIMESTAMP_NTZ`: the fields of the UTC clock, and not a moment that a session's time zone
-could move. Functions that Spark only has for its other kind are analyzed in UTC (`runtime.session`).
+could move. Functions that Spark only has for its other kind are analyzed in UTC (`runtime.spark.session.session`).
 """
 
 from __future__ import annotations

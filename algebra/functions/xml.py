@@ -103,5 +103,5 @@ TAG = Function(
     (("tag([xml| <a>x</a> |])", '"a"'),),
 )
 DOCUMENTS: tuple[Function, ...] = (MEMBER, CHILDREN, ALL_CHILDREN, ATTRIBUTE, ATTRIBUTES, TEXT_NODE, ELEMENT)
-"""What paths and literals are made of; all are compiled by `runtime.variants` and `runtime.elements`."""
+"""What paths and literals are made of; `runtime.spark.expressions.json_variant` and `xml` beside it compile them."""
 ELEMENTS: tuple[Function, ...] = (TEXT, TAG)

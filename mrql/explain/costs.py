@@ -1,4 +1,5 @@
-"""What a batch costs, as `runtime/step.py` and `runtime/view.py` have it: how much of a state is read, and moved.
+"""What a batch costs, as `runtime/spark/maintenance` and `runtime/spark/view.py` have it: how much of a state is read,
+and moved.
 
 Rows that are moved go over the network; rows that are read stay where they are. A look-up by key goes over the keys of
 a state where they lie, and reads the rows of the wanted ones. What a batch brings is merged with what is there when

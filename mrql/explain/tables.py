@@ -1,9 +1,9 @@
-"""The tables that a stage keeps, as `runtime/step.py` lays them out.
+"""The tables that a stage keeps, as `runtime/spark/maintenance/stage_state.py` lays them out.
 
 A keyed stage has a table of its groups: the key, the support that each feed gives it, the components that are numbers,
 the batch that touched it last. Each component that is a bag has a table of its own, of (key, element, weight), and so
 has each input of a join. Tuples and records are taken apart: a column holds a basic value or a collection. What the sum
-of a group is taken apart to (`runtime/sums.py`) is shown as one.
+of a group is taken apart to (`runtime/spark/expressions/sum_columns.py`) is shown as one.
 """
 
 from __future__ import annotations

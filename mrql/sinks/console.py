@@ -47,7 +47,7 @@ class ConsoleSink:
     def _collected(self, rows: Any) -> Value:
         if not hasattr(rows, "collect"):
             return rows
-        from mrql.runtime.collect import collect_changes, collect_value
+        from mrql.runtime.spark.io.collect import collect_changes, collect_value
 
         if self.changes:
             assert isinstance(self.type, ty.BagType)

@@ -15,7 +15,7 @@ from mrql.runtime.reference.view import ReferenceView
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from mrql.runtime.frames import Frame
+    from mrql.runtime.spark.relation.frame import Frame
 
 Rows: TypeAlias = Mapping[str, Sequence[Value]]
 """Rows by stream; streams without any are absent."""
@@ -72,7 +72,7 @@ class SparkIncremental:
     """A view on Spark."""
 
     def __init__(self, plan: Plan, tables: Mapping[str, Bag], spark: SparkSession, source: Source | None) -> None:
-        from mrql.runtime.view import SparkView
+        from mrql.runtime.spark.view import SparkView
 
         self.type = plan.answer.type
         self.spark = spark
@@ -81,17 +81,17 @@ class SparkIncremental:
         self.view = SparkView(plan, spark, {name: self.frame(name, tables[name]) for name in plan.tables}, source)
 
     def frame(self, name: str, rows: Sequence[Value] | Bag) -> Frame:
-        from mrql.runtime.frames import from_dataframe
-        from mrql.runtime.rows import to_dataframe
+        from mrql.runtime.spark.io.create_dataframe import to_dataframe
+        from mrql.runtime.spark.relation.frame import from_dataframe
 
         t = self.types[name]
         assert isinstance(t, ty.BagType)
         return from_dataframe(to_dataframe(self.spark, rows, t), t.item)
 
     def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
-        from mrql.runtime.collect import collect_changes
-        from mrql.runtime.failures import translated
-        from mrql.runtime.frames import changes
+        from mrql.runtime.spark.io.collect import collect_changes
+        from mrql.runtime.spark.relation.frame import changes
+        from mrql.runtime.spark.session.errors import translated
 
         frames = {name: self.frame(name, rows) for name, rows in inserted.items()}
         for name, rows in deleted.items():
@@ -101,8 +101,8 @@ class SparkIncremental:
             return ZSet.weighted(collect_changes(self.view.apply(frames), item))
 
     def answer(self) -> Value:
-        from mrql.runtime.collect import collect_value
-        from mrql.runtime.failures import translated
+        from mrql.runtime.spark.io.collect import collect_value
+        from mrql.runtime.spark.session.errors import translated
 
         with translated(self.source):
             return collect_value(self.view.answer(), self.type)

@@ -9,8 +9,8 @@ import attrs
 
 if TYPE_CHECKING:
     from mrql.runtime.reference.view import ReferenceView
-    from mrql.runtime.state import Table
-    from mrql.runtime.view import SparkView
+    from mrql.runtime.spark.state.table import Table
+    from mrql.runtime.spark.view import SparkView
 
 
 @attrs.frozen

@@ -12,16 +12,16 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.values import Bag, Document, Record, Value, canonical
 from mrql.runtime.files.durable import Files
-from mrql.runtime.layout import row_columns
 from mrql.runtime.postgresql.columns import JSONB, TYPES
 from mrql.runtime.sinks.row_format import item_type, named, row_cells
+from mrql.runtime.spark.expressions.layout import row_columns
 
 
 def write_lines(answer: Any, t: Type, directory: Path, files: Files, *, changes: bool) -> None:
     """Writes an answer of a type, or its changes: a value, or a DataFrame, which Spark writes."""
     item = item_type(t)
     if hasattr(answer, "write"):
-        from mrql.runtime.writers import write_copy
+        from mrql.runtime.spark.io.writers import write_copy
 
         write_copy(answer, item, directory, changes=changes)
         return

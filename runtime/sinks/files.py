@@ -18,8 +18,8 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.values import Record, Value
 from mrql.runtime.files.durable import Files
-from mrql.runtime.layout import row_columns
 from mrql.runtime.sinks.row_format import item_type, row_cells, row_object
+from mrql.runtime.spark.expressions.layout import row_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -135,7 +135,7 @@ def _parquet(output: Output, answer: Any) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from mrql.runtime.arrow import arrow_type, to_plain
+    from mrql.runtime.spark.expressions.arrow import arrow_type, to_plain
 
     record = ty.RecordType(output.columns)
     plain = [
@@ -150,8 +150,8 @@ def _parquet(output: Output, answer: Any) -> bytes:
 
 
 def _write_frame(output: Output, df: DataFrame, directory: Path) -> None:
-    from mrql.runtime.answers import rows_alone
-    from mrql.runtime.writers import write_frame
+    from mrql.runtime.spark.compiler.answers import rows_alone
+    from mrql.runtime.spark.io.writers import write_frame
 
     df = rows_alone(df, output.type, weighted=output.changes)
     write_frame(df, output.format, ty.RecordType(output.columns), directory, output.span)

@@ -129,7 +129,7 @@ class Counting:
         """How many rows there were."""
         if self.observed is None:
             return self.known
-        from mrql.runtime.jvm import observed_now
+        from mrql.runtime.spark.jvm import observed_now
 
         found = observed_now(self.observed)
         return None if found is None else int(found)

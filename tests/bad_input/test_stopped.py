@@ -11,9 +11,9 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from mrql.algebra.errors import EngineError
-from mrql.runtime import stopped
 from mrql.runtime.checkpoint.store import told
-from mrql.runtime.failures import translated
+from mrql.runtime.spark.session import jvm_exit
+from mrql.runtime.spark.session.errors import translated
 
 NO_MEMORY = "Spark has run out of memory"
 LOST = "an executor of Spark was lost, and with it a part of the states"
@@ -31,7 +31,7 @@ SEEN = {
 @pytest.mark.parametrize(("text", "message"), SEEN.items())
 def test_what_spark_says(text: str, message: str) -> None:
     """Its text names the reason, whether it still answers or not."""
-    error = stopped.ended(text)
+    error = jvm_exit.ended(text)
     assert error is not None
     assert (error.message, error.exit_code) == (message, 3)
     if message == NO_MEMORY:
@@ -50,8 +50,8 @@ def test_how_its_process_has_ended(monkeypatch: pytest.MonkeyPatch, code: str, m
     """Where it answers no more, the exit code of its process is all that there is to go by."""
 
     process = subprocess.Popen([sys.executable, "-c", f"import os, sys; {code}"])
-    monkeypatch.setattr(stopped, "is_running", lambda: False)
-    monkeypatch.setattr(stopped, "SparkContext", SimpleNamespace(_gateway=SimpleNamespace(proc=process)))
+    monkeypatch.setattr(jvm_exit, "is_running", lambda: False)
+    monkeypatch.setattr(jvm_exit, "SparkContext", SimpleNamespace(_gateway=SimpleNamespace(proc=process)))
     with pytest.raises(EngineError) as raised, translated(None):
         raise Py4JNetworkError("Answer from Java side is empty")
     assert raised.value.message == message
@@ -65,16 +65,16 @@ def test_an_error_that_cannot_be_read() -> None:
         def __str__(self) -> str:
             raise Py4JNetworkError("Error while sending or receiving")
 
-    assert stopped.text_of(Unreadable()) == ""
+    assert jvm_exit.text_of(Unreadable()) == ""
 
 
 def test_nothing_is_freed_of_what_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is wrong with a Spark that answers is still an error."""
-    monkeypatch.setattr(stopped, "is_running", lambda: False)
-    with stopped.unless_stopped():
+    monkeypatch.setattr(jvm_exit, "is_running", lambda: False)
+    with jvm_exit.unless_stopped():
         raise Py4JNetworkError("gone")
-    monkeypatch.setattr(stopped, "is_running", lambda: True)
-    with pytest.raises(Py4JNetworkError), stopped.unless_stopped():
+    monkeypatch.setattr(jvm_exit, "is_running", lambda: True)
+    with pytest.raises(Py4JNetworkError), jvm_exit.unless_stopped():
         raise Py4JNetworkError("still there")
 
 

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.values.values import close
 from mrql.operation import Watch
-from mrql.runtime import jvm
+from mrql.runtime.spark import jvm
 from mrql.runtime.streaming.report import Report
 from tests.checkpoint.streams import Stream, answers, batch_answer, rows, write
 from tests.loop_memory import heap

@@ -11,11 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
-from mrql.runtime import engines, readers
+from mrql.runtime import engines
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.sources import files as reading
+from mrql.runtime.spark.io import readers
 from mrql.runtime.streaming import stream_loop
 from tests.checkpoint.streams import Stream, batch_answer, rows, write
 

@@ -146,7 +146,7 @@ def test_a_target_is_replaced_by_a_commit(tmp_path: Path, moment: Moment) -> Non
 
 def test_a_full_disk_on_spark(tmp_path: Path) -> None:
     """What Spark cannot write for want of room has the same message."""
-    from mrql.runtime.failures import _translate
+    from mrql.runtime.spark.session.errors import _translate
 
     error = _translate(
         "org.apache.spark.SparkException: …\njava.io.IOException: No space left on device\n", None, print

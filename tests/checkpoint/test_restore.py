@@ -17,10 +17,10 @@ from mrql.algebra.values.zset import ZSet
 from mrql.api import Query
 from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.checkpoint import policy
-from mrql.runtime.checkpoint.layouts import type_from_json, type_to_json
 from mrql.runtime.checkpoint.values import from_plain, to_plain
 from mrql.runtime.reference.checkpoint import ReferenceStates
 from mrql.runtime.reference.view import ReferenceView
+from mrql.runtime.spark.checkpoint_layouts import type_from_json, type_to_json
 from tests import loop_queries
 from tests.checkpoint.saved import Saved
 from tests.histories import Batch

@@ -15,18 +15,19 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.pipeline import rewrite
-from mrql.runtime import prepared, upkeep
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.restore import Restored
-from mrql.runtime.checkpoint.spark_states import BY_PARTITION, Reader, SparkStates
-from mrql.runtime.collect import collect_changes, collect_value
-from mrql.runtime.frames import Frame, changes, from_dataframe
-from mrql.runtime.jvm import executed_plan, persistent_rdds
-from mrql.runtime.relation import Relation
-from mrql.runtime.rows import to_dataframe
-from mrql.runtime.session import settings
-from mrql.runtime.state import TOUCHED
-from mrql.runtime.view import SparkView
+from mrql.runtime.spark.checkpoint import BY_PARTITION, Reader, SparkStates
+from mrql.runtime.spark.io.collect import collect_changes, collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.jvm import executed_plan, persistent_rdds
+from mrql.runtime.spark.relation import plan_cache
+from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe
+from mrql.runtime.spark.relation.relation import Relation
+from mrql.runtime.spark.session.session import settings
+from mrql.runtime.spark.state import compaction
+from mrql.runtime.spark.state.table import TOUCHED
+from mrql.runtime.spark.view import SparkView
 from tests.checkpoint.saved import Saved
 from tests.incremental_cases import CONSTRUCTS, Construct
 from tests.incremental_cases import STREAMS as TYPES
@@ -131,9 +132,9 @@ def test_every_construct(spark: SparkSession, tmp_path: Path, start: int, monkey
     either is written as runs.
     """
     monkeypatch.setattr(policy, "SMALL", 0)
-    monkeypatch.setattr(prepared, "PLAIN", 0)
+    monkeypatch.setattr(plan_cache, "PLAIN", 0)
     if start // TOGETHER % 3:
-        monkeypatch.setattr(upkeep, "WHOLE", 0)
+        monkeypatch.setattr(compaction, "WHOLE", 0)
     with interpreted(spark):
         view = Restarted(together(CONSTRUCTS[start : start + TOGETHER]), spark, tmp_path)
         for lost, batch in zip((None, start // TOGETHER % 2, None), HISTORY, strict=True):
@@ -162,7 +163,7 @@ def test_a_static_table_beside_a_stream(spark: SparkSession, tmp_path: Path, mon
         view.close()
 
 
-@pytest.mark.parametrize(("aside", "scan"), [(upkeep.ASIDE, "Scan ExistingRDD["), (0, "InMemoryTableScan [")])
+@pytest.mark.parametrize(("aside", "scan"), [(compaction.ASIDE, "Scan ExistingRDD["), (0, "InMemoryTableScan [")])
 def test_what_is_restored_lies_where_it_lay(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, aside: int, scan: str
 ) -> None:
@@ -171,7 +172,7 @@ def test_what_is_restored_lies_where_it_lay(
     A large state is kept by columns from the start.
     """
     monkeypatch.setattr(policy, "SMALL", 0)
-    monkeypatch.setattr(upkeep, "ASIDE", aside)
+    monkeypatch.setattr(compaction, "ASIDE", aside)
     kept = persistent_rdds(spark)
     view = Restarted("select (x, sum(y), count(y)) from (x, y) in S group by x", spark, tmp_path)
     view.apply(HISTORY[0])
@@ -201,7 +202,7 @@ def test_what_was_written_by_partition_is_read_so(
 ) -> None:
     """Rows are moved to where their keys belong only where there are more or fewer partitions than were written."""
     monkeypatch.setattr(policy, "SMALL", 0)
-    monkeypatch.setattr(upkeep, "WHOLE", 0)
+    monkeypatch.setattr(compaction, "WHOLE", 0)
     view = Restarted("select (x, sum(y), count(y)) from (x, y) in S group by x", spark, tmp_path)
     view.apply(HISTORY[0])
     view.apply(HISTORY[1])

@@ -13,12 +13,12 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value, close
-from mrql.runtime import jvm
-from mrql.runtime.ahead import as_now
-from mrql.runtime.collect import collect_value
-from mrql.runtime.rounds import Rounds
-from mrql.runtime.rows import to_dataframe
-from mrql.runtime.view import SparkView
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.maintenance.iteration import Rounds
+from mrql.runtime.spark.maintenance.speculation import as_now
+from mrql.runtime.spark.view import SparkView
 from tests.interpreted import interpreted
 
 PAIRS = parse_type("{(long, long)}")

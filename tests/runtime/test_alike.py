@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.runtime.alike import Alike
-from mrql.runtime.keys import Keys
-from mrql.runtime.layout import Atom, Layout, Struct
-from mrql.runtime.prepared import Plans
-from mrql.runtime.relation import Relation
-from mrql.runtime.session import step_settings
-from mrql.runtime.state import weighted
+from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct
+from mrql.runtime.spark.maintenance.element_groups import Alike
+from mrql.runtime.spark.relation.keys import Keys
+from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.relation.relation import Relation
+from mrql.runtime.spark.session.session import step_settings
+from mrql.runtime.spark.state.table import weighted
 
 NUMBERED = ty.TupleType((ty.LONG, ty.DOUBLE, ty.FLOAT))
 

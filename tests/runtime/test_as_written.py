@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 import mrql
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Format
-from mrql.runtime.collect import collect_value
-from mrql.runtime.literals import literal_sql
-from mrql.runtime.session import start_settings
-from mrql.runtime.writers import write_frame
+from mrql.runtime.spark.expressions.literals import literal_sql
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.writers import write_frame
+from mrql.runtime.spark.session.session import start_settings
 
 VARIABLES = ("${env:HOME}", "${system:user.name}", "${spark.app.name}", "x${spark:spark.app.id}y", "$${env:HOME}}")
 """Each of them is replaced in the text of a statement where `spark.sql.variable.substitute` is on."""

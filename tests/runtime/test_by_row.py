@@ -16,10 +16,10 @@ from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.incremental.answer import row_by_row
 from mrql.rewrite.pipeline import rewrite
-from mrql.runtime.collect import collect_changes, collect_value
-from mrql.runtime.jvm import executed_plan
-from mrql.runtime.rows import to_dataframe
-from mrql.runtime.session import settings
+from mrql.runtime.spark.io.collect import collect_changes, collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.jvm import executed_plan
+from mrql.runtime.spark.session.session import settings
 from tests.histories import Batch
 from tests.interpreted import interpreted
 from tests.runtime.test_plan_shape import NODE

@@ -20,9 +20,9 @@ from mrql.algebra.terms import Tup
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import close
 from mrql.program import Query
-from mrql.runtime.collect import collect_value
-from mrql.runtime.failures import translated
-from mrql.runtime.rows import to_dataframe
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.session.errors import translated
 from tests.cases import Case, cases
 from tests.construct_queries import construct_queries
 from tests.interpreted import interpreted

@@ -21,10 +21,11 @@ from mrql.algebra.values.documents import element, of_value, text_node
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Element, Record, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.runtime import prepared, upkeep
-from mrql.runtime.collect import collect_changes, collect_value
-from mrql.runtime.layout import Atom, Struct, atoms, taken_apart
-from mrql.runtime.rows import to_dataframe
+from mrql.runtime.spark.expressions.layout import Atom, Struct, atoms, taken_apart
+from mrql.runtime.spark.io.collect import collect_changes, collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.relation import plan_cache
+from mrql.runtime.spark.state import compaction
 from tests.histories import Batch, net
 from tests.incremental_cases import CONSTRUCTS, Construct
 from tests.incremental_cases import STREAMS as TYPES
@@ -203,7 +204,7 @@ def assert_follows(spark: SparkSession, construct: Construct, history: Sequence[
     streams = sorted(query.trace().plan.streams)
     item = query.type.item if isinstance(query.type, ty.BagType | ty.ListType) else query.type
     present = {name: ZSet() for name in streams}
-    with patch.object(upkeep, "WHOLE", 0), patch.object(prepared, "PLAIN", 0), query.view(spark) as view:
+    with patch.object(compaction, "WHOLE", 0), patch.object(plan_cache, "PLAIN", 0), query.view(spark) as view:
         accumulated = as_rows(evaluate(query.term, {name: Bag() for name in streams}), query.type)
         for numbers in history:
             deltas = {}

@@ -20,13 +20,13 @@ from mrql.algebra.values.documents import to_xml
 from mrql.algebra.values.values import Bag, same
 from mrql.loading import compile_over_files
 from mrql.output import show_value
-from mrql.runtime.collect import collect_value
-from mrql.runtime.failures import translated
 from mrql.runtime.files.quarantine import Malformed, Quarantine
-from mrql.runtime.frames import Columns, flat
-from mrql.runtime.readers import find_malformed, read
 from mrql.runtime.sources.directory import static_files
 from mrql.runtime.sources.files import read_source
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.readers import find_malformed, read
+from mrql.runtime.spark.relation.frame import Columns, flat
+from mrql.runtime.spark.session.errors import translated
 from tests.runtime.test_equivalence import few
 
 pytestmark = pytest.mark.spark

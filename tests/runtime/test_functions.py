@@ -20,12 +20,13 @@ from mrql.algebra.values.values import Bag, Record, Value, close, same
 from mrql.output import show_value
 from mrql.program import compile_program
 from mrql.running import SparkRunner
-from mrql.runtime import elements, session
-from mrql.runtime.collect import collect_value, from_spark
-from mrql.runtime.expressions import COMPARISONS, Expressions
-from mrql.runtime.failures import translated
-from mrql.runtime.layout import Atom, part, quote
-from mrql.runtime.rows import to_dataframe
+from mrql.runtime.spark.expressions import xml
+from mrql.runtime.spark.expressions.expressions import COMPARISONS, Expressions
+from mrql.runtime.spark.expressions.layout import Atom, part, quote
+from mrql.runtime.spark.io.collect import collect_value, from_spark
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.session import session
+from mrql.runtime.spark.session.errors import translated
 from tests.function_calls import Call, calls, split
 from tests.function_document import examples
 from tests.interpreted import interpreted
@@ -148,7 +149,7 @@ def test_every_function_has_a_catalyst_form() -> None:
     """Those that look into tuples, bags and documents are compiled by themselves, all others have theirs in the table;
     `trace` has none."""
     without = {f.name for f in fn.FUNCTIONS.values() if any(version.sql is None for version in f.versions)}
-    assert without == {*COMPARISONS, "has_null", "member", "trace", *elements.FUNCTIONS}
+    assert without == {*COMPARISONS, "has_null", "member", "trace", *xml.FUNCTIONS}
 
 
 def _failing(function: Function) -> list[tuple[Call, tuple[Value, ...], str]]:

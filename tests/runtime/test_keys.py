@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.runtime.keys import Keys
-from mrql.runtime.layout import Atom, Layout, Struct
+from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct
+from mrql.runtime.spark.relation.keys import Keys
 
 PAIR = ty.TupleType((ty.LONG, ty.STRING))
 NUMBERED = ty.TupleType((PAIR, ty.DOUBLE))

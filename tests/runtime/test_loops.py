@@ -19,14 +19,15 @@ from mrql.algebra.values.values import Bag, Value, same
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import rewrite
-from mrql.runtime import jvm, upkeep
-from mrql.runtime.answers import evaluate as evaluate_on_spark
-from mrql.runtime.bulk import Compiler
-from mrql.runtime.collect import collect_value
-from mrql.runtime.frames import Frame, changes, from_dataframe
-from mrql.runtime.loops import Kept, passing
-from mrql.runtime.rows import to_dataframe
-from mrql.runtime.view import SparkView
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
+from mrql.runtime.spark.compiler.compiler import Compiler
+from mrql.runtime.spark.compiler.loops import Kept, passing
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe
+from mrql.runtime.spark.state import compaction
+from mrql.runtime.spark.view import SparkView
 from tests.interpreted import interpreted
 from tests.loop_queries import STREAMS as EDGES_BY_NAME
 from tests.loop_queries import adding_loops, edge_histories
@@ -184,7 +185,7 @@ def change_frame(spark: SparkSession, view: SparkView, name: str, change: ZSet) 
 @given(adding_loops(), edge_histories(most=2, nodes=4))
 def test_fixpoints(spark: SparkSession, text: str, history: list[dict[str, ZSet]]) -> None:
     """What only adds is kept as a fixpoint on Spark as in the reference semantics, also where each step adds runs."""
-    with interpreted(spark), patch.object(upkeep, "STEPWISE", -1):
+    with interpreted(spark), patch.object(compaction, "STEPWISE", -1):
         kept_up_to_date(spark, text, history, Way.FIXPOINT)
 
 

@@ -17,9 +17,9 @@ from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.zset import ZSet
 from mrql.cli import main
 from mrql.rewrite.pipeline import rewrite
-from mrql.runtime.collect import collect_value
 from mrql.runtime.reference.view import ReferenceView
-from mrql.runtime.rows import to_dataframe
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from tests.interpreted import interpreted
 
 LONGS, DOUBLES = parse_type("{(string, long)}"), parse_type("{(string, double)}")

@@ -15,9 +15,9 @@ from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_double, show_single, to_single
 from mrql.algebra.values.values import Bag
-from mrql.runtime.casts import numbered
-from mrql.runtime.number_text import number_text
-from mrql.runtime.rows import to_dataframe
+from mrql.runtime.spark.expressions.casts import numbered
+from mrql.runtime.spark.expressions.number_text import number_text
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
 
 LONGER = [1e23, 5e22, 2e23, 2.0**54 + 8, 8.41e21, 5.209568948636991e18, 2.0**84 * (1 + 2**-52), -4.082563051969564e-202]
 LEAST = [5e-324, 1e-323, 1e-322, 9.5e-322, 2.2250738585072014e-308, math.nextafter(2.2250738585072014e-308, 0)]

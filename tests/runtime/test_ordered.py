@@ -12,10 +12,10 @@ import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value, same
-from mrql.runtime import jvm
-from mrql.runtime.collect import collect_value
-from mrql.runtime.failures import translated
-from mrql.runtime.rows import to_dataframe
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.session.errors import translated
 from tests.interpreted import interpreted
 
 pytestmark = pytest.mark.spark

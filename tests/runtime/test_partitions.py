@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.values.values import Bag, Record, same
 from mrql.loading import compile_over_files
-from mrql.runtime.collect import collect_value
-from mrql.runtime.frames import Columns, flat
-from mrql.runtime.readers import read, read_batch
 from mrql.runtime.sources.directory import Arrived
 from mrql.runtime.sources.files import list_files
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.readers import read, read_batch
+from mrql.runtime.spark.relation.frame import Columns, flat
 from tests.partitioned import WRITERS, table, tables
 from tests.runtime.test_equivalence import few
 from tests.runtime.test_formats import assert_same

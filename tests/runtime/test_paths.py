@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag, same
 from mrql.loading import compile_over_files
-from mrql.runtime.collect import collect_value
 from mrql.runtime.files.quarantine import Malformed, Quarantine
-from mrql.runtime.frames import Columns, flat
-from mrql.runtime.readers import read
 from mrql.runtime.sources.files import list_files, read_source
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.readers import read
+from mrql.runtime.spark.relation.frame import Columns, flat
 from tests.checkpoint.streams import Stream, rows, write
 from tests.runtime.test_equivalence import few
 

@@ -14,18 +14,19 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.values.values import Bag
-from mrql.runtime import prepared, upkeep
-from mrql.runtime.alike import Alike
-from mrql.runtime.collect import collect_value
-from mrql.runtime.frames import Frame
-from mrql.runtime.jvm import Columnar, executed_plan, persistent_rdds
-from mrql.runtime.prepared import Checkpoint, Plans, Template
-from mrql.runtime.relation import Relation
-from mrql.runtime.runs import Run
-from mrql.runtime.session import settings, step_settings
-from mrql.runtime.snapshot import Touched
-from mrql.runtime.state import MARK, TOUCHED, Table
-from mrql.runtime.view import SparkView
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.jvm import Columnar, executed_plan, persistent_rdds
+from mrql.runtime.spark.maintenance.element_groups import Alike
+from mrql.runtime.spark.maintenance.snapshot import Touched
+from mrql.runtime.spark.relation import plan_cache
+from mrql.runtime.spark.relation.frame import Frame
+from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans, Template
+from mrql.runtime.spark.relation.relation import Relation
+from mrql.runtime.spark.session.session import settings, step_settings
+from mrql.runtime.spark.state import compaction
+from mrql.runtime.spark.state.run import Run
+from mrql.runtime.spark.state.table import MARK, TOUCHED, Table
+from mrql.runtime.spark.view import SparkView
 from tests.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
@@ -114,7 +115,7 @@ def test_a_lookup_moves_only_the_keys(spark: SparkSession, grouped: tuple[mrql.V
 @pytest.mark.parametrize("head", ["(x, sum(y))", "(x, y)"])
 def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """How the answer changes is read off the states where they are; only the two answers are moved to be compared."""
-    monkeypatch.setattr(upkeep, "WHOLE", 0)
+    monkeypatch.setattr(compaction, "WHOLE", 0)
     query = mrql.compile(f"select {head} from (x, y) in S group by x", S="bag((long, long))")
     with query.view(spark) as view:
         rows = file_of(spark, f"{tmp_path}/rows", "id % 10 AS _1; id AS _2")
@@ -131,8 +132,8 @@ def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, mo
 
 def test_runs_are_merged_beside_the_batches(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large runs are merged while batches go on; no batch is lost to it, and no run is left behind."""
-    monkeypatch.setattr(upkeep, "WHOLE", 0)
-    monkeypatch.setattr(upkeep, "ASIDE", 0)
+    monkeypatch.setattr(compaction, "WHOLE", 0)
+    monkeypatch.setattr(compaction, "ASIDE", 0)
     spark.catalog.clearCache()
     before = persistent_rdds(spark)
     query = mrql.compile("select (x, sum(y)) from (x, y) in S group by x", S="bag((long, long))")
@@ -176,8 +177,8 @@ def test_rows_kept_by_columns_stay_where_they_are(
     spark: SparkSession, grouped: tuple[mrql.View, DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is looked up in rows that are kept by columns, or merged with them, does not move them either."""
-    monkeypatch.setattr(upkeep, "WHOLE", 0)
-    monkeypatch.setattr(upkeep, "ASIDE", 0)
+    monkeypatch.setattr(compaction, "WHOLE", 0)
+    monkeypatch.setattr(compaction, "ASIDE", 0)
     view, rows = grouped
     table = groups(view._view)
     with settings(spark, view._view.settings):
@@ -209,7 +210,7 @@ def test_a_plan_is_made_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatc
         return plain(relation, *arguments)
 
     monkeypatch.setattr(Relation, "dataframe", spied)
-    monkeypatch.setattr(prepared, "_PLANS", WeakKeyDictionary())
+    monkeypatch.setattr(plan_cache, "_PLANS", WeakKeyDictionary())
     with interpreted(spark), query.view(spark) as view:
         counts = []
         for batch in range(16):
@@ -445,7 +446,7 @@ def test_a_join_of_three_moves_only_the_batch(
     spark: SparkSession, tmp_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch of the last input is brought to the second, and what it meets there to the first: no state is moved."""
-    monkeypatch.setattr(upkeep, "WHOLE", 0)
+    monkeypatch.setattr(compaction, "WHOLE", 0)
     query = mrql.compile(
         "select (a, f) from (a, b) in S, (c, d) in T, (e, f) in P where b = c and d = e",
         **dict.fromkeys("STP", "bag((long, long))"),

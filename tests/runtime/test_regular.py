@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.functions import FUNCTIONS
 from mrql.algebra.functions.regex import compiled
-from mrql.runtime import session
+from mrql.runtime.spark.session import session
 from tests.function_calls import Call, split
 from tests.interpreted import interpreted
 from tests.regular import expressions, subjects

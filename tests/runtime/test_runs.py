@@ -16,18 +16,21 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.runtime import blocks, jvm, prepared, runs, upkeep
-from mrql.runtime.blocks import Blocks, Placed
-from mrql.runtime.collect import collect_changes, collect_value
-from mrql.runtime.jvm import Columnar, executed_plan
-from mrql.runtime.lookups import narrowed
-from mrql.runtime.prepared import Checkpoint, Plans
-from mrql.runtime.relation import Relation
-from mrql.runtime.rows import to_dataframe
-from mrql.runtime.runs import Gathered, Indexed, Run
-from mrql.runtime.session import settings, step_settings
-from mrql.runtime.state import weighted
-from mrql.runtime.view import SparkView
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.io.collect import collect_changes, collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.jvm import Columnar, executed_plan
+from mrql.runtime.spark.relation import plan_cache
+from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans
+from mrql.runtime.spark.relation.relation import Relation
+from mrql.runtime.spark.session.session import settings, step_settings
+from mrql.runtime.spark.state import block_index, compaction
+from mrql.runtime.spark.state import run as runs
+from mrql.runtime.spark.state.block_index import Blocks, Placed
+from mrql.runtime.spark.state.lookup import narrowed
+from mrql.runtime.spark.state.run import Gathered, Indexed, Run
+from mrql.runtime.spark.state.table import weighted
+from mrql.runtime.spark.view import SparkView
 from tests.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
@@ -50,15 +53,15 @@ QUERIES = {
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """All runs are large, and gathered where they can be, at once."""
 
-    def compute(aside: upkeep.Aside, computed: Callable[[int], Value], *, now: bool = False) -> Future[Value]:
+    def compute(aside: compaction.Aside, computed: Callable[[int], Value], *, now: bool = False) -> Future[Value]:
         done: Future[Value] = Future()
         done.set_result(computed(1))
         return done
 
     for limit in ("WHOLE", "ASIDE", "LOOKED_UP", "BLOCKED"):
-        monkeypatch.setattr(upkeep, limit, 0)
+        monkeypatch.setattr(compaction, limit, 0)
     monkeypatch.setattr(runs, "MANY", 0)
-    monkeypatch.setattr(upkeep.Aside, "compute", compute)
+    monkeypatch.setattr(compaction.Aside, "compute", compute)
 
 
 def gathered(view: SparkView) -> list[Gathered]:
@@ -108,15 +111,15 @@ def test_answers_and_changes(spark: SparkSession, name: str) -> None:
 
 def test_a_join_comes_before_its_rows_are_opened(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what is gathered, a batch opens only what its keys have found."""
-    monkeypatch.setattr(prepared, "PLAIN", 0)
+    monkeypatch.setattr(plan_cache, "PLAIN", 0)
     query = mrql.compile(QUERIES["two streams"], **dict.fromkeys("ST", PAIRS))
-    before = {*prepared._PLANS.get(spark, ())}
+    before = {*plan_cache._PLANS.get(spark, ())}
     with query.view(spark) as view:
         for _ in range(3):
             view.apply(S=frame(spark, [(1, 2), (2, 2)]), T=frame(spark, [(2, 3)]))
         assert gathered(view._view)
-    made = [plan for key, plan in prepared._PLANS[spark].items() if key not in before]
-    texts = [str(template.plan.toString()) for template in made if isinstance(template, prepared.Template)]
+    made = [plan for key, plan in plan_cache._PLANS[spark].items() if key not in before]
+    texts = [str(template.plan.toString()) for template in made if isinstance(template, plan_cache.Template)]
     opened = [text for text in texts if re.search(r"Generate inline.*\n.*Project.*\n.*ShuffledHashJoin", text)]
     assert opened, "\n".join(texts)
 
@@ -146,7 +149,7 @@ def test_what_is_looked_up_has_the_columns_of_the_table(spark: SparkSession) -> 
             run = table.append(table.partitioned(change))
             run.rows = jvm.compute(run.rdd, 2)
             if len(table.runs) == 1:
-                table.merge_aside(upkeep.Aside(spark))
+                table.merge_aside(compaction.Aside(spark))
                 table.take_merged()
         assert [type(run.kept) for run in table.runs] == [Gathered, Checkpoint]
         wanted = table.partitioned(Relation.of(spark.sql("SELECT 10.0D AS b")))
@@ -205,7 +208,7 @@ def test_blocks_have_all_that_is_wanted(
     template; of other keys only what is in the same blocks is read."""
     held = step_settings(spark)
     monkeypatch.setattr(runs, "MANY", 1_000_000)
-    monkeypatch.setattr(blocks, "SIZE", 4)
+    monkeypatch.setattr(block_index, "SIZE", 4)
     with settings(spark, held):
         table = weighted(Plans(spark, held), ("a", "b"), ("b",), recurs=True)
         for start, end in ((0, 1000), (1000, 1010)):
@@ -213,7 +216,7 @@ def test_blocks_have_all_that_is_wanted(
             run = table.append(table.partitioned(change))
             run.rows = jvm.compute(run.rdd, 2)
             if len(table.runs) == 1:
-                table.merge_aside(upkeep.Aside(spark))
+                table.merge_aside(compaction.Aside(spark))
         assert [type(run.kept) for run in table.runs] == [Indexed, Checkpoint]
         rows = spark.range(1010).selectExpr("id AS a", f"{keys} AS b", "1L AS w")
         assert collected(table.runs[0].df.union(table.runs[1].df)) == collected(rows)

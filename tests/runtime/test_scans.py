@@ -15,13 +15,13 @@ from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.loading import compile_over_files
 from mrql.rewrite.pipeline import rewrite
-from mrql.runtime import jvm
-from mrql.runtime.collect import collect_value
 from mrql.runtime.engines import SparkEngine
-from mrql.runtime.readers import read
-from mrql.runtime.scans import Scans
 from mrql.runtime.sinks.sink import Answer, Passing, Several
 from mrql.runtime.sources.files import read_source
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.readers import read
+from mrql.runtime.spark.relation.file_scans import Scans
 from mrql.runtime.streaming.stream_loop import Options, run
 
 pytestmark = pytest.mark.spark

@@ -15,11 +15,11 @@ from mrql.algebra.notation.parser import parse, parse_type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.runtime import upkeep
-from mrql.runtime.bulk import Compiler
-from mrql.runtime.collect import collect_changes, collect_value
-from mrql.runtime.frames import Frame, changes, from_dataframe, retracting
-from mrql.runtime.rows import to_dataframe
+from mrql.runtime.spark.compiler.compiler import Compiler
+from mrql.runtime.spark.io.collect import collect_changes, collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe, retracting
+from mrql.runtime.spark.state import compaction
 from tests.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
@@ -100,7 +100,7 @@ def test_what_is_deleted_beside_a_table_is_gone(
     States are kept in turn as small ones are, merged whole, and as large ones, in runs.
     """
     if [*QUERIES].index(name) % 2:
-        monkeypatch.setattr(upkeep, "WHOLE", 0)
+        monkeypatch.setattr(compaction, "WHOLE", 0)
     query = mrql.compile(f"({', '.join(f'({text})' for text in QUERIES[name])})", S=PAIRS, T=PAIRS, U=PAIRS)
     present = {name: ZSet() for name in "SU" if name in query.trace().plan.streams}
     with interpreted(spark), query.view(spark, T=frame(spark, TABLE)) as view:

@@ -15,10 +15,10 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
-from mrql.runtime import upkeep
-from mrql.runtime.collect import collect_value
-from mrql.runtime.failures import translated
-from mrql.runtime.rows import to_dataframe
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.session.errors import translated
+from mrql.runtime.spark.state import compaction
 from tests.histories import Batch, histories, net
 from tests.interpreted import interpreted
 from tests.rewrite.test_sums import (
@@ -67,10 +67,10 @@ class Followed:
             return collect_value(self.query.batch(self.spark, **frames), self.query.type)
 
 
-@pytest.mark.parametrize("whole", [upkeep.WHOLE, 0], ids=["merged whole", "in runs"])
+@pytest.mark.parametrize("whole", [compaction.WHOLE, 0], ids=["merged whole", "in runs"])
 def test_the_answer_is_that_of_the_query(spark: SparkSession, whole: int) -> None:
     """After each batch, whether groups are merged whole or looked up in runs; and evaluated once."""
-    with interpreted(spark), patch.object(upkeep, "WHOLE", whole):
+    with interpreted(spark), patch.object(compaction, "WHOLE", whole):
         for case in CASES:
             assert_case(spark, case, once=whole > 0)
 

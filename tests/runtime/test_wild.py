@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 import mrql
 from mrql.algebra.evaluation.evaluate import evaluate_measured
 from mrql.algebra.values.values import Value
-from mrql.runtime.collect import collect_value
-from mrql.runtime.failures import translated
-from mrql.runtime.rows import to_dataframe
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.session.errors import translated
 from mrql.verify.rounding import Rounding
 from tests.construct_queries import construct_queries
 from tests.histories import Batch, net

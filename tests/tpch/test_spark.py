@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 import mrql
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value, close
-from mrql.runtime.collect import collect_value
-from mrql.runtime.rows import to_dataframe
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from queries.tpch.generate import Batch, Row, history
 from tests.interpreted import interpreted
 from tests.tpch.cases import FIXED, NAMES, Case, case, expected, net

@@ -1,0 +1,319 @@
+"""The states of Spark on disk: runs are Parquet files, partitioned as the table is.
+
+A table is restored by one merge of its runs. Files say by their names which partition of how many their rows are; where
+there are as many now, they are read as such, and otherwise brought to where their keys belong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from mrql.algebra.errors import InternalError
+from mrql.runtime.checkpoint.identity import Identities
+from mrql.runtime.checkpoint.live import LiveState
+from mrql.runtime.checkpoint.manifest import SavedState, SavedTable, damaged
+from mrql.runtime.checkpoint.restore import Restored
+from mrql.runtime.files.digests import faults
+from mrql.runtime.files.durable import Files
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.checkpoint_layouts import layout_from_json, layout_to_json
+from mrql.runtime.spark.expressions.layout import quote
+from mrql.runtime.spark.io.paths import path_to_read, path_to_write
+from mrql.runtime.spark.maintenance.input_rows import Ledger
+from mrql.runtime.spark.maintenance.stage_state import InputState, StageState
+from mrql.runtime.spark.relation.keys import Keys
+from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.relation.relation import Relation
+from mrql.runtime.spark.session.errors import translated
+from mrql.runtime.spark.session.session import settings, step_settings
+from mrql.runtime.spark.state import compaction
+from mrql.runtime.spark.state.block_index import are_flat
+from mrql.runtime.spark.state.run import Run
+from mrql.runtime.spark.state.table import TOUCHED, Measure, Table
+from mrql.runtime.spark.view import SparkView
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+@attrs.define
+class SparkTable:
+    """A table of a running view."""
+
+    table: Table
+    view: SparkView
+
+    @property
+    def form(self) -> Mapping[str, Any]:
+        table = self.table
+        return {
+            "keys": list(table.keys),
+            "partition_by": list(table.partition_by),
+            "measures": [[measure.name, measure.merge, measure.held] for measure in table.measures],
+            "alive": table.alive,
+            "numbers": list(table.numbers),
+            "marked": table.marked,
+            "shrinks": table.shrinks,
+            "recurs": table.recurs,
+            "schema": table.runs[0].df.schema.jsonValue(),
+        }
+
+    @property
+    def rows(self) -> int:
+        return sum(run.rows or 0 for run in self.table.runs)
+
+    @property
+    def changed(self) -> bool:
+        return self.table.unsaved > 0
+
+    @property
+    def has_change(self) -> bool:
+        return self.table.unsaved == 1 and self.table.log is not None
+
+    def write(self, directory: Path, files: Files, *, whole: bool) -> dict[str, int]:
+        assert self.table.log is not None or whole
+        with settings(self.view.spark, self.view.settings), translated(self.view.source):
+            df = self._all() if whole or self.table.log is None else self.table.log.df
+            return write_rows(df, self.table.runs[0].df.schema, self.table.partition_by, directory, files)
+
+    def _all(self) -> DataFrame:
+        runs = self.table.runs
+        if len(runs) == 1:
+            return runs[0].df
+        return self.table.plans.dataframe(self.table.merged([run.relation for run in runs]))
+
+    def committed(self, *, small: bool) -> None:
+        self.table.saved(logged=not small)
+
+
+def write_rows(df: DataFrame, schema: StructType, by: Sequence[str], directory: Path, files: Files) -> dict[str, int]:
+    """Writes rows with the columns of a schema; says how many each file has. Rows that lie in partitions by the hash of
+    some columns are written as such."""
+    import pyarrow.parquet as pq
+
+    if df.schema.simpleString() != schema.simpleString():
+        types = [(quote(field.name), field.dataType.simpleString()) for field in schema]
+        df = df.selectExpr(*(f"CAST({name} AS {t}) AS {name}" for name, t in types))
+    partitions = jvm.partitions_by(df, by) if by else None
+    df.write.option(CHECKED, "true").parquet(path_to_write(df.sparkSession, directory))
+    parts = {path for path in directory.iterdir() if path.name.startswith("part-")}
+    # What else Spark leaves there, such as checksums of its own, no manifest names.
+    for path in sorted({*directory.iterdir()} - parts):
+        files.remove(path)
+    if partitions is not None:
+        parts = {_named(path, partitions, files) for path in sorted(parts)}
+    return {path.name: pq.read_metadata(path).num_rows for path in parts}
+
+
+WRITTEN = re.compile(r"part-(\d+)-.*?(-c\d+)?(?=\.)")
+"""What Spark calls a file: the number of the partition, and of the file among those of the partition."""
+
+NAMED = re.compile(r"part.*-of-(\d+)_\d+\.")
+"""What a file of one partition is called: how many there are, and which one it is."""
+
+
+def _named(file: Path, partitions: int, files: Files) -> Path:
+    """A file that Spark has written, with the number of its partition in its name."""
+    found = WRITTEN.match(file.name)
+    assert found is not None
+    named = file.with_name(f"part{found[2] or ''}-of-{partitions}_{found[1]}.parquet")
+    files.rename(file, named)
+    return named
+
+
+def partitions_of(names: Iterable[str]) -> int | None:
+    """In how many partitions some files are, each in one of them; None where that is not said, or not the same.
+
+    >>> partitions_of(["part-c000-of-2_00000.parquet", "part-c000-of-2_00001.parquet"])
+    2
+    >>> partitions_of(["part-c000-of-2_00000.parquet", "part-c000-of-4_00001.parquet"])
+    """
+    found = {named[1] if (named := NAMED.fullmatch(name, endpos=name.rindex(".") + 1)) else None for name in names}
+    (only, *others) = found
+    return None if others or only is None else int(only)
+
+
+@attrs.define
+class SparkStates:
+    """The states of a view on Spark."""
+
+    view: SparkView
+    identities: Identities
+
+    def live(self) -> dict[str, LiveState]:
+        """The states as they are, by what they are known by."""
+        view, known = self.view, self.identities
+        stages = {known.stages[s.stage.name]: _live_stage(s, view) for s in view.states}
+        ledgers = {known.ledgers[ledger.stream]: _live_ledger(ledger, view) for ledger in view.ledgers}
+        return {**stages, **{name: state for name, state in ledgers.items() if state is not None}}
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def load(self, restored: Restored) -> None:
+        """Puts what is kept of a checkpoint into the view."""
+        reader = Reader(self.view.plans, restored.root)
+        with settings(self.view.spark, {**self.view.settings, **BY_PARTITION}), translated(None):
+            for state in self.view.states:
+                if state.stage.name in restored.states:
+                    _load_stage(state, restored.states[state.stage.name], reader)
+            for ledger in self.view.ledgers:
+                if ledger.stream in restored.ledgers:
+                    saved = restored.ledgers[ledger.stream]
+                    ledger.keys = ledger.keys_like(layout_from_json(saved.form["keys"]))
+                    ledger.table = reader.table(saved.tables["rows"])
+
+
+def _live_stage(state: StageState, view: SparkView) -> LiveState:
+    tables = {} if state.groups is None else {"groups": state.groups}
+    tables |= {f"bag-{i}": table for i, table in state.bags.items()}
+    inputs = []
+    for name, feed, number, label in _inputs(state):
+        kept = state.inputs.get((feed, label))
+        if kept is not None and kept.table is not None and kept.shape is not None:
+            tables[name] = kept.table
+            inputs.append({"feed": feed, "input": number, "shape": layout_to_json(kept.shape), "sums": kept.sums})
+    form = {
+        "keys": None if state.keys is None else layout_to_json(state.keys.shape),
+        "bags": {str(i): layout_to_json(shape) for i, shape in state.bag_shapes.items()},
+        "inputs": inputs,
+    }
+    return LiveState(state.stage.name, form, {name: SparkTable(table, view) for name, table in tables.items()})
+
+
+def _live_ledger(ledger: Ledger, view: SparkView) -> LiveState | None:
+    if ledger.table is None or ledger.keys is None:
+        return None
+    form = {"keys": layout_to_json(ledger.keys.shape)}
+    return LiveState(ledger.stream, form, {"rows": SparkTable(ledger.table, view)})
+
+
+def _inputs(state: StageState) -> list[tuple[str, int, int, str]]:
+    """What the joins of a stage keep: the name of a table, the numbers of feed and input, and the input's label."""
+    return [
+        (f"input-{index}-{number}", index, number, read.label)
+        for index, feed in enumerate(state.stage.feeds)
+        for number, read in enumerate(feed.rows.inputs)
+    ]
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+CHECKED, VERIFIED = "parquet.page.write-checksum.enabled", "parquet.page.verify-checksum.enabled"
+"""Pages of Parquet files have checksums of their own, which are written, and held against what is read."""
+
+
+BY_PARTITION: Mapping[str, str] = {
+    "spark.sql.sources.bucketing.enabled": "true",
+    "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+}
+"""With these, files that were written by partition are read by partition, whatever is asked of them."""
+
+
+@attrs.frozen
+class Reader:
+    """Reads tables of a checkpoint as those of a view."""
+
+    plans: Plans
+    root: Path
+
+    def table(self, saved: SavedTable) -> Table:
+        """A table with all of its rows in one run: a large one is kept by columns at once, any other is computed with
+        the next action that reads it."""
+        table = self.definition(saved)
+        rows = self._merged(table, saved)
+        number = sum(run.rows for run in saved.runs)
+        plain = table.gathering is None and not table.recurs
+        if number > compaction.ASIDE and plain and are_flat(self.schema(saved)):
+            run = Run.by_columns(self.plans, rows)
+        else:
+            run = Run(self.plans, self.plans.checkpoint(rows, small=number < compaction.SMALL))
+        table.runs = [run]
+        # No batch has touched it; what a batch adds is told apart from what was there.
+        table.batch = -1
+        table.appended = None if table.marked else run
+        return table
+
+    def definition(self, saved: SavedTable) -> Table:
+        """The table without its rows."""
+        form = saved.form
+        measures = tuple(Measure(*measure) for measure in form["measures"])
+        keys, by = tuple(form["keys"]), tuple(form["partition_by"])
+        flags = {name: form[name] for name in ("marked", "shrinks", "recurs")}
+        return Table(self.plans, keys, by, measures, form["alive"], numbers=tuple(form["numbers"]), **flags)
+
+    def merged(self, saved: SavedTable) -> DataFrame:
+        """All rows of a table, those of equal keys merged."""
+        return self._merged(self.definition(saved), saved).dataframe(self.plans.spark)
+
+    def _merged(self, table: Table, saved: SavedTable) -> Relation:
+        rows = table.partitioned(Relation.of(self._rows(saved)))
+        # The first run was written whole: its keys are different ones.
+        return table.merged([rows]) if len(saved.runs) > 1 else rows.where(table.alive)
+
+    def schema(self, saved: SavedTable) -> StructType:
+        """The columns of a table."""
+        return StructType.fromJson(dict(saved.form["schema"]))
+
+    def _rows(self, saved: SavedTable) -> DataFrame:
+        schema = self.schema(saved)
+        spark = self.plans.spark
+        paths = [path_to_read(spark, self.root / run.path / file.name) for run in saved.runs for file in run.files]
+        if not paths:
+            raise InternalError("checkpoint", "a table without a file")
+        _must_be_whole(saved, self.root)
+        # What is damaged from now on, until it is read, Parquet finds in the page that it reads.
+        df = spark.read.schema(schema).option(VERIFIED, "true").parquet(*paths)
+        by = saved.form["partition_by"]
+        partitions = partitions_of(file.name for run in saved.runs for file in run.files)
+        if partitions is not None and str(partitions) == spark.conf.get("spark.sql.shuffle.partitions"):
+            df = jvm.in_buckets(df, by, partitions)
+        # What was touched by the batch that has written a row is not what the next one touches.
+        names = [f"0 AS {TOUCHED}" if name == TOUCHED else quote(name) for name in schema.names]
+        return df.selectExpr(*names) if TOUCHED in schema.names else df
+
+
+def _must_be_whole(saved: SavedTable, root: Path) -> None:
+    """The files of a table are what was written. They are read once for that, and again by Spark.
+
+    Raises: UserError, naming the first that is not.
+    """
+    named = ((root / run.path, file) for run in saved.runs for file in run.files)
+    for path, fault in faults(named):
+        raise damaged(path, f"it {fault}")
+
+
+def _load_stage(state: StageState, saved: SavedState, reader: Reader) -> None:
+    form = saved.form
+    tables = {name: reader.table(table) for name, table in saved.tables.items()}
+    state.keys = None if form["keys"] is None else Keys(layout_from_json(form["keys"]), "k")
+    state.groups = tables.get("groups")
+    state.bag_shapes = {int(i): layout_from_json(shape) for i, shape in form["bags"].items()}
+    state.bags = {i: tables[f"bag-{i}"] for i in state.bag_shapes}
+    labels = {(feed, number): label for _, feed, number, label in _inputs(state)}
+    for kept in form["inputs"]:
+        place = kept["feed"], kept["input"]
+        shape = layout_from_json(kept["shape"])
+        name = f"input-{place[0]}-{place[1]}"
+        state.inputs[place[0], labels[place]] = InputState(tables[name], shape, kept["sums"])
+
+
+def spark_writer(
+    spark: SparkSession, root: Path, files: Files
+) -> Callable[[SavedTable], Callable[[Path], dict[str, int]]]:
+    """Writes all of a table, those of equal keys merged."""
+    held = step_settings(spark)
+    reader = Reader(Plans(spark, held), root)
+
+    def write(table: SavedTable, directory: Path) -> dict[str, int]:
+        with settings(spark, {**held, **BY_PARTITION}), translated(None):
+            return write_rows(reader.merged(table), reader.schema(table), table.form["partition_by"], directory, files)
+
+    return lambda table: partial(write, table)

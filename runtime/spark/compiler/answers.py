@@ -1,0 +1,106 @@
+"""The answer of a term on Spark, as the rows that a user sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.terms import OrderBy, Take, Term
+from mrql.algebra.types import Type
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.compiler.compiler import Compiler
+from mrql.runtime.spark.compiler.loops import Kept
+from mrql.runtime.spark.expressions.casts import unsigned
+from mrql.runtime.spark.expressions.expressions import Expressions
+from mrql.runtime.spark.expressions.layout import (
+    Atom,
+    Layout,
+    Struct,
+    is_taken_apart,
+    labels,
+    part,
+    quote,
+    row_columns,
+    to_sql,
+)
+from mrql.runtime.spark.relation.frame import Frame, expanded, numbered
+from mrql.runtime.spark.relation.relation import Relation
+
+
+def evaluate(spark: SparkSession, term: Term, sources: Mapping[str, Frame], kept: Kept | None = None) -> DataFrame:
+    """The answer of a term over its sources, as a DataFrame. The values of loops lie in `kept`, for as long as it is
+    not freed."""
+    return answer_rows(Compiler(spark, sources, kept=kept), term).dataframe(spark)
+
+
+def answer_rows(compiler: Compiler, term: Term) -> Relation:
+    """The rows of an answer: those of a bag, those of a list in its order, or one row with the value."""
+    if not ty.is_collection(term.type):
+        return output_rows(compiler.one(term))
+    match term:
+        case OrderBy() | Take(_, OrderBy()):
+            return _ordered(compiler, term)
+        case _ if isinstance(term.type, ty.ListType):
+            return output_rows(compiler.listed(term))
+        case _:
+            return output_rows(expanded(compiler.bag(term), compiler.columns))
+
+
+def _ordered(compiler: Compiler, term: Term) -> Relation:
+    if isinstance(term, Take):
+        assert isinstance(term.source, OrderBy)
+        return output_rows(compiler.top(term.count, term.source))
+    assert isinstance(term, OrderBy)
+    frame = expanded(compiler.bag(term.source), compiler.columns)
+    ordered = frame.df.order(*compiler.order(frame, term))
+    pair = frame.value.type
+    assert isinstance(pair, ty.TupleType)
+    return output_rows(attrs.evolve(frame, df=ordered, value=part(frame.value, "_2", pair.items[1])))
+
+
+def output_rows(frame: Frame, *, weighted: bool = False) -> Relation:
+    """A frame with the columns that a user expects: the fields of a record, `_1`, `_2`, … of a tuple, else `value`.
+
+    Where a row may be a missing tuple or record, another column says so: as columns it is one of missing parts.
+    """
+    columns = [f"{sql} AS {name}" for name, sql in output_columns(unsigned(Expressions(), frame.value))]
+    if weighted:
+        columns.append(f"{frame.weight or '1L'} AS weight")
+    return frame.df.select(*columns)
+
+
+def output_columns(value: Layout) -> list[tuple[str, str]]:
+    """The columns of a row, quoted, with the expressions that they are."""
+    columns = [(quote(name), to_sql(of)) for name, of in _columns(value)]
+    if isinstance(value, Atom) and is_taken_apart(value.type):
+        names = {name for name, _ in labels(value.type)}
+        flag = next(name for name in numbered("missing__") if name not in names)
+        columns.append((flag, f"({value.sql} IS NULL)"))
+    return columns
+
+
+def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
+    """The rows of an answer of a type as those see them who only know columns. Nothing is asked of Spark for that."""
+    row = item_of(t)
+    columns = len(row_columns(row))
+
+    def made() -> DataFrame:
+        return df if len(df.columns) == columns + weighted else df.drop(df.columns[columns])
+
+    return jvm.Lazy(made, df.sparkSession) if is_taken_apart(row) else df
+
+
+def item_of(t: Type) -> Type:
+    """The type of the rows of an answer."""
+    return t.item if isinstance(t, ty.BagType | ty.ListType) else t
+
+
+def _columns(value: Layout) -> list[tuple[str, Layout]]:
+    if isinstance(value, Struct) and value.fields:
+        return list(value.fields)
+    if is_taken_apart(value.type):
+        return [(name, part(value, name, t)) for name, t in labels(value.type)]
+    return [("value", value)]

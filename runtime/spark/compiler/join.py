@@ -1,0 +1,129 @@
+"""A coGroup whose sides are joined element by element, as an inner join of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.variables import substitute
+from mrql.algebra.functions import HAS_NULL, NOT
+from mrql.algebra.terms import (
+    CMap,
+    CoGroup,
+    Empty,
+    If,
+    Lambda,
+    Lit,
+    Prim,
+    PTuple,
+    PVar,
+    Single,
+    Term,
+    Tup,
+    Var,
+    pair_type,
+)
+from mrql.algebra.types import Type
+from mrql.rewrite.analysis.join_predicates import conjuncts
+from mrql.rewrite.normalize.group_functions import function_parts
+from mrql.rewrite.normalize.normalize import normalize
+from mrql.runtime.spark.compiler.group_by import Compiler, keyed
+from mrql.runtime.spark.expressions.layout import Layout, Struct, atoms, bind, part, quote
+from mrql.runtime.spark.relation.frame import Frame, Side
+from mrql.runtime.spark.relation.relation import Relation
+from mrql.runtime.spark.state.lookup import narrowed_side
+
+
+def joined(compiler: Compiler, term: CMap) -> Frame:
+    """`cMap(λ(k, (xs, ys)). e, coGroup(c, d))` where e is linear in both sides: an inner join on the key."""
+    key, groups, body = function_parts(term)
+    source = term.source
+    assert isinstance(source, CoGroup)
+    assert isinstance(groups, PTuple)
+    key_type = pair_type(source)[0]
+    frames = [compiler.bag(side) for side in (source.left, source.right)]
+    in_place = all(_joined_where_it_lies(frame, key_type) for frame in frames)
+    if in_place:
+        frames = _narrowed(compiler, frames, key_type)
+    sides = [_side(compiler, frame, key_type) for frame in frames]
+    left, right = (side.frame for side in sides)
+    (left_key, left_value), (right_key, right_value) = (
+        keyed(compiler, frame, key_type, joins=True) for frame in (left, right)
+    )
+    plain = drops_null_keys(source.left) or drops_null_keys(source.right)
+    df = _join(left, right, _equal(left_key, right_key, plain=plain), in_place=in_place)
+    for side in sides:
+        df = side.opened(df)
+    x, y = compiler.names.fresh("x"), compiler.names.fresh("y")
+    xs, ys = (group.name for group in groups.items if isinstance(group, PVar))
+    elements: dict[str, Term] = {xs: Single(Var(x, left_value.type)), ys: Single(Var(y, right_value.type))}
+    by_element = normalize(substitute(body, elements))
+    env = {**bind(key, left_key), x: left_value, y: right_value}
+    weight, changes = left.times(right.weight), left.changes or right.changes
+    retracts = left.retracts or right.retracts
+    frame = Frame(df, Struct((), ty.UNIT), weight, changes, narrowed=True, retracts=retracts)
+    return compiler.over(by_element, frame, env)
+
+
+def _side(compiler: Compiler, frame: Frame, key_type: Type) -> Side:
+    """A side of a join by the key of its pairs."""
+    gathering = frame.df.gathering
+    by_key = gathering is not None and _is_joined_by(frame, key_type, gathering.by)
+    return Side.of(frame, compiler.columns, opens_later=by_key)
+
+
+def _narrowed(compiler: Compiler, frames: list[Frame], key_type: Type) -> list[Frame]:
+    """The sides of a join that finds rows where they are: of a state only what a change may have partners in."""
+    change = next((frame for frame in frames if frame.changes), None)
+    if change is None:
+        return frames
+    keys = [keyed(compiler, frame, key_type, joins=True)[0] for frame in frames]
+    wanted = keys[frames.index(change)]
+    return [narrowed_side(frame, key, change, wanted) for frame, key in zip(frames, keys, strict=True)]
+
+
+def _joined_where_it_lies(side: Frame, key_type: Type) -> bool:
+    """Whether a join by the key of its pairs finds a side's rows where they are, or may move them."""
+    return side.lies_by is None or _is_joined_by(side, key_type, side.lies_by)
+
+
+def _is_joined_by(side: Frame, key_type: Type, columns: Sequence[str]) -> bool:
+    """Whether the key of a side's pairs is what some columns have."""
+    key = part(side.value, "_1", key_type)
+    return [atom.sql for atom in atoms(key)] == [quote(name) for name in columns]
+
+
+def _equal(left: Layout, right: Layout, *, plain: bool) -> str:
+    """The condition that two keys are equal: missing parts are too, unless it is `plain` that none are."""
+    pairs = zip(atoms(left), atoms(right), strict=True)
+    return " AND ".join(f"{a.sql} {'=' if plain or not (a.missing and b.missing) else '<=>'} {b.sql}" for a, b in pairs)
+
+
+def _join(left: Frame, right: Frame, condition: str, *, in_place: bool) -> Relation:
+    """An inner join; a batch's side, being small, is the one that a hash table is built from.
+
+    Where the other side does not lie by the key of the join, the batch is brought to all of it.
+    """
+    a, b = left.df, right.df
+    if not condition:
+        return a.broadcast().cross(b) if left.changes else a.cross(b.broadcast() if right.changes else b)
+    if left.changes:
+        a = a.hint("shuffle_hash") if in_place else a.broadcast()
+    elif right.changes:
+        b = b.hint("shuffle_hash") if in_place else b.broadcast()
+    return a.join(b, condition)
+
+
+def drops_null_keys(term: Term) -> bool:
+    """Whether the pairs of a bag have no missing keys: their key is tested, or cannot be missing."""
+    match term:
+        case CMap(Lambda(_, body), _):
+            return drops_null_keys(body)
+        case If(condition, Single(Tup((key, _))), Empty()):
+            return any(c == Prim(NOT, (Prim(HAS_NULL, (key,)),)) for c in conjuncts(condition))
+        case Single(Tup((Lit(value, _), _))):
+            return value is not None
+        case Single(Tup((Tup(()), _))):
+            return True
+        case _:
+            return False

@@ -1,0 +1,50 @@
+"""Terms that take the value of a loop, over the sources that the value lies in."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.variables import alpha_equal, match_pattern, substitute
+from mrql.algebra.terms import Get, Let, Nth, Repeat, Term
+from mrql.rewrite.normalize.normalize import normalize
+from mrql.runtime.spark.compiler import loops
+from mrql.runtime.spark.relation.frame import Frame
+
+
+class Compiler(loops.Compiler, Protocol):
+    """What compiles terms over sources, and knows the loops that it has run."""
+
+    sources: dict[str, Frame]
+    kept: loops.Kept
+    loops: list[tuple[Repeat, Term]]
+
+
+def opened_term(compiler: Compiler, term: Term) -> Term:
+    """A term that takes the value of a loop, or a part of it, over the sources of that; any other term as it is."""
+    match term:
+        case Repeat():
+            return loop_value(compiler, term)
+        case Nth(inner, _) | Get(inner, _) if (value := opened_term(compiler, inner)) is not inner:
+            return normalize(attrs.evolve(term, term=value))
+        case Let(pattern, value, body) if compiler.reads(value) or isinstance(value, Repeat):
+            known = opened_term(compiler, value)
+            if known is not value or ty.is_collection(value.type):
+                return normalize(substitute(body, match_pattern(pattern, known)))
+            return term
+        case _:
+            return term
+
+
+def loop_value(compiler: Compiler, term: Repeat) -> Term:
+    """The value of a loop over no variables, which is run now, unless it has been run before."""
+    for known, value in compiler.loops:
+        if alpha_equal(known, term):
+            return value
+    value, frames = loops.run(term, compiler, compiler.kept)
+    compiler.sources |= frames
+    compiler.names.taken |= frames.keys()
+    compiler.loops.append((term, value))
+    return value

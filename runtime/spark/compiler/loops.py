@@ -1,0 +1,333 @@
+"""Loops on Spark: each step is compiled over what the step before it gave, and computed before the next one.
+
+What a loop carries is a frame for each variable of its pattern: the rows of a bag, or one row with any other value. A
+step's rows are kept as a local checkpoint, which cuts the plan; what the step before it left is freed. The parts of a
+step that do not depend on the loop are computed once. Each step names its columns alike, so that all have one plan,
+which is made once (`prepared`).
+
+Whether a step has changed nothing is asked of Spark by comparing the two bags, where their numbers of rows do not tell
+already. With a limit that is asked after the steps 1, 2, 4, 8, … only: further steps change nothing either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import count
+from typing import Any, Protocol
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.variables import Names, match_pattern, substitute
+from mrql.algebra.evaluation.evaluate import endless
+from mrql.algebra.terms import Cast, Lit, Nth, Pattern, PTuple, PVar, Reduce, Repeat, Stream, Term, Tup, Var
+from mrql.algebra.types import Type
+from mrql.algebra.values.values import Value
+from mrql.rewrite.loops.rewrite_steps import carried, invariants
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.expressions.expressions import Expressions
+from mrql.runtime.spark.expressions.layout import as_columns, quote, to_sql, with_columns
+from mrql.runtime.spark.io.collect import from_spark
+from mrql.runtime.spark.relation.frame import Columns, Frame, netted, numbered, signed, union
+from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.relation.relation import Relation
+from mrql.runtime.spark.session.session import settings, step_settings
+
+PARTITIONS = 4
+"""What a loop carries lies in at most so many partitions for each core: a union has those of all its parts."""
+
+BROADCAST = 10_000
+"""So few rows are sent to wherever they are joined. Spark is told, since it knows no size of what a step has left."""
+
+
+@attrs.define(eq=False, slots=False)
+class Lying:
+    """Rows of a checkpoint. Spark knows their columns and no more.
+
+    A checkpoint has the size that was estimated for its plan, and that of a join is the product of its sides: over some
+    ten steps of a loop it would become a number of millions of digits.
+    """
+
+    spark: SparkSession
+    checkpoint: Any
+    schema: Any
+    shape: None = None
+    """Nothing is known of which partition a row is in."""
+
+    @property
+    def signature(self) -> str:
+        return str(self.schema.json())
+
+    @cached_property
+    def rdd(self) -> Any:
+        most = PARTITIONS * self.spark.sparkContext.defaultParallelism
+        return jvm.in_partitions(self.checkpoint, most)
+
+    @cached_property
+    def df(self) -> DataFrame:
+        return jvm.rows(self.spark, self.rdd, self.schema)
+
+
+class Kept:
+    """Checkpoints that something is made from."""
+
+    def __init__(self) -> None:
+        self.checkpoints: list[Lying] = []
+
+    def free(self) -> None:
+        """Frees them: what is made from them can no longer be read."""
+        for lying in self.checkpoints:
+            jvm.free(lying.checkpoint)
+        self.checkpoints = []
+
+    def take(self, other: Kept) -> None:
+        self.checkpoints += other.checkpoints
+        other.checkpoints = []
+
+
+@contextmanager
+def passing() -> Iterator[Kept]:
+    """Checkpoints that are freed at the end of the block, unless they are taken from it."""
+    kept = Kept()
+    try:
+        yield kept
+    finally:
+        kept.free()
+
+
+class Compiler(Protocol):
+    """What compiles terms over sources."""
+
+    spark: SparkSession
+    names: Names
+
+    def reads(self, term: Term) -> bool: ...
+    def rows(self, term: Term, more: Mapping[str, Frame], columns: Columns, kept: Kept) -> Frame:
+        """The rows of a bag, or the one row of another value, over more sources; `kept` are the loops in the term."""
+
+
+@attrs.frozen
+class Held:
+    """A variable of a loop, and the source in its place; a list is held as a tuple of one part, as it is one value."""
+
+    variable: PVar
+    source: Var
+
+    @staticmethod
+    def of(variable: PVar, names: Names) -> Held:
+        t = variable.type
+        return Held(variable, Var(names.fresh(variable.name), ty.TupleType((t,)) if _is_list(t) else t))
+
+    @property
+    def value(self) -> Term:
+        return Nth(self.source, 0) if _is_list(self.variable.type) else self.source
+
+    def holding(self, term: Term) -> Term:
+        """The term of what is held, where the variable is to have the value of a term."""
+        t = self.variable.type
+        fitted = term if term.type == t else Cast(term, t)
+        return Tup((fitted,)) if _is_list(t) else fitted
+
+    @property
+    def row(self) -> Type:
+        t = self.source.type
+        return t.item if isinstance(t, ty.BagType) else t
+
+
+@attrs.frozen
+class Computed:
+    """The rows of what a variable has, and their number."""
+
+    frame: Frame
+    rows: int
+
+
+State = Mapping[str, Computed]
+
+
+def run(term: Repeat, compiler: Compiler, kept: Kept) -> tuple[Term, dict[str, Frame]]:
+    """The value of a loop, as a term over new sources; these lie in checkpoints that `kept` is given.
+
+    Raises: UserError when a loop without a limit does not end.
+    """
+    engine = Engine(compiler)
+    with settings(compiler.spark, engine.settings), passing() as constant:
+        loop, sources = _without_invariants(term, engine, constant)
+        return _Loop(loop, engine, sources).run(kept)
+
+
+class Engine:
+    """Computes terms over the sources of a compiler and others."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self.compiler = compiler
+        self.spark = compiler.spark
+        self.settings = step_settings(self.spark)
+        self.plans = Plans(self.spark, self.settings)
+
+    def columns(self) -> Columns:
+        """Names for the columns of one plan, the same for each."""
+        return Columns("s__")
+
+    def rows(self, term: Term, sources: Mapping[str, Frame], kept: Kept) -> Frame:
+        return self.compiler.rows(term, sources, self.columns(), kept)
+
+    def single(self, term: Term, sources: Mapping[str, Frame]) -> Value:
+        """The value of a term that is no bag."""
+        with passing() as kept:
+            return single(self.spark, self.rows(term, sources, kept), term.type)
+
+    def holds(self, condition: Term, sources: Mapping[str, Frame]) -> bool:
+        with passing() as kept:
+            frame = self.rows(condition, sources, kept)
+            return self.plans.count(frame.df.where(to_sql(frame.value))) > 0
+
+    def computed(self, terms: Mapping[Held, Term], sources: Mapping[str, Frame], kept: Kept) -> dict[str, Computed]:
+        """What the terms give, in one job; it lies in columns that are named after what holds it."""
+        made: dict[str, tuple[Frame, Lying]] = {}
+        with passing() as inner:
+            for held, term in terms.items():
+                frame = self._named(self.rows(held.holding(term), sources, inner), held.source.name)
+                checkpoint = self.plans.checkpoint(frame.df, small=False)
+                lying = Lying(self.spark, checkpoint.rdd, checkpoint.shape.plan.schema())
+                kept.checkpoints.append(lying)
+                made[held.source.name] = frame, lying
+            counts = jvm.compute_all(self.spark, [lying.checkpoint for _, lying in made.values()])
+        found = {}
+        for (name, (frame, lying)), rows in zip(made.items(), counts, strict=True):
+            relation = Relation.kept(lying)
+            df = relation.broadcast() if rows <= BROADCAST else relation
+            found[name] = Computed(Frame(df, frame.value, frame.weight), rows)
+        return found
+
+    def _named(self, frame: Frame, name: str) -> Frame:
+        names = numbered(f"{name}__")
+        value = with_columns(frame.value, names)
+        columns = as_columns(frame.value, value)
+        weight = None
+        if frame.weight is not None:
+            weight = quote(next(names))
+            columns.append(f"{frame.weight} AS {weight}")
+        # A bag of () has no columns of its own, but its rows count.
+        return Frame(frame.df.select(*(columns or [f"true AS {quote(next(names))}"])), value, weight)
+
+    def differ(self, one: Frame, other: Frame, row: Type) -> bool:
+        """Whether two bags have not the same elements, as often."""
+        columns = self.columns()
+        sides = [signed(side, sign, Expressions()) for side, sign in ((one, 1), (other, -1))]
+        return self.plans.count(netted(union(sides, row, columns), columns).df) > 0
+
+
+def computed_once(name: str, term: Term, compiler: Compiler, kept: Kept) -> Lit | Frame:
+    """The value of a term: an atomic one as a constant, the rows of a bag as a frame that lies in `kept`."""
+    engine = Engine(compiler)
+    with settings(compiler.spark, engine.settings):
+        if isinstance(term.type, ty.Basic):
+            return Lit(engine.single(term, {}), term.type)
+        held = Held.of(PVar(name, term.type), compiler.names)
+        return engine.computed({held: term}, {}, kept)[held.source.name].frame
+
+
+def _without_invariants(term: Repeat, engine: Engine, kept: Kept) -> tuple[Repeat, dict[str, Frame]]:
+    """The loop with what is the same in all steps computed: numbers as constants, all else as sources."""
+    compiler = engine.compiler
+
+    def worthwhile(part: Term) -> bool:
+        bulk = ty.is_collection(part.type) or isinstance(part, Reduce)
+        return isinstance(part, Stream) or (bulk and compiler.reads(part) and not isinstance(part, Var))
+
+    loop, parts = invariants(term, compiler.names, worthwhile)
+    values: dict[str, Term] = {}
+    terms: dict[Held, Term] = {}
+    for name, part in parts.items():
+        if isinstance(part.type, ty.Basic):
+            values[name] = Lit(engine.single(part, {}), part.type)
+        else:
+            held = Held.of(PVar(name, part.type), compiler.names)
+            terms[held] = part
+            values[name] = held.value
+    found = engine.computed(terms, {}, kept) if terms else {}
+    replaced = substitute(loop, values)
+    assert isinstance(replaced, Repeat)
+    return replaced, {name: variable.frame for name, variable in found.items()}
+
+
+class _Loop:
+    """A loop, and the parts of its step that are computed already."""
+
+    def __init__(self, term: Repeat, engine: Engine, sources: dict[str, Frame]) -> None:
+        self.term = term
+        self.engine = engine
+        self.sources = sources
+        names = engine.compiler.names
+        variables, self.pattern = carried(term.function.param, names)
+        self.held = [Held.of(variable, names) for variable in variables]
+        inside: dict[str, Term] = {held.variable.name: held.value for held in self.held}
+        self.step = substitute(term.function.body, inside)
+        self.condition = None if term.condition is None else substitute(term.condition, inside)
+
+    def run(self, kept: Kept) -> tuple[Term, dict[str, Frame]]:
+        """The value after the last step."""
+        limit = None if self.term.limit is None else max(self.engine.single(self.term.limit, self.sources) or 0, 0)
+        with passing() as current:
+            state = self.computed(self.term.source, {}, current)
+            for n in count():
+                if n == limit:
+                    break
+                if limit is None and n == self.term.most:
+                    raise endless(self.term)
+                with passing() as following:
+                    after = self.computed(self.step, state, following)
+                    ended = self.has_ended(state, after, n + 1, limit)
+                    state = after
+                    current.free()
+                    current.take(following)
+                if ended:
+                    break
+            kept.take(current)
+        return _value(self.pattern, iter(self.held)), _frames(state)
+
+    def computed(self, term: Term, state: State, kept: Kept) -> dict[str, Computed]:
+        """What the loop carries, where that is the value of a term."""
+        parts = match_pattern(self.pattern, term)
+        terms = {held: parts[held.variable.name] for held in self.held}
+        return self.engine.computed(terms, {**self.sources, **_frames(state)}, kept)
+
+    def has_ended(self, before: State, after: State, steps: int, limit: int | None) -> bool:
+        if self.condition is not None:
+            return not self.engine.holds(self.condition, {**self.sources, **_frames(after)})
+        if limit is not None and steps & (steps - 1):
+            return False
+        return not any(self.differs(held, before, after) for held in self.held)
+
+    def differs(self, held: Held, before: State, after: State) -> bool:
+        one, other = (state[held.source.name] for state in (after, before))
+        if one.frame.weight is None and other.frame.weight is None and one.rows != other.rows:
+            return True
+        return self.engine.differ(one.frame, other.frame, held.row)
+
+
+def _frames(state: State) -> dict[str, Frame]:
+    return {name: variable.frame for name, variable in state.items()}
+
+
+def single(spark: SparkSession, frame: Frame, t: Type) -> Value:
+    """The value of the one row."""
+    (row,) = frame.df.select(f"{to_sql(frame.value)} AS value").dataframe(spark).collect()
+    return from_spark(row[0], t)
+
+
+def _value(pattern: Pattern, held: Iterator[Held]) -> Term:
+    """The term that has the value which a loop carries."""
+    match pattern:
+        case PTuple(items):
+            return Tup(tuple(_value(item, held) for item in items))
+        case _:
+            return next(held).value
+
+
+def _is_list(t: Type) -> bool:
+    return isinstance(t, ty.ListType)

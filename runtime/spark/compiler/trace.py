@@ -1,0 +1,36 @@
+"""`trace(e)` on Spark: e, and a job of its own that brings what is printed of it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.terms import Prim, Term
+from mrql.algebra.values.value_text import TRACED, print_trace
+from mrql.runtime.spark.compiler.loops import single
+from mrql.runtime.spark.expressions.layout import to_sql
+from mrql.runtime.spark.io.collect import from_spark
+from mrql.runtime.spark.relation.frame import Columns, Frame, expanded
+
+
+class Compiler(Protocol):
+    """What compiles terms over sources."""
+
+    spark: SparkSession
+    columns: Columns
+
+    def bag(self, term: Term) -> Frame: ...
+    def one(self, term: Term) -> Frame: ...
+
+
+def trace(compiler: Compiler, term: Prim) -> None:
+    """Prints the value of what is traced, of a collection the first elements."""
+    (inner,) = term.args
+    if not ty.is_collection(inner.type):
+        print_trace(single(compiler.spark, compiler.one(inner), inner.type), term.span)
+        return
+    shown = expanded(compiler.bag(inner), compiler.columns)
+    rows = shown.df.select(f"{to_sql(shown.value)} AS value").dataframe(compiler.spark).take(TRACED + 1)
+    print_trace(from_spark([row[0] for row in rows], inner.type), term.span)

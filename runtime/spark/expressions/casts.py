@@ -1,0 +1,149 @@
+"""Values as those of another type, and in the one form that equal values have, in SQL."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+from mrql.algebra import functions as fn
+from mrql.algebra import types as ty
+from mrql.algebra.functions.conversion import INTEGER_TEXT
+from mrql.algebra.functions.function import fails
+from mrql.algebra.functions.time_parsing import parsed_date_sql, parsed_timestamp_sql
+from mrql.algebra.types import Type
+from mrql.runtime.spark.expressions import json_variant
+from mrql.runtime.spark.expressions.canonical_order import Fresh, has_bag, in_order
+from mrql.runtime.spark.expressions.layout import (
+    Atom,
+    Layout,
+    Struct,
+    labels,
+    part,
+    quote,
+    record_sql,
+    sql_type,
+    to_sql,
+)
+from mrql.runtime.spark.expressions.number_text import number_text, unsigned_sql
+
+if TYPE_CHECKING:
+    from mrql.runtime.spark.expressions.expressions import Expressions
+
+
+def cast(value: Layout, source: Type, target: Type, at: str) -> Layout:
+    """A value widened or converted; parts that are of the wanted type already are left as they are."""
+    if source == target:
+        return value
+    if isinstance(value, Struct) and isinstance(target, ty.TupleType | ty.RecordType):
+        parts = zip(value.fields, labels(source), labels(target), strict=True)
+        return Struct(tuple((name, cast(item, a, b, at)) for (_, item), (_, a), (name, b) in parts), target)
+    if source == ty.NOTHING:
+        return Atom(f"CAST(NULL AS {sql_type(target)})", target)  # a value of no type is null, whatever its column
+    sql = to_sql(value)
+    if target == ty.ANY:
+        return Atom(json_variant.of_value(sql, source, numbered("j")), target)
+    if source == ty.ANY:
+        return Atom(json_variant.taken_as(f"parse_json({sql})", target, at, numbered("j")), target)
+    return Atom(converted(sql, source, target, at), target)
+
+
+def converted(value: str, source: Type, target: Type, at: str) -> str:
+    """A value of one type as one of another."""
+    if source == ty.STRING:
+        return from_text(value, target, at)
+    if target == ty.STRING and source in (ty.DOUBLE, ty.FLOAT):
+        return number_text(value, source, numbered("t"))
+    made = f"CAST({value} AS {sql_type(target)})"
+    if not isinstance(target, ty.Basic) or not ty.is_integral(target) or not ty.is_numeric(source):
+        return made
+    if ty.fits(source, target):
+        return made
+    # Spark's own error for a number out of range has no place.
+    low, high = fn.INT_RANGES[target]
+    if source == ty.LONG:
+        held = f"{value} BETWEEN {low} AND {high}"
+    elif target == ty.INT:
+        held = f"{value} > {low - 1}D AND {value} < {high + 1}D"
+    else:
+        held = f"{value} >= {float(low)}D AND {value} < {float(high)}D"
+    return f"CASE WHEN {value} IS NULL OR {held} THEN {made} ELSE {fails(at, 'integer overflow')} END"
+
+
+def from_text(text: str, target: Type, at: str) -> str:
+    """A string as a value of a basic type; Spark takes more for one than the language does."""
+    read = f"CAST({text} AS {at}{sql_type(target)})"
+    wrong = fails(at, f'"{{}}" is not a value of type {target}', text)
+    match target:
+        case ty.DATE:
+            return parsed_date_sql(text, at)
+        case ty.TIMESTAMP:
+            return parsed_timestamp_sql(text, at)
+        case ty.BOOL:
+            known = f"lower({json_variant.trimmed(text)}) IN ('true', 'false')"
+            return f"CASE WHEN {text} IS NULL OR {known} THEN {read} ELSE {wrong} END"
+        case ty.FLOAT | ty.DOUBLE:
+            return f"CASE WHEN {text} IS NULL OR {json_variant.is_number_sql(text)} THEN {read} ELSE {wrong} END"
+        case ty.INT | ty.LONG:
+            whole = json_variant.is_number_sql(text, INTEGER_TEXT)
+            return f"CASE WHEN {text} IS NULL OR {whole} THEN {read} ELSE {wrong} END"
+        case _:
+            return read
+
+
+def numbered(base: str) -> Fresh:
+    """Names of lambda variables for a piece of SQL of its own."""
+    numbers = count()
+    return lambda prefix=base: f"{prefix}__v_{next(numbers)}"
+
+
+def cast_array(sql: str, source: Type, target: Type) -> str:
+    same = sql_type(source) == sql_type(target)
+    return sql if same else f"CAST({sql} AS {sql_type(target)})"
+
+
+def unsigned(expressions: Expressions, value: Layout) -> Layout:
+    """The value with 0.0 for each −0.0 in it, which is equal to that."""
+    match value:
+        case Struct(fields, t):
+            return Struct(tuple((name, unsigned(expressions, item)) for name, item in fields), t)
+        case Atom(sql, t, missing):
+            return Atom(_unsigned(expressions, sql, t), t, missing)
+
+
+def _unsigned(expressions: Expressions, sql: str, t: Type) -> str:
+    if not any(inner in (ty.DOUBLE, ty.FLOAT) for inner in ty.walk(t)):
+        return sql
+    x = expressions.fresh()
+    match t:
+        case ty.BagType(item) | ty.ListType(item):
+            return f"transform({sql}, {x} -> {_unsigned(expressions, x, item)})"
+        case ty.TupleType() | ty.RecordType():
+            parts = ((name, _unsigned(expressions, f"({sql}).{quote(name)}", item)) for name, item in labels(t))
+            return f"if({sql} IS NULL, NULL, {record_sql(parts)})"
+        case _:
+            return unsigned_sql(sql, t)
+
+
+def has_null(value: Layout) -> str:
+    """Whether a value, or a part of it if it is a tuple or record, is missing."""
+    match value:
+        case Struct(()):
+            return "false"
+        case Struct(fields):
+            return f"({' OR '.join(has_null(item) for _, item in fields)})"
+        case Atom(sql, ty.TupleType() | ty.RecordType() as t) if labels(t):
+            parts = [has_null(part(value, name, item)) for name, item in labels(t)]
+            return f"({sql} IS NULL OR {' OR '.join(parts)})"
+        case Atom(sql, _, missing):
+            return f"({sql} IS NULL)" if missing else "false"
+
+
+def canonical(expressions: Expressions, value: Layout) -> Layout:
+    """The value with the bags in it sorted, so that equal bags are equal arrays."""
+    match value:
+        case Struct(fields, t):
+            return Struct(tuple((name, canonical(expressions, item)) for name, item in fields), t)
+        case Atom(sql, t, missing) if has_bag(t):
+            return Atom(in_order(sql, t, expressions.fresh), t, missing)
+        case _:
+            return value

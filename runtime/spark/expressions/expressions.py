@@ -1,0 +1,380 @@
+"""Scalar and nested-collection terms as Catalyst expressions, in SQL text.
+
+Rows never pass through Python: a nested cMap becomes `transform`, `filter` and `flatten`, a nested reduce
+`aggregate`, a record a struct. A bag or list is an array. Text is what is built, since one call hands it to Spark
+whole, and since Spark's errors quote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+
+from mrql.algebra import functions as fn
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.integer_ranges import is_narrow
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.errors import InternalError, UserError
+from mrql.algebra.evaluation.may_fail import may_fail
+from mrql.algebra.evaluation.recursive_functions import calls_python, own_python_functions
+from mrql.algebra.functions import argument_types
+from mrql.algebra.functions.function import resolved
+from mrql.algebra.functions.recursive_data import Folding
+from mrql.algebra.monoids import SUM, Aggregate, BagUnion, Fold, ListAppend
+from mrql.algebra.terms import (
+    Cast,
+    CMap,
+    CoGroup,
+    Empty,
+    Get,
+    GroupBy,
+    If,
+    Lambda,
+    Let,
+    ListOf,
+    Lit,
+    Nth,
+    OrderBy,
+    Prim,
+    Rec,
+    Reduce,
+    Repeat,
+    Single,
+    Stream,
+    Take,
+    Term,
+    Tup,
+    Union,
+    Var,
+    element_type,
+    pair_type,
+)
+from mrql.algebra.types import Type
+from mrql.runtime.spark.expressions import json_variant, recursive_data, sorting, xml
+from mrql.runtime.spark.expressions.aggregates import added_sql, combine_sql, unit_sql, zero_sql
+from mrql.runtime.spark.expressions.casts import canonical, cast, cast_array, has_null
+from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, atoms, bind, label, part, sql_type, to_sql
+from mrql.runtime.spark.expressions.literals import literal_sql, place, value_sql
+from mrql.runtime.spark.expressions.loops import repeat_sql
+from mrql.runtime.spark.expressions.python_udf import constant, over_columns
+
+Environment = Mapping[str, Layout]
+
+COMPARISONS = {f.name: f.name for f in (fn.EQ, fn.NE, fn.LT, fn.LE, fn.GT, fn.GE)}
+"""Compiled here, since they look into tuples and bags; so is `has_null`."""
+
+
+class Expressions:
+    """Compiles terms; hands out the names of SQL lambda variables, so that none hides another."""
+
+    def __init__(self) -> None:
+        self.counter = count()
+        self.plain: dict[int, Term] = {}
+        """The terms that are known to have no call of a function in Python, by their identity."""
+
+    def fresh(self, base: str = "x") -> str:
+        return f"{base}__v{next(self.counter)}"
+
+    # --- scalars ------------------------------------------------------------------------------
+
+    def value(self, term: Term, env: Environment) -> Layout:
+        """The layout of a term's value over the columns that `env` speaks of."""
+        if not isinstance(term, Tup | Rec) and (self.in_python(term) or any(own_python_functions(term))):
+            return self.python(term, env)
+        match term:
+            case Var(name, _):
+                return env[name]
+            case Lit(value, t):
+                return Atom(literal_sql(value, t), t, value is None)
+            case Tup(items):
+                parts = tuple((label(i), self.value(item, env)) for i, item in enumerate(items))
+                return Struct(parts, term.type)
+            case Rec(fields):
+                return Struct(tuple((name, self.value(item, env)) for name, item in fields), term.type)
+            case Nth(inner, index):
+                return part(self.value(inner, env), label(index), term.type)
+            case Get(Prim(Folding(makes=False) as function, (inner,), span=span), name):
+                return Atom(
+                    recursive_data.part_of(function, name, self.sql(inner, env), place(span), self.fresh), term.type
+                )
+            case Get(inner, name):
+                return part(self.value(inner, env), name, term.type)
+            case Prim():
+                return self.prim(term, env)
+            case Cast(inner, t) if inner.type == ty.ANY != t:
+                return Atom(json_variant.taken_as(self.variant(inner, env), t, place(term.span), self.fresh), t)
+            case Cast(inner, t):
+                return cast(self.value(inner, env), inner.type, t, place(term.span))
+            case If():
+                return self.choice(term, env)
+            case Let(pattern, value, body):
+                return self.value(body, {**env, **bind(pattern, self.value(value, env))})
+            case Reduce(Aggregate() as monoid, source):
+                return Atom(self.reduce(monoid, term.type, source, env), term.type)
+            case Reduce(Fold() as fold, source):
+                return Atom(self.fold(fold, self.array(source, env)), term.type)
+            case Repeat():
+                return Atom(repeat_sql(self, term, env), term.type)
+            case _:
+                return Atom(self.array(term, env), term.type, False)
+
+    def in_python(self, term: Term) -> bool:
+        """Whether a term has a call in it that Catalyst has no form of."""
+        if id(term) in self.plain:
+            return False
+        if calls_python(term):
+            return True
+        for part_of in subterms(term):
+            self.plain[id(part_of)] = part_of
+        return False
+
+    def python(self, term: Term, env: Environment) -> Layout:
+        """The value of such a term: as a whole, over the columns that it reads, or here if it reads none."""
+        known = constant(term)
+        if known is not None:
+            return Atom(value_sql(known[0], term.type), term.type, not ty.is_collection(term.type))
+        name, columns = over_columns(term)
+        given = ", ".join(self.sql(column, env) for column in columns) or "true"
+        return Atom(f"{name}({given})", term.type)
+
+    def sql(self, term: Term, env: Environment) -> str:
+        return to_sql(self.value(term, env))
+
+    def variant(self, term: Term, env: Environment) -> str:
+        """A JSON value as a VARIANT; a path of members is followed without making texts on the way."""
+        match term:
+            case Prim(function, (inner, Lit(name))) if function == fn.MEMBER:
+                return json_variant.member(self.variant(inner, env), str(name))
+            case _:
+                return f"parse_json({self.sql(term, env)})"
+
+    def choice(self, term: If, env: Environment) -> Layout:
+        condition = self.condition(term.condition, env)
+        branches = []
+        for branch in (term.then, term.otherwise):
+            value = cast(self.value(branch, env), branch.type, term.type, "")
+            branches.append(to_sql(value))
+        return Atom(f"if({condition}, {branches[0]}, {branches[1]})", term.type)
+
+    def condition(self, term: Term, env: Environment) -> str:
+        """A term as a condition, where missing counts as false, so that comparisons need no care for nulls."""
+        if self.in_python(term):
+            return self.sql(term, env)
+        match term:
+            case Prim(function, (a, b)) if function == fn.AND:
+                left, right = self.condition(a, env), self.condition(b, env)
+                # A missing left side of AND does not keep Spark from evaluating the right one.
+                return f"if({left}, {right}, false)" if may_fail(b) else f"({left} AND {right})"
+            case Prim(function, (a, b)) if function == fn.OR:
+                return f"({self.condition(a, env)} OR {self.condition(b, env)})"
+            case Prim(function, (a, b)) if function == fn.EQ:
+                return self.compare(term, env, exact=False)
+            case _:
+                return self.sql(term, env)
+
+    def prim(self, term: Prim, env: Environment) -> Layout:
+        function = term.function
+        if function == fn.TRACE:
+            hint = "trace a whole collection, or use --engine reference"
+            raise UserError("`trace` of what is different for each row prints nothing on Spark", term.span, hint)
+        if function.name in COMPARISONS:
+            return Atom(self.compare(term, env, exact=True), ty.BOOL, False)
+        if function == fn.HAS_NULL:
+            return Atom(has_null(self.value(term.args[0], env)), ty.BOOL, False)
+        if function == fn.IS_NULL:
+            value = self.value(term.args[0], env)
+            missing = "false" if isinstance(value, Struct) else f"({to_sql(value)} IS NULL)"
+            return Atom(missing, ty.BOOL, False)
+        if not function.null_safe and any(arg.type == ty.NOTHING for arg in term.args):
+            return Atom(f"CAST(NULL AS {sql_type(term.type)})", term.type)
+        match term:
+            case Prim(Folding(makes=True), (Rec(((_, Lit(str() as name)), *_) as fields),)):
+                payload = self.sql(dict(fields)[name], env) if name in dict(fields) else None
+                return Atom(recursive_data.made_by(name, payload, term.args[0].type, self.fresh), term.type, False)
+            case Prim(Folding() as folding, (arg,)):
+                return Atom(recursive_data.folded(folding, self.sql(arg, env), place(term.span), self.fresh), term.type)
+        if function == fn.MEMBER:
+            return Atom(json_variant.text(self.variant(term, env)), ty.ANY)
+        if function == fn.AT and (first := sorting.first_sql(self, term, env)) is not None:
+            return Atom(first, term.type)
+        found = resolved(function, tuple(arg.type for arg in term.args))
+        assert found is not None, "a term was checked when its type was asked for"
+        version, types, _ = found
+        args = [to_sql(cast(self.value(a, env), a.type, t, "")) for a, t in zip(term.args, types, strict=True)]
+        if function.name in xml.FUNCTIONS:
+            return Atom(xml.FUNCTIONS[function.name](self.fresh, types[0], *args), term.type)
+        if version.sql is None:
+            raise InternalError("expressions", f"{function.name} has no Catalyst form")
+        return Atom(version.sql(*args, place(term.span)), term.type)
+
+    def compare(self, term: Prim, env: Environment, *, exact: bool) -> str:
+        """A comparison. With `exact` it is false, and not missing, where a side is missing."""
+        types = argument_types(term.function, [arg.type for arg in term.args])
+        sides = [cast(self.value(a, env), a.type, t, "") for a, t in zip(term.args, types, strict=True)]
+        operator = COMPARISONS[term.function.name]
+        left, right = (to_sql(canonical(self, side)) for side in sides)
+        if isinstance(types[0], ty.Basic | ty.BagType | ty.ListType | ty.Nothing):
+            compared = f"({left} {operator} {right})"
+            needed = exact and any(atom.missing for side in sides for atom in atoms(side))
+            return f"coalesce({compared}, false)" if needed else compared
+        # Spark compares structs with their missing parts as values; here such a comparison is false.
+        present = " AND ".join(f"NOT {has_null(side)}" for side in sides)
+        return f"({present} AND ({left} {operator} {right}))"
+
+    # --- collections as arrays ----------------------------------------------------------------
+
+    def array(self, term: Term, env: Environment) -> str:
+        """A collection as an array, never missing."""
+        if self.in_python(term) or any(own_python_functions(term)):
+            return f"coalesce({to_sql(self.python(term, env))}, CAST(array() AS {sql_type(term.type)}))"
+        match term:
+            case Empty(t):
+                return f"CAST(array() AS {sql_type(t)})"
+            case Single(item):
+                return f"array({self.sql(item, env)})"
+            case ListOf(items):
+                return f"CAST(array({', '.join(self.sql(item, env) for item in items)}) AS {sql_type(term.type)})"
+            case Union(left, right):
+                sides = [cast_array(self.array(side, env), side.type, term.type) for side in (left, right)]
+                return f"concat({sides[0]}, {sides[1]})"
+            case CMap():
+                return self.cmap(term, env)
+            case GroupBy(source):
+                return self.group_by(source, env)
+            case CoGroup():
+                return self.co_group(term, env)
+            case OrderBy():
+                return sorting.ordered_sql(self, term, env)
+            case Take(n, source):
+                return f"slice({self.array(source, env)}, 1, CAST(greatest({self.sql(n, env)}, 0) AS INT))"
+            case If(condition, then, otherwise):
+                sides = [cast_array(self.array(side, env), side.type, term.type) for side in (then, otherwise)]
+                return f"if({self.condition(condition, env)}, {sides[0]}, {sides[1]})"
+            case Let(pattern, value, body):
+                return self.array(body, {**env, **bind(pattern, self.value(value, env))})
+            case Reduce(BagUnion() | ListAppend(), source):
+                return self.array(source, env)
+            case Stream(name, _):
+                raise InternalError("expressions", f"the source {name} inside a function")
+            case _:
+                given = self.value(term, env)
+                missing = isinstance(given, Atom) and given.missing
+                empty = f"CAST(array() AS {sql_type(term.type)})"
+                return f"coalesce({to_sql(given)}, {empty})" if missing else to_sql(given)
+
+    def cmap(self, term: CMap, env: Environment) -> str:
+        param, body = term.function.param, term.function.body
+        source = self.array(term.source, env)
+        x = self.fresh()
+        inner = {**env, **bind(param, Atom(x, element_type(term.source)))}
+        if isinstance(body, If) and isinstance(body.otherwise, Empty):
+            y = self.fresh()
+            guard_env = {**env, **bind(param, Atom(y, element_type(term.source)))}
+            source = f"filter({source}, {y} -> {self.condition(body.condition, guard_env)})"
+            body = body.then
+        if isinstance(body, Single):
+            return f"transform({source}, {x} -> {self.sql(body.item, inner)})"
+        return f"flatten(transform({source}, {x} -> {self.array(body, inner)}))"
+
+    def reduce(self, monoid: Aggregate, t: Type, source: Term, env: Environment, at: str = "") -> str:
+        """`reduce(⊕, e)` of a nested collection: by structure where e is built, by `aggregate` where it is given."""
+        match source:
+            case Empty():
+                return zero_sql(monoid, t)
+            case Single(item):
+                return unit_sql(monoid, t, cast(self.value(item, env), item.type, t, ""))
+            case If(condition, then, otherwise):
+                parts = [self.reduce(monoid, t, part, env) for part in (then, otherwise)]
+                return f"if({self.condition(condition, env)}, {parts[0]}, {parts[1]})"
+            case _ if monoid == SUM and (t == ty.DOUBLE or not is_narrow(Reduce(monoid, source))):
+                return added_sql(t, self.addends(t, source, env), self.fresh, at)
+            case Union(left, right):
+                parts = [self.reduce(monoid, t, part, env) for part in (left, right)]
+                return combine_sql(monoid, parts[0], parts[1], place(source.span))
+            case CMap(Lambda(param, body), inner):
+                x, acc = self.fresh(), self.fresh("a")
+                scope = {**env, **bind(param, Atom(x, element_type(inner)))}
+                step = combine_sql(monoid, acc, self.reduce(monoid, t, body, scope), "")
+                return f"aggregate({self.array(inner, env)}, {zero_sql(monoid, t)}, ({acc}, {x}) -> {step})"
+            case _:
+                x, acc = self.fresh(), self.fresh("a")
+                share = unit_sql(monoid, t, cast(Atom(x, element_type(source)), element_type(source), t, ""))
+                step = combine_sql(monoid, acc, share, "")
+                return f"aggregate({self.array(source, env)}, {zero_sql(monoid, t)}, ({acc}, {x}) -> {step})"
+
+    def addends(self, t: Type, source: Term, env: Environment) -> str:
+        """What a sum adds up, as an array of numbers of its type."""
+        match source:
+            case CMap(Lambda(param, body), inner) if _gives_one(body):
+                x = self.fresh()
+                scope = {**env, **bind(param, Atom(x, element_type(inner)))}
+                return f"transform({self.array(inner, env)}, {x} -> {self.reduce(SUM, t, body, scope)})"
+            case _:
+                x, item = self.fresh(), element_type(source)
+                share = unit_sql(SUM, t, cast(Atom(x, item), item, t, ""))
+                return f"transform({self.array(source, env)}, {x} -> {share})"
+
+    def fold(self, fold: Fold, array: str) -> str:
+        """`reduce(⊕, e)` with a `⊕` of the query, over an array; missing elements are its zero."""
+        elements = Var(self.fresh(), ty.BagType(fold.type))
+        if self.in_python(reduced := Reduce(fold, elements)):
+            return to_sql(self.python(reduced, {elements.name: Atom(array, elements.type)}))
+        x, acc = self.fresh(), self.fresh("a")
+        zero = f"CAST({self.sql(fold.zero, {})} AS {sql_type(fold.type)})"
+        share = Atom(f"coalesce({x}, {zero})", fold.type)
+        pair = Struct(((label(0), Atom(acc, fold.type)), (label(1), share)), ty.TupleType((fold.type, fold.type)))
+        step = self.sql(fold.combine.body, bind(fold.combine.param, pair))
+        return f"aggregate({array}, {zero}, ({acc}, {x}) -> CAST({step} AS {sql_type(fold.type)}))"
+
+    def group_by(self, source: Term, env: Environment) -> str:
+        key, _ = pair_type(source)
+        pairs = self.array(source, env)
+        keys = self.keys(pairs, key)
+        group = self.matching(pairs, key)
+        k = self.fresh("k")
+        return f"transform({keys}, {k} -> named_struct('_1', {k}, '_2', {group(k)}))"
+
+    def co_group(self, term: CoGroup, env: Environment) -> str:
+        key, other = pair_type(term.left)[0], pair_type(term.right)[0]
+        left, right = self.array(term.left, env), self.array(term.right, env)
+        wide = element_type(term).items[0]  # type: ignore[union-attr]
+        both = [
+            cast_array(self.keys(pairs, t), ty.ListType(t), ty.ListType(wide))
+            for pairs, t in ((left, key), (right, other))
+        ]
+        xs, ys = self.matching(left, key), self.matching(right, other)
+        k = self.fresh("k")
+        groups = f"named_struct('_1', {xs(k)}, '_2', {ys(k)})"
+        return (
+            f"transform(array_distinct(concat({both[0]}, {both[1]})), {k} -> named_struct('_1', {k}, '_2', {groups}))"
+        )
+
+    def keys(self, pairs: str, key: Type) -> str:
+        p = self.fresh("p")
+        return f"array_distinct(transform({pairs}, {p} -> {to_sql(canonical(self, Atom(f'{p}._1', key)))}))"
+
+    def matching(self, pairs: str, key: Type) -> Matching:
+        return Matching(self, pairs, key)
+
+
+def _gives_one(body: Term) -> bool:
+    """Whether a function of elements gives one element of each, or none."""
+    match body:
+        case Single() | Empty():
+            return True
+        case If(_, then, otherwise):
+            return _gives_one(then) and _gives_one(otherwise)
+        case _:
+            return False
+
+
+class Matching:
+    """The values of an array of pairs under one key; missing keys are equal to each other."""
+
+    def __init__(self, expressions: Expressions, pairs: str, key: Type) -> None:
+        self.expressions, self.pairs, self.key = expressions, pairs, key
+
+    def __call__(self, key: str) -> str:
+        p, q = self.expressions.fresh("p"), self.expressions.fresh("p")
+        own = to_sql(canonical(self.expressions, Atom(f"{p}._1", self.key)))
+        return f"transform(filter({self.pairs}, {p} -> {own} <=> {key}), {q} -> {q}._2)"

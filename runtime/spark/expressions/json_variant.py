@@ -1,0 +1,258 @@
+"""JSON values in Catalyst: texts outside, VARIANTs while they are taken apart.
+
+A VARIANT cannot be compared, grouped, sorted or made a key, so a value of type `any` or `XML` lies in its column as its
+canonical text (`algebra.values.documents`), which `to_json` makes of a VARIANT. What takes it apart reads the text with
+`parse_json`, follows a whole path, and casts or writes only what it leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mrql.algebra import types as ty
+from mrql.algebra.errors import InternalError
+from mrql.algebra.functions.conversion import BLANKS, NUMBER_TEXT
+from mrql.algebra.types import Type
+from mrql.algebra.values.documents import NOT_FINITE
+from mrql.runtime.spark.expressions.canonical_order import Fresh, in_order, let
+from mrql.runtime.spark.expressions.layout import labels, quote, record_sql, sql_type, text_sql
+from mrql.runtime.spark.expressions.number_text import number_text
+from mrql.runtime.spark.expressions.times import is_time, time_of
+
+Template = Callable[..., str]
+
+
+def member(variant: str, name: str, *before: int) -> str:
+    """A member as a VARIANT: null where there is none. It is that of an element, if that comes `before`.
+
+    >>> print(member("v", "b c", 0))
+    try_variant_get(v, '$[0]["b c"]', 'variant')
+    """
+    path = "".join(f"[{index}]" for index in before)
+    if not name or any(c in '"?' for c in name):  # no path says that
+        inside = f"try_variant_get({variant}, '${path}', 'map<string,variant>')"
+        return f"try_element_at({inside}, {text_sql(name)})"
+    return f"""try_variant_get({variant}, {text_sql(f'${path}["{name}"]')}, 'variant')"""
+
+
+def element(variant: str, index: int) -> str:
+    """An element of an array as a VARIANT."""
+    return f"try_variant_get({variant}, '$[{index}]', 'variant')"
+
+
+def text(variant: str) -> str:
+    """The text of a part of a value that is canonical."""
+    return f"nullif(to_json({variant}), 'null')"
+
+
+def canonical_text(variant: str, fresh: Fresh) -> str:
+    """The text of a VARIANT that has just been read: `1e0` is a double, written `1.0`, which would be read as `1`."""
+    return let(fresh, text(variant), lambda t: rf"if({t} RLIKE '\\.0([,}}\\]]|$)', {text(f'parse_json({t})')}, {t})")
+
+
+def is_null(variant: str) -> str:
+    return f"({variant} IS NULL OR is_variant_null({variant}))"
+
+
+def array(variant: str) -> str:
+    """The elements of an array; null where it is none."""
+    return f"try_variant_get({variant}, '$', 'array<variant>')"
+
+
+def is_object(variant: str) -> str:
+    return f"(try_variant_get({variant}, '$', 'struct<mrql: variant>') IS NOT NULL)"
+
+
+def members(variant: str) -> str:
+    """The members of an object as a map; null where it is none."""
+    return f"try_variant_get({variant}, '$', 'map<string,variant>')"
+
+
+# --- casts --------------------------------------------------------------------------------------
+
+
+def taken_as(variant: str, t: Type, at: str, fresh: Fresh) -> str:
+    """`e as t`; an error that names the value where it is none of the type."""
+    return let(fresh, variant, lambda v: _taken(v, t, at, fresh))
+
+
+def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
+    match t:
+        case ty.Basic(ty.Kind.ANY):
+            return text(v)
+        case ty.Basic(ty.Kind.STRING):
+            double = let(fresh, f"try_variant_get({v}, '$', 'double')", lambda x: number_text(x, ty.DOUBLE, fresh))
+            return f"if(schema_of_variant({v}) = 'DOUBLE', {double}, try_variant_get({v}, '$', 'string'))"
+    failed = f"raise_error(concat('{at}', to_json({v}), {text_sql(f' is not a value of type {t}')}))"
+    otherwise = f"if({is_null(v)}, NULL, {failed})"
+    match t:
+        case ty.Basic(ty.Kind.BOOL):
+            string = f"try_variant_get({v}, '$', 'string')"
+            shown = f"lower({trimmed(string)})"
+            return f"CASE {shown} WHEN 'true' THEN true WHEN 'false' THEN false ELSE {otherwise} END"
+        case ty.DATE | ty.TIMESTAMP:
+            return f"coalesce({_time(v, t, fresh)}, {otherwise})"
+        case ty.Basic():
+            number = f"try_variant_get({v}, '$', '{sql_type(t).lower()}')"
+            wrong = f"schema_of_variant({v}) = 'BOOLEAN'"
+            if t in (ty.FLOAT, ty.DOUBLE):
+                # Spark takes more texts for a number than the language does.
+                string = f"try_variant_get({v}, '$', 'string')"
+                wrong += f" OR (schema_of_variant({v}) = 'STRING' AND NOT {is_number_sql(string)})"
+            return f"coalesce(if({wrong}, NULL, {number}), {otherwise})"
+        case ty.BagType(item) | ty.ListType(item):
+            x = fresh("e")
+            return f"transform(coalesce({array(v)}, {otherwise}), {x} -> {_taken(x, item, at, fresh)})"
+        case ty.RecordType(fields):
+            made = record_sql((name, taken_as(member(v, name), item, at, fresh)) for name, item in fields)
+            return f"CASE WHEN NOT {is_object(v)} THEN {otherwise} ELSE {made} END"
+        case _:
+            raise InternalError("variants", f"JSON has no values of type {t}")
+
+
+def is_number_sql(text: str, written: str = NUMBER_TEXT) -> str:
+    """Whether a string is a number as the language writes it; Spark takes more for one."""
+    return f"{text} RLIKE '^\\\\s*({written})\\\\s*\\\\z'"
+
+
+def trimmed(text: str) -> str:
+    """A string without the blanks around it; those of Spark's own `trim` are spaces alone, those of its casts more."""
+    blanks = "".join(f"\\u{ord(blank):04x}" for blank in BLANKS)
+    return f"trim(BOTH '{blanks}' FROM {text})"
+
+
+def of_value(sql: str, t: Type, fresh: Fresh) -> str:
+    """A value as the text of a JSON value."""
+    return let(fresh, in_order(sql, t, fresh), lambda x: f"if({x} IS NULL, NULL, to_json({variant_of(x, t, fresh)}))")
+
+
+def variant_of(x: str, t: Type, fresh: Fresh) -> str:
+    match t:
+        case ty.Basic(ty.Kind.ANY | ty.Kind.XML | ty.Kind.DATA):
+            return f"parse_json({x})"
+        case ty.TupleType():
+            items = ", ".join(variant_of(f"{x}.{name}", item, fresh) for name, item in labels(t))
+            return f"if({x} IS NULL, NULL, to_variant_object(CAST(array({items}) AS ARRAY<VARIANT>)))"
+        case ty.Basic(ty.Kind.DOUBLE | ty.Kind.FLOAT):
+            # Written like the number that stands in a text, so that 0.5 is equal to 0.5.
+            double = f"CAST({x} AS DOUBLE)"
+            plain = f"CAST(CAST(CAST({double} AS STRING) AS DECIMAL(38, 19)) AS VARIANT)"
+            return (
+                f"if({double} = 0 OR (abs({double}) >= 1e-3D AND abs({double}) < 1e15D), {plain}, "
+                f"CAST({double} AS VARIANT))"
+            )
+        case ty.DATE | ty.TIMESTAMP:
+            return f"CAST(CAST({x} AS STRING) AS VARIANT)"
+        case ty.Basic() | ty.Nothing():
+            return f"CAST({x} AS VARIANT)"
+        case ty.RecordType(()):
+            return "parse_json('{}')"
+        case ty.RecordType(fields):
+            made = record_sql((name, variant_of(f"{x}.{quote(name)}", item, fresh)) for name, item in fields)
+            return f"if({x} IS NULL, NULL, to_variant_object({made}))"
+        case ty.BagType(item) | ty.ListType(item):
+            e = fresh("e")
+            return f"if({x} IS NULL, NULL, to_variant_object(transform({x}, {e} -> {variant_of(e, item, fresh)})))"
+        case _:
+            raise InternalError("variants", f"JSON has no values of type {t}")
+
+
+def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
+    """A value with the JSON values and elements in it as VARIANTs, which Spark writes as what they are."""
+    if not any(map(ty.is_document, ty.walk(t))):
+        return sql
+    match t:
+        case ty.BagType(item) | ty.ListType(item):
+            x = fresh("o")
+            return f"transform({sql}, {x} -> {as_variants(x, item, fresh)})"
+        case ty.TupleType() | ty.RecordType():
+
+            def struct(v: str) -> str:
+                parts = ((name, as_variants(f"{v}.{quote(name)}", item, fresh)) for name, item in labels(t))
+                return f"if({v} IS NULL, NULL, {record_sql(parts)})"
+
+            return let(fresh, sql, struct)
+        case _:
+            return f"parse_json({sql})"
+
+
+# --- rows of JSON files -------------------------------------------------------------------------
+
+
+def _time(variant: str, t: Type, fresh: Fresh) -> str:
+    """A string as a date or timestamp; missing where it is none."""
+    return let(fresh, f"try_variant_get({variant}, '$', 'string')", lambda text: time_of(text, t))
+
+
+def held(variant: str, t: Type, fresh: Fresh) -> str:
+    """A VARIANT that fits a declared type, as a value of it."""
+    match t:
+        case ty.Basic(ty.Kind.ANY):
+            return canonical_text(variant, fresh)
+        case ty.Basic(ty.Kind.XML | ty.Kind.DATA):
+            return text(variant)
+        case ty.TupleType():
+
+            def parts_of(v: str) -> str:
+                parts = ((name, held(element(v, i), item, fresh)) for i, (name, item) in enumerate(labels(t)))
+                return f"if({is_null(v)}, NULL, {record_sql(parts)})"
+
+            return let(fresh, variant, parts_of)
+        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP):
+            return _time(variant, t, fresh)
+        case ty.Basic():
+            return f"try_variant_get({variant}, '$', '{sql_type(t).lower()}')"
+        case ty.BagType(item) | ty.ListType(item):
+            x = fresh("e")
+            return f"transform({array(variant)}, {x} -> {held(x, item, fresh)})"
+        case ty.RecordType(fields):
+
+            def struct(v: str) -> str:
+                parts = ((name, held(member(v, name), item, fresh)) for name, item in fields)
+                return f"if({is_null(v)}, NULL, {record_sql(parts)})"
+
+            return let(fresh, variant, struct)
+        case _:
+            raise InternalError("variants", f"JSON has no values of type {t}")
+
+
+def unfit(variant: str, t: Type, fresh: Fresh) -> str:
+    """Whether a VARIANT, a column or a lambda variable, does not fit a declared type; null, or not there, fits any."""
+    match t:
+        case ty.Basic(ty.Kind.ANY | ty.Kind.STRING):
+            return "false"
+        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP):
+            return f"(NOT {is_null(variant)} AND {_time(variant, t, fresh)} IS NULL)"
+        case ty.Basic(kind):
+            return f"coalesce(NOT ({_of_kind(variant, kind)}), false)"
+        case ty.BagType(item) | ty.ListType(item):
+            x = fresh("e")
+            inside = f"coalesce(exists({array(variant)}, {x} -> {unfit(x, item, fresh)}), true)"
+            return f"(NOT {is_null(variant)} AND {inside})"
+        case ty.RecordType(fields):
+            parts = [_unfit_member(variant, name, item, fresh) for name, item in fields]
+            return f"(NOT {is_null(variant)} AND ({' OR '.join([f'NOT {is_object(variant)}', *parts])}))"
+        case _:
+            raise InternalError("variants", f"JSON has no values of type {t}")
+
+
+def _unfit_member(variant: str, name: str, t: Type, fresh: Fresh) -> str:
+    if isinstance(t, ty.Basic) and t != ty.INT and not is_time(t):
+        return unfit(member(variant, name), t, fresh)
+    return let(fresh, member(variant, name), lambda m: unfit(m, t, fresh))
+
+
+def _of_kind(variant: str, kind: ty.Kind) -> str:
+    found = f"schema_of_variant({variant})"
+    match kind:
+        case ty.Kind.BOOL:
+            return f"{found} IN ('VOID', 'BOOLEAN')"
+        case ty.Kind.INT:
+            fits = f"try_variant_get({variant}, '$', 'int') IS NOT NULL"
+            return f"{found} = 'VOID' OR ({found} = 'BIGINT' AND {fits})"
+        case ty.Kind.LONG:
+            return f"{found} IN ('VOID', 'BIGINT')"
+        case _:
+            named = f"try_variant_get({variant}, '$', 'string') IN ({', '.join(map(repr, NOT_FINITE))})"
+            numbers = f"{found} IN ('VOID', 'BIGINT', 'DOUBLE') OR {found} LIKE 'DECIMAL%'"
+            return f"{numbers} OR ({found} = 'STRING' AND {named})"

@@ -1,0 +1,141 @@
+"""Doubles and floats as text in SQL: the shortest that reads back, and of these the nearest.
+
+Java 19 and later write a number so, and Spark's cast is what Java writes. Of the numbers that are written with an
+exponent, Java 17 and 18 write some with more digits than they need (`9.999999999999999E22` for `1.0E23`), and some with
+a last digit that is not the nearest. So what has many digits is rounded here to fewer, and the fewest that are read as
+the same number are taken.
+"""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.types import Type
+from mrql.runtime.spark.expressions.canonical_order import Fresh, let
+from mrql.runtime.spark.expressions.layout import sql_type
+
+_NAME = re.compile(r"\w+|`([^`]|``)+`")  # what costs nothing to say again
+
+
+@attrs.frozen
+class _Format:
+    """What is known of the numbers of a type."""
+
+    digits: int  # no number needs more
+    sure: int  # no two numbers have one decimal of so many digits
+    normal: str  # numbers below this have fewer digits
+
+
+_FORMATS: dict[Type, _Format] = {
+    ty.DOUBLE: _Format(17, 15, "2.2250738585072014E-308D"),
+    ty.FLOAT: _Format(9, 6, "1.17549435E-38D"),
+}
+
+
+@attrs.frozen
+class _Multiples:
+    """Numbers of a range, each of which is a whole number of units, and one unit as `digits · 10^power` exactly."""
+
+    low: str
+    below: str
+    unit: str
+    digits: str
+    power: int
+
+
+_EXACT = (  # where Java's digits are too few, or not the nearest
+    _Multiples("0D", "2.2250738585072014E-308D", "4.9E-324D", "494065645841246544177", -344),
+    _Multiples("9007199254740992D", "9223372036854775808D", "1D", "1", 0),  # from 2^53 to 2^63
+    _Multiples("1.9342813113834067E25D", "3.8685626227668134E25D", "4294967296D", "4294967296", 0),  # from 2^84 to 2^85
+)
+
+
+def unsigned_sql(number: str, t: Type) -> str:
+    """A double or float, and 0.0 for −0.0."""
+    return f"({number} + {'0.0D' if t == ty.DOUBLE else 'CAST(0 AS FLOAT)'})"
+
+
+def number_text(number: str, t: Type, fresh: Fresh) -> str:
+    """A double or float as text, −0.0 as 0.0."""
+    return _text(number, t, fresh) if _NAME.fullmatch(number) else let(fresh, number, lambda x: _text(x, t, fresh))
+
+
+def _text(x: str, t: Type, fresh: Fresh) -> str:
+    form, size, written = _FORMATS[t], f"abs(CAST({x} AS DOUBLE))", f"CAST({unsigned_sql(x, t)} AS STRING)"
+    with_exponent = f"({size} >= 1E7D AND {size} < CAST('Infinity' AS DOUBLE) OR {size} > 0D AND {size} < 1E-3D)"
+    long = f"length({written}) >= {form.sure + len('1.E7')}"
+    shortest = let(fresh, x, lambda y: _shortest(y, t, fresh))
+    return f"CASE WHEN {with_exponent} AND ({long} OR {size} < {form.normal}) THEN {shortest} ELSE {written} END"
+
+
+def _shortest(x: str, t: Type, fresh: Fresh) -> str:
+    """The text of a number that Java writes with an exponent: `whole · 10^power`, with as few digits as will do."""
+
+    def found(parts: str) -> str:
+        texts = let(fresh, f"CAST({parts}.whole AS STRING)", lambda digits: candidates(parts, digits))
+        text = fresh("s")
+        reads_back = f"CAST({text} AS {sql_type(t)}) = abs({x})"
+        return f"filter({texts}, {text} -> {reads_back})[0]"
+
+    def candidates(parts: str, digits: str) -> str:
+        count = fresh("n")
+        dropped = f"length({digits}) - {count}"
+        rounded = let(
+            fresh,
+            f"CAST(concat('1', repeat('0', {dropped})) AS DECIMAL(38, 0))",
+            lambda unit: _rounded(parts, unit, dropped, fresh),
+        )
+        counts = f"sequence(least(2, length({digits})), least({_FORMATS[t].digits}, length({digits})))"
+        return f"flatten(transform({counts}, {count} -> {rounded}))"
+
+    found_text = let(fresh, _parts(x, fresh), found)
+    sign = f"if({x} < 0, '-', '')"
+    return f"concat({sign}, {let(fresh, found_text, _as_java)})"
+
+
+def _parts(x: str, fresh: Fresh) -> str:
+    """The digits of a number without its sign as a whole number, and the power of ten that it is to be times."""
+    size = f"abs(CAST({x} AS DOUBLE))"
+
+    def read(text: str) -> str:
+        digits = f"regexp_replace(substring_index({text}, 'E', 1), '[-.]', '')"
+        return _struct(digits, f"CAST(substring_index({text}, 'E', -1) AS INT) - length({digits}) + 1")
+
+    exactly = []
+    for exact in _EXACT:
+        whole = f"CAST(CAST({size} / {exact.unit} AS BIGINT) AS DECIMAL(19, 0)) * {exact.digits}BD"
+        inside = f"{size} >= {exact.low} AND {size} < {exact.below}"
+        exactly.append(f"WHEN {inside} THEN {_struct(whole, str(exact.power))}")
+    written = let(fresh, f"CAST(CAST({x} AS DOUBLE) AS STRING)", read)
+    return f"CASE {' '.join(exactly)} ELSE {written} END"
+
+
+def _struct(whole: str, power: str) -> str:
+    return f"named_struct('whole', CAST({whole} AS DECIMAL(38, 0)), 'power', {power})"
+
+
+def _rounded(parts: str, unit: str, dropped: str, fresh: Fresh) -> str:
+    """A whole number in so large units: the nearest, half to even, and then the other one beside it.
+
+    Below a power of two the numbers are nearer to each other than above it, so the other one may read back alone.
+    """
+
+    def both(low: str) -> str:
+        rest = f"{parts}.whole - {low} * {unit}"
+        up = f"2 * ({rest}) > {unit} OR (2 * ({rest}) = {unit} AND {low} % 2 = 1)"
+        texts = [f"concat({number}, 'E', {parts}.power + {dropped})" for number in (low, f"({low} + 1)")]
+        return f"if({up}, array({texts[1]}, {texts[0]}), array({texts[0]}, {texts[1]}))"
+
+    low = f"{parts}.whole DIV {unit}"
+    return let(fresh, low, both)
+
+
+def _as_java(text: str) -> str:
+    """`12300E5` as `1.23E9`."""
+    digits = f"substring_index({text}, 'E', 1)"
+    power = f"CAST(substring_index({text}, 'E', -1) AS INT) + length({digits}) - 1"
+    behind = f"regexp_replace(substring({digits}, 2), '0+$', '')"
+    return f"concat(left({digits}, 1), '.', if({behind} = '', '0', {behind}), 'E', {power})"

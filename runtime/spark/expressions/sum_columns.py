@@ -1,0 +1,193 @@
+"""How sums are kept in columns, so that no sum is wrong on its way to the one that is read.
+
+Each column merges by `sum`, so that the merge of a state stays a union and an aggregation. An addend is taken apart to
+a number for each column, and put together again where a sum is read:
+
+- a long to its halves (`WIDE`), whose sums are wider than a long: what leaves the range of a long is found when it is
+  read, and not on the way there;
+- a double (`DOUBLES`) to three integers, the multiples of 2³², 1 and 2⁻³² in it, which are added up without rounding,
+  and the rest, which is less than 2⁻³²; a number of 2⁶² and more is a column of its own, times 2⁻⁵¹², which no sum of
+  doubles makes infinite; and infinities are counted, those of a plus in the lower half of a long and those of a minus
+  in the upper one. NaN counts as both. So what is taken back is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.functions import side_sums
+from mrql.algebra.monoids import SUM, Aggregate
+from mrql.algebra.types import Type
+from mrql.rewrite.plan.plan import Component
+from mrql.runtime.spark.expressions.aggregates import (
+    DOWN,
+    HUGE,
+    UP,
+    WORD,
+    aggregate_sql,
+    halves_sql,
+    long_sql,
+    zero_sql,
+)
+from mrql.runtime.spark.expressions.literals import place
+
+WORDS, MASK = f"{WORD}L", f"{WORD - 1}L"
+
+
+@attrs.frozen
+class Column:
+    """A part of a sum: how its column is called after the component's, its type, and whether it is rounded."""
+
+    suffix: str
+    type: Type
+    rounds: bool = False
+
+
+class Carrier(Protocol):
+    """How a sum is kept."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that it takes."""
+
+    def shares(self, value: str, weight: str | None) -> tuple[str, ...]:
+        """What a row adds to each column, as often as its weight says."""
+
+    def totals(self, parts: Sequence[str]) -> tuple[str, ...]:
+        """What the sums of sides of a join add (`Feed.totals`)."""
+
+    def value(self, columns: Sequence[str], at: str) -> str:
+        """What has been added up; `at` is its place in the query."""
+
+
+@attrs.frozen
+class Wide:
+    """A sum of longs."""
+
+    columns: tuple[Column, ...] = (Column("", ty.LONG), Column("h", ty.LONG))
+
+    def shares(self, value: str, weight: str | None) -> tuple[str, ...]:
+        high, low = halves_sql(value)
+        return _times((low, high), weight)
+
+    def totals(self, parts: Sequence[str]) -> tuple[str, ...]:
+        if len(parts) == 1:
+            return self.shares(parts[0], None)
+        high, low = parts
+        return low, high
+
+    def value(self, columns: Sequence[str], at: str) -> str:
+        low, high = (f"coalesce({column}, 0L)" for column in columns)
+        return long_sql(high, low, at)
+
+
+@attrs.frozen
+class Doubles:
+    """A sum of doubles."""
+
+    columns: tuple[Column, ...] = (
+        Column("", ty.DOUBLE, rounds=True),
+        Column("a", ty.LONG),
+        Column("b", ty.LONG),
+        Column("c", ty.LONG),
+        Column("h", ty.DOUBLE, rounds=True),
+        Column("o", ty.LONG),
+    )
+
+    def shares(self, value: str, weight: str | None) -> tuple[str, ...]:
+        small, infinite = f"abs({value}) < {HUGE}", f"abs({value}) >= DOUBLE('Infinity')"
+        positive = f"if({value} > 0D, 1L, 0L)"  # NaN is, in Spark
+        negative = f"if({value} < 0D OR {value} = DOUBLE('NaN'), {WORDS}, 0L)"
+        rest, *integers = _limbs(value)
+        parts = (
+            f"if({small}, {rest}, 0D)",
+            *(f"if({small}, CAST({integer} AS BIGINT), 0L)" for integer in integers),
+            f"if({small} OR {infinite}, 0D, {value} * {DOWN})",
+            f"if({infinite}, {positive} + {negative}, 0L)",
+        )
+        return _times(parts, weight)
+
+    def totals(self, parts: Sequence[str]) -> tuple[str, ...]:
+        if len(parts) == 2:
+            return ("0D", *parts, "0L", "0D", "0L")
+        magnitude, mantissas, count = parts
+        power = f"(abs({magnitude}) - {side_sums.ONE}L)"
+        finite = f"({magnitude} <> 0L AND {power} < {side_sums.LARGEST}L)"
+        # In two steps each: the powers that are needed for both are no doubles.
+        near = (
+            f"{mantissas} * power(2D, {side_sums.WIDTH // 2}D * {power}) * power(2D, {side_sums.WIDTH // 2}D * {power})"
+        )
+        half = f"power(2D, {side_sums.WIDTH // 2}D * {power} - 256D)"
+        small = f"({finite} AND {power} < 4L AND abs({near}) < {HUGE})"
+        infinite = f"({magnitude} <> 0L AND {power} >= {side_sums.LARGEST}L)"
+        is_none = f"abs({magnitude}) = {side_sums.NO_NUMBER}L"
+        rest, *integers = _limbs(f"({near})")
+        return (
+            f"if({small}, {rest}, 0D)",
+            *(f"if({small}, CAST({integer} AS BIGINT), 0L)" for integer in integers),
+            f"if({finite} AND NOT {small}, {mantissas} * {half} * {half}, 0D)",
+            f"if({infinite}, {count} * (if({magnitude} > 0L, 1L, 0L) + if({magnitude} < 0L OR {is_none}, {WORDS}, 0L)),"
+            " 0L)",
+        )
+
+    def value(self, columns: Sequence[str], at: str) -> str:
+        rest, *integers, huge, odd = columns
+        words, ones, fractions = (f"CAST(coalesce({column}, 0L) AS DOUBLE)" for column in integers)
+        near = f"({words} * {2.0**32!r}D + {ones} + ({fractions} * {2.0**-32!r}D + coalesce({rest}, 0D)))"
+        finite = f"coalesce({huge}, 0D) * {UP} + {near}"
+        return (
+            f"CASE WHEN coalesce({odd}, 0L) = 0L THEN {finite} WHEN ({odd} & {MASK}) = 0L THEN DOUBLE('-Infinity')"
+            f" WHEN shiftright({odd}, 32) = 0L THEN DOUBLE('Infinity') ELSE DOUBLE('NaN') END"
+        )
+
+
+def _limbs(value: str) -> tuple[str, str, str, str]:
+    """What is left of a number of less than 2⁶², and its multiples of 2³², 1 and 2⁻³², none of them rounded."""
+    word, part = f"{2.0**32!r}D", f"{2.0**-32!r}D"
+    words, ones, fractions = f"rint({value} * {part})", f"rint({value})", f"rint({value} * {word})"
+    return (
+        f"{value} - {fractions} * {part}",
+        words,
+        f"{ones} - {words} * {word}",
+        f"{fractions} - {ones} * {word}",
+    )
+
+
+def _times(parts: Sequence[str], weight: str | None) -> tuple[str, ...]:
+    return tuple(parts) if weight is None else tuple(f"{part} * {weight}" for part in parts)
+
+
+WIDE, DOUBLES = Wide(), Doubles()
+
+
+def carrier(component: Component) -> Carrier | None:
+    """How a component of a state is kept where that is not one column with its value."""
+    if component.monoid != SUM or component.narrow:
+        return None
+    return DOUBLES if component.type == ty.DOUBLE else WIDE
+
+
+def columns(index: int, component: Component) -> dict[str, Column]:
+    """The columns of the component with a number, by their names."""
+    kept = carrier(component)
+    own = (Column("", component.type),) if kept is None else kept.columns
+    return {f"v{index}{column.suffix}": column for column in own}
+
+
+def merged(name: str, column: Column, component: Component) -> str:
+    """How the rows of a column merge."""
+    assert isinstance(component.monoid, Aggregate)
+    return aggregate_sql(component.monoid, column.type, name, None)
+
+
+def read(index: int, component: Component) -> str:
+    """The value of a component from its columns, its zero where it has none."""
+    assert isinstance(component.monoid, Aggregate)
+    kept, names = carrier(component), [*columns(index, component)]
+    if kept is None:
+        return f"coalesce({names[0]}, {zero_sql(component.monoid, component.type)})"
+    return kept.value(names, place(component.span))

@@ -1,0 +1,57 @@
+"""The columns that are in the paths of files (`runtime.sources.partitions`), as expressions over those paths.
+
+So one plan reads all files of a batch, and those of the next: nothing of a path is written in it. The values were held
+against their types before, without Spark.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.types import Type
+from mrql.runtime.sources.partitions import MISSING, Apart
+from mrql.runtime.spark.expressions.layout import label, quote, sql_type, text_sql
+from mrql.runtime.spark.expressions.times import is_time, time_of
+
+PATH = "_metadata.file_path"
+
+
+def completed(rows: DataFrame, spec: SourceSpec, parts: Apart, others: list[str]) -> DataFrame:
+    """The rows of files with the columns of their paths, in the order of the row type, and the `others` behind them."""
+    if not parts.columns:
+        return rows
+    assert isinstance(spec.row, ty.RecordType)
+    assert isinstance(parts.own.row, ty.RecordType)
+    from_path, own = dict(parts.columns), {name: label(i) for i, name in enumerate(parts.own.row.names)}
+    columns = [
+        f"{own[name] if name in own else _value(parts.names, name, from_path[name])} AS {label(i)}"
+        for i, name in enumerate(spec.row.names)
+    ]
+    return rows.selectExpr(*columns, *map(quote, others))
+
+
+def _value(names: tuple[str, ...], name: str, t: Type) -> str:
+    # Spark writes the path as a URI; what is in that is the name as it lies on the disk.
+    from_the_end = len(names) - names.index(name) + 1
+    directory = f"element_at(split({PATH}, '/'), -{from_the_end})"
+    written = f"regexp_extract({_decoded(directory)}, '(?s)^[^=]*=(.*)$', 1)"
+    unescaped = _decoded(f"regexp_replace({written}, '%(?![0-9A-Fa-f]{{2}})', '%25')")
+    return f"if({written} = {text_sql(MISSING)}, NULL, {_typed(unescaped, t)})"
+
+
+def _decoded(text: str) -> str:
+    """A text with `%` and two digits for a byte; `+` stands for itself."""
+    return f"if(contains({text}, '%'), url_decode(replace({text}, '+', '%2B')), {text})"
+
+
+def _typed(text: str, t: Type) -> str:
+    if t == ty.STRING:
+        return text
+    if t == ty.BOOL:
+        return f"lower({text}) = 'true'"
+    if is_time(t):
+        return time_of(text, t)
+    number = f"CAST({text} AS DOUBLE)" if t == ty.FLOAT else text  # rounded twice, as everywhere
+    return f"CAST({number} AS {sql_type(t)})"

@@ -1,0 +1,222 @@
+"""Files as DataFrames, with Spark's own readers, so that the rows are those that the reference reader finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.errors import InternalError
+from mrql.algebra.types import Type
+from mrql.algebra.values.values import Value
+from mrql.algebra.values.zset import ZSet
+from mrql.runtime.files.quarantine import Malformed, Quarantine, Reject, fail, pass_over
+from mrql.runtime.sources.directory import Arrived, Part, Portion, placed
+from mrql.runtime.sources.files import check_file, list_files, read_changes
+from mrql.runtime.sources.formats.columnar import of_one_type
+from mrql.runtime.sources.formats.csv import columns_of, is_read_as_utf8
+from mrql.runtime.sources.partitions import Apart
+from mrql.runtime.sources.partitions import apart as of_path
+from mrql.runtime.sources.source import everything
+from mrql.runtime.spark.expressions.layout import quote, row_columns, sql_type
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.io.formats import FORMATS, TAG, TAGGED, Rows, column_names
+from mrql.runtime.spark.io.path_columns import completed
+from mrql.runtime.spark.io.paths import path_of, path_to_read
+from mrql.runtime.spark.maintenance.input_rows import net
+from mrql.runtime.spark.relation.file_scans import Files
+from mrql.runtime.spark.relation.frame import Columns, Frame, changes, from_dataframe, union
+
+
+def read(
+    spark: SparkSession,
+    spec: SourceSpec,
+    files: Iterable[Path] | None = None,
+    quarantine: Quarantine | None = None,
+    *,
+    again: bool = False,
+    called: Callable[[Malformed], Malformed] = lambda row: row,
+) -> Frame:
+    """The rows of a source, or of some files of it. The malformed ones are put into quarantine, if there is one, unless
+    that was done before and they are read `again`. Those of copies are `called` as those of the files.
+
+    Raises: UserError at a file that is malformed as a whole. A malformed row raises one when it is read.
+    """
+    to = fail if quarantine is None else pass_over if again else quarantine.reject
+
+    def reject(row: Malformed) -> None:
+        to(called(row))
+
+    given = list_files(spec) if files is None else files
+    paths = [file for file in given if _is_whole(spec, file, reject)]
+    if not paths:
+        return from_dataframe(spark.createDataFrame([], row_schema(spec.row)), spec.row)
+
+    kept = None if again else quarantine
+    apart = quarantine is not None
+    tables = [
+        _table(spark, spec, parts, some, None if kept is None else reject, apart=apart)
+        for parts, some in _alike(spec, paths)
+    ]
+    table = tables[0] if len(tables) == 1 else reduce(DataFrame.unionAll, (t.selectExpr("*") for t in tables))
+    frame = from_dataframe(table, spec.row)
+    return attrs.evolve(frame, weight=TAGGED, mixed=True) if spec.tagged else frame
+
+
+def _alike(spec: SourceSpec, paths: Iterable[Path]) -> list[tuple[Apart, list[Path]]]:
+    """The files by what their columns are, and by which of the columns are in their paths: headers may have them in any
+    order."""
+    found: dict[Apart, list[Path]] = {}
+    for path in paths:
+        parts = of_path(spec, path).without_values()
+        if spec.format is Format.CSV:
+            columns = columns_of(parts.own, path)
+            if isinstance(columns, Malformed):
+                raise columns.error()
+            own = attrs.evolve(parts.own, columns=columns, as_utf8=is_read_as_utf8(spec, path))
+            parts = attrs.evolve(parts, own=own)
+        found.setdefault(parts, []).append(path)
+    if spec.format not in (Format.PARQUET, Format.ORC):
+        return [*found.items()]
+    # What Spark reads with types of its own is read apart where it needs the path: a union has no path.
+    return [
+        (parts, some)
+        for parts, files in found.items()
+        for some in (of_one_type(parts.own, files, Path) if parts.columns else [files])
+    ]
+
+
+def _table(
+    spark: SparkSession, spec: SourceSpec, parts: Apart, paths: Sequence[Path], reject: Reject | None, *, apart: bool
+) -> DataFrame:
+    """The rows of files that are read alike. What is malformed is left out if it is to be kept `apart`."""
+    kept = len(parts.names) if parts.columns else 0
+    named = {path_to_read(spark, path, kept): path for path in paths}
+
+    def rows() -> Rows:
+        return FORMATS[spec.format](spark, parts.own, [*named], apart)
+
+    def whole(found: Rows) -> DataFrame:
+        return completed(found.kept(), spec, parts, [TAG] if spec.tagged else [])
+
+    names = column_names(spec)
+    if reject is not None:
+        found = rows()
+        _set_aside(spec, found, named, reject)
+        return whole(found)
+    if names is None:
+        return whole(rows())
+    kind = (_kind(spec), attrs.evolve(parts, own=_kind(parts.own)), apart)
+    return Files(spark, kind, names, [*named], lambda: whole(rows()))
+
+
+def _kind(spec: SourceSpec) -> SourceSpec:
+    """How files are read, whatever they are called."""
+    return attrs.evolve(spec, name="", path="", deletions=None)
+
+
+def _is_whole(spec: SourceSpec, file: Path, reject: Reject) -> bool:
+    fault = check_file(spec, file)
+    if fault is not None:
+        reject(fault)
+    return fault is None
+
+
+def _set_aside(spec: SourceSpec, rows: Rows, named: Mapping[str, Path], reject: Reject) -> None:
+    """Rejects the malformed rows. Spark says which files have some; those are read again, for their lines.
+
+    Raises: InternalError where the two do not find as many.
+    """
+    if rows.malformed is None:
+        return
+    counted = {path_of(uri): n for uri, n in rows.malformed.groupBy("file").count().collect()}
+    for name, file in named.items():
+        if name in counted:
+            found: list[Malformed] = []
+            for _ in read_changes(spec, file, reject=found.append):
+                pass
+            if len(found) != counted[name]:
+                message = f"{counted[name]} malformed rows in {file}, of which {len(found)} are found again"
+                raise InternalError("readers", message)
+            for row in found:
+                reject(row)
+
+
+def read_batch(
+    spark: SparkSession,
+    spec: SourceSpec,
+    arrived: Iterable[Part],
+    columns: Columns,
+    quarantine: Quarantine | None = None,
+) -> Frame:
+    """The rows of a batch, with weights where the source can take rows away."""
+    if spec.adapter is not None:
+        return _given(
+            spark, spec, [change for part in arrived if isinstance(part, Portion) for change in part.rows], columns
+        )
+    sides: list[Frame | None] = []
+    parts = [part for part in arrived if isinstance(part, Arrived)]
+    for weight in (1, -1):
+        new = [part for part in parts if part.weight == weight and part.withdrawn is None]
+        back = [part.file for part in parts if part.weight == weight and part.withdrawn is not None]
+        by_place = {part.read_from: part for part in new}
+
+        def called(row: Malformed, by_place: Mapping[Path, Arrived] = by_place) -> Malformed:
+            return by_place[row.file].called(row)
+
+        frames = [read(spark, spec, [*by_place], quarantine, called=called)] if new else []
+        frames += [read(spark, spec, back, quarantine, again=True)] if back else []
+        sides.append(union(frames, spec.row, columns) if len(frames) > 1 else next(iter(frames), None))
+    inserted, deleted = sides
+    if deleted is None:
+        return inserted or read(spark, spec, [], quarantine)
+    return changes(inserted, deleted, columns)
+
+
+def _given(spark: SparkSession, spec: SourceSpec, changes_: Sequence[tuple[Value, int]], columns: Columns) -> Frame:
+    """Rows that an adapter has read, on their way from the driver."""
+
+    def frame(sign: int) -> Frame:
+        rows = [row for row, weight in changes_ for _ in range(max(0, sign * weight))]
+        return from_dataframe(to_dataframe(spark, rows, ty.BagType(spec.row)), spec.row)
+
+    if all(weight > 0 for _, weight in changes_):
+        return frame(1)
+    return changes(frame(1) if any(weight > 0 for _, weight in changes_) else None, frame(-1), columns)
+
+
+def read_net(spark: SparkSession, spec: SourceSpec, quarantine: Quarantine | None = None) -> Frame:
+    """All rows of a source, without those that were taken away.
+
+    Raises: MissingRow when one is taken away that is not there.
+    """
+    if spec.adapter is not None:
+        return _given(spark, spec, [*ZSet.weighted(everything(spec))], Columns())
+    if not spec.shrinks:
+        return read(spark, spec, None, quarantine)
+    columns = Columns()
+    arrived = [Arrived(file, weight) for part, weight in spec.directories for file in list_files(part)]
+    with placed({spec.name: spec}):
+        return net(spec.name, read_batch(spark, spec, arrived, columns, quarantine), columns, spark)
+
+
+def row_schema(row: Type) -> str:
+    """The columns of a row type, in DDL."""
+    return ", ".join(f"{quote(name)} {sql_type(t)}" for name, t in row_columns(row))
+
+
+def find_malformed(specs: Iterable[tuple[SourceSpec, Iterable[Arrived]]]) -> None:
+    """Reads files with the reference reader.
+
+    Raises: UserError at the first malformed row, with its file and line.
+    """
+    for spec, parts in specs:
+        for part in parts:
+            with part.named():
+                for _ in read_changes(spec, part.read_from, reject=lambda row, part=part: fail(part.called(row))):  # type: ignore[misc]
+                    pass

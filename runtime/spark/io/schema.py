@@ -1,0 +1,145 @@
+"""DataFrames as rows of a type of the language: each column, and each part of one, as what the type says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    NullType,
+    StructType,
+    VariantType,
+)
+
+from mrql.algebra import functions as fn
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions.function import fails
+from mrql.algebra.functions.time_parsing import utc_fields
+from mrql.algebra.types import Type
+from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, Sequence, Single, asked_for, misfit
+from mrql.runtime.spark.expressions import json_variant
+from mrql.runtime.spark.expressions.canonical_order import Fresh
+from mrql.runtime.spark.expressions.casts import numbered
+from mrql.runtime.spark.expressions.layout import label, labels, quote, record_sql, row_columns, sql_type
+
+
+def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:
+    """A DataFrame's columns in the order and the types of a row: by name for records, else by position.
+
+    Raises: UserError when a column or a part of one is missing, or of a type that does not widen to the wanted one.
+    """
+    places = _places(df, row, what)
+    # Names of ours: a name of a field behind that of a column may be taken for a column of a table.
+    renamed = [label(i) for i, _ in enumerate(df.columns)]
+    made = []
+    for (name, wanted), place in zip(row_columns(row), places, strict=True):
+        have = df.schema.fields[place].dataType
+        wrong = misfit(foreign(have), wanted, name)
+        if wrong is not None:
+            raise UserError(f"the {wrong} of {what} {wrong.wrong}")
+        made.append(_made(quote(renamed[place]), have, wanted, numbered("j")))
+    as_it_is = made == [quote(name) for name in renamed] and len({name.lower() for name in df.columns}) == len(renamed)
+    if as_it_is:
+        return df
+    columns = zip(made, row_columns(row), strict=True)
+    return df.toDF(*renamed).selectExpr(*(f"{sql} AS {quote(name)}" for sql, (name, _) in columns))
+
+
+def _places(df: DataFrame, row: Type, what: str) -> list[int]:
+    """Where the columns of a row are among those of a DataFrame."""
+    wanted = row_columns(row)
+    if not isinstance(row, ty.RecordType):
+        if len(df.columns) != len(wanted):
+            raise UserError(f"{what} has {len(df.columns)} columns, where {len(wanted)} were expected")
+        return [*range(len(wanted))]
+    missing = [name for name, _ in wanted if name not in df.columns]
+    if missing:
+        raise UserError(f"{what} has no column `{missing[0]}`", hint=f"its columns: {', '.join(df.columns)}")
+    twice = [name for name, _ in wanted if df.columns.count(name) > 1]
+    if twice:
+        raise UserError(f"{what} has the column `{twice[0]}` twice", hint=f"its columns: {', '.join(df.columns)}")
+    return [df.columns.index(name) for name, _ in wanted]
+
+
+_SINGLE: Mapping[str, tuple[Type, ...]] = {
+    "void": (ty.NOTHING,),
+    "boolean": (ty.BOOL, ty.TupleType(()), ty.RecordType(())),
+    "tinyint": (ty.INT,),
+    "smallint": (ty.INT,),
+    "int": (ty.INT,),
+    "bigint": (ty.LONG,),
+    "float": (ty.FLOAT,),
+    "double": (ty.DOUBLE,),
+    "string": (ty.STRING, ty.ANY, ty.XML),
+    "variant": (ty.ANY,),
+    "date": (ty.DATE,),
+    "timestamp": (ty.TIMESTAMP,),
+    "timestamp_ntz": (ty.TIMESTAMP,),
+}
+"""What the types of Spark are in the language. Where it is asked for, a text is JSON."""
+
+
+def foreign(t: DataType) -> Foreign:
+    """A type of Spark, to be held against one of the language."""
+    match t:
+        case ArrayType():
+            return Sequence(foreign(t.elementType))
+        case StructType():
+            return Fields(tuple((field.name, foreign(field.dataType)) for field in t.fields))
+        case DecimalType():
+            return Single(t.simpleString(), (ty.FLOAT,) if t.scale else (ty.INT,))
+        case _:
+            return Single(t.simpleString(), _SINGLE.get(t.simpleString(), ()))
+
+
+def _made(sql: str, have: DataType, wanted: Type, fresh: Fresh) -> str:
+    """A column, or a part of one, as what is wanted; where it is that already, the same expression."""
+    match wanted, have:
+        case _, NullType():
+            return f"CAST(NULL AS {sql_type(wanted)})"
+        case ty.ANY, _:
+            return json_variant.canonical_text(sql if isinstance(have, VariantType) else f"parse_json({sql})", fresh)
+        case ((ty.BagType(item) | ty.ListType(item)), ArrayType()):
+            x = fresh("e")
+            made = _made(x, have.elementType, item, fresh)
+            return sql if made == x else f"transform({sql}, {x} -> {made})"
+        case ((ty.TupleType(()) | ty.RecordType(())), _):
+            return f"if({sql} IS NULL, NULL, true)"
+        case ((ty.TupleType() | ty.RecordType()), StructType()):
+            return _struct(sql, have, wanted, fresh)
+        case _:
+            return _single(sql, have, wanted)
+
+
+def _struct(sql: str, have: StructType, wanted: ty.TupleType | ty.RecordType, fresh: Fresh) -> str:
+    fields = foreign(have)
+    assert isinstance(fields, Fields)
+    names = [name for name, _, _ in asked_for(fields, wanted)]
+    parts = [f"{sql}.{quote(name)}" for name in names]
+    made = [
+        _made(part, have[name].dataType, t, fresh)
+        for part, name, (_, t) in zip(parts, names, labels(wanted), strict=True)
+    ]
+    called = [name for name, _ in labels(wanted)]
+    if made == parts and have.names == called:
+        return sql
+    return f"if({sql} IS NULL, NULL, {record_sql(zip(called, made, strict=True))})"
+
+
+def _single(sql: str, have: DataType, wanted: Type) -> str:
+    found, as_wanted = have.simpleString(), sql_type(wanted)
+    if found == as_wanted.lower():
+        return sql
+    if found == "timestamp":
+        return utc_fields(sql)
+    if isinstance(have, DecimalType) and isinstance(wanted, ty.Basic) and ty.is_integral(wanted):
+        low, high = fn.INT_RANGES[wanted]
+        wrong = fails("", "integer overflow")
+        return f"if({sql} IS NULL OR {sql} BETWEEN {low} AND {high}, CAST({sql} AS {as_wanted}), {wrong})"
+    if found == "bigint" and wanted == ty.FLOAT:
+        return f"CAST(CAST({sql} AS DOUBLE) AS FLOAT)"  # as the language makes one of a long
+    return f"CAST({sql} AS {as_wanted})"

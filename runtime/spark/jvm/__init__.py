@@ -1,0 +1,61 @@
+"""The one place that reaches through PySpark into the JVM, and what to do where that is not possible.
+
+A local checkpoint cuts the lineage of a state, but its blocks stay until the driver's garbage collector finds them.
+Freeing them at once needs the handle of the plan's RDD, which PySpark does not give out. Under Spark Connect there is
+no such handle: then `persist` and `unpersist` serve, whose lineage is cut by reading the run back.
+"""
+
+from __future__ import annotations
+
+from mrql.runtime.spark.jvm.conf import Switch
+from mrql.runtime.spark.jvm.hash_partitioning import in_buckets, partitions_by
+from mrql.runtime.spark.jvm.jobs import Job, compute, compute_all, observed_now
+from mrql.runtime.spark.jvm.lazy_dataframe import Lazy, column
+from mrql.runtime.spark.jvm.operations import aggregate, repartition, select
+from mrql.runtime.spark.jvm.persisted import (
+    Columnar,
+    Shape,
+    free,
+    kept,
+    local_checkpoint,
+    persistent_rdds,
+    places,
+    shape_by,
+)
+from mrql.runtime.spark.jvm.physical_plan import Plan, execute, executed_plan
+from mrql.runtime.spark.jvm.rows import beside, in_partitions, opaque, rdd_of, rows, rows_of
+from mrql.runtime.spark.jvm.scans import Opened, Scan
+
+__all__ = [
+    "Columnar",
+    "Job",
+    "Lazy",
+    "Opened",
+    "Plan",
+    "Scan",
+    "Shape",
+    "Switch",
+    "aggregate",
+    "beside",
+    "column",
+    "compute",
+    "compute_all",
+    "execute",
+    "executed_plan",
+    "free",
+    "in_buckets",
+    "in_partitions",
+    "kept",
+    "local_checkpoint",
+    "observed_now",
+    "opaque",
+    "partitions_by",
+    "persistent_rdds",
+    "places",
+    "rdd_of",
+    "repartition",
+    "rows",
+    "rows_of",
+    "select",
+    "shape_by",
+]

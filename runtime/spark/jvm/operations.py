@@ -1,0 +1,35 @@
+"""Operations of a DataFrame on SQL texts, which go to the JVM in a call or two: PySpark looks up a class for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from mrql.runtime.spark.jvm.handles import handles
+from mrql.runtime.spark.jvm.lazy_dataframe import column
+
+
+def select(df: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """A column for each expression."""
+    java = handles(df.sparkSession)
+    return DataFrame(df._jdf.selectExpr(java.texts(columns)), df.sparkSession)
+
+
+def aggregate(df: DataFrame, keys: Sequence[str], measures: Sequence[str]) -> DataFrame:
+    """A row for each key, with those and the measures."""
+    java = handles(df.sparkSession)
+    first, *others = _columns(measures)
+    groups = df._jdf.groupBy(java.seq(_columns(keys)))
+    return DataFrame(groups.agg(first, java.seq(others)), df.sparkSession)
+
+
+def repartition(df: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The rows with equal columns in one partition."""
+    java = handles(df.sparkSession)
+    return DataFrame(df._jdf.repartition(java.seq(_columns(columns))), df.sparkSession)
+
+
+def _columns(texts: Sequence[str]) -> list[Any]:
+    return [column(text)._jc for text in texts]

@@ -1,0 +1,162 @@
+"""Rows that are kept, and how they are freed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import count
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import attrs
+from pyspark import SparkContext, StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.runtime.spark.jvm.handles import field, handles, items, name_of, nothing
+from mrql.runtime.spark.jvm.jobs import compute
+from mrql.runtime.spark.jvm.rows import rows, rows_of
+
+BYTES = StorageLevel.MEMORY_AND_DISK
+ROWS = StorageLevel.MEMORY_AND_DISK_DESER
+
+SEED = 42
+"""What Spark begins the hash of a row with."""
+
+BY_KEY = ("HashPartitioning", "SinglePartition$")
+"""The ways in which rows with equal keys are in one partition, the same one wherever rows lie in this way."""
+
+
+@attrs.frozen
+class Shape:
+    """The columns and the partitioning of rows, as Spark's plan of rows that are there already."""
+
+    plan: Any
+    signature: str
+    is_by_key: bool
+    """Whether it says of each row which partition it is in."""
+
+    def over(self, spark: SparkSession, rdd: Any) -> DataFrame:
+        """Rows of this shape as a DataFrame."""
+        leaf = self.plan.newInstance()
+        java = handles(spark)
+        java.kept.set(leaf, rdd)
+        return DataFrame(java.dataset(spark._jsparkSession, leaf), spark)
+
+
+def local_checkpoint(df: DataFrame, *, small: bool) -> tuple[Any, Shape]:
+    """The same rows, kept with their partitioning when they are first computed, and without their history.
+
+    A small one is kept as bytes. Rows kept as objects are faster to read again, but Spark estimates their size while it
+    stores them, which takes longer than to write some ten thousand of them down.
+    """
+    kept = df.localCheckpoint(False, BYTES if small else ROWS)
+    leaf = kept._jdf.queryExecution().logical()
+    return leaf.rdd(), _shape(df.sparkSession, leaf)
+
+
+def shape_of(df: DataFrame) -> Shape:
+    """The columns and the partitioning that rows have when they are kept."""
+    spark = df.sparkSession
+    return _shape(spark, handles(spark).leaf(nothing(spark), df))
+
+
+def shape_by(df: DataFrame, columns: Sequence[str], partitions: int) -> Shape:
+    """The columns of a DataFrame, and that rows lie in so many partitions by the hash of some of them."""
+    spark = df.sparkSession
+    leaf = rows(spark, nothing(spark), df._jdf.schema())
+    moved = leaf.repartition(partitions, *columns)._jdf.queryExecution().sparkPlan().outputPartitioning()
+    logical = leaf._jdf.queryExecution().analyzed()
+    handles(spark).kept_partitioning.set(logical, moved)
+    return _shape(spark, logical)
+
+
+@lru_cache(maxsize=64)
+def places(spark: SparkSession, partitions: int) -> tuple[int, ...]:
+    """For each partition, of so many, a number that lies in it by its hash."""
+    hashed = spark._jvm.org.apache.spark.unsafe.hash.Murmur3_x86_32(SEED).hashInt  # type: ignore[union-attr]
+    found: dict[int, int] = {}
+    numbers = count()
+    while len(found) < partitions:
+        number = next(numbers)
+        found.setdefault(hashed(number) % partitions, number)
+    return tuple(found[partition] for partition in range(partitions))
+
+
+def _shape(spark: SparkSession, leaf: Any) -> Shape:
+    # Rows of this shape may be those of several checkpoints, one after the other.
+    java = handles(spark)
+    java.kept_order.set(leaf, java.seq(()))
+    return Shape(leaf, _signature(leaf), name_of(leaf.outputPartitioning()) in BY_KEY)
+
+
+def kept(spark: SparkSession, rdd: Any, *, small: bool) -> Any:
+    """The RDD of a plan's rows, kept when it is first computed, without its history.
+
+    The rows are copied, for a plan puts each into the place of the one before.
+    """
+    java = handles(spark)
+    level = java.as_bytes if small else java.as_rows
+    return java.mapped(rdd, _copied(spark)).persist(level).localCheckpoint()
+
+
+_COPIED: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
+
+
+def _copied(spark: SparkSession) -> Any:
+    """How Spark itself copies the rows of a partition to keep them."""
+    context = spark.sparkContext
+    if context not in _COPIED:
+        rdd, _ = local_checkpoint(spark.range(0), small=True)
+        free(rdd)
+        _COPIED[context] = field(rdd.getClass(), "f").get(rdd)
+    return _COPIED[context]
+
+
+@attrs.frozen
+class Columnar:
+    """Rows kept by columns, compressed: a tenth of the memory, and faster to scan.
+
+    It is Spark's own cache of a DataFrame, but not one that `spark.catalog.clearCache()` knows of.
+    """
+
+    df: DataFrame
+    buffers: Any
+
+    @staticmethod
+    def of(rows: DataFrame) -> Columnar:
+        """The same rows, with their partitioning, to be kept when they are computed; they are read from `rows` once."""
+        spark = rows.sparkSession
+        java = handles(spark)
+        cached = java.cached.apply(java.as_rows, rows._jdf.queryExecution(), java.none)
+        buffers = cached.cacheBuilder().cachedColumnBuffers().localCheckpoint()
+        return Columnar(DataFrame(java.dataset(spark._jsparkSession, cached), spark), buffers)
+
+    def compute(self, tasks: int) -> None:
+        """Computes the rows, in so many tasks at most."""
+        compute(self.buffers, tasks)
+
+    def count(self) -> int:
+        """The number of the rows, which the columns say without being read."""
+        return int(rows_of(self.df.select()).count())
+
+    def free(self) -> None:
+        """Frees the rows."""
+        free(self.buffers)
+
+
+def free(rdd: Any) -> None:
+    """Frees the blocks of a local checkpoint."""
+    rdd.unpersist(False)
+
+
+def persistent_rdds(spark: SparkSession) -> int:
+    """How many RDDs Spark keeps blocks of."""
+    return int(spark.sparkContext._jsc.getPersistentRDDs().size())
+
+
+def _signature(leaf: Any) -> str:
+    """The columns and the partitioning of rows, in words in which equal ones are the same."""
+    names = {f"#{a.exprId().id()}": f"#{i}" for i, a in enumerate(items(leaf.output()))}
+    partitioning = re.sub(r"#\d+", lambda found: names.get(found[0], found[0]), leaf.outputPartitioning().toString())
+    return f"{leaf.schema().json()} {partitioning}"

@@ -1,0 +1,250 @@
+"""How what is made from the states of a view changes with a batch: the answer, and what is passed on to stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+from pyspark.sql import SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.variables import Names, all_names, free_vars, substitute
+from mrql.algebra.terms import CMap, Term, Var, element_type
+from mrql.algebra.types import Type
+from mrql.rewrite.incremental.answer import gives_one, linear_stage, row_by_row, tells_apart, touched_stage
+from mrql.rewrite.plan.plan import Plan, Stage
+from mrql.runtime.spark.compiler.answers import answer_rows, item_of, output_columns, output_rows
+from mrql.runtime.spark.compiler.compiler import Compiler
+from mrql.runtime.spark.compiler.loops import Kept
+from mrql.runtime.spark.expressions.casts import canonical
+from mrql.runtime.spark.expressions.expressions import Expressions
+from mrql.runtime.spark.maintenance.snapshot import Snapshot, Touched
+from mrql.runtime.spark.maintenance.stage_state import StageState
+from mrql.runtime.spark.relation.frame import Columns, Frame, fitted, flat, netted, retracting, signed, union
+from mrql.runtime.spark.relation.keys import Keys
+from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.relation.relation import Relation, union_all
+from mrql.runtime.spark.state.run import Run
+
+
+@attrs.frozen
+class OfKeys:
+    """The elements that are made of some keys of a state, one of each at most."""
+
+    elements: Frame
+    keys: Keys
+    touched: Relation | None = None
+    """The rows of these keys; None if they are all that there are."""
+
+
+@attrs.define(eq=False)
+class Changes:
+    """Terms over the states of a view, and by how much their values differ between two times."""
+
+    plan: Plan
+    spark: SparkSession
+    plans: Plans
+    tables: Mapping[str, Frame]
+    columns: Columns
+    states: Sequence[StageState]
+    loops: Kept = attrs.Factory(Kept)
+    """What the loops have left that were run for the last batch."""
+    lookups: list[Run] = attrs.Factory(list)
+    """What the changes of the last batch have looked up, computed with whatever asks for it first."""
+    asides: list[Run] = attrs.Factory(list)
+    """Changes that are kept until the next batch, computed in the same way."""
+    counted: list[Run] = attrs.Factory(list)
+    """Those that are to be counted too."""
+
+    def forget(self) -> list[Run]:
+        """Leaves what was kept for the last batch to whoever frees it."""
+        runs = self.lookups + self.asides + self.counted
+        self.lookups, self.asides, self.counted = [], [], []
+        return runs
+
+    def free(self) -> None:
+        """Frees what is kept."""
+        for run in self.forget():
+            run.free()
+        self.loops.free()
+
+    # --- values -------------------------------------------------------------------------------
+
+    def answer(self, snapshots: list[Snapshot]) -> Relation:
+        """The answer over states as they were at some time."""
+        return answer_rows(self._compiler(self.plan.answer, snapshots, Columns()), self.plan.answer)
+
+    def whole(self, term: Term) -> Frame:
+        """All rows of what is derived from states, as a batch."""
+        compiler = self._compiler(term, self._now(), self.columns)
+        return self.added([_side(compiler, term, 1)], element_type(term))
+
+    def of_keys(self, term: Term, before: list[Snapshot] | None = None) -> OfKeys | None:
+        """What a term has now of the keys that were touched since `before`, or of all; None where a key may have
+        several elements, or they are not made of the keys of one state."""
+        stage = touched_stage(term, self.plan.stages)
+        if stage is None or not gives_one(term, stage.name):
+            return None
+        index = self.plan.stages.index(stage)
+        now = self._now()[index]
+        if now.keys is None or now.groups is None:
+            return None
+        touched = None if before is None else Touched(before[index], now)
+        if touched is None:
+            rows, bag = None, now.view()
+        elif touched.rows is None:
+            rows = now.groups.all().where("false")
+            bag = now.keyed(rows, {})
+        else:
+            rows, bag = touched.rows, touched.after()
+        return OfKeys(self._over({stage.name: bag}, self.columns).bag(term), now.keys, rows)
+
+    # --- differences --------------------------------------------------------------------------
+
+    def of_answer(self, after: list[Snapshot], before: list[Snapshot]) -> Relation:
+        """The answer over some states minus that over others, as rows with a weight."""
+        sides = fitted(self._sides(self.plan.answer, after, before, Columns()), item_of(self.plan.answer.type))
+        whole = union_all([output_rows(side, weighted=True) for side in sides])
+        columns = [name for name, _ in output_columns(sides[0].value)]
+        return whole.aggregate(columns, ["sum(weight) AS weight"]).where("weight <> 0")
+
+    def since(self, term: Term, before: list[Snapshot], *, starting: bool = False) -> Frame:
+        """How what is derived from states has changed since `before`, as rows with a weight; what is no change is not
+        among them."""
+        after, item = self._now(), element_type(term)
+        if starting:
+            # Before there is anything, what there is now is the change, and its rows are all there.
+            side, *others = self._before_and_after(term, after, before, self.columns)
+            cancels = not others and not self._has_only_grown(term, after, before)
+            sides = [side]
+        else:
+            sides = self._sides(term, after, before, self.columns)
+            cancels = self._may_cancel(term, after, before, len(sides))
+        return self.added(sides, item) if cancels else self._together(sides, item)
+
+    def rows_since(self, term: Term, before: list[Snapshot]) -> Frame:
+        """The same for what adds up equal rows itself: what is no change may be among them, come and gone."""
+        return self._together(self._sides(term, self._now(), before, self.columns), element_type(term))
+
+    def sides_since(self, term: Term, before: list[Snapshot]) -> list[Frame]:
+        """The rows of `rows_since` as some frames with values of one layout, each as the states have it."""
+        return fitted(self._sides(term, self._now(), before, self.columns), element_type(term))
+
+    def _may_cancel(self, term: Term, after: list[Snapshot], before: list[Snapshot], sides: int) -> bool:
+        """Whether rows of a change may be taken away by others of it. To add them up as they are would round sums, and
+        lose those with an infinite value."""
+        bag = self._read_by_row(term, after, before)
+        if bag is None or not isinstance(term, CMap):
+            return sides > 1 or not self._has_only_grown(term, after, before)
+        index = self.plan.stages.index(bag)
+        still = after[index].is_as(before[index]) or not any(t.shrinks for t in self.states[index].all_tables())
+        return not still or not tells_apart(term)
+
+    def _has_only_grown(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> bool:
+        """Whether of the states that a term reads those that have changed since `before` have lost nothing, ever."""
+        read, both = free_vars(term), zip(self.states, after, before, strict=True)
+        changed = [state for state, a, b in both if state.stage.name in read and not a.is_as(b)]
+        return not any(table.shrinks for state in changed for table in state.all_tables())
+
+    def added(self, frames: Sequence[Frame], item: Type) -> Frame:
+        """The sum of some changes, as one change in which no two rows are equal."""
+        return netted(self._together(frames, item), self.columns)
+
+    def _together(self, frames: Sequence[Frame], item: Type) -> Frame:
+        return attrs.evolve(union(frames, item, self.columns), changes=True)
+
+    def aside(self, change: Frame, *, counted: bool = False) -> Frame:
+        """A change that is kept until the next batch, in columns that are always named alike."""
+        named = flat(change, Columns("f__"))
+        run = self.kept(named.df, counted=counted)
+        return attrs.evolve(named, df=run.relation, changes=True)
+
+    def kept(self, rows: Relation, *, counted: bool = False) -> Run:
+        """Rows that are kept until the next batch; to count them is to read them once more."""
+        run = Run.of(self.plans, rows)
+        (self.counted if counted else self.asides).append(run)
+        return run
+
+    def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:
+        """Frames whose sum is a term over some states minus that over others."""
+        bag = self._read_by_row(term, after, before)
+        if bag is None or not isinstance(term, CMap):
+            return self._before_and_after(term, after, before, columns)
+        return self._compared(term, bag, after, before, columns)
+
+    def _read_by_row(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> Stage | None:
+        """The bag whose elements say by themselves what has changed, where that is more than the bag."""
+        bag = row_by_row(term, self.plan.stages)
+        read = free_vars(term) - {"" if bag is None else bag.name}
+        moved = (s.stage.name in read and not s.is_as(b) for s, b in zip(after, before, strict=True))
+        return bag if any(moved) else None
+
+    def _compared(
+        self, term: CMap, bag: Stage, after: list[Snapshot], before: list[Snapshot], columns: Columns
+    ) -> list[Frame]:
+        """What each element gives of a bag as it was, beside all else as it is and as it was, where the two differ; and
+        what those give that have come to the bag (`row_by_row`)."""
+        names, states, earlier = Names({*all_names(term), *self.tables}), {}, {}
+        for now, was in zip(after, before, strict=True):
+            if now.stage.name in free_vars(term) - {bag.name}:
+                states[now.stage.name] = now.view()
+                if not now.is_as(was):
+                    name = names.fresh(now.stage.name)
+                    states[name], earlier[now.stage.name] = was.view(), Var(name, now.stage.var.type)
+        index = self.plan.stages.index(bag)
+        now, was = after[index], before[index]
+        body = substitute(term.function.body, earlier)
+        frames = [self._over(states, columns).compared(term.function, body, was.elements())]
+        if not now.is_as(was):
+            frames.append(self._over_change(term, bag, now.change(was), states, columns))
+        return frames
+
+    def _over_change(
+        self, term: Term, bag: Stage, change: Frame, others: Mapping[str, Frame], columns: Columns
+    ) -> Frame:
+        """A term that is linear in a bag, over how that has changed."""
+        frame = self._over({**others, bag.name: retracting(change)}, columns).bag(term)
+        return attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")
+
+    def _before_and_after(
+        self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns
+    ) -> list[Frame]:
+        """A term over some states and over others, the latter taken away.
+
+        Where each key has its value by itself, only those that the batch touched are looked at; where the term is
+        linear in a bag, it is computed over the bag's change.
+        """
+        stages = self.plan.stages
+        read, pairs = free_vars(term), zip(after, before, strict=True)
+        others = {s.stage.name: s.view() for s, b in pairs if s.stage.name in read and s.is_as(b)}
+        moved = tuple(stage for stage in stages if stage.name not in others)
+        bag, keyed = linear_stage(term, moved), touched_stage(term, moved)
+        if bag is not None:
+            index = stages.index(bag)
+            return [self._over_change(term, bag, after[index].change(before[index]), others, columns)]
+        if keyed is not None:
+            index = stages.index(keyed)
+            touched = Touched(before[index], after[index], self.lookups.append)
+            compilers = [
+                self._over({**others, keyed.name: side}, columns) for side in (touched.after(), touched.before())
+            ]
+        else:
+            compilers = [self._compiler(term, s, columns) for s in (after, before)]
+        return [_side(compiler, term, sign) for compiler, sign in zip(compilers, (1, -1), strict=True)]
+
+    def _compiler(self, term: Term, snapshots: list[Snapshot], columns: Columns) -> Compiler:
+        """A compiler for a term over states as they were at some time."""
+        read = free_vars(term)
+        return self._over({s.stage.name: s.view() for s in snapshots if s.stage.name in read}, columns)
+
+    def _over(self, states: Mapping[str, Frame], columns: Columns) -> Compiler:
+        return Compiler(self.spark, {**self.tables, **states}, columns, self.loops)
+
+    def _now(self) -> list[Snapshot]:
+        return [state.snapshot() for state in self.states]
+
+
+def _side(compiler: Compiler, term: Term, sign: int) -> Frame:
+    """The value of a term as one side of a difference."""
+    frame = compiler.bag(term) if ty.is_collection(term.type) else compiler.one(term)
+    return signed(frame, sign, compiler.expressions)

@@ -1,0 +1,93 @@
+"""What is there of a stream that can lose rows again: each row with how often it is there.
+
+A state of aggregates cannot tell a row that was there from one that never was: taking away `(k, 5)` from the sum of
+a key leaves some sum either way. So the rows themselves are kept, and only those that a batch takes away are looked up.
+"""
+
+from __future__ import annotations
+
+import attrs
+from pyspark.sql import SparkSession
+
+from mrql.algebra.errors import MissingRow
+from mrql.algebra.types import Type
+from mrql.runtime.engine.residual import is_number
+from mrql.runtime.spark.expressions.casts import canonical
+from mrql.runtime.spark.expressions.expressions import Expressions
+from mrql.runtime.spark.expressions.layout import Layout, atoms, to_sql
+from mrql.runtime.spark.io.collect import from_spark
+from mrql.runtime.spark.relation.frame import Columns, Frame, expanded, netted
+from mrql.runtime.spark.relation.keys import Keys
+from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.relation.relation import Relation
+from mrql.runtime.spark.state.table import Table, weighted
+
+
+@attrs.define
+class Ledger:
+    """The rows of one stream, as a table of `(row…, weight)`."""
+
+    stream: str
+    item: Type
+    plans: Plans
+    in_groups: bool = False
+    """Whether rows that are alike but for their numbers lie together (`alike.py`)."""
+    table: Table | None = None
+    keys: Keys | None = None
+
+    def keys_like(self, value: Layout) -> Keys:
+        """Rows in the layout of one of them as the columns of keys."""
+        numbers = (i for i, atom in enumerate(atoms(value)) if self.in_groups and is_number(atom.type))
+        return Keys(value, "r", frozenset(numbers))
+
+    def record(self, change: Frame) -> Frame:
+        """Adds a batch, and returns it without the rows that come and go in it: those are not to be evaluated, for the
+        query need not have a value for them.
+
+        Raises: MissingRow when the batch takes away what is not there.
+        """
+        if self.table is None or self.keys is None:
+            self.keys = self.keys_like(canonical(Expressions(), change.value))
+            self.table = weighted(self.plans, self.keys.names)
+        rows = self.keys.rows(change)
+        self.table.shrinks |= change.weight is not None
+        latest = self.table.append(self.table.partitioned(rows)).relation
+        if change.weight is not None:
+            self._check(latest)
+        return Frame(latest.where("w <> 0"), self.keys.value, "w", changes=True) if change.mixed else change
+
+    def _check(self, latest: Relation) -> None:
+        assert self.table is not None
+        assert self.keys is not None
+        found = self.table.lookup(self.table.relations, latest.where("w < 0"))
+        assert found is not None
+        left = found.aggregate(self.table.keys, ["sum(w) AS w"])
+        # Counting takes no planning, and as a rule nothing is missing.
+        if self.plans.count(left.where("w < 0")):
+            _raise_if_missing(self.stream, Frame(left, self.keys.value, "w"), self.plans.spark)
+
+
+def without_passing(rows: Frame, columns: Columns) -> Frame:
+    """A batch without the rows that come and go in it, where there may be such."""
+    if not rows.mixed:
+        return rows
+    return netted(attrs.evolve(rows, value=canonical(Expressions(), rows.value)), columns)
+
+
+def net(stream: str, rows: Frame, columns: Columns, spark: SparkSession) -> Frame:
+    """What is left of rows with weights.
+
+    Raises: MissingRow when one is taken away that is not there.
+    """
+    if rows.weight is None:
+        return rows
+    left = netted(attrs.evolve(rows, value=canonical(Expressions(), rows.value)), columns)
+    _raise_if_missing(stream, left, spark)
+    return expanded(left, columns)
+
+
+def _raise_if_missing(stream: str, rows: Frame, spark: SparkSession) -> None:
+    missing = rows.df.where(f"{rows.weight} < 0").select(f"{to_sql(rows.value)} AS row", f"{rows.weight} AS w")
+    first = missing.dataframe(spark).head()
+    if first is not None:
+        raise MissingRow(stream, from_spark(first["row"], rows.value.type), -first["w"])

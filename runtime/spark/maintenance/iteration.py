@@ -1,0 +1,167 @@
+"""Changes that go round, step by step: of a stage that reads what is made from it, and of a loop that is carried over.
+
+[DBSP] §6: what comes out of a step is a change that goes in again, until there is none; `rewrite/loops/semi_naive.py`
+and `rewrite/loops/diffuse.py` say of which loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+import attrs
+
+from mrql.algebra.evaluation.evaluate import endless
+from mrql.rewrite.plan.plan import Derived, Feedbacks, Plan
+from mrql.runtime.spark.maintenance.background_jobs import Computing
+from mrql.runtime.spark.maintenance.deltas import Changes
+from mrql.runtime.spark.maintenance.feedback import Carried
+from mrql.runtime.spark.maintenance.semi_naive import Settling
+from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.maintenance.stage_state import StageState
+from mrql.runtime.spark.relation.frame import Frame
+from mrql.runtime.spark.state.run import Run
+
+
+@attrs.frozen
+class Rounds:
+    """How the changes of a view go round."""
+
+    plan: Plan
+    changes: Changes
+    merge: Callable[[Collection[str], dict[str, Frame], list[Snapshot], set[str]], None]
+    """Merges a batch of changes into some stages, since some snapshots, and notes those that have changed."""
+    computing: Computing
+    """Computes what is kept of the changes, and the states."""
+    planning_ahead: Callable[[Sequence[object]], Callable[[], None]]
+    """Notes how far planning has come, in some more objects too; what it returns takes back all that is planned from
+    then on."""
+
+    # --- stages that read what is made from them ----------------------------------------------
+
+    def settled(self, state: StageState, recursive: Derived, before: list[Snapshot], *, starting: bool) -> Frame | None:
+        """Takes the changes of what is made from a state back to it, those with the earliest time first, until there
+        are none. Returns all of them; None where there are none.
+
+        Raises: UserError when that takes more steps than it may.
+        """
+        going = Settling(self.changes, state, recursive, [*before], starting)
+        while True:
+            pending, following = going.pending, going.following if going.is_foreseen else None
+            goes_on = partial(_is_any, [] if following is None else [following.run])
+            ahead = following is not None and not starting
+            if not self._stepped(goes_on, going.take_back_following, ahead=ahead, changed=[going]):
+                if not pending.run.rows:
+                    return going.all_found()
+                going.take_back_earliest()
+
+    # --- loops that are carried over ----------------------------------------------------------
+
+    def carry_over(
+        self,
+        loop: Feedbacks,
+        carried: Sequence[Carried],
+        merged: Collection[str],
+        changes: dict[str, Frame],
+        before: list[Snapshot],
+        merge: Callable[[Collection[str], dict[str, Frame]], None],
+        stepped: Collection[str],
+        *,
+        starting: bool,
+    ) -> frozenset[str]:
+        """Merges a batch into the stages of a loop that were not `merged` yet, and feeds back what that changes.
+
+        What is new of what the loop begins with comes with the batch. Those that the batch has changed are `stepped`.
+        Returns the stages.
+        """
+        starts, below, inside = self.plan.below(loop.starts), self.plan.below(loop.reads), self.plan.inside(loop)
+        merge(starts - {*merged}, changes)
+        for each in carried:
+            each.start()
+            if each.is_empty:
+                changes[each.name] = each.begin(self.changes.whole(each.feedback.start))
+            elif each.feedback.start_reads & {*stepped}:
+                changes[each.name] = each.add_new(self.changes.sides_since(each.feedback.start, before))
+        merge(below - starts - {*merged}, changes)
+        self._feed_back(loop, carried, inside, before, starting=starting)
+        # What is derived from the loop's stages has changed with each of its steps.
+        for derived in self.plan.derived:
+            if derived.reads & inside:
+                changes.pop(derived.name, None)
+        return below
+
+    def _feed_back(
+        self,
+        loop: Feedbacks,
+        carried: Sequence[Carried],
+        inside: Collection[str],
+        before: list[Snapshot],
+        *,
+        starting: bool,
+    ) -> None:
+        """Feeds back what a batch has changed of a loop's bags, step by step, as far as it matters.
+
+        Raises: UserError when a loop without a limit does not come to rest.
+        """
+        with self.changes.columns.apart("r__"):
+            for each in carried:
+                each.compare(before, starting=starting)
+        taken, likely = 1, 0 if starting else max(len(each.expected) for each in carried)
+        step = partial(self._step, carried, inside)
+        while taken < loop.steps:
+            goes_on = partial(_is_any, [each.offered for each in carried if each.offered is not None])
+            if not self._stepped(goes_on, step, ahead=taken < likely):
+                break
+            taken += 1
+        else:
+            self._compute()
+        if loop.loop.limit is None and any(each.is_due for each in carried):
+            raise endless(loop.loop)
+        for each in carried:
+            each.end()
+
+    def _step(self, carried: Sequence[Carried], inside: Collection[str]) -> None:
+        """Feeds back what matters of a loop's bags, and compares what comes of it with what was fed."""
+        with self.changes.columns.apart("r__"):
+            earlier = [state.snapshot() for state in self.changes.states]
+            self.merge(inside, {each.name: each.feed_back() for each in carried}, earlier, set())
+            for each in carried:
+                each.compare(earlier)
+
+    # --- steps --------------------------------------------------------------------------------
+
+    def _stepped(
+        self,
+        goes_on: Callable[[], bool],
+        step: Callable[[], None],
+        *,
+        ahead: bool,
+        changed: Sequence[object] = (),
+    ) -> bool:
+        """Computes all that is planned, and plans a step if it then `goes_on`; says whether it does.
+
+        The step may be planned `ahead`, while all else is computed; if it is not taken, that is taken back, in some
+        objects too that it has changed.
+        """
+        self.computing.start()
+        take_back = None
+        if ahead:
+            take_back = self.planning_ahead(changed)
+            step()
+        self.computing.finish()
+        if goes_on():
+            if not ahead:
+                step()
+            return True
+        if take_back is not None:
+            take_back()
+        return False
+
+    def _compute(self) -> None:
+        self.computing.start()
+        self.computing.finish()
+
+
+def _is_any(runs: Sequence[Run]) -> bool:
+    """Whether any of some computed runs has rows."""
+    return any(run.rows for run in runs)

@@ -1,0 +1,51 @@
+"""What stages were given of the elements that a state makes, key by key, against what it makes of them now.
+
+Where each key of a state makes one element, and tells it from others, as a page does with its rank, what a batch has
+changed is found by what the touched keys have now and what was given of them: nothing need be known of what they had
+before it. Then nothing has more than one new and one old element, either (`Alike.pairs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mrql.algebra.terms import Term
+from mrql.runtime.spark.maintenance.deltas import Changes, OfKeys
+from mrql.runtime.spark.maintenance.element_groups import Alike, alike_of, table_of
+from mrql.runtime.spark.maintenance.input_rows import Ledger
+from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.relation.relation import Relation, union_all
+
+
+def elements_of_keys(
+    changes: Changes, ledger: Ledger, term: Term, before: list[Snapshot] | None = None
+) -> OfKeys | None:
+    """What a term has now of the keys that were touched since `before`, or of all; None where these are not what tells
+    its elements from others."""
+    found = changes.of_keys(term, before)
+    if found is None:
+        return None
+    value = found.elements.value
+    return found if alike_of(ledger, value).are_told_by(found.keys, value) else None
+
+
+def against(given: Sequence[Relation], now: OfKeys, ledger: Ledger, more: Relation | None = None) -> Relation:
+    """What some keys have now, and what was given of them, in some relations, taken away. Of rows that were given there
+    may be `more` that the state has nothing of."""
+    alike = alike_of(ledger, now.elements.value)
+    old = _given_of(given, now, ledger, alike, more)
+    rows = alike.rows([now.elements])
+    return rows if old is None else union_all([rows, alike.taken_away(old)])
+
+
+def _given_of(
+    given: Sequence[Relation], now: OfKeys, ledger: Ledger, alike: Alike, more: Relation | None
+) -> Relation | None:
+    table = table_of(ledger, alike)
+    if now.touched is None:
+        return table.current(given) if given else None
+    named = zip(now.keys.names, alike.lie_by, strict=True)
+    wanted = [now.touched.select(*(f"{key} AS {name}" for key, name in named))]
+    wanted += [] if more is None else [more.select(*alike.lie_by)]
+    found = table.lookup(given, union_all(wanted))
+    return None if found is None else table.merged([found])

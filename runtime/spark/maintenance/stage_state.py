@@ -1,0 +1,451 @@
+"""One stage on Spark: its tables, how a batch changes them, and what the answer sees of them.
+
+A stage has a table of its keys, with the support that each feed gives a key and the components that Spark can
+aggregate, and a table of `(key, element, weight)` for each component that is a bag. A feed that joins several inputs
+keeps a table of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+from pyspark.sql import SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.monoids import Aggregate, BagUnion
+from mrql.algebra.terms import Term
+from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there, delta_choices
+from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
+from mrql.rewrite.plan.plan import Component, Feed, Shape, Stage
+from mrql.runtime.spark.compiler.compiler import Compiler
+from mrql.runtime.spark.compiler.join import drops_null_keys
+from mrql.runtime.spark.expressions import sum_columns
+from mrql.runtime.spark.expressions.aggregates import aggregate_sql, repeated_sql
+from mrql.runtime.spark.expressions.casts import canonical, cast
+from mrql.runtime.spark.expressions.expressions import Environment, Expressions
+from mrql.runtime.spark.expressions.layout import (
+    Layout,
+    Struct,
+    as_columns,
+    atoms,
+    bind,
+    part,
+    present,
+    quote,
+    sql_type,
+    taken_apart,
+    to_sql,
+    unquote,
+    with_columns,
+)
+from mrql.runtime.spark.maintenance.snapshot import BagRows, Rows, Snapshot
+from mrql.runtime.spark.relation.frame import Columns, Frame, fit, numbered, retracting
+from mrql.runtime.spark.relation.keys import Keys
+from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.relation.relation import Relation, union_all
+from mrql.runtime.spark.state.table import MARK, TOUCHED, Measure, Table, mark, weighted
+
+Versions = Mapping[str, Frame | None]
+"""What the delta rule reads of an input: as it was, `old`, as it is now, `new`, its change, and parts of these."""
+
+CHANGES = ("delta", "came", "went")
+"""The versions of an input that are a batch's."""
+
+
+@attrs.define
+class InputState:
+    """What a join keeps of one input: its rows as (key…, element…, weight)."""
+
+    table: Table | None = None
+    shape: Layout | None = None
+    sums: bool = False
+    """Whether sums of the rows are kept: (key…, element…, number of rows, sum…)."""
+    last: tuple[Frame, Versions] | None = None
+    """The last change that was added, and what it made of the input: stages that read the same ask for it again."""
+    parts: tuple[Sequence[Relation], Relation] | None = None
+    """What was there before that change, and the change, as runs."""
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether a change may have taken something back."""
+        return self.table is not None and self.table.shrinks
+
+    def frame(self, df: Relation | None, *, changes: bool = False) -> Frame | None:
+        if df is None or self.shape is None:
+            return None
+        assert self.table is not None
+        stays = not changes and self.table.is_large
+        weight = None if self.sums else quote("w")
+        return Frame(df, self.shape, weight, changes, self.table.partition_by if stays else None)
+
+    def there(self, *, changed: bool) -> Versions:
+        """The versions of the input for `choices_that_are_there`, none of them with a row that another takes back."""
+        if self.table is None:
+            return dict.fromkeys(("old", "new", "kept", *CHANGES))
+        if not changed or self.parts is None:
+            return dict.fromkeys(("old", "new", "kept"), self._netted(self.table.relations))
+        old, change = self.parts
+        # What a row counts, or how many it stands for: sums may change where their number does not.
+        times = self.table.measures[0].name
+        came = change.where(f"{times} >= 0" if self.sums else f"{times} > 0")
+        went = change.where(f"{times} < 0")
+        return {
+            "old": self._netted(old),
+            "new": self._netted([*old, change]),
+            "kept": self._netted([*old, went]) if old else None,
+            "came": self.frame(came, changes=True),
+            "went": self.frame(went, changes=True) if old else None,
+        }
+
+    def _netted(self, rows: Sequence[Relation]) -> Frame | None:
+        assert self.table is not None
+        return self.frame(self.table.merged(rows)) if rows else None
+
+
+@attrs.frozen
+class Share:
+    """The rows of a feed in a batch, with their key and element as layouts, and what a row gives to the components that
+    Spark can aggregate, as terms over `scope`."""
+
+    feed: int
+    frame: Frame
+    key: Layout
+    element: Layout
+    units: Mapping[int, Term]
+    scope: Environment
+    shrinks: bool
+    """Whether it may take something back."""
+
+
+@attrs.define
+class StageState:
+    """The state of a stage on Spark."""
+
+    stage: Stage
+    spark: SparkSession
+    tables: Mapping[str, Frame]
+    columns: Columns
+    plans: Plans
+    groups: Table | None = None
+    bags: dict[int, Table] = attrs.Factory(dict)
+    keys: Keys | None = None
+    bag_shapes: dict[int, Layout] = attrs.Factory(dict)
+    inputs: dict[tuple[int, str], InputState] = attrs.Factory(dict)
+    """What each feed, by its number, keeps of its inputs."""
+    shared: dict[Input, InputState] | None = None
+    """What the joins of all stages keep of inputs, once of each; None where each stage is to keep its own."""
+    batch: int = 0
+    recurs: bool = False
+    """Whether it reads a stream that is made from it."""
+    searches: bool = False
+    """Whether a batch is likely to find and to touch little, as where what is little is kept back, or else it would be
+    as well to run the loop anew."""
+    again: bool = False
+    """Whether the step is not the first one of its batch."""
+    failing: dict[int, bool] = attrs.Factory(dict)
+    """Which feeds, by their numbers, may fail for rows that they put together, of those that were asked for it."""
+
+    # --- a batch ------------------------------------------------------------------------------
+
+    def step(self, deltas: Mapping[str, Frame], *, starting: bool = False, again: bool = False) -> bool:
+        """Merges a batch into the state; nothing is computed until an action asks for it. A state that is `starting`
+        also gets what no stream changes, that is the feeds over static tables alone. A batch may come `again`, in
+        steps.
+
+        Returns whether there was anything to merge.
+        """
+        self.batch += 1
+        self.again = again
+        shares = []
+        for i, feed in enumerate(self.stage.feeds):
+            reads = feed.rows.inputs
+            changed = {r.label: delta for name, delta in deltas.items() for r in reads if r.stream == name}
+            if changed or (starting and not feed.rows.inputs):
+                shares += self._shares(i, feed, changed)
+        self._merge(shares)
+        return bool(shares)
+
+    def _shares(self, index: int, feed: Feed, changed: Mapping[str, Frame]) -> list[Share]:
+        if len(feed.rows.inputs) <= 1:
+            return [self._share(index, feed, changed)]
+        versions = {read.label: self._versions(index, read, changed.get(read.label)) for read in feed.rows.inputs}
+        # A change that is known sooner is joined with the others as they were, and so need not wait for them.
+        labels = [*changed, *(label for label in versions if label not in changed)]
+        choices = delta_choices
+        inputs = {read.label: self._input(index, read) for read in feed.rows.inputs}
+        if any(state.shrinks for state in inputs.values()) and self._may_fail(index, feed):
+            choices = choices_that_are_there
+            versions = {label: state.there(changed=label in changed) for label, state in inputs.items()}
+        shares = []
+        for choice in choices(tuple(label in changed for label in labels)):
+            chosen = {label: versions[label][which] for label, which in zip(labels, choice, strict=True)}
+            present = {name: frame for name, frame in chosen.items() if frame is not None}
+            if len(present) == len(chosen):  # a join with nothing is nothing
+                source = next(label for label, which in zip(labels, choice, strict=True) if which in CHANGES)
+                shares.append(self._share(index, feed, present, source))
+        return shares
+
+    def _may_fail(self, index: int, feed: Feed) -> bool:
+        """Whether the rows that a feed puts together may make it fail; found out once, and not in each batch."""
+        if index not in self.failing:
+            # The steps of a loop are counted, and numbers of them leave no range.
+            self.failing[index] = may_fail_for_pairs(feed, overflows=not self.recurs)
+        return self.failing[index]
+
+    def _share(self, index: int, feed: Feed, sources: Mapping[str, Frame], changed: str | None = None) -> Share:
+        compiler = self._compiler(sources)
+        frame = compiler.bag(feed.rows.for_batch(changed))
+        pair = frame.value.type
+        assert isinstance(pair, ty.TupleType)
+        key = cast(part(frame.value, "_1", pair.items[0]), pair.items[0], self.stage.key_type, "")
+        key = canonical(compiler.expressions, key)
+        # The sides of a coGroup must have their keys in the same parts.
+        joined = len(self.stage.feeds) > 1
+        element = part(frame.value, "_2", pair.items[1])
+        shrinks = frame.weight is not None
+        if feed.weight is not None:
+            weight = compiler.expressions.value(feed.weight, bind(feed.element, element))
+            frame = attrs.evolve(frame, weight=to_sql(weight))
+            shrinks = any(state.table.shrinks for (i, _), state in self.inputs.items() if i == index and state.table)
+        key = taken_apart(key) if joined else key
+        scope: Environment = {**bind(feed.key, key), **bind(feed.element, element)}
+        units = {}
+        for i, unit in feed.units:
+            if isinstance(self.stage.components[i].monoid, Aggregate):
+                # What it reads of static tables as a whole comes beside each row.
+                frame, scope, units[i] = compiler.attached(frame, scope, unit)
+        return Share(index, frame, key, element, units, scope, shrinks)
+
+    def _versions(self, feed: int, read: Input, delta: Frame | None) -> Versions:
+        """The versions of an input; a change is added to what is kept, unless another stage has done that."""
+        state = self._input(feed, read)
+        if delta is None:
+            old = state.frame(state.table.rows() if state.table else None)
+            return {"old": old, "new": old, "delta": None}
+        if state.last is None or state.last[0] is not delta:
+            state.last = delta, self._changed(state, read, delta)
+        return state.last[1]
+
+    def _input(self, feed: int, read: Input) -> InputState:
+        """What is kept of an input. A stage that goes round adds changes that no other is given."""
+        place = feed, read.label
+        if place not in self.inputs:
+            own = InputState()
+            self.inputs[place] = own if self.recurs or self.shared is None else self.shared.setdefault(read, own)
+        return self.inputs[place]
+
+    def share_inputs(self, shared: dict[Input, InputState]) -> None:
+        """Gives up what is kept of inputs of which others keep the same."""
+        self.shared = shared
+        reads = ((feed, read) for feed, each in enumerate(self.stage.feeds) for read in each.rows.inputs)
+        for feed, read in () if self.recurs else reads:
+            own = self.inputs.pop((feed, read.label), None)
+            if own is not None and own is not shared.setdefault(read, own) and own.table is not None:
+                own.table.close()
+            if own is not None:
+                self.inputs[feed, read.label] = shared[read]
+
+    def _changed(self, state: InputState, read: Input, delta: Frame) -> Versions:
+        compiler = self._compiler({read.label: delta})
+        change = compiler.bag(read.term)
+        if state.table is None:
+            state.shape, state.table = self._input_table(read, change, compiler.expressions)
+            state.sums = read.sums > 0
+        assert state.shape is not None
+        value = fit(canonical(compiler.expressions, change.value), state.shape)
+        weight = f"CAST({change.weight or '1L'} AS BIGINT)"
+        columns = as_columns(value, state.shape)
+        if read.sums:
+            sums = zip(list(atoms(value))[-read.sums :], list(atoms(state.shape))[-read.sums :], strict=True)
+            columns[-read.sums :] = [f"{a.sql} * {weight} AS {b.sql}" for a, b in sums]
+        rows = change.df.select(*columns, *([] if read.sums else [f"{weight} AS w"]))
+        state.table.shrinks |= change.weight is not None
+        run = state.table.append(state.table.partitioned(rows), again=self.again)
+        state.parts = [each.relation for each in state.table.runs if each is not run], run.relation
+        old = state.frame(state.table.rows(but=run))
+        return {"old": old, "new": state.frame(state.table.rows()), "delta": state.frame(run.relation, changes=True)}
+
+    def _input_table(self, read: Input, change: Frame, expressions: Expressions) -> tuple[Layout, Table]:
+        """The table of an input, partitioned by its join key when its elements are pairs of a key and a value."""
+        shape = with_columns(canonical(expressions, change.value), numbered("i"))
+        names = tuple(unquote(atom) for atom in atoms(shape))
+        by: tuple[str, ...] = ()
+        if isinstance(shape, Struct) and len(shape.fields) == 2:
+            (name, key), value = shape.fields
+            by = tuple(unquote(atom) for atom in atoms(key))
+            if drops_null_keys(read.term):
+                # A join on keys that are never missing is a plain equality, which finds the rows where they are.
+                shape = attrs.evolve(shape, fields=((name, present(key)), value))
+        recurs = self.recurs or self.searches
+        if not read.sums:
+            return shape, weighted(self.plans, names, by, recurs=recurs)
+        kept, sums = names[: -read.sums], names[-read.sums :]
+        # The first sum is the number of rows.
+        measures = tuple(Measure(n, f"sum({n})") for n in sums)
+        return shape, Table(self.plans, kept, by or kept, measures, f"{sums[0]} <> 0", recurs=recurs)
+
+    def _compiler(self, sources: Mapping[str, Frame]) -> Compiler:
+        """A compiler over changes and over what is kept of inputs, whose rows may take others away."""
+        changing = {name: retracting(frame) for name, frame in sources.items()}
+        return Compiler(self.spark, {**self.tables, **changing}, self.columns)
+
+    # --- merging ------------------------------------------------------------------------------
+
+    def _merge(self, shares: list[Share]) -> None:
+        if not shares:
+            return
+        self.keys = self.keys or Keys(shares[0].key, "k")
+        if self.stage.shape is not Shape.BAG:
+            self._merge_groups(shares)
+        for i, component in enumerate(self.stage.components):
+            if isinstance(component.monoid, BagUnion):
+                self._merge_bag(i, component, shares)
+
+    def _merge_groups(self, shares: list[Share]) -> None:
+        if self.groups is None:
+            self.groups = self._group_table()
+        self.groups.batch = self.batch
+        self.groups.shrinks |= any(share.shrinks for share in shares)
+        together = self.searches and bool(self.groups.keys) and bool(self.groups.runs)
+        if together:
+            # Each is likely to be of few rows: to move and to add up those of each by themselves costs more than these.
+            changes = self._changes_together(self.groups, shares)
+        else:
+            changes = union_all([self._group_changes(share) for share in shares])
+        changes = self.groups.partitioned(changes)
+        self.groups.update(changes, again=self.again, searched=self.searches, by_key=together)
+
+    def _group_table(self) -> Table:
+        assert self.keys is not None
+        keys = self.keys.names
+        supports = [Measure(f"n{i}", f"sum(n{i})") for i in range(len(self.stage.feeds))]
+        values = [
+            Measure(name, sum_columns.merged(name, column, c), self._support(i) if column.rounds else None)
+            for i, c in enumerate(self.stage.components)
+            if isinstance(c.monoid, Aggregate)
+            for name, column in sum_columns.columns(i, c).items()
+        ]
+        alive = " OR ".join(f"{measure.name} <> 0" for measure in supports)
+        # A total is there also when nothing is.
+        measures = (*supports, *values, mark())
+        return Table(self.plans, keys, keys, measures, alive if keys else "true", marked=True, recurs=self.recurs)
+
+    def _support(self, component: int) -> str:
+        """The condition under which there are rows behind a component: without them, nothing is left of it."""
+        feeds = (i for i, feed in enumerate(self.stage.feeds) if component in dict(feed.units))
+        return " OR ".join(f"n{i} <> 0" for i in feeds)
+
+    def _changes_together(self, table: Table, shares: list[Share]) -> Relation:
+        """The change that all shares make: by key, its supports and its components, added up from their rows."""
+        assert self.keys is not None
+        rows = []
+        for share in shares:
+            df, measures = self._measures(share, f"CAST({share.frame.weight or 1} AS BIGINT)", one_by_one=True)
+            rows.append(df.select(*self.keys.columns(share.key), *measures))
+        return union_all(rows).aggregate(table.keys, table.added_up)
+
+    def _group_changes(self, share: Share) -> Relation:
+        """The change that one share makes: by key, its support and its components, nulls for those of other feeds."""
+        assert self.keys is not None
+        weight = share.frame.weight
+        counted = "count(1)" if weight is None else f"coalesce(sum({weight}), 0L)"
+        df, measures = self._measures(share, counted)
+        return df.aggregate(self.keys.columns(share.key), measures)
+
+    def _measures(self, share: Share, counted: str, *, one_by_one: bool = False) -> tuple[Relation, list[str]]:
+        """The columns of the groups but their keys: how often rows count, and what they are worth as often as that,
+        all together or `one_by_one`; over the rows, where need be with columns more."""
+        units = share.units
+        supports = [f"{counted if i == share.feed else '0L'} AS n{i}" for i in range(len(self.stage.feeds))]
+        values: list[str] = []
+        named: list[str] = []
+        for i, component in enumerate(self.stage.components):
+            if not isinstance(component.monoid, Aggregate):
+                continue
+            own = sum_columns.columns(i, component)
+            if i in units:
+                worth = self._worth(share, i, component, units[i], named, one_by_one=one_by_one)
+            else:
+                worth = [f"CAST(NULL AS {sql_type(column.type)})" for column in own.values()]
+            values += [f"{value} AS {name}" for name, value in zip(own, worth, strict=True)]
+        df = share.frame.df.select("*", *named) if named else share.frame.df
+        return df, [*supports, *values, f"{MARK} AS {TOUCHED}"]
+
+    def _worth(
+        self, share: Share, index: int, component: Component, unit: Term, named: list[str], *, one_by_one: bool
+    ) -> list[str]:
+        """What rows add to the columns of a component; what is asked for several times is a column that is `named`."""
+        assert isinstance(component.monoid, Aggregate)
+        feed = self.stage.feeds[share.feed]
+        value, kept, is_total = (
+            Expressions().value(unit, share.scope),
+            sum_columns.carrier(component),
+            index in feed.totals,
+        )
+        # The sums of a row that stands for several are those of all of them.
+        weight = None if is_total else share.frame.weight
+        if kept is None:
+            one = to_sql(cast(value, unit.type, component.type, ""))
+            valued = repeated_sql if one_by_one else aggregate_sql
+            return [valued(component.monoid, component.type, one, weight)]
+        parts = list(atoms(value if is_total else cast(value, unit.type, component.type, "")))
+        found = [quote(next(self.columns.take())) for _ in parts]
+        named += [f"{atom.sql} AS {name}" for atom, name in zip(parts, found, strict=True)]
+        worth = kept.totals(found) if is_total else kept.shares(found[0], weight)
+        return [*worth] if one_by_one else [f"coalesce(sum({part_of}), 0)" for part_of in worth]
+
+    def _merge_bag(self, index: int, component: Component, shares: list[Share]) -> None:
+        changes = []
+        for share in shares:
+            feed = self.stage.feeds[share.feed]
+            unit = dict(feed.units).get(index)
+            if unit is not None:
+                changes.append(self._bag_changes(index, share, feed, unit))
+        if changes:
+            table = self.bags[index]
+            table.batch = self.batch
+            table.shrinks |= any(share.shrinks for share in shares)
+            table.append(table.partitioned(union_all(changes)), again=self.again)
+
+    def _bag_changes(self, index: int, share: Share, feed: Feed, unit: Term) -> Relation:
+        """The rows (key…, element…, weight) that a feed adds to a bag."""
+        compiler = self._compiler({})
+        env = {**bind(feed.key, share.key), **bind(feed.element, share.element)}
+        elements = compiler.over(unit, share.frame, env)
+        value = canonical(compiler.expressions, elements.value)
+        if index not in self.bags:
+            self.bag_shapes[index] = with_columns(value, numbered("e"))
+            self.bags[index] = self._bag_table(index)
+        assert self.keys is not None
+        fitted = fit(value, self.bag_shapes[index])
+        columns = [*self.keys.columns(share.key), *as_columns(fitted, self.bag_shapes[index])]
+        return elements.df.select(*columns, f"CAST({elements.weight or '1L'} AS BIGINT) AS w")
+
+    def _bag_table(self, index: int) -> Table:
+        assert self.keys is not None
+        elements = tuple(unquote(atom) for atom in atoms(self.bag_shapes[index]))
+        return weighted(self.plans, (*self.keys.names, *elements), self.keys.names, recurs=self.recurs)
+
+    # --- what others see of it ----------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """The state as it is now, to be read after it has changed."""
+        return Snapshot(
+            stage=self.stage,
+            keys=self.keys,
+            groups=Rows.of(self.groups, self.batch) if self.groups and self.groups.runs else None,
+            bags={i: BagRows(Rows.of(t, self.batch), self.bag_shapes[i]) for i, t in self.bags.items() if t.runs},
+        )
+
+    def touched(self) -> list[Any]:
+        """Spark's handles of the rows that the last batch touched: those of keys, or in a bag of different elements."""
+        tables = [self.groups] if self.groups is not None else self.bags.values()
+        return [table.touched() for table in tables if table.batch == self.batch]
+
+    # --- upkeep -------------------------------------------------------------------------------
+
+    def all_tables(self) -> list[Table]:
+        own = [self.groups] if self.groups else []
+        return [*own, *self.bags.values(), *(i.table for i in self.inputs.values() if i.table)]

@@ -1,0 +1,125 @@
+"""What of the changes of a derived stream is kept back from the stages that read it, because it is too little.
+
+A stage that reads the stream has been given all but what is *withheld*. A batch's change is added to that; of what does
+not cancel out, the groups of elements that are off by more than a threshold are passed on, and the others are withheld
+(`alike.py`, `residual.py`). So what the stage reads is never off by more than the threshold.
+
+Where each key of a state makes one element, and tells it from others, what was *passed on* is kept instead: what
+the state makes of the touched keys now is compared with that, and nothing need be known of what it made of them before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from mrql.algebra.terms import element_type
+from mrql.rewrite.plan.plan import Derived
+from mrql.runtime.engine.residual import Residual
+from mrql.runtime.spark.expressions.expressions import Expressions
+from mrql.runtime.spark.maintenance.deltas import Changes, OfKeys
+from mrql.runtime.spark.maintenance.element_groups import RESIDUAL, Alike, alike_of, matter, table_of
+from mrql.runtime.spark.maintenance.input_rows import Ledger
+from mrql.runtime.spark.maintenance.key_comparison import against, elements_of_keys
+from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.relation.frame import Frame, signed
+from mrql.runtime.spark.relation.relation import Relation, union_all
+from mrql.runtime.spark.state.run import Run
+
+
+@attrs.define(eq=False)
+class Withheld:
+    """What is kept back of one derived stream."""
+
+    derived: Derived
+    changes: Changes
+    ledger: Ledger = attrs.Factory(
+        lambda self: Ledger(self.derived.name, element_type(self.derived.stream), self.changes.plans, in_groups=True),
+        takes_self=True,
+    )
+    """The rows that are withheld, or those that were passed on; they are kept in a checkpoint."""
+    measured: tuple[list[Run], Residual] | None = None
+    """How far what is withheld goes, in some runs, once that was asked."""
+
+    # --- a batch ------------------------------------------------------------------------------
+
+    def passed_on(self, before: list[Snapshot], *, starting: bool = False) -> Frame:
+        """What matters of how the stream has changed since `before`, and of what was withheld then."""
+        term = self.derived.term
+        now = self._of_keys(None if starting else before)
+        if now is not None:
+            return self._passed_on_of_keys(now)
+        if starting:
+            return self._passed_on([self.changes.since(term, before, starting=True)])
+        return self._passed_on(self.changes.sides_since(term, before))
+
+    def _passed_on(self, change: Sequence[Frame]) -> Frame:
+        """Only the groups of the change are compared: no other has changed, and none of them mattered before."""
+        alike = alike_of(self.ledger, change[0].value)
+        table, rows = table_of(self.ledger, alike), self._kept(alike.rows(change))
+        found = table.lookup(table.relations, rows)
+        groups = alike.groups(table.merged([rows] if found is None else [found, rows]))
+        passed = self._kept(alike.of_groups(groups, matter(self.derived.threshold)))
+        table.append(union_all([rows, alike.taken_away(passed)]), as_it_is=True)
+        return Frame(passed, alike.keys.value, "w", changes=True)
+
+    def _passed_on_of_keys(self, now: OfKeys) -> Frame:
+        """Only what was passed on of the touched keys is looked up."""
+        alike = alike_of(self.ledger, now.elements.value)
+        table = table_of(self.ledger, alike)
+        groups = alike.pairs(against(table.relations, now, self.ledger))
+        matters = alike.of_groups(groups, matter(self.derived.threshold))
+        passed = table.append(matters, as_it_is=True).relation
+        return Frame(passed, alike.keys.value, "w", changes=True)
+
+    def _of_keys(self, before: list[Snapshot] | None = None) -> OfKeys | None:
+        return elements_of_keys(self.changes, self.ledger, self.derived.term, before)
+
+    def _kept(self, rows: Relation) -> Relation:
+        return self.changes.kept(rows).relation
+
+    # --- what there is ------------------------------------------------------------------------
+
+    def so_far(self) -> Frame:
+        """All that the stages have been given; if that is not known, they are given all that there is."""
+        whole = self._of_keys()
+        kept = self._rows_kept()
+        if kept is None:
+            return self.changes.whole(self.derived.term) if whole is None else self._passed_on_of_keys(whole)
+        term = self.derived.term
+        frames = [self.changes.whole(term), signed(kept, -1, Expressions())] if whole is None else [kept]
+        return self.changes.added(frames, element_type(term))
+
+    def _rows_kept(self) -> Frame | None:
+        if self.ledger.table is None or self.ledger.keys is None:
+            return None
+        return Frame(union_all(self.ledger.table.relations), self.ledger.keys.value, "w", changes=True)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it is known how far what is withheld goes."""
+        runs = [] if self.ledger.table is None else self.ledger.table.runs
+        return not runs or (self.measured is not None and self.measured[0] == runs)
+
+    def compared(self) -> Relation:
+        """What is withheld, group by group."""
+        assert self.ledger.table is not None
+        assert self.ledger.keys is not None
+        alike, table, whole = Alike(self.ledger.keys), self.ledger.table, self._of_keys()
+        if whole is None:
+            return alike.groups(table.current(table.relations))
+        return alike.pairs(against(table.relations, whole, self.ledger)).where("difference > 0")
+
+
+def residuals(withheld: Sequence[Withheld]) -> list[Residual]:
+    """How far each stream is off by what is withheld of it: a job, when it is first asked after a batch."""
+    unknown = [each for each in withheld if not each.is_measured]
+    if unknown:
+        sides = [each.compared().select(f"{i} AS number", "difference", "distance") for i, each in enumerate(unknown)]
+        measured = unknown[0].changes.plans.dataframe(union_all(sides).aggregate(["number"], RESIDUAL))
+        found = {row["number"]: Residual(row["change"], row["groups"], row["distance"]) for row in measured.collect()}
+        for i, each in enumerate(unknown):
+            assert each.ledger.table is not None
+            each.measured = list(each.ledger.table.runs), found.get(i, Residual())
+    return [each.measured[1] if each.measured is not None else Residual() for each in withheld]

@@ -1,0 +1,81 @@
+"""Files of a batch, read as those of the batch before were.
+
+A DataFrame over files is analysed, optimized and planned anew for each batch, although nothing but the files differs:
+that takes longer than to read some ten thousand rows. So the physical plan that reads files of one kind is kept, and
+for a batch a copy of it gets the batch's files.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.expressions.layout import quote
+
+REMEMBERED = 128
+"""How many plans that read files a session remembers."""
+
+_SCANS: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, jvm.Scan]] = WeakKeyDictionary()
+"""By the settings, the kind of the files, and the columns that are read."""
+
+
+class Files(jvm.Lazy):
+    """The rows of files whose columns are known. Files of one kind are read alike."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        kind: Hashable,
+        columns: Sequence[str],
+        paths: Sequence[str],
+        read: Callable[[], DataFrame],
+    ) -> None:
+        super().__init__(read, spark)
+        self.kind = kind
+        self.paths = paths
+        self._names = list(columns)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return self._names
+
+
+class Scans:
+    """How the files of batches are read."""
+
+    def __init__(self, spark: SparkSession, settings: Hashable) -> None:
+        self._settings = settings
+        self._known = _SCANS.setdefault(spark, OrderedDict())
+
+    def rows(self, table: DataFrame, read: tuple[str, ...] | None) -> Any:
+        """The rows of a batch as an RDD. Where not all columns are `read`, nothing is in the others."""
+        opened = None if isinstance(table, Files) else jvm.Opened.of(table)
+        kind = table.kind if isinstance(table, Files) else opened and opened.kind
+        key = (self._settings, kind, read)
+        scan = self._known.pop(key, None)
+        if scan is not None:
+            self._known[key] = scan
+            files = scan.opened(table.paths) if isinstance(table, Files) else scan.as_the_first(opened)
+            if files is not None:
+                return scan.rows(files)
+        df = table if read is None else _without(table, read)
+        if kind is not None and (made := jvm.Scan.of(df)) is not None:
+            self._known[key] = made
+            if len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+        return jvm.rows_of(df)
+
+
+def _without(df: DataFrame, read: tuple[str, ...]) -> DataFrame:
+    """The same columns, but nothing in those that are not read."""
+    columns = []
+    for field in df.schema.fields:
+        name = quote(field.name)
+        columns.append(name if field.name in read else f"CAST(NULL AS {field.dataType.simpleString()}) AS {name}")
+    return df.selectExpr(*columns)

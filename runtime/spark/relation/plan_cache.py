@@ -1,0 +1,162 @@
+"""Plans that are made once and used in every batch.
+
+Spark analyses, optimizes and plans each query anew, and that takes longer than to compute a small batch. But the
+queries of a batch differ from those of the batch before in nothing but the rows at their leaves. So a physical plan is
+kept by the signature of its relation; for a batch it is copied, as Spark copies plans itself before it prepares them,
+and gets the batch's rows and the runs of the state at its leaves.
+
+What a plan depends on besides the signature are the settings, which are a part of the key, and the sizes that Spark
+knows of tables that stay the same. The sizes of states and batches are not known to Spark; what depends on them is
+said by hints.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.relation.file_scans import Scans
+from mrql.runtime.spark.relation.relation import Op, Relation
+
+REMEMBERED = 512
+"""How many plans a session remembers."""
+
+PLAIN = 1
+"""How often Spark plans a relation as it does any other before its plan is kept: to keep it takes longer, once."""
+
+_PLANS: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, Template | int | None]] = WeakKeyDictionary()
+"""By the settings and the signature: the plan, None for one that cannot be copied, or how often there was none yet."""
+
+_SHAPES: WeakKeyDictionary[SparkSession, dict[Hashable, jvm.Shape]] = WeakKeyDictionary()
+"""By the settings and the signature, and what rows are said to lie by."""
+
+
+@attrs.frozen
+class Checkpoint:
+    """Rows that are kept when they are first computed, without their history.
+
+    Those of one plan share their `shape`: the columns and the partitioning.
+    """
+
+    rdd: Any
+    shape: jvm.Shape
+    small: bool
+    """Whether they are kept as bytes."""
+
+    def compute(self, tasks: int) -> None:
+        """Computes the rows, in so many tasks at most."""
+        jvm.compute(self.rdd, tasks)
+
+    def free(self) -> None:
+        """Frees the rows."""
+        jvm.free(self.rdd)
+
+
+@attrs.define(eq=False)
+class Template:
+    """A physical plan whose leaves are to be filled in."""
+
+    plan: Any
+    """Spark's plan, without rows."""
+    slots: tuple[tuple[int, int], ...]
+    """For each leaf of the plan that is to be filled in its number, and the number of the relation's leaf."""
+    read: Mapping[int, tuple[str, ...]]
+    """The columns that the plan reads of a leaf that is a batch, by the leaf's number, where that is not all."""
+    shape: jvm.Shape
+
+
+class Plans:
+    """The plans of a view's relations."""
+
+    def __init__(self, spark: SparkSession, settings: Mapping[str, str]) -> None:
+        self.spark = spark
+        self._settings = tuple(sorted(settings.items()))
+        self._known = _PLANS.setdefault(spark, OrderedDict())
+        self._shapes = _SHAPES.setdefault(spark, {})
+        self._scans = Scans(spark, self._settings)
+
+    def checkpoint(self, relation: Relation, *, small: bool) -> Checkpoint:
+        """The rows of a relation, kept with their partitioning when they are first computed."""
+        template = self._template(relation)
+        if template is None:
+            return Checkpoint(*jvm.local_checkpoint(relation.dataframe(self.spark), small=small), small)
+        rdd = self._rows(template, relation)
+        return Checkpoint(jvm.kept(self.spark, rdd, small=small), template.shape, small)
+
+    def dataframe(self, relation: Relation) -> DataFrame:
+        """The rows of a relation, computed as a whole: what is asked of them is planned apart."""
+        template = self._template(relation)
+        if template is None:
+            return relation.dataframe(self.spark)
+        return template.shape.over(self.spark, self._rows(template, relation))
+
+    def shape_by(self, relation: Relation, by: tuple[str, ...], partitions: int) -> jvm.Shape:
+        """The columns of a relation, and that its rows lie in partitions by the hash of some of them."""
+        key = (self._settings, relation.signature, by, partitions)
+        if key not in self._shapes:
+            self._shapes[key] = jvm.shape_by(relation.dataframe(self.spark), by, partitions)
+        return self._shapes[key]
+
+    def count(self, relation: Relation) -> int:
+        """The number of rows."""
+        return int(self.rdd(relation).count())
+
+    def rdd(self, relation: Relation) -> Any:
+        """Spark's handle of the rows of a relation, which is computed as a whole."""
+        template = self._template(relation)
+        if template is None:
+            return jvm.rows_of(relation.dataframe(self.spark))
+        return self._rows(template, relation)
+
+    def _template(self, relation: Relation) -> Template | None:
+        """The template of a relation, if there is to be one."""
+        key = (self._settings, relation.signature)
+        found = self._known.pop(key, 0)
+        if isinstance(found, int):
+            found = self._made(relation) if found >= PLAIN else found + 1
+        self._known[key] = found
+        if len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return found if isinstance(found, Template) else None
+
+    def _rows(self, template: Template, relation: Relation) -> Any:
+        """The rows of a relation as an RDD that is computed from a copy of the template."""
+        rows: dict[int, Any] = {}
+        for _, place in template.slots:
+            if place not in rows:
+                rows[place] = self._leaf_rows(relation.leaves[place], template.read.get(place))
+        return jvm.execute(self.spark, template.plan, {leaf: rows[place] for leaf, place in template.slots})
+
+    def _leaf_rows(self, leaf: Relation, read: tuple[str, ...] | None) -> Any:
+        """The rows of a leaf as an RDD. Of a batch, columns that are not read are not asked for."""
+        return leaf.rows.rdd if leaf.op is Op.KEPT else self._scans.rows(leaf.table, read)
+
+    def _made(self, relation: Relation) -> Template | None:
+        """Plans a relation over leaves of which Spark knows the columns and the partitioning, but no more.
+
+        There is no template of a plan that cannot be copied.
+        """
+        given: dict[Hashable, DataFrame] = {}
+        places: dict[int, int] = {}
+        for place, leaf in enumerate(relation.leaves):
+            df = leaf.rows.df if leaf.op is Op.KEPT else jvm.opaque(self.spark, leaf.table)
+            given[leaf.identity] = df
+            places[jvm.rdd_of(df).id()] = place
+        df = relation.dataframe(self.spark, lambda leaf: given[leaf.identity])
+        plan = jvm.Plan(df)
+        if not plan.can_be_copied():
+            return None
+        slots = tuple((number, places[rdd]) for number, rdd in plan.rdds() if rdd in places)
+        read: dict[int, tuple[str, ...]] = {}
+        for place, leaf in enumerate(relation.leaves):
+            if leaf.op is Op.BATCH:
+                needed = plan.read_of([number for number, at in slots if at == place])
+                if needed is not None and needed < {*leaf.table.columns}:
+                    read[place] = tuple(sorted(needed))
+        return Template(plan.emptied(self.spark, [number for number, _ in slots]), slots, read, plan.shape())

@@ -1,0 +1,367 @@
+"""Rows as they are described, before Spark has seen anything of it.
+
+Each operation of a DataFrame is analysed at once, and all of them are planned again in each batch, although nothing but
+the rows at the leaves differs. A relation only records operations, in SQL text. What it says, apart from the rows at
+its leaves, is its `signature`: two relations with one signature have one plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from enum import Enum
+from functools import cached_property
+from typing import Any, Protocol
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.expressions import python_udf
+from mrql.runtime.spark.relation.file_scans import Files
+
+
+class Op(Enum):
+    """What a relation does with its parts."""
+
+    TABLE = "table"
+    BATCH = "batch"
+    KEPT = "kept"
+    EMPTY = "empty"
+    RANGE = "range"
+    SELECT = "select"
+    WHERE = "where"
+    JOIN = "join"
+    CROSS = "cross"
+    AGGREGATE = "aggregate"
+    UNION = "union"
+    OPEN = "open"
+    REPARTITION = "repartition"
+    HINT = "hint"
+    ORDER = "order"
+    LIMIT = "limit"
+
+
+ROWS = "rows"
+"""The column with the array, where rows are gathered."""
+
+
+@attrs.frozen
+class Gathering:
+    """How rows are gathered: one for each value of some columns, with an array of all `others` that there are of it."""
+
+    by: tuple[str, ...]
+    others: tuple[str, ...]
+    columns: tuple[str, ...]
+    """All of them, in the order that they have outside."""
+
+    @property
+    def element(self) -> str:
+        """An element of the array."""
+        return f"struct({', '.join(self.others)})"
+
+
+class Kept(Protocol):
+    """Rows that are kept from one batch to others."""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that keeps them."""
+
+    @property
+    def signature(self) -> Hashable:
+        """The columns and the partitioning."""
+
+    @property
+    def df(self) -> DataFrame:
+        """The rows as a DataFrame."""
+
+    @property
+    def rdd(self) -> Any:
+        """Spark's handle of the rows."""
+
+    @property
+    def shape(self) -> jvm.Shape | None:
+        """The same as Spark has it, where it says of each row which partition it is in."""
+
+
+@attrs.define(eq=False, slots=False)
+class Beside:
+    """Rows that are kept, and lie alike, as one leaf: a plan is the same however many of them there are."""
+
+    kept: tuple[Kept, ...]
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that keeps them."""
+        return self.kept[0].spark
+
+    @property
+    def shape(self) -> jvm.Shape | None:
+        """That of each of them."""
+        return self.kept[0].shape
+
+    @property
+    def signature(self) -> Hashable:
+        """That of each of them."""
+        return self.kept[0].signature
+
+    @cached_property
+    def rdd(self) -> Any:
+        """Each partition is one of each of them."""
+        return jvm.beside(self.spark, [rows.rdd for rows in self.kept])
+
+    @cached_property
+    def df(self) -> DataFrame:
+        """The rows as a DataFrame."""
+        assert self.shape is not None
+        return self.shape.over(self.spark, self.rdd)
+
+
+@attrs.frozen(eq=False)
+class Relation:
+    """An operation over other relations, or a leaf: a table, a batch, or rows that are kept."""
+
+    op: Op
+    arguments: tuple[Any, ...] = ()
+    parts: tuple[Relation, ...] = ()
+    leaf: Any = None
+
+    # --- leaves -------------------------------------------------------------------------------
+
+    @staticmethod
+    def of(df: DataFrame) -> Relation:
+        """A DataFrame that stays the same."""
+        return Relation(Op.TABLE, leaf=df)
+
+    @staticmethod
+    def kept(rows: Kept) -> Relation:
+        return Relation(Op.KEPT, leaf=rows)
+
+    @staticmethod
+    def empty(schema: str) -> Relation:
+        """No rows, with the columns of a schema in SQL."""
+        return Relation(Op.EMPTY, (schema,))
+
+    @staticmethod
+    def range(start: int, end: int, name: str) -> Relation:
+        """The longs from `start` up to `end`, exclusive, in one column."""
+        return Relation(Op.RANGE, (start, end, name))
+
+    def of_batch(self) -> Relation:
+        """The same over DataFrames that are others in the next batch."""
+        if self.op is Op.TABLE:
+            return attrs.evolve(self, op=Op.BATCH)
+        return attrs.evolve(self, parts=tuple(part.of_batch() for part in self.parts))
+
+    @property
+    def table(self) -> DataFrame:
+        """The DataFrame of a leaf that is a table or a batch."""
+        assert isinstance(self.leaf, DataFrame)
+        return self.leaf
+
+    @property
+    def rows(self) -> Kept:
+        """The rows of a leaf that is kept."""
+        assert self.op is Op.KEPT
+        kept: Kept = self.leaf
+        return kept
+
+    @property
+    def lies(self) -> bool:
+        """Whether it is kept, with each row in the partition of its key."""
+        return self.op is Op.KEPT and self.rows.shape is not None
+
+    # --- operations ---------------------------------------------------------------------------
+
+    def select(self, *columns: str) -> Relation:
+        return Relation(Op.SELECT, columns, (self,))
+
+    def where(self, condition: str) -> Relation:
+        return Relation(Op.WHERE, (condition,), (self,))
+
+    def join(self, other: Relation, condition: str) -> Relation:
+        return Relation(Op.JOIN, (condition, "inner"), (self, other))
+
+    def semi_join(self, other: Relation, columns: Sequence[str]) -> Relation:
+        """The rows for which the other has one with the same values in some columns."""
+        if self.gathering is not None and {*columns} <= {*self.gathering.by}:
+            return attrs.evolve(self, parts=(self.parts[0].semi_join(other, columns),))
+        return Relation(Op.JOIN, (tuple(columns), "left_semi"), (self, other))
+
+    def cross(self, other: Relation) -> Relation:
+        return Relation(Op.CROSS, (), (self, other))
+
+    def aggregate(self, keys: Sequence[str], measures: Sequence[str]) -> Relation:
+        """One row for each key; with no keys, one row in all."""
+        return Relation(Op.AGGREGATE, (tuple(keys), tuple(measures)), (self,))
+
+    def union(self, other: Relation) -> Relation:
+        return Relation(Op.UNION, (), (self, other))
+
+    def gathered(self, gathering: Gathering) -> Relation:
+        """A row for each key, with an array of all that it has."""
+        return self.aggregate(gathering.by, [f"collect_list({gathering.element}) AS {ROWS}"])
+
+    def opened(self, gathering: Gathering) -> Relation:
+        """The rows that were gathered."""
+        return Relation(Op.OPEN, (gathering,), (self,))
+
+    @property
+    def gathering(self) -> Gathering | None:
+        """How what is opened was gathered."""
+        return self.arguments[0] if self.op is Op.OPEN else None
+
+    def repartition(self, *columns: str) -> Relation:
+        return Relation(Op.REPARTITION, columns, (self,))
+
+    def hint(self, name: str) -> Relation:
+        return Relation(Op.HINT, (name,), (self,))
+
+    def broadcast(self) -> Relation:
+        return self.hint("broadcast")
+
+    def order(self, *columns: tuple[str, bool]) -> Relation:
+        """Sorted by columns, each descending with nulls last or ascending with nulls first."""
+        return Relation(Op.ORDER, columns, (self,))
+
+    def limit(self, count: int) -> Relation:
+        return Relation(Op.LIMIT, (count,), (self,))
+
+    # --- what it says -------------------------------------------------------------------------
+
+    @cached_property
+    def identity(self) -> Hashable:
+        """The same for a relation that is read twice, and for two leaves that have the same rows beside each other."""
+        return tuple(map(id, self.leaf.kept)) if isinstance(self.leaf, Beside) else id(self)
+
+    @cached_property
+    def _nodes(self) -> tuple[Relation, ...]:
+        """This relation and all below it, each once, parts first."""
+        found: dict[Hashable, Relation] = {}
+
+        def visit(node: Relation) -> None:
+            if node.identity not in found:
+                for part in node.parts:
+                    visit(part)
+                found[node.identity] = node
+
+        visit(self)
+        return tuple(found.values())
+
+    @cached_property
+    def leaves(self) -> tuple[Relation, ...]:
+        """The leaves whose rows change from batch to batch."""
+        return tuple(node for node in self._nodes if node.op in (Op.BATCH, Op.KEPT))
+
+    @cached_property
+    def signature(self) -> Hashable:
+        """What determines the plan: all but the rows of the batch and those that are kept."""
+        places = {node.identity: place for place, node in enumerate(self._nodes)}
+        return tuple(
+            (node.op, node.arguments, node._leaf_signature(), tuple(places[part.identity] for part in node.parts))
+            for node in self._nodes
+        )
+
+    def _leaf_signature(self) -> Any:
+        match self.op:
+            case Op.KEPT:
+                return self.rows.signature
+            case Op.BATCH:
+                return self.table.kind if isinstance(self.table, Files) else self.table.schema.json()
+            case _:
+                return self.leaf  # a DataFrame is equal to itself alone
+
+    # --- as Spark has it ----------------------------------------------------------------------
+
+    def dataframe(self, spark: SparkSession, given: Callable[[Relation], DataFrame] | None = None) -> DataFrame:
+        """The relation as a DataFrame; `given` says what stands for a leaf whose rows change."""
+        python_udf.register(spark, (text for node in self._nodes for text in python_udf.flattened(node.arguments)))
+        made: dict[Hashable, DataFrame] = {}
+        for node in self._nodes:
+            made[node.identity] = node._made(spark, [made[part.identity] for part in node.parts], given)
+        return made[self.identity]
+
+    def _made(
+        self, spark: SparkSession, parts: list[DataFrame], given: Callable[[Relation], DataFrame] | None
+    ) -> DataFrame:
+        match self.op, self.arguments, parts:
+            case ((Op.BATCH | Op.KEPT), _, _) if given is not None:
+                return given(self)
+            case ((Op.TABLE | Op.BATCH), _, _):
+                return self.table
+            case Op.KEPT, _, _:
+                return self.rows.df
+            case Op.EMPTY, (str() as schema,), _:
+                return spark.createDataFrame([], schema)
+            case Op.RANGE, (int() as start, int() as end, str() as name), _:
+                return spark.range(start, end).toDF(name)
+            case Op.SELECT, columns, [df]:
+                return jvm.select(df, columns)
+            case Op.WHERE, (str() as condition,), [df]:
+                return df.where(condition)
+            case Op.JOIN, (tuple() as names, str() as how), [df, other]:
+                return df.join(other, list(names), how)
+            case Op.JOIN, (str() as condition, str() as how), [df, other]:
+                return df.join(other, jvm.column(condition), how)
+            case Op.CROSS, _, [df, other]:
+                return df.crossJoin(other)
+            case Op.AGGREGATE, (tuple() as keys, tuple() as measures), [df]:
+                return jvm.aggregate(df, keys, measures)
+            case Op.UNION, _, [df, other]:
+                return df.union(other)
+            case Op.OPEN, (Gathering() as gathering,), [df]:
+                return jvm.select(jvm.select(df, [*gathering.by, f"inline({ROWS})"]), gathering.columns)
+            case Op.REPARTITION, names, [df]:
+                return jvm.repartition(df, names)
+            case Op.HINT, (str() as name,), [df]:
+                return df.hint(name)
+            case Op.ORDER, columns, [df]:
+                return df.orderBy(*(_sort(*column) for column in columns))
+            case Op.LIMIT, (int() as count,), [df]:
+                return df.limit(count)
+            case _:
+                raise AssertionError(f"{self.op} with {len(parts)} parts")
+
+
+def union_all(parts: Sequence[Relation]) -> Relation:
+    """The rows of some relations with the same columns."""
+    whole, *others = side_by_side(parts)
+    for other in others:
+        whole = whole.union(other)
+    return whole
+
+
+def side_by_side(parts: Sequence[Relation]) -> list[Relation]:
+    """The same rows in fewer relations: those that are kept, and lie alike, become one, in the place of their first."""
+    found: list[Relation] = []
+    places: dict[Hashable, int] = {}
+    for part in parts:
+        place = places.setdefault(part.rows.signature, len(found)) if part.lies else len(found)
+        if place == len(found):
+            found.append(part)
+        else:
+            found[place] = Relation.kept(Beside((*_kept(found[place]), *_kept(part))))
+    return found
+
+
+def united(parts: Sequence[Relation]) -> Relation:
+    """The union of some relations. Where some are opened, all are opened at once: what is not gathered becomes an array
+    for each row. So a join can come before that."""
+    how = next((part.gathering for part in parts if part.gathering is not None), None)
+    if how is None:
+        return union_all(parts)
+    closed = [part.parts[0] for part in parts if part.gathering == how]
+    others = [part for part in parts if part.gathering != how]
+    if others:
+        closed.append(union_all(others).select(*how.by, f"array({how.element}) AS {ROWS}"))
+    return union_all(closed).opened(how)
+
+
+def _kept(leaf: Relation) -> tuple[Kept, ...]:
+    return leaf.rows.kept if isinstance(leaf.rows, Beside) else (leaf.rows,)
+
+
+def _sort(text: str, descending: bool) -> Any:
+    column = F.expr(text)
+    return column.desc_nulls_last() if descending else column.asc_nulls_first()

@@ -1,0 +1,101 @@
+"""Spark's run-time errors as errors of the query or its data, with the place.
+
+An expression that can fail carries its place as a comment in its SQL text. Spark quotes the text around a fault, so
+the comment comes back with the error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from mrql.algebra.errors import EngineError, MrqlError, UserError
+from mrql.algebra.span import Source, Span
+from mrql.runtime.files.durable import DiskFull
+from mrql.runtime.spark.expressions.arrow import received
+from mrql.runtime.spark.session.jvm_exit import ended, text_of
+
+PLACE = re.compile(r"/\*@(\d+):(\d+)(?:@([^*]*))?\*/")
+MESSAGES: dict[str, str] = {
+    "ARITHMETIC_OVERFLOW": "integer overflow",
+    "BINARY_ARITHMETIC_OVERFLOW": "integer overflow",
+    "CAST_OVERFLOW": "integer overflow",
+    # Products of sums are decimals.
+    "NUMERIC_VALUE_OUT_OF_RANGE": "integer overflow",
+    "DIVIDE_BY_ZERO": "division by zero",
+    "REMAINDER_BY_ZERO": "remainder of a division by zero",
+}
+READING = ("FAILED_READ_FILE", "MALFORMED_RECORD", "CANNOT_READ_FILE", "MALFORMED_CSV_RECORD", "MALFORMED_ROW")
+
+
+@contextmanager
+def translated(source: Source | None, find_malformed: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Turns Spark's errors in the block into ours. `find_malformed` reads the data again and raises at a bad row."""
+    try:
+        yield
+    except MrqlError:
+        raise
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        # Errors inside a task reach us wrapped by Spark, and then PySpark may not know them.
+        text = text_of(error)
+        if (fatal := ended(text)) is not None:
+            raise fatal from None
+        raise _translate(text, source, find_malformed) from error
+
+
+def _translate(text: str, source: Source | None, find_malformed: Callable[[], None]) -> MrqlError:
+    if "No space left on device" in text:
+        return DiskFull("no space is left on the disk")
+    if any(condition in text for condition in READING):
+        try:
+            find_malformed()
+        except UserError as found:
+            return found
+        return UserError(f"the data could not be read: {_first_line(text)}")
+    told = received(text, lambda file: source if file is None else _included(file))
+    if told is not None:
+        return told
+    message = _message(text)
+    if message is None:
+        return EngineError(f"Spark failed: {_first_line(text)}")
+    return UserError(message, _span(text, source))
+
+
+def _message(text: str) -> str | None:
+    for condition, message in MESSAGES.items():
+        if f"[{condition}" in text:
+            return message
+    invalid = re.search(
+        r"\[CAST_INVALID_INPUT\] The value '(.*)' of the type \"STRING\" cannot be cast to \"(\w+)\"", text
+    )
+    if invalid:
+        names = {"INT": "int", "BIGINT": "long", "DOUBLE": "double", "FLOAT": "float", "BOOLEAN": "bool"}
+        return f'"{invalid[1]}" is not a value of type {names.get(invalid[2], invalid[2].lower())}'
+    raised = re.search(r"\[USER_RAISED_EXCEPTION\] (?:/\*@[^*]*\*/ )?(.*?)(?: SQLSTATE.*)?$", text, re.MULTILINE)
+    return raised[1] if raised else None
+
+
+def _span(text: str, source: Source | None) -> Span | None:
+    """The place that the last comment in the quoted text names: that of the outermost failing operator."""
+    places = PLACE.findall(text)
+    if source is None or not places:
+        return None
+    start, end, file = places[0]
+    return Span(_included(unquote(file)) if file else source, int(start), int(end))
+
+
+def _included(name: str) -> Source:
+    return Source(name, Path(name).read_text(encoding="utf-8"), included=True)
+
+
+def _first_line(text: str) -> str:
+    """The first line that says something: py4j begins with the name of the call."""
+    lines = [line.strip(" :") for line in text.splitlines() if line.strip(" :")]
+    telling = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return (telling or lines or ["no message"])[0]

@@ -1,0 +1,58 @@
+"""What a change looks up in the rows of a state: of those that are in blocks, only its own blocks are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from mrql.runtime.spark.expressions.layout import Layout, atoms, quote
+from mrql.runtime.spark.relation.frame import Frame
+from mrql.runtime.spark.relation.relation import Beside, Op, Relation, union_all
+from mrql.runtime.spark.state.run import Indexed
+
+
+def narrowed(rows: Relation, by: Sequence[str], wanted: Relation) -> Relation:
+    """Of some rows those that are wanted by some columns, and maybe others: of what is in blocks the blocks that there
+    are wanted ones for, and all of the rest."""
+    if not is_at_hand(wanted):
+        return rows
+    match rows:
+        case Relation(Op.KEPT, _, _, Indexed() as indexed) if indexed.by == tuple(by):
+            return indexed.found(wanted)
+        case Relation(Op.KEPT, _, _, Beside(kept)) if any(isinstance(each, Indexed) for each in kept):
+            return union_all([narrowed(Relation.kept(each), by, wanted) for each in kept])
+        case _ if _passes_on(rows, by):
+            parts = tuple(narrowed(part, by, wanted) for part in rows.parts)
+            return rows if parts == rows.parts else attrs.evolve(rows, parts=parts)
+        case _:
+            return rows
+
+
+def _passes_on(rows: Relation, by: Sequence[str]) -> bool:
+    """Whether the columns by which something is wanted are those of the relation's parts."""
+    match rows.op:
+        case Op.UNION | Op.WHERE:
+            return True
+        case Op.SELECT:
+            return {*by} <= {*rows.arguments}
+        case Op.OPEN:
+            return rows.gathering is not None and {*by} <= {*rows.gathering.by}
+        case _:
+            return False
+
+
+def is_at_hand(rows: Relation) -> bool:
+    """Whether rows can be read twice for little: they are kept, or come of kept ones row by row."""
+    by_row = rows.op in (Op.SELECT, Op.WHERE, Op.OPEN, Op.UNION)
+    return rows.op is Op.KEPT or (by_row and all(map(is_at_hand, rows.parts)))
+
+
+def narrowed_side(state: Frame, key: Layout, change: Frame, change_key: Layout) -> Frame:
+    """The side of a join that is a state, without most of what the other side, a change, has no partner for. Each side
+    has its key as expressions of one type; nothing is done where those of the state are not what it lies by."""
+    if state.lies_by is None or [atom.sql for atom in atoms(key)] != [quote(name) for name in state.lies_by]:
+        return state
+    named = zip(atoms(change_key), state.lies_by, strict=True)
+    wanted = change.df.select(*(f"{atom.sql} AS {name}" for atom, name in named))
+    return attrs.evolve(state, df=narrowed(state.df, state.lies_by, wanted))

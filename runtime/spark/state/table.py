@@ -1,0 +1,430 @@
+"""States on Spark: flat tables, kept as partitioned runs, merged by moving only the change.
+
+A *table* has key columns, a partitioning, and measures that merge. Its rows are held as *runs*, each partitioned in the
+same way and cut off from its history by a local checkpoint. Merging is
+
+    run ∪ … ∪ Δ, grouped by key, measures merged with ⊕
+
+whose plan has no Exchange above the runs: Spark keeps the common partitioning of a union (≥ 4.1), so only Δ is moved.
+What a batch has touched is looked up in the runs by a semi-join, of which again only the batch's side is moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+import attrs
+
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans
+from mrql.runtime.spark.relation.relation import Gathering, Relation, side_by_side, union_all, united
+from mrql.runtime.spark.state import compaction
+from mrql.runtime.spark.state.block_index import Blocks
+from mrql.runtime.spark.state.lookup import narrowed
+from mrql.runtime.spark.state.run import Indexed, Packing, Run
+
+TOUCHED = "touched"
+"""The column that marks a row: 1 where the last batch touched it, else 0. The rows of a change bring `MARK`.
+
+A mark and not the batch's number, so that the text of a plan is the same in each batch, and Spark compiles it once.
+"""
+
+MARK = 2
+"""More than any mark of a state, so that `max(touched) = MARK` says whether the change has a row of the key."""
+
+
+@attrs.frozen
+class Measure:
+    """A column that merges: its name and the aggregate function over it. One that is rounded is 0 unless there are rows
+    behind it, which a condition says."""
+
+    name: str
+    merge: str
+    held: str | None = None
+
+
+def weighted(
+    plans: Plans,
+    columns: tuple[str, ...],
+    partition_by: tuple[str, ...] = (),
+    *,
+    recurs: bool = False,
+    numbers: tuple[str, ...] = (),
+) -> Table:
+    """A table of rows with a weight `w`: equal rows are one, which is there while its weight is not 0."""
+    measures = (Measure("w", "sum(w)"),)
+    return Table(plans, columns, partition_by or columns, measures, "w <> 0", recurs=recurs, numbers=numbers)
+
+
+def mark() -> Measure:
+    """The measure that marks the rows that a merge touches, and clears the marks of the merge before."""
+    return Measure(TOUCHED, f"CAST(max({TOUCHED}) = {MARK} AS INT)")
+
+
+def mark_too() -> Measure:
+    """The measure that marks the rows that a merge touches, besides those that are marked."""
+    return Measure(TOUCHED, f"CAST(max({TOUCHED}) > 0 AS INT)")
+
+
+@attrs.frozen
+class Merging:
+    """Runs that are being merged beside the batches."""
+
+    runs: tuple[Run, ...]
+    merged: Run
+    packing: Packing | None
+    """The ways to keep what they are merged into, where it is not kept as it is."""
+    made: Future[Run]
+    """The run that will take their place."""
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether what they are merged into is needed until then, and no longer."""
+        return self.packing is not None and self.merged not in self.runs
+
+    def free(self) -> None:
+        """Frees what was made."""
+        if self.packing is not None:
+            self.packing.free()
+        if self.merged not in self.runs:
+            self.merged.free()
+
+
+@attrs.define(eq=False)
+class Table:
+    """The rows of a state. `alive` is the condition under which a merged row is kept.
+
+    A *marked* table says of each row whether the last batch touched it, and keeps what that batch has emptied until the
+    next one: so the touched keys, old and new, can be read off the state.
+    """
+
+    plans: Plans
+    keys: tuple[str, ...]
+    partition_by: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    alive: str
+    batch: int = 0
+    numbers: tuple[str, ...] = ()
+    """Keys that are doubles or floats, and never missing."""
+    marked: bool = False
+    shrinks: bool = False
+    """Whether a change may have taken something back, so that there may be rows that are not alive."""
+    recurs: bool = False
+    """Whether a batch may look things up in it several times, step by step, or finds little in it."""
+    by_runs: bool = False
+    """Whether the steps of the batch add runs, and are not merged with all the rest."""
+    is_passing: bool = False
+    """Whether a batch is likely to merge all rows, so that it is not worth the while to pack them."""
+    runs: list[Run] = attrs.Factory(list)
+    young: list[Run] = attrs.Factory(list)
+    """The runs that the last batch has added."""
+    retired: list[Run] = attrs.Factory(list)
+    appended: Run | None = None
+    """What the last change has added; None if it was merged with all the rest."""
+    merging: Merging | None = None
+    logged: bool = False
+    """Whether a change that is merged with all the rest is kept by itself too, to be written down."""
+    log: Run | None = None
+    """The last change by itself, where there is one that was not written down yet."""
+    unsaved: int = 0
+    """How many changes were not written down yet."""
+
+    # --- columns ------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> list[str]:
+        return [*self.keys, *(measure.name for measure in self.measures)]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is worth a query more, or a job, not to touch all rows in a batch, or in each step of one."""
+        return _rows(self.runs) > (compaction.LOOKED_UP if self.recurs else compaction.WHOLE)
+
+    @property
+    def added_up(self) -> list[str]:
+        """The measures of some rows of a change added up."""
+        merges = (f"{measure.merge} AS {measure.name}" for measure in self.measures if measure.name != TOUCHED)
+        return [*merges, *([f"{MARK} AS {TOUCHED}"] if self.marked else [])]
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def merged(self, parts: Sequence[Relation], *, whole: bool = True, again: bool = False) -> Relation:
+        """Rows of equal keys in one row; those that are not alive are gone, if the parts are the `whole` of the table.
+
+        In a part of the whole, a row that is not alive is a change: it takes away what the others have. When a batch
+        changes the table `again`, what its steps before have touched stays marked.
+        """
+        measures = [mark_too() if again and measure.name == TOUCHED else measure for measure in self.measures]
+        merges = [f"{measure.merge} AS {measure.name}" for measure in measures]
+        rows = self._by_key(union_all(parts), merges)
+        if not self.shrinks or not whole:
+            return rows
+        # Of a total, and of what a batch has emptied, there is a row.
+        left = self.emptied(rows) if self.marked else rows
+        return left.where(f"({self.alive}) OR {TOUCHED} = 1" if self.marked else self.alive)
+
+    def emptied(self, rows: Relation) -> Relation:
+        """All rows of a table with nothing left of what there are no rows behind."""
+        if all(measure.held is None for measure in self.measures):
+            return rows
+        kept = {m.name: m.name if m.held is None else f"if({m.held}, {m.name}, 0D) AS {m.name}" for m in self.measures}
+        return rows.select(*(kept.get(name, name) for name in self.columns))
+
+    def _by_key(self, rows: Relation, merges: Sequence[str]) -> Relation:
+        """One row for each key. By a double Spark groups in two steps, because of −0.0; by its hash it does so in one.
+
+        A hash of 64 bits is another one for each number, but for 0.0 and −0.0: `xxhash64` of one can be undone.
+        """
+        if not self.numbers:
+            return rows.aggregate(self.keys, merges)
+        keys = [f"xxhash64({key}) AS {key}_hash" if key in self.numbers else key for key in self.keys]
+        values = [f"coalesce(max({number}), 0) AS {number}" for number in self.numbers]
+        return rows.aggregate(keys, [*values, *merges]).select(*self.columns)
+
+    @property
+    def relations(self) -> list[Relation]:
+        """The rows of each run."""
+        return [run.relation for run in self.runs]
+
+    def rows(self, but: Run | None = None) -> Relation | None:
+        """All rows but those of one run, those of equal keys not merged; None when there are none."""
+        runs = [run.relation for run in self.runs if run is not but]
+        return united(runs) if runs else None
+
+    def current(self, runs: Sequence[Relation]) -> Relation:
+        """The rows of some runs, those of equal keys merged."""
+        return runs[0] if len(runs) == 1 else self.merged(runs)
+
+    def lookup(self, runs: Sequence[Relation], wanted: Relation) -> Relation | None:
+        """The rows of some runs that are where `wanted` has rows, by the columns of the partitioning; not merged.
+
+        Those must never be null: of a join on `a <=> b`, Spark moves both sides to where `coalesce(a, …)` would be.
+        """
+        if not runs:
+            return None
+        keys = wanted.select(*self.partition_by).hint("shuffle_hash")
+        narrow = [narrowed(run, self.partition_by, wanted) for run in runs]
+        # A semi-join puts the columns that it is by before the others; it does not where rows are gathered.
+        found = (run.semi_join(keys, self.partition_by) for run in side_by_side(narrow))
+        return union_all([rows.select(*self.columns) for rows in found])
+
+    # --- changing -----------------------------------------------------------------------------
+
+    def partitioned(self, changes: Relation) -> Relation:
+        """A change, moved to where the rows of its keys are.
+
+        Whatever its rows were partitioned by before would do to merge them by themselves, and then the state would be
+        moved to where they are. Where they are in place already, Spark leaves out the exchange.
+        """
+        return changes.repartition(*self.partition_by) if self.partition_by else changes
+
+    def update(self, changes: Relation, *, again: bool = False, searched: bool = False, by_key: bool = False) -> None:
+        """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own. All
+        steps of a batch do it alike. One that batches touch little of is `searched`, and large sooner. The change may
+        have one row `by_key` already."""
+        if not again:
+            large = compaction.SEARCHED if searched else compaction.WHOLE
+            self.by_runs = _rows(self.runs) > (compaction.STEPWISE if self.recurs else large)
+        if self.by_runs:
+            self.append(changes, again=again, as_it_is=by_key)
+        else:
+            self.merge(changes, again=again)
+
+    def merge(self, changes: Relation, *, again: bool = False) -> None:
+        """Merges a partitioned change and all runs into one new run."""
+        self._take_merged()
+        self.unsaved += 1
+        self.retired += self._log_only()
+        self.log = Run.of(self.plans, changes) if self.logged else None
+        changes = changes if self.log is None else self.log.relation
+        merged = self.merged([*self.relations, changes], again=again)
+        run = Run.of(self.plans, merged, self.runs)
+        self.retired += self.runs
+        self.runs, self.young, self.appended = [run], [], None
+
+    def replace(self, rows: Relation) -> None:
+        """Puts rows in the place of all that there are."""
+        self._take_merged()
+        self.unsaved += 1
+        self.retired += [*self.runs, *self._log_only()]
+        self.runs, self.appended, self.log = [Run.of(self.plans, rows, self.runs)], None, None
+
+    def append(self, changes: Relation, *, again: bool = False, as_it_is: bool = False) -> Run:
+        """Adds a partitioned change as a run of its own, and returns the run.
+
+        What a batch adds `again`, in the steps of a loop, stays in a few runs that are merged with one another alone:
+        so the steps have few plans between them. A change to a table that has rows may be added `as_it_is`, if whoever
+        reads it merges rows of equal keys anyway.
+        """
+        if not again or not self.young:
+            # The first of the batch: some tables change in its steps alone.
+            self._compact()
+            self.young = []
+        elif len(self.young) == compaction.YOUNG:
+            merged = Run.of(self.plans, self._compacted(self.young), self.young)
+            self._replace(self.young, merged)
+            self.young[:] = [merged]
+        rows = self._as_it_is(changes) if as_it_is and self.runs else self.merged([changes], whole=not self.runs)
+        run = Run.of(self.plans, rows)
+        self.runs.append(run)
+        self.young.append(run)
+        self.appended = self.log = run
+        self.unsaved += 1
+        return run
+
+    def _as_it_is(self, changes: Relation) -> Relation:
+        """A change as the rows of a run, marked as those are that a merge has touched."""
+        columns = (f"1 AS {name}" if name == TOUCHED else name for name in self.columns)
+        return changes.select(*columns) if self.marked else changes
+
+    def _compact(self) -> None:
+        """Merges the last runs, where that is due and does not take long."""
+        due = self._due()
+        if due and _rows(due) <= compaction.ASIDE:
+            self._replace(due, Run.of(self.plans, self._compacted(due), due))
+
+    def merge_aside(self, aside: compaction.Aside) -> None:
+        """Starts to merge the last runs beside the batches, where that is due and takes long.
+
+        What comes of it is packed; so is a run that was as large from the start. What the first batch has left is made
+        one run, and waited for: that batch took longer, and those after it need not share the cores.
+        """
+        if self.merging is not None or self.is_passing:
+            return
+        is_new = self.runs == self.young
+        due = self.runs[:] if is_new and len(self.runs) > 1 else self._due()
+        due = due if _rows(due) > self._large else self._large_rows()
+        if not due:
+            return
+        merged = due[0] if len(due) == 1 else Run.of(self.plans, self._compacted(due), due)
+        packing = self._packing(merged, _rows(due)) if self._should_be_packed(merged, _rows(due)) else None
+        made = aside.compute(partial(self._made, merged, packing), now=is_new)
+        self.merging = Merging(tuple(due), merged, packing, made)
+        if is_new:
+            self.take_merged()
+
+    def _made(self, merged: Run, packing: Packing | None, tasks: int) -> Run:
+        if packing is None:
+            merged.rows = jvm.compute(merged.rdd, tasks)
+            return merged
+        return packing.compute(tasks)
+
+    @property
+    def gathering(self) -> Gathering | None:
+        """How large runs may be gathered: by what they lie by, where a row has more of a key than that."""
+        if not self.partition_by or not {*self.partition_by} < {*self.keys}:
+            return None
+        others = tuple(name for name in self.columns if name not in self.partition_by)
+        return Gathering(self.partition_by, others, tuple(self.columns))
+
+    def _should_be_packed(self, run: Run, rows: int) -> bool:
+        """Whether there is a better way to keep a run of about so many rows."""
+        if not isinstance(run.kept, Checkpoint):
+            return False
+        if self._is_searched(run):
+            return self._lies_in_blocks(run, rows) or run.kept.small
+        return run.is_flat
+
+    def _packing(self, run: Run, rows: int) -> Packing:
+        if not self._is_searched(run):
+            return Packing.of(run, jvm.Columnar.of(run.df), self.gathering)
+        if not self._lies_in_blocks(run, rows):
+            return Packing.of(run, self.plans.checkpoint(run.relation, small=False), None)
+        blocks = Blocks.of(run.df, self.partition_by, run.rdd.getNumPartitions(), rows)
+        return Packing.of(run, Indexed.of(self.plans, run.relation, blocks), self.gathering)
+
+    def _is_searched(self, run: Run) -> bool:
+        """Whether the steps of a batch look something up in a run again and again, where it lies."""
+        return self.recurs and run.shape is not None
+
+    @staticmethod
+    def _lies_in_blocks(run: Run, rows: int) -> bool:
+        return rows > compaction.BLOCKED or not run.is_flat
+
+    @property
+    def _large(self) -> int:
+        """A run of more rows is packed."""
+        return compaction.LOOKED_UP if self.recurs else compaction.ASIDE
+
+    def _large_rows(self) -> list[Run]:
+        """A large run that is not packed, but should be."""
+        rows = ((run, run.rows or 0) for run in self.runs)
+        return next(([run] for run, n in rows if n > self._large and self._should_be_packed(run, n)), [])
+
+    def take_merged(self) -> None:
+        """Puts what was merged beside the batches in the place of its runs, if it is finished."""
+        if self.merging is not None and self.merging.made.done():
+            self._take_merged()
+
+    def _take_merged(self) -> None:
+        if self.merging is not None:
+            merging, self.merging = self.merging, None
+            run = merging.made.result()
+            if merging.is_passing:
+                merging.merged.free()
+            self._replace(merging.runs, run)
+
+    def _due(self) -> list[Run]:
+        if self.merging is not None:
+            return []
+        return self.runs[len(self.runs) - compaction.due([run.rows for run in self.runs]) :]
+
+    def _compacted(self, runs: Sequence[Run]) -> Relation:
+        return self.merged([run.relation for run in runs], whole=runs[0] is self.runs[0])
+
+    def _replace(self, runs: Sequence[Run], merged: Run) -> None:
+        start = self.runs.index(runs[0])
+        self.retired += runs
+        self.runs[start : start + len(runs)] = [merged]
+
+    # --- upkeep -------------------------------------------------------------------------------
+
+    def touched(self) -> Any:
+        """Spark's handle of the rows that the last change touched."""
+        if self.appended is not None:
+            return self.appended.rdd
+        return self.plans.rdd(self.runs[0].relation.where(f"{TOUCHED} = 1"))
+
+    def uncomputed(self) -> list[Run]:
+        """The runs that no action has computed yet, those included that have been replaced already."""
+        return [run for run in self.all_runs() if run.rows is None]
+
+    def all_runs(self) -> list[Run]:
+        """The runs, those included that have been replaced already."""
+        return [*self.runs, *self.retired, *self._log_only()]
+
+    def merged_aside(self) -> list[Run]:
+        """The run that was merged beside the batches, and has not taken the place of its runs yet."""
+        merging = self.merging
+        return [merging.made.result()] if merging is not None and merging.made.done() else []
+
+    def saved(self, *, logged: bool) -> None:
+        """Notes that the changes so far are written down; and whether the next one will be asked for by itself."""
+        for run in self._log_only():
+            run.free()
+        self.log, self.unsaved, self.logged = None, 0, logged
+
+    def _log_only(self) -> list[Run]:
+        """The change that is kept beside the runs that it was merged into."""
+        return [] if self.log is None or self.log is self.appended else [self.log]
+
+    def rollback(self, runs: Sequence[Run]) -> None:
+        """Goes back to the given runs; those that came after them are given up, computed or not."""
+        for run in self.all_runs():
+            if run not in runs:
+                run.free()
+        self.runs, self.retired, self.log = list(runs), [], None
+
+    def close(self) -> None:
+        if self.merging is not None:
+            self.merging.free()
+        for run in self.all_runs():
+            run.free()
+        self.runs, self.retired, self.merging, self.log = [], [], None, None
+
+
+def _rows(runs: Sequence[Run]) -> int:
+    return sum(run.rows or 0 for run in runs)

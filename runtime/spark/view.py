@@ -1,0 +1,396 @@
+"""A query on Spark that is kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial, reduce
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Source
+from mrql.algebra.terms import Stream, element_type
+from mrql.rewrite.analysis.multilinear import Input
+from mrql.rewrite.incremental.answer import touched_stage
+from mrql.rewrite.plan.plan import Derived, Feedback, Plan
+from mrql.rewrite.plan.threshold import Threshold
+from mrql.runtime.engine.residual import Residual
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.compiler.compiler import Compiler
+from mrql.runtime.spark.compiler.loops import Kept
+from mrql.runtime.spark.maintenance.background_jobs import Computing
+from mrql.runtime.spark.maintenance.deltas import Changes
+from mrql.runtime.spark.maintenance.feedback import Carried
+from mrql.runtime.spark.maintenance.input_rows import Ledger, without_passing
+from mrql.runtime.spark.maintenance.iteration import Rounds
+from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.maintenance.speculation import as_now
+from mrql.runtime.spark.maintenance.stage_state import InputState, StageState
+from mrql.runtime.spark.maintenance.thresholding import Withheld, residuals
+from mrql.runtime.spark.relation.frame import Columns, Frame
+from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.session.errors import translated
+from mrql.runtime.spark.session.session import settings, step_settings
+from mrql.runtime.spark.state.compaction import Aside
+from mrql.runtime.spark.state.run import Run
+from mrql.runtime.spark.state.table import Table
+from mrql.runtime.streaming.stream_loop import Sizes
+
+
+class Step:
+    """A batch as it was planned: its answer, its changes and `settle` compute what is not computed yet."""
+
+    def __init__(self, view: SparkView, before: list[Snapshot]) -> None:
+        self._view = view
+        self._before = before
+        self._after = [state.snapshot() for state in view.states]
+
+    def snapshot(self) -> DataFrame:
+        """The answer after the batch."""
+        self._view.require_open()
+        with settings(self._view.spark, self._view.settings):
+            return self._view.plans.dataframe(self._view.changes.answer(self._after))
+
+    def changes(self) -> DataFrame:
+        """The answer after the batch minus the one before, as rows with a weight."""
+        self._view.require_open()
+        with settings(self._view.spark, self._view.settings):
+            return self._view.plans.dataframe(self._view.changes.of_answer(self._after, self._before))
+
+
+class SparkView:
+    """A plan with its states on Spark.
+
+    A failing batch leaves the states as they were.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        tables: Mapping[str, Frame] | None = None,
+        source: Source | None = None,
+        partitions: int | None = None,
+        *,
+        start: bool = True,
+    ) -> None:
+        """A view of nothing yet. One that does not `start` has its states put in, and is then to `resume`."""
+        self.plan = plan
+        self.spark = spark
+        self.source = source
+        self.tables = dict(tables or {})
+        self.columns = Columns()
+        self.settings = step_settings(spark, partitions)
+        self.plans = Plans(spark, self.settings)
+        self.stale_loops, self.table_loops = Kept(), Kept()
+        with settings(spark, self.settings), translated(source):
+            for name, loop in plan.loops:
+                self.tables[name] = Compiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
+        again = frozenset[str]().union(*map(plan.inside, plan.feedbacks))
+        inputs: dict[Input, InputState] = {}
+        self.states = [
+            StageState(
+                stage,
+                spark,
+                self.tables,
+                self.columns,
+                self.plans,
+                recurs=plan.recursion_of(stage) is not None or stage.name in again,
+                searches=plan.has_residual,
+                shared=inputs if start else None,
+            )
+            for stage in plan.stages
+        ]
+        self.changes = Changes(plan, spark, self.plans, self.tables, self.columns, self.states)
+        self.computing = Computing(spark, self._uncomputed)
+        self.rounds = Rounds(plan, self.changes, self._merge, self.computing, self._planning_ahead)
+        self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
+        self.ledgers = [
+            Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
+        ]
+        self.ledgers += [each.ledger for loop in self.carried for each in loop]
+        self.withheld = {derived.name: Withheld(derived, self.changes) for derived in plan.withholding}
+        self.ledgers += [each.ledger for each in self.withheld.values()]
+        self.stepped: set[str] = set()
+        """The stages that the batch has changed."""
+        self.marked: list[tuple[Table, list[Run]]] = []
+        self.stale: list[Run] = []
+        self.touched = 0
+        self.closed = False
+        self.aside = Aside(spark)
+        if start:
+            self._start()
+
+    def _start(self) -> None:
+        with settings(self.spark, self.settings), translated(self.source):
+            before = [state.snapshot() for state in self.states]
+            self._go_through({}, before, starting=True)
+            self.settle()
+
+    def resume(self, kept: Collection[str], arrived: Mapping[str, Frame]) -> None:
+        """Computes the states that were put in, those of the stages that are `kept`, and builds the others from the
+        rows that have arrived so far."""
+        with settings(self.spark, self.settings):
+            changes = {
+                name: attrs.evolve(without_passing(frame, self.columns), changes=True)
+                for name, frame in arrived.items()
+            }
+            before = [state.snapshot() for state in self.states]
+            for ledger in self.ledgers:
+                if ledger.table is None and ledger.stream in changes:
+                    ledger.record(changes[ledger.stream])
+            built: frozenset[str] = frozenset()
+            for loop, carried in zip(self.plan.feedbacks, self.carried, strict=True):
+                if self.plan.inside(loop) <= {*kept}:
+                    below = self.plan.below(loop.reads)
+                    self._build(below - built, kept, changes, before)
+                    for each in carried:
+                        each.restore()
+                else:
+                    build = partial(self._build, kept=kept, before=before)
+                    below = self.rounds.carry_over(
+                        loop, carried, built, changes, before, build, self.stepped, starting=True
+                    )
+                built |= below
+            self._build({state.stage.name for state in self.states} - built, kept, changes, before)
+            if all(state.stage.name in kept for state in self.states):
+                # What was read back by itself for each stage is the same; what is built has other runs.
+                inputs: dict[Input, InputState] = {}
+                for state in self.states:
+                    state.share_inputs(inputs)
+            self.settle()
+
+    def _build(
+        self, names: Collection[str], kept: Collection[str], changes: dict[str, Frame], before: list[Snapshot]
+    ) -> None:
+        """Makes those of some states that are not kept from all rows of what they read."""
+        for state in self.states:
+            if state.stage.name in names and state.stage.name not in kept:
+                for derived in self.plan.derived_for(state.stage):
+                    if derived.name not in changes:
+                        changes[derived.name] = self._for_readers(derived, self._passed_on_so_far(derived))
+                self._step(state, changes, before, starting=True)
+
+    def _passed_on_so_far(self, derived: Derived) -> Frame:
+        """All rows of a derived stream that stages have been given."""
+        if derived.name in self.withheld:
+            return self.withheld[derived.name].so_far()
+        return self.changes.whole(derived.term)
+
+    def advance(self, deltas: Mapping[str, Frame]) -> Step:
+        """Plans a batch: its states are there to be read. While it is planned Spark begins to compute them; the rest is
+        computed with whatever is first asked of them.
+
+        Raises: UserError when a row is deleted that is not there.
+        """
+        # What the batch before this one has replaced and looked up may still be read by its changes, until now.
+        self.stale += [run for table in self.all_tables() for run in table.retired]
+        self.stale += self.changes.forget()
+        self.stale_loops.take(self.changes.loops)
+        for table in self.all_tables():
+            table.retired, table.young = [], []
+            table.take_merged()
+        self.marked = [(table, list(table.runs)) for table in self.all_tables()]
+        before = [state.snapshot() for state in self.states]
+        with settings(self.spark, self.settings):
+            changes = {
+                name: attrs.evolve(frame, df=frame.df.of_batch(), changes=True) for name, frame in deltas.items()
+            }
+            for ledger in self.ledgers:
+                if ledger.stream in changes:
+                    changes[ledger.stream] = ledger.record(changes[ledger.stream])
+            self._go_through(changes, before)
+            return Step(self, before)
+
+    def _go_through(self, changes: dict[str, Frame], before: list[Snapshot], *, starting: bool = False) -> None:
+        """Merges a batch stage by stage; how a stage changes what is derived from it is a batch for those after it.
+
+        A view that starts has states of static tables, and values of nothing, such as totals: what is derived from
+        those is new.
+        """
+        self.stepped = set()
+        merge = partial(self._merge, before=before, moved=self.stepped, starting=starting)
+        merged: frozenset[str] = frozenset()
+        for loop, carried in zip(self.plan.feedbacks, self.carried, strict=True):
+            merged |= self.rounds.carry_over(
+                loop, carried, merged, changes, before, merge, self.stepped, starting=starting
+            )
+        merge({state.stage.name for state in self.states} - merged, changes)
+
+    def _merge(
+        self,
+        names: Collection[str],
+        changes: dict[str, Frame],
+        before: list[Snapshot],
+        moved: set[str],
+        *,
+        starting: bool = False,
+    ) -> None:
+        """Merges a batch into some stages; how what is derived from them changes is added to it.
+
+        Those that have changed since `before` are in `moved`, and are added to it.
+        """
+        # The steps of a loop, which have a set of their own, are computed when they are planned as a whole.
+        at_once = moved is self.stepped and not starting
+        for state in self.states:
+            if state.stage.name not in names:
+                continue
+            for derived in self.plan.derived_for(state.stage):
+                of_nothing = starting and touched_stage(derived.term, self.plan.stages) is None
+                is_new = derived.name not in changes and derived.loop is None
+                if is_new and (of_nothing or derived.reads & moved):
+                    changes[derived.name] = self._change_of(derived, before, starting=starting)
+                    if at_once:
+                        self.computing.go_on()
+            if self._step(state, changes, before, starting=starting):
+                moved.add(state.stage.name)
+                if at_once:
+                    self.computing.go_on()
+
+    def _change_of(self, derived: Derived, before: list[Snapshot], *, starting: bool) -> Frame:
+        """How a derived stream changes, but for what is withheld."""
+        if derived.name in self.withheld:
+            return self.withheld[derived.name].passed_on(before, starting=starting)
+        return self._for_readers(derived, self.changes.since(derived.term, before, starting=starting))
+
+    def _for_readers(self, derived: Derived, change: Frame) -> Frame:
+        """A change of a derived stream as the stages that read it are given it: for several it is computed once."""
+        return self.changes.aside(change) if self.plan.is_shared(derived) else change
+
+    def _step(self, state: StageState, changes: dict[str, Frame], before: list[Snapshot], *, starting: bool) -> bool:
+        """Merges a batch into a state, round and round where the state reads what is made from it; says whether there
+        was anything to merge."""
+        again = state.stage.name in self.stepped
+        if not state.step(changes, starting=starting and not again, again=again):
+            return False
+        self.stepped.add(state.stage.name)
+        recursive = self.plan.recursion_of(state.stage)
+        found = None if recursive is None else self.rounds.settled(state, recursive, before, starting=starting)
+        if recursive is not None and found is not None:
+            changes[recursive.name] = found
+        return True
+
+    def settle(self, *, counting: bool = False) -> None:
+        """Computes the states that no action has computed yet, and frees what they have replaced.
+
+        When `counting`, the same job counts the keys that the batch touched.
+        """
+        with settings(self.spark, self.settings):
+            touched = [rdd for state in self.states for rdd in state.touched()] if counting else []
+            self.computing.start(touched)
+            self.touched = sum(self.computing.finish())
+            for table in self.all_tables():
+                table.merge_aside(self.aside)
+        for run in self.stale:
+            run.free()
+        self.stale = []
+        self.stale_loops.free()
+        self.marked = []
+        self.columns.restart()
+
+    @property
+    def residual(self) -> Residual:
+        """How far the values of loops are off by what does not matter, once the batch is settled."""
+        self.require_open()
+        with settings(self.spark, self.settings), translated(self.source):
+            kept_back = Residual.of_steps(residuals([*self.withheld.values()]))
+            fed_back = [each.residual for loop in self.carried for each in loop]
+        return reduce(Residual.and_also, fed_back, kept_back)
+
+    def sizes(self) -> Sizes:
+        """How large the settled states are, and how many keys the last batch touched, if those were counted."""
+        return Sizes(sum(run.rows or 0 for table in self.all_tables() for run in table.runs), self.touched)
+
+    def rollback(self) -> None:
+        """Goes back to the states before the batch that was planned last."""
+        self.computing.give_up()
+        self.stale += self.changes.forget()
+        known = {id(table) for table, _ in self.marked}
+        for table in self.all_tables():
+            if id(table) not in known:
+                table.rollback([])
+        for table, runs in self.marked:
+            table.rollback(runs)
+        for each in (each for loop in self.carried for each in loop):
+            each.forget()
+        self.marked = []
+        self.columns.restart()
+
+    def apply(self, deltas: Mapping[str, Frame]) -> DataFrame:
+        """Applies a batch and returns how the answer changes. The changes can be read until the next batch.
+
+        Raises: UserError when the view is closed.
+        """
+        self.require_open()
+        with settings(self.spark, self.settings), translated(self.source):
+            try:
+                step = self.advance(deltas)
+                self.settle()
+            except BaseException:
+                self.rollback()
+                raise
+        return jvm.Lazy(step.changes, self.spark)
+
+    def answer(self) -> DataFrame:
+        """The answer over all that was applied so far.
+
+        Raises: UserError when the view is closed.
+        """
+        self.require_open()
+        with settings(self.spark, self.settings), translated(self.source):
+            return self.plans.dataframe(self.changes.answer([state.snapshot() for state in self.states]))
+
+    def require_open(self) -> None:
+        """Raises: UserError when the view is closed. Its states are gone: what is made from them would be as if nothing
+        had ever come."""
+        if self.closed:
+            raise UserError("the view is closed", hint="read it before it is closed, or make another one")
+
+    def close(self) -> None:
+        """Frees the states."""
+        self.closed = True
+        self.computing.give_up()
+        self.aside.close()
+        for table in self.all_tables():
+            table.close()
+        for run in self.stale:
+            run.free()
+        self.stale = []
+        for kept in (self.changes, self.stale_loops, self.table_loops):
+            kept.free()
+
+    def all_tables(self) -> list[Table]:
+        kept = [ledger.table for ledger in self.ledgers if ledger.table is not None]
+        kept += [each.pending for loop in self.carried for each in loop if each.pending is not None]
+        # Stages may have what their joins keep of an input in common.
+        return [*dict.fromkeys(table for state in self.states for table in state.all_tables()), *kept]
+
+    def _carried(self, part: Feedback, threshold: Threshold) -> Carried:
+        ledger = Ledger(part.fed.name, element_type(part.fed), self.plans, in_groups=True)
+        return Carried(part, ledger, self.changes, threshold)
+
+    def _uncomputed(self) -> list[Run]:
+        """The runs of the states that no action has computed yet, and what of changes is to be counted."""
+        runs = [run for table in self.all_tables() for run in table.uncomputed()]
+        return [*runs, *(run for run in self.changes.counted if run.rows is None)]
+
+    def _planning_ahead(self, more: Sequence[object]) -> Callable[[], None]:
+        """What takes back all that is planned from now on, in some more objects too; nothing of it is computed yet."""
+        carried = [each for loop in self.carried for each in loop]
+        inputs = [kept for state in self.states for kept in state.inputs.values()]
+        planned_in = [self.changes, *self.states, *inputs, *self.ledgers, *carried, *self.all_tables(), *more]
+        go_back, known = as_now(planned_in), self._runs()
+
+        def take_back() -> None:
+            planned = self._runs()
+            go_back()
+            for run in planned - known - self._runs():
+                run.free()
+
+        return take_back
+
+    def _runs(self) -> set[Run]:
+        """All runs that are needed."""
+        own = (run for table in self.all_tables() for run in (*table.all_runs(), *table.merged_aside()))
+        return {*own, *self.changes.lookups, *self.changes.asides, *self.changes.counted}
