@@ -12,11 +12,14 @@ from typing import TypeVar
 import attrs
 
 from mrql.algebra.errors import UserError
+from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
+from mrql.algebra.terms import Term
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
+from mrql.rewrite.pipeline import run_passes
 from mrql.verify.rounding import Rounding
-from tests.histories import Batch
+from tests.histories import Batch, net
 
 KINDS: Mapping[str, Mapping[str, tuple[Value, ...]]] = {
     "not finite": {"double": (math.nan, math.inf, -math.inf, 0.1)},
@@ -48,10 +51,37 @@ def outcome(compute: Callable[[], T]) -> T | UserError:
         return error
 
 
+@attrs.frozen
+class Oracle:
+    """What the answer to a query is, over static tables and what has arrived of some streams.
+
+    What no value depends on need not be computed (docs/language.md): where the query as it is written has no value, its
+    normal form may have one.
+    """
+
+    query: Term
+    normal: Term
+    static: Mapping[str, Bag]
+    streams: Sequence[str]
+
+    @classmethod
+    def of(cls, query: Term, tables: Mapping[str, Sequence[Value]], streams: Sequence[str]) -> Oracle:
+        return cls(query, run_passes(query)[-1].after, bags(tables), streams)
+
+    def answers(self, arrived: Sequence[Batch]) -> tuple[Outcome, Outcome, float]:
+        """The answer as the query is written, the one that it may have besides, and how large its sums are."""
+        contents = self.static | net(arrived, self.streams)
+        try:
+            value, size = evaluate_measured(self.query, contents)
+        except UserError as error:
+            return error, outcome(lambda: evaluate(self.normal, contents)), 0.0
+        return value, value, size
+
+
 def follow(
     apply: Callable[[Batch], object],
     answer: Callable[[], Value],
-    expected: Callable[[Sequence[Batch]], tuple[Value, float]],
+    oracle: Oracle,
     arriving: Sequence[Batch],
     rounding: Rounding,
     *,
@@ -60,14 +90,13 @@ def follow(
     """Applies batches to a view, whose answer is the expected one after each of them.
 
     Where the query has no value, the batch is refused, or there is no answer. A batch that is refused changes nothing:
-    the view goes on as if it had not come. Where it `may_refuse`, it may do so without need. `expected` gives the
-    answer, in which sums are measured, and their largest scale.
+    the view goes on as if it had not come. Where it `may_refuse`, it may do so without need.
     """
     accepted: list[Batch] = []
     for n, batch in enumerate(arriving, start=1):
         if not _is_possible([*accepted, batch]):
             continue
-        before, wanted, size = outcome(answer), *_measured(expected, [*accepted, batch])
+        before, (wanted, besides, size) = outcome(answer), oracle.answers([*accepted, batch])
         known = attrs.evolve(rounding)
         rounding.seen(size)
         refused = _refusal(apply, batch)
@@ -78,7 +107,9 @@ def follow(
             _require_equal(outcome(answer), before, rounding, f"batch {n}, which was refused,")
         else:
             accepted.append(batch)
-            _require_equal(outcome(answer), wanted, rounding, f"batch {n}")
+            found = outcome(answer)
+            is_error = isinstance(found, UserError)
+            _require_equal(found, wanted if is_error else besides, rounding, f"batch {n}")
 
 
 def begun(make: Callable[[], T], value: Callable[[], Value], *, may_refuse: bool) -> T | None:
@@ -105,15 +136,6 @@ def _is_possible(arrived: Sequence[Batch]) -> bool:
         for name, change in batch.changes().items():
             total[name] = total.get(name, ZSet()) + change
     return all(weight > 0 for rows in total.values() for _, weight in rows)
-
-
-def _measured(
-    expected: Callable[[Sequence[Batch]], tuple[Value, float]], arrived: Sequence[Batch]
-) -> tuple[Outcome, float]:
-    try:
-        return expected(arrived)
-    except UserError as error:
-        return error, 0.0
 
 
 def _require_equal(found: Outcome, expected: Outcome, rounding: Rounding, when: str) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import mrql
 from mrql.algebra.analysis.traversal import map_children
 from mrql.algebra.analysis.variables import Names
-from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
+from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.monoids import BAG, Keyed, Monoid, ProductMonoid, combine
 from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.typecheck import check
@@ -54,7 +54,7 @@ from tests.queries import ROWS, STREAMS, Tables, histories, queries, simple_quer
 from tests.queries import tables as tables_of
 from tests.strategies import contents, typed_terms, values
 from tests.sum_queries import sum_queries
-from tests.wild import KINDS, REFUSED, bags, begun, follow
+from tests.wild import KINDS, REFUSED, Oracle, bags, begun, follow
 
 
 def cases(n: int) -> settings:
@@ -126,7 +126,7 @@ def assert_incremental(
         follow(
             lambda batch: view.apply(batch.changes()),
             view.answer,
-            lambda arrived: evaluate_measured(query, static | net(arrived, streams)),
+            Oracle.of(query, static, streams),
             arriving,
             Rounding.of(trace.plan),
             may_refuse=wild in REFUSED,

@@ -8,19 +8,18 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import mrql
-from mrql.algebra.evaluation.evaluate import evaluate_measured
 from mrql.algebra.values.values import Value
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session.errors import translated
 from mrql.verify.rounding import Rounding
 from tests.construct_queries import construct_queries
-from tests.histories import Batch, net
+from tests.histories import Batch
 from tests.interpreted import interpreted
 from tests.queries import STREAMS, Tables, histories, queries, streams_of, tables
 from tests.runtime.test_equivalence import deltas_of, few
 from tests.sum_queries import sum_queries
-from tests.wild import KINDS, REFUSED, bags, follow
+from tests.wild import KINDS, REFUSED, Oracle, follow
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +40,7 @@ def assert_follows_wild(
         follow(
             lambda batch: view.apply(**deltas_of(spark, batch)),
             answer,
-            lambda arrived: evaluate_measured(query.term, bags(static) | net(arrived, streams)),
+            Oracle.of(query.term, static, streams),
             arriving,
             Rounding.of(query.trace().plan),
             may_refuse=wild in REFUSED,
