@@ -24,11 +24,11 @@ from bench.contender import (
 from bench.data import FULL, QUICK, Scale, write_files
 from bench.outcome import Outcome, Target, check
 from bench.rivals import RIVALS, SPARK, SPARK_FILES, STREAMING
-from mrql.program import compile_program
 from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.engines import SparkEngine
 from mrql.runtime.sinks.sink import Answer, Passing, Several
 from mrql.runtime.streaming.stream_loop import Options, run
+from mrql.translate.program import compile_program
 
 OURS = "mrql"
 QUERY = "select (x, avg(y)) from (x, y) in points group by x"

@@ -2,6 +2,6 @@
 
 from mrql.algebra.errors import EngineError, InternalError, MrqlError, UserError
 from mrql.api import Delta, Query, View, compile
+from mrql.version import __version__ as __version__
 
 __all__ = ["Delta", "EngineError", "InternalError", "MrqlError", "Query", "UserError", "View", "compile"]
-__version__ = "0.1.0"

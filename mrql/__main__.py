@@ -1,5 +1,5 @@
 """`python -m mrql` is the command `mrql`."""
 
-from mrql.cli import main
+from mrql.cli.main import main
 
 main(prog_name="mrql")

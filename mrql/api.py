@@ -19,15 +19,15 @@ from mrql.algebra.analysis.traversal import map_children
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.types import Type
-from mrql.parser import parse_type
-from mrql.program import Query as ProgramQuery
-from mrql.program import compile_program
+from mrql.parser.parser import parse_type
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.loops.strategy import KEEPING_BACK, Way
 from mrql.rewrite.pipeline import Trace, rewrite, run_passes
 from mrql.rewrite.plan.threshold import Threshold
-from mrql.scope import Globals
-from mrql.typing import resolve
+from mrql.translate.coercion import resolve
+from mrql.translate.program import Query as ProgramQuery
+from mrql.translate.program import compile_program
+from mrql.translate.scope import Globals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

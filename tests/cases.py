@@ -34,7 +34,7 @@ from mrql.algebra.functions import convert
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
-from mrql.program import Query, compile_program
+from mrql.translate.program import Query, compile_program
 
 DIRECTORY = Path(__file__).parent / "language"
 SIGNS = {">": "query", "=": "value", ":": "type", "!": "error", "?": "hint"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from mrql.aggregates import AGGREGATIONS
 from mrql.algebra import functions as fn
 from mrql.algebra.functions import Function
-from mrql.derived import DERIVED
+from mrql.translate.builtin_aggregates import AGGREGATIONS
+from mrql.translate.collection_functions import DERIVED
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "functions.md"
 

@@ -26,9 +26,9 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Record, Value
-from mrql.program import compile_program
 from mrql.rewrite.pipeline import rewrite, run_passes
 from mrql.runtime.sources.files import row_type
+from mrql.translate.program import compile_program
 from tests.cases import cases
 
 ROOT = Path(__file__).parent.parent
@@ -204,7 +204,7 @@ CHOSEN = {
 @functools.cache
 def grammatical() -> st.SearchStrategy[Text]:
     """Programs that the grammar allows, but for what is settled outside of it."""
-    text = resources.files("mrql").joinpath("grammar.lark").read_text(encoding="utf-8")
+    text = resources.files("mrql.parser").joinpath("grammar.lark").read_text(encoding="utf-8")
     grammar = Lark(text, start=["program"], keep_all_tokens=True, parser="earley", lexer="dynamic")
     explicit: dict[str, st.SearchStrategy[str]] = {
         name: st.sampled_from([f" {word} " for word in words]) for name, words in CHOSEN.items()

@@ -26,12 +26,12 @@ from mrql.algebra.notation.printer import pretty
 from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.terms import Stream, Term
 from mrql.explain import explain_trace
-from mrql.explain.facts import diminisher, without_inverse
 from mrql.explain.lineage import lineage_tree
+from mrql.explain.plan_facts import diminisher, without_inverse
 from mrql.explain.tables import component_names
-from mrql.program import Program, compile_program
 from mrql.rewrite.pipeline import Step, Trace, rewrite
 from mrql.rewrite.plan.plan import Stage
+from mrql.translate.program import Program, compile_program
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "tests" / "golden"

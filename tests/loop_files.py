@@ -15,9 +15,9 @@ import attrs
 import networkx as nx
 
 from mrql.algebra.values.values import Bag, Record
-from mrql.loading import compile_over_files
-from mrql.program import Program
+from mrql.jobs.loading import compile_over_files
 from mrql.rewrite.loops.strategy import Way
+from mrql.translate.program import Program
 from queries.loops.generate import Batch, Row, Rows, Size, chains, history, points, ratings, rmat, with_lengths, write
 
 LOOPS = Path(__file__).parent.parent / "queries" / "loops"

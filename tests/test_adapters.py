@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.notation.parser import parse_type
-from mrql.cli import main
-from mrql.loading import compile_over_files
+from mrql.cli.main import main
+from mrql.jobs.loading import compile_over_files
 from mrql.runtime.postgresql.source import PostgresTable
 from mrql.runtime.sources.socket import SocketLines
 from mrql.runtime.sources.source import Adapter

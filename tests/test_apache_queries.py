@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import close
-from mrql.loading import compile_over_files
-from mrql.program import Program
+from mrql.jobs.loading import compile_over_files
+from mrql.translate.program import Program
 from tests.cases import literal
 from tests.test_loop_queries import by_reference, by_spark
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from mrql.algebra.values.values import Bag, close
-from mrql.cli import Common, main
+from mrql.cli.main import Common, main
 
 QUERY = """
 S = stream(csv, "s", ",", type((long, double)));
@@ -333,7 +333,7 @@ def test_spark_finds_the_same_malformed_row(home: Path) -> None:
 def test_a_file_that_changes_after_it_was_read_is_an_error(home: Path) -> None:
     """A consumed file is never silently ignored and never read twice."""
     from mrql.algebra.errors import UserError
-    from mrql.loading import compile_over_files
+    from mrql.jobs.loading import compile_over_files
     from mrql.runtime.sources.directory import Directory, next_batch
 
     spec = compile_over_files(QUERY, base=home).sources["S"]

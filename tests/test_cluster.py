@@ -11,10 +11,10 @@ from random import Random
 import pytest
 
 from mrql.algebra.errors import EngineError
+from mrql.jobs.stream import LOSSES
 from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.spark.session import cluster
 from mrql.runtime.streaming.stream_loop import Loop
-from mrql.streaming import LOSSES
 from tests.checkpoint.streams import Stream, fill
 
 BATCHES = 5

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from mrql.cli import main
+from mrql.cli.main import main
 from tests.documents import fences
 
 

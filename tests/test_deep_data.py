@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.values.documents import MOST_NESTED, read, write
-from mrql.cli import main
+from mrql.cli.main import main
 from mrql.runtime.sources.formats.xml import MOST_INSIDE
 
 QUERY = """

@@ -26,7 +26,7 @@ from mrql.algebra.terms import Repeat, Term, element_type
 from mrql.algebra.types import BagType
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.cli import main
+from mrql.cli.main import main
 from mrql.rewrite.loops.diffuse import diffuse
 from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import rewrite

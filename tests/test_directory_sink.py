@@ -16,9 +16,9 @@ from mrql.algebra.catalog import Format
 from mrql.algebra.errors import UserError
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Record, Value
-from mrql.cli import main
-from mrql.loading import compile_over_files
-from mrql.running import ReferenceRunner
+from mrql.cli.main import main
+from mrql.jobs.batch import ReferenceRunner
+from mrql.jobs.loading import compile_over_files
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.manifest import Manifest
 from mrql.runtime.files.durable import Files

@@ -23,13 +23,13 @@ from mrql.algebra.notation.parser import parse, parse_type
 from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.terms import Stream, pair_type
 from mrql.explain import explain_graph, explain_json, explain_trace
-from mrql.explain.facts import diminisher, facts_of, without_inverse
 from mrql.explain.lineage import lineage_tree
+from mrql.explain.plan_facts import diminisher, facts_of, without_inverse
 from mrql.explain.tables import Role, component_names, stage_tables
-from mrql.program import compile_program
 from mrql.rewrite.incremental.answer import linear_stage, touched_stage
 from mrql.rewrite.pipeline import Trace, rewrite
 from mrql.rewrite.plan.plan import Shape
+from mrql.translate.program import compile_program
 from tests.golden_cases import TYPES, program_traces, traces
 from tests.incremental_cases import CONSTRUCTS, PYTHON, Construct
 from tests.incremental_cases import STREAMS as STREAM_TYPES
@@ -354,7 +354,7 @@ def test_explaining_is_quick(trace: Trace) -> None:
 def test_explaining_loads_no_spark() -> None:
     """Nor is pyspark imported."""
     program = (
-        "import sys; from mrql.explain import explain_trace; from mrql.program import compile_program; "
+        "import sys; from mrql.explain import explain_trace; from mrql.translate.program import compile_program; "
         "from mrql.rewrite.pipeline import rewrite; print(len(explain_trace(rewrite("
         "compile_program('1 + 2').queries[0].term)))); assert 'pyspark' not in sys.modules"
     )

@@ -14,7 +14,7 @@ import pytest
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag, Record
-from mrql.loading import compile_over_files
+from mrql.jobs.loading import compile_over_files
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.files import count_rows, read_source
 

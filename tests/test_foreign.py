@@ -22,7 +22,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.functions import convert
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Record, Value, same
-from mrql.loading import compile_over_files
+from mrql.jobs.loading import compile_over_files
 from mrql.runtime.sources.files import read_changes, read_source
 from mrql.runtime.spark.expressions.arrow import arrow_type, to_plain
 from mrql.runtime.spark.io.collect import collect_value

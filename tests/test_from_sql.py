@@ -19,14 +19,14 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.algebra.values.zset import ZSet
-from mrql.loading import compile_over_files
-from mrql.program import Program
+from mrql.jobs.batch import ReferenceRunner
+from mrql.jobs.loading import compile_over_files
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.pipeline import rewrite
-from mrql.running import ReferenceRunner
 from mrql.runtime.files.quarantine import fail
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.sources.files import read_source
+from mrql.translate.program import Program
 from tests.documents import fences, write_files
 
 FENCES = fences("from-sql.md")

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.evaluation.stack import deep
-from mrql.parsing.depth import MAX_DEPTH
-from mrql.program import compile_program
+from mrql.parser.depth import MAX_DEPTH
+from mrql.translate.program import compile_program
 from tests.fuzz import Text, outcome, over_these, programs
 
 EXAMPLES = {"texts": 1200, "mutants": 1000, "grammatical": 100}

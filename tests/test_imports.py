@@ -20,8 +20,8 @@ from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.printer import show
 from mrql.algebra.terms import Prim, Term
 from mrql.algebra.values.values import Bag
-from mrql.cli import main
-from mrql.program import Program, compile_program
+from mrql.cli.main import main
+from mrql.translate.program import Program, compile_program
 from tests.test_loop_queries import by_reference, by_spark
 
 LINES = """

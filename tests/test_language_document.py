@@ -11,8 +11,8 @@ import pytest
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value, same
-from mrql.program import compile_program
-from mrql.running import ReferenceRunner
+from mrql.jobs.batch import ReferenceRunner
+from mrql.jobs.loading import compile_over_files
 from tests.documents import fences, write_files
 
 FENCES = fences("language.md")
@@ -51,7 +51,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def values(text: str, home: Path) -> list[Value]:
     """The values of the expressions of a text over the tables of the document."""
-    program = compile_program(TABLES + text, "huts.mrql", base=home)
+    program = compile_over_files(TABLES + text, "huts.mrql", base=home)
     runner = ReferenceRunner(program)
     return [runner.answer(query) for query in program.queries]
 
@@ -82,5 +82,5 @@ def test_error(example: Example, home: Path) -> None:
 
 def test_streams(home: Path) -> None:
     """What is written of streams is understood: their names, formats and where rows go from."""
-    program = compile_program(STREAMS, base=home)
+    program = compile_over_files(STREAMS, base=home)
     assert {name for name, spec in program.sources.items() if spec.stream} == {"stays", "walks", "notes"}

@@ -1,55 +1,56 @@
-"""Imports point one way: algebra ← rewrite ← runtime ← the commands and the API; the language sees the algebra only."""
+"""Imports point one way: a folder imports from itself and from those above it in docs/architecture.md."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 ROOMS = {"algebra", "rewrite", "runtime"}
-SEES: dict[str, set[str]] = {
-    "algebra": set(),
-    "rewrite": {"algebra"},
-    "runtime": {"algebra", "rewrite"},
-    "language": {"algebra"},
-    "front": {"algebra", "rewrite", "runtime", "language"},
-}
-"""What each part may import besides itself."""
+FLOORS = re.findall(r"^\| `([\w/]+)` \|", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), re.MULTILINE)
+"""The folders in their order."""
 
-FRONT = {
-    "cli",
-    "checkpoints",
-    "display",
-    "endings",
-    "loading",
-    "metrics",
-    "operation",
-    "options",
-    "output",
-    "running",
-    "sinks",
-    "streaming",
-    "testing",
-    "writing",
-    "adapters",
-    "api",
-    "explain",
-    "shell",
-    "verify",
+UPWARDS = {
+    "algebra/build.py": {"algebra/analysis", "algebra/functions", "algebra/notation"},  # the face of all of it
+    "algebra/monoids.py": {"algebra/evaluation", "algebra/values"},
+    "algebra/terms.py": {"algebra/functions", "algebra/values"},
+    "algebra/functions/recursive_data.py": {"algebra/evaluation"},
+    "algebra/values/documents.py": {"algebra/evaluation", "algebra/functions"},
+    "mrql/jobs/stream.py": {"mrql/cli"},
+    "mrql/shell/interpreter.py": {"mrql/cli"},
+    "rewrite/plan/plan.py": {"rewrite/loops"},
+    "runtime/checkpoint/inspect.py": {"runtime/reference"},
+    "runtime/engine/engine.py": {"runtime/reference", "runtime/spark", "runtime/spark/state"},
+    "runtime/postgresql/columns.py": {"runtime/spark/expressions"},
+    "runtime/postgresql/copy_format.py": {"runtime/spark/expressions", "runtime/spark/io"},
+    "runtime/sinks/files.py": {"runtime/spark/compiler", "runtime/spark/expressions", "runtime/spark/io"},
+    "runtime/spark/expressions/arrow.py": {"runtime/spark/io"},
+    "runtime/spark/expressions/python_udf.py": {"runtime/spark/session"},
+    "runtime/spark/io/readers.py": {"runtime/spark/maintenance"},
+    "runtime/spark/io/writers.py": {"runtime/spark/compiler"},
+    "runtime/streaming/report.py": {"runtime/spark/jvm"},
 }
-FRONT |= {"verify", "__init__", "__main__"}
-"""The files and folders of mrql/ that tie the parts together: the commands with their output, and the API."""
+"""What still points upwards, and to where. Nothing is to be added."""
+
+GROUND = {"mrql.version"}
+"""What everything may import."""
+
+TRANSLATE = "mrql/translate"
+SEEN_BY_TRANSLATE = {"algebra", "mrql/syntax", "mrql/parser", TRANSLATE}
+"""The language sees the algebra only."""
 
 
 def source_files() -> list[Path]:
     """All modules of the package, each once: the rooms at the top level, not the links to them."""
     rooms = [file for room in sorted(ROOMS) for file in sorted((ROOT / room).rglob("*.py"))]
-    inside = [file for file in sorted((ROOT / "mrql").rglob("*.py")) if not ROOMS & {*relative(file).parts[1:]}]
+    inside = [file for file in sorted((ROOT / "mrql").rglob("*.py")) if not ROOMS & {*relative(file).parts[1:2]}]
     return rooms + inside
 
 
@@ -57,79 +58,78 @@ def relative(file: Path) -> Path:
     return file.relative_to(ROOT)
 
 
-def part_of(file: Path) -> str:
-    """The part that a file belongs to."""
-    first, *rest = relative(file).parts
-    if first in ROOMS:
-        return first
-    return "front" if rest[0].removesuffix(".py") in FRONT else "language"
+def folder_of(file: Path) -> str:
+    return str(relative(file).parent)
 
 
-def part_of_module(module: str) -> str:
-    """The part that `mrql.…` belongs to."""
-    names = module.split(".")[1:]
-    if names and names[0] in ROOMS:
-        return names[0]
-    return "front" if not names or names[0] in FRONT else "language"
+@cache
+def folders() -> dict[str, str]:
+    """The folder of each module, and that of each package, by its absolute name."""
+    found = {}
+    for file in source_files():
+        parts = relative(file).with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        found[".".join(parts if parts[0] == "mrql" else ("mrql", *parts))] = folder_of(file)
+    return found
 
 
-def imports(tree: ast.AST, file: Path) -> Iterator[tuple[str, int]]:
-    """The modules that are imported anywhere in a tree, also inside functions, by absolute name and line."""
+def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """The modules that are imported anywhere in a tree, also inside functions, with their lines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            module = absolute(node, file)
-            # `from mrql import parser` names a module too.
-            names = [f"{module}.{alias.name}" for alias in node.names] if module == "mrql" else [module]
-            yield from ((name, node.lineno) for name in names)
-
-
-def absolute(node: ast.ImportFrom, file: Path) -> str:
-    """The module of a `from … import`, with the dots of a relative one resolved."""
-    if node.level == 0:
-        return node.module or ""
-    parts = relative(file).parts
-    package = ["mrql", *parts[:-1]] if parts[0] in ROOMS else list(parts[:-1])
-    return ".".join([*package[: len(package) - node.level + 1], *filter(None, [node.module])])
+            assert node.level == 0, "imports name a module in full"
+            module = node.module or ""
+            for alias in node.names:  # `from mrql import api` names a module too
+                inner = f"{module}.{alias.name}"
+                yield (inner if inner in folders() else module), node.lineno
 
 
 def read(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"), str(file))
 
 
+def ours(file: Path) -> Iterator[tuple[str, int]]:
+    """The folders of this package that a file imports from."""
+    found = ((module, line) for module, line in imports(read(file)) if module not in GROUND)
+    yield from ((folders()[module], line) for module, line in found if module in folders())
+
+
 @pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))
 def test_imports_point_one_way(file: Path) -> None:
-    """A file imports its own part and those below it."""
-    own = part_of(file)
-    wrong = [
-        f"line {line}: {module}"
-        for module, line in imports(read(file), file)
-        if module.split(".")[0] == "mrql" and part_of_module(module) not in SEES[own] | {own}
-    ]
-    assert wrong == [], f"{own} may import {', '.join(sorted(SEES[own])) or 'nothing of ours'}"
+    """A file imports from its own folder and from those above it."""
+    floor = FLOORS.index(folder_of(file))
+    upwards = {folder for folder, _ in ours(file) if FLOORS.index(folder) > floor}
+    assert upwards == UPWARDS.get(str(relative(file)), set())
 
 
 @pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))
 def test_the_rooms_are_imported_as_parts_of_the_package(file: Path) -> None:
     """`import algebra` would find the directory here, and nothing where the package is installed."""
-    assert [module for module, _ in imports(read(file), file) if module.split(".")[0] in ROOMS] == []
+    assert [module for module, _ in imports(read(file)) if module.split(".")[0] in ROOMS] == []
+
+
+def test_the_language_sees_the_algebra_only() -> None:
+    seen = {folder for file in source_files() if folder_of(file) == TRANSLATE for folder, _ in ours(file)}
+    assert {folder for folder in seen if folder.split("/")[0] != "algebra"} <= SEEN_BY_TRANSLATE
 
 
 @pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))
 def test_pyspark_is_imported_only_by_the_runtime(file: Path) -> None:
-    """The rest starts without it; the commands and the API may name its types, or load it when it is needed."""
-    if part_of(file) == "runtime":
+    """The rest starts without it; jobs, commands and the API may name its types, or load it when it is needed."""
+    if relative(file).parts[0] == "runtime":
         return
     tree = read(file)
-    allowed = set(imported_when_needed(tree)) if part_of(file) == "front" else set()
-    found = [line for module, line in imports(tree, file) if module.split(".")[0] in ("pyspark", "py4j")]
+    front = FLOORS.index(folder_of(file)) > FLOORS.index(TRANSLATE)
+    allowed = set(imported_when_needed(tree)) if front else set()
+    found = [line for module, line in imports(tree) if module.split(".")[0] in ("pyspark", "py4j")]
     assert [line for line in found if line not in allowed] == []
 
 
 def test_the_package_starts_without_pyspark() -> None:
     """`mrql check` and `mrql explain` answer before pyspark would be loaded."""
-    code = "import sys, mrql, mrql.cli; print('pyspark' in sys.modules)"
+    code = "import sys, mrql, mrql.cli.main; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
@@ -145,9 +145,14 @@ def is_for_type_checkers(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
-def test_every_part_is_looked_at() -> None:
-    """The tests above would be content with no files at all."""
-    assert {part_of(file) for file in source_files()} == set(SEES)
+def test_every_folder_has_its_floor() -> None:
+    """Those with modules are in the list, each once, and nothing else is."""
+    assert sorted(FLOORS) == sorted({folder_of(file) for file in source_files()})
+
+
+def test_what_points_upwards_is_there() -> None:
+    """What is no longer wrong is taken from the list."""
+    assert [name for name in UPWARDS if not (ROOT / name).exists()] == []
 
 
 def test_the_rooms_are_linked_into_the_package() -> None:

@@ -11,10 +11,10 @@ from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Stream
 from mrql.algebra.values.values import Bag, Value, close
-from mrql.loading import compile_over_files
-from mrql.program import Program
+from mrql.jobs.loading import compile_over_files
 from mrql.rewrite.pipeline import run_passes
 from mrql.runtime.sources.files import read_source
+from mrql.translate.program import Program
 from queries.loops.generate import matrices
 from tests.loop_files import FILES, LOOPS, Matrix, present, product, transposed
 

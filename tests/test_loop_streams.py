@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value, close
-from mrql.program import Program
 from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import rewrite, run_passes
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.engines import ReferenceEngine, SparkEngine
 from mrql.runtime.sinks.sink import Passing, Several
 from mrql.runtime.streaming.stream_loop import Engine, Options, run
+from mrql.translate.program import Program
 from queries.loops.generate import Batch, Size, history, rmat
 from tests.loop_files import EVERY_WAY, FILES, pagerank, present
 

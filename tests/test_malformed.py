@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
-from mrql.cli import main
-from mrql.loading import compile_over_files
+from mrql.cli.main import main
+from mrql.jobs.loading import compile_over_files
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.files import read_file, read_source
 from tests.interpreted import interpreted

@@ -22,8 +22,8 @@ from click.testing import CliRunner, Result
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
 
-from mrql.cli import main
-from mrql.metrics import CONTENT_TYPE, Metrics, Totals, record_of
+from mrql.cli.main import main
+from mrql.monitoring.metrics import CONTENT_TYPE, Metrics, Totals, record_of
 from mrql.runtime.engine.engine import StateSize
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.streaming.report import Measured, Phase, Report
@@ -238,8 +238,8 @@ def test_what_is_logged(home: Path) -> None:
     commits = [text for level, name, text in found if (level, name) == ("DEBUG", "mrql.runtime.checkpoint.store")]
     assert [text.split(",")[0] for text in commits] == [f"commit {n + 1}: batch {n}" for n in range(4)]
     kept = f"2 malformed rows kept aside in {home}/aside/batch-000002"
-    assert ("WARNING", "mrql.operation", kept) in found
-    assert sum(name == "mrql.display" for _, name, _ in found) == 4
+    assert ("WARNING", "mrql.monitoring.watch", kept) in found
+    assert sum(name == "mrql.output.progress" for _, name, _ in found) == 4
     put(home / "s" / "5.csv", "1,z\n", 5)
     warnings = stream(home, "--log-level", "warning").stderr
     assert line.fullmatch(warnings.strip()) is not None

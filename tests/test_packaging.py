@@ -80,7 +80,7 @@ def test_the_wheel_holds_every_module_and_grammar(names: set[str]) -> None:
         for file in (ROOT / "mrql").rglob(pattern)
         if not {*file.relative_to(ROOT).parts} & {*rooms}
     }
-    assert {"mrql/grammar.lark", "mrql/algebra/notation/term.lark"} <= expected
+    assert {"mrql/parser/grammar.lark", "mrql/algebra/notation/term.lark"} <= expected
     assert {name for name in names if ".dist-info/" not in name} == expected
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag, Record, same
-from mrql.loading import compile_over_files
+from mrql.jobs.loading import compile_over_files
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.directory import Directory
 from mrql.runtime.sources.files import count_rows, list_files, read_source

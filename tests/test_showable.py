@@ -10,8 +10,8 @@ from click.testing import CliRunner, Result
 
 from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.span import Source, Span
-from mrql.cli import main
-from mrql.logs import logged
+from mrql.cli.main import main
+from mrql.monitoring.logs import logged
 from mrql.runtime.postgresql.address import OURS, parse_address
 
 ADDRESSES = {

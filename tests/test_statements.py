@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mrql.algebra.errors import UserError
-from mrql.cli import main
-from mrql.loading import compile_over_files
+from mrql.cli.main import main
+from mrql.jobs.loading import compile_over_files
 
 Run = Callable[..., Result]
 ENGINES = ["reference", pytest.param("spark", marks=pytest.mark.spark)]

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import mrql
 from mrql.algebra.errors import UserError
-from mrql.cli import main
+from mrql.cli.main import main
 from mrql.explain import explain_json, require_incremental
 from mrql.rewrite.pipeline import rewrite
 from tests.incremental_cases import CONSTRUCTS, STREAMS, Construct, plan_of

@@ -23,7 +23,7 @@ from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.values import Record as Fields
-from mrql.cli import main
+from mrql.cli.main import main
 from mrql.runtime.files.durable import Files
 from mrql.runtime.postgresql.address import parse_address
 from mrql.runtime.postgresql.columns import columns_of

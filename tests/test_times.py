@@ -21,8 +21,8 @@ from mrql.algebra.catalog import Format
 from mrql.algebra.errors import UserError
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Record, Value
-from mrql.loading import compile_over_files
-from mrql.output import json_line, print_table, show_value
+from mrql.jobs.loading import compile_over_files
+from mrql.output.tables import json_line, print_table, show_value
 from mrql.runtime.files.durable import Files
 from mrql.runtime.sinks.files import Output, write_output
 from mrql.runtime.sources.directory import static_files

@@ -17,17 +17,17 @@ import mrql
 from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
-from mrql.cli import main
+from mrql.cli.main import main
 from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.reference import view
-from mrql.verify import Effort, Sampler, Scenario, Verified, scenarios, verify
 from mrql.verify.engines import ReferenceIncremental, Rows, Start
 from mrql.verify.histories import History, Move, Place, deal, held
 from mrql.verify.replay import Kind
 from mrql.verify.report import render
 from mrql.verify.rounding import Rounding
 from mrql.verify.shrink import shrink
+from mrql.verify.verifier import Effort, Sampler, Scenario, Verified, scenarios, verify
 from tests.rewrite.test_theorems import streams_with_static
 
 GROUPED = """
@@ -297,7 +297,7 @@ def test_waiting_may_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
         fails(history)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mrql.verify.shrink", interrupted)
+    monkeypatch.setattr("mrql.verify.verifier.shrink", interrupted)
     found, lines = verified("select (k, sum(y)) from (k, y) in S group by k", ForgetsDeletions)
     assert found.counterexample is not None
     assert not found.counterexample.minimal
@@ -459,7 +459,7 @@ def found_by(text: str, start: Start, *, static: frozenset[str] = frozenset()) -
         )
         return any(result.counterexample is not None for result in results)
 
-    with patch("mrql.verify.shrink"):  # a smallest history is not asked for
+    with patch("mrql.verify.verifier.shrink"):  # a smallest history is not asked for
         return [seed for seed in SEEDS if finds(seed)]
 
 

@@ -1,7 +1,7 @@
 """Room for deep terms, and for functions that call themselves.
 
-A text is nested at most 200 levels deep (`parsing.depth`), but a level of the text becomes several of a term, and each
-of those several calls. They are calls of Python functions, which take little room on the machine's stack.
+A text is nested at most 200 levels deep (`mrql.parser.depth`), but a level of the text becomes several of a term, and
+each of those several calls. They are calls of Python functions, which take little room on the machine's stack.
 
 A function of a query that calls itself may do so `LEVELS` times in a row, whatever Python's own limits are: after some
 levels the evaluation goes on in another thread, which has a stack of its own.

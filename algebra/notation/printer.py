@@ -1,6 +1,6 @@
 """Terms as text, in the notation of [MRQL] §5, in such a way that the text reads back.
 
-`parse(show(t), streams, variables) == t` for every well-formed term (`reader.parse`). The types of variables are not
+`parse(show(t), streams, variables) == t` for every well-formed term (`parser.parse`). The types of variables are not
 written where the reader can derive them: a `λ`'s parameter has the type of the elements that it ranges over, `let`
 the type of its value; streams and free variables are given to the reader by name. Where the two differ, as over the
 empty collection of `nothing`, the parameter is written with its type.

@@ -1,6 +1,6 @@
 """How a query becomes what is kept up to date: every step from its text to its stages, and what a batch costs.
 
-The same facts (`facts.py`) in three forms: text for people, plain data for programs, a picture. Nothing here
+The same facts (`plan_facts.py`) in three forms: text for people, plain data for programs, a picture. Nothing here
 starts Spark.
 """
 
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mrql.explain.document import render_document
-from mrql.explain.facts import facts_of
-from mrql.explain.graph import render_graph
+from mrql.explain.json_document import render_document
+from mrql.explain.plan_facts import facts_of
 from mrql.explain.strict import require_incremental
+from mrql.explain.svg_graph import render_graph
 from mrql.explain.text import render_text
 from mrql.rewrite.pipeline import Trace
 

@@ -11,7 +11,7 @@ from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.terms import Term
 from mrql.explain.costs import Cost, Work, listed
 from mrql.explain.differences import PRUNED, Difference
-from mrql.explain.facts import DerivedFacts, Facts, StageFacts, without_inverse
+from mrql.explain.plan_facts import DerivedFacts, Facts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Role, Table, delta_rule, fed
 from mrql.rewrite.loops.strategy import Chosen, Way
 from mrql.rewrite.plan.plan import Feedbacks, Shape, Stage

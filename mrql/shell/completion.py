@@ -11,26 +11,26 @@ from typing import Any
 
 import attrs
 
-from mrql import syntax
-from mrql.aggregates import AGGREGATIONS
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.terms import IllTyped, Term, Var, element_type
 from mrql.algebra.types import Type
-from mrql.calls import LIBRARY
-from mrql.derived import DERIVED
-from mrql.dynamic import as_collection
-from mrql.output import type_name
-from mrql.patterns import Match, match_pattern
-from mrql.scope import Globals, Scope
+from mrql.output.tables import type_name
+from mrql.shell.cursor_context import Place, place_at
 from mrql.shell.definitions import Definitions
 from mrql.shell.interpreter import COMMANDS
-from mrql.shell.reading import COMMAND, TAKES_EXPRESSION
-from mrql.shell.unfinished import Place, place_at
-from mrql.sources import FORMATS
-from mrql.translate import translate
-from mrql.typing import BASIC, resolve
+from mrql.shell.statement_reader import COMMAND, TAKES_EXPRESSION
+from mrql.syntax import nodes as syntax
+from mrql.translate.builtin_aggregates import AGGREGATIONS
+from mrql.translate.calls import LIBRARY
+from mrql.translate.coercion import BASIC, resolve
+from mrql.translate.collection_functions import DERIVED
+from mrql.translate.expression import translate
+from mrql.translate.json_values import as_collection
+from mrql.translate.patterns import Match, match_pattern
+from mrql.translate.scope import Globals, Scope
+from mrql.translate.sources import FORMATS
 
 KEYWORDS: dict[str, tuple[str, ...]] = {
     "CONSTANT": ("true", "false", "null"),

@@ -7,18 +7,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mrql import syntax
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import all_names
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Stream
-from mrql.includes import Files
-from mrql.program import Compiler, Program, Query
+from mrql.parser.includes import Files
 from mrql.runtime.sources.files import row_type
-from mrql.scope import Scope
-from mrql.translate import translate
+from mrql.syntax import nodes as syntax
+from mrql.translate.expression import translate
+from mrql.translate.program import Compiler, Program, Query
+from mrql.translate.scope import Scope
 
 T = TypeVar("T")
 

@@ -14,13 +14,13 @@ from rich.console import Console
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.span import Span
-from mrql.calls import LIBRARY
-from mrql.derived import DERIVED
-from mrql.options import report_kept
-from mrql.output import json_line, print_table, type_name
-from mrql.program import Query
-from mrql.shell.reading import COMMAND
+from mrql.cli.options import report_kept
+from mrql.output.tables import json_line, print_table, type_name
 from mrql.shell.session import Session
+from mrql.shell.statement_reader import COMMAND
+from mrql.translate.calls import LIBRARY
+from mrql.translate.collection_functions import DERIVED
+from mrql.translate.program import Query
 
 
 class Quit(Exception):

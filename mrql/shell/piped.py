@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from mrql.shell.interpreter import Interpreter, Quit
-from mrql.shell.reading import is_finished
+from mrql.shell.statement_reader import is_finished
 
 
 def run_piped(lines: Iterable[str], interpreter: Interpreter) -> None:

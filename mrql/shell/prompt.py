@@ -19,7 +19,7 @@ from mrql.algebra.errors import MrqlError
 from mrql.shell.completion import completed
 from mrql.shell.definitions import Definitions
 from mrql.shell.interpreter import Interpreter, Quit
-from mrql.shell.reading import COMMAND, is_finished
+from mrql.shell.statement_reader import COMMAND, is_finished
 
 PROMPT = "mrql> "
 CONTINUED = " ...> "

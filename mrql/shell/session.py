@@ -7,21 +7,21 @@ from pathlib import Path
 
 import attrs
 
-from mrql import syntax
 from mrql.algebra.terms import STEPS
 from mrql.algebra.values.values import Value
 from mrql.explain import explain_trace
-from mrql.includes import text_of
-from mrql.output import type_name
-from mrql.parser import parse_expression_at, parse_program, parse_program_at
-from mrql.program import Program, Query
+from mrql.jobs.batch import ReferenceRunner, Runner
+from mrql.output.tables import type_name
+from mrql.parser.includes import text_of
+from mrql.parser.parser import parse_expression_at, parse_program, parse_program_at
 from mrql.rewrite.pipeline import rewrite
-from mrql.running import ReferenceRunner, Runner
 from mrql.runtime.files.quarantine import Quarantine
-from mrql.scope import Globals
 from mrql.shell.definitions import Definitions
-from mrql.shell.reading import Transcript, without_semicolon
-from mrql.typing import resolve
+from mrql.shell.statement_reader import Transcript, without_semicolon
+from mrql.syntax import nodes as syntax
+from mrql.translate.coercion import resolve
+from mrql.translate.program import Program, Query
+from mrql.translate.scope import Globals
 
 
 @attrs.define

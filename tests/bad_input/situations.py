@@ -244,5 +244,5 @@ def interrupted(_home: Path) -> Iterator[None]:
 @contextmanager
 def interrupted_run(_home: Path) -> Iterator[None]:
     """Ctrl-C is pressed while an expression is evaluated."""
-    with mock.patch("mrql.running.evaluate", side_effect=KeyboardInterrupt):
+    with mock.patch("mrql.jobs.batch.evaluate", side_effect=KeyboardInterrupt):
         yield

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from mrql.cli import main
+from mrql.cli.main import main
 from mrql.runtime.files.durable import Files
 from tests.bad_input.situations import Bad, Kept, put
 from tests.bad_input.table import CASES, SETTINGS

@@ -17,7 +17,7 @@ import click
 from pyspark.sql import SparkSession
 
 from mrql.algebra.values.values import close
-from mrql.operation import Watch
+from mrql.monitoring.watch import Watch
 from mrql.runtime.spark import jvm
 from mrql.runtime.streaming.report import Report
 from tests.checkpoint.streams import Stream, answers, batch_answer, rows, write

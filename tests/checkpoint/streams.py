@@ -16,16 +16,16 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra.values.values import Bag, Value
-from mrql.cli import planned
+from mrql.cli.main import planned
+from mrql.jobs.batch import ReferenceRunner
+from mrql.jobs.places import Place
+from mrql.jobs.stream import Running
 from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.plan.threshold import Threshold
-from mrql.running import ReferenceRunner
 from mrql.runtime.checkpoint.restore import found_rows
 from mrql.runtime.files.durable import Files
 from mrql.runtime.postgresql.address import parse_address
 from mrql.runtime.streaming.stream_loop import Emit, Options
-from mrql.sinks.places import Place
-from mrql.streaming import Running
 
 GROUPS = """
 edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));

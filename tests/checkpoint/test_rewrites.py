@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
-from mrql.cli import main
+from mrql.cli.main import main
 from tests.checkpoint.streams import Counting, Crash, Failing, Moment, Stream, batch_answer, rows, write
 
 EXTREMES = """

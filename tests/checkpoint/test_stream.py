@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag
-from mrql.cli import main
+from mrql.cli.main import main
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.inspect import committed
 from mrql.runtime.checkpoint.lock import Lock

@@ -9,8 +9,8 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Record, Value, same
-from mrql.output import type_name
-from mrql.program import compile_program
+from mrql.output.tables import type_name
+from mrql.translate.program import compile_program
 
 STREAMS = {
     "S": "{(long, long)}",

@@ -9,7 +9,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, same
 from mrql.algebra.values.zset import ZSet
-from mrql.output import type_name
+from mrql.output.tables import type_name
 from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
 from tests.cases import Case, cases

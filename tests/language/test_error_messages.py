@@ -10,20 +10,21 @@ from pathlib import Path
 import pytest
 
 from tests.cases import cases
-from tests.test_layout import part_of, relative, source_files
+from tests.test_layout import folder_of, relative, source_files
 
 MESSAGES = [case.error.split(" ", 1)[1] for case in cases() if case.error is not None]
 
 ELSEWHERE = {
-    "mrql/includes.py": "it takes files: tests/test_statements.py",
-    "mrql/imports.py: … runs code in Python, which this command does not": "a command asks: tests/test_imports.py",
-    "mrql/calls.py: a collection": "it is caught where it is raised",
-    "mrql/program.py: … is nested too deeply": "the parser refuses such texts: tests/test_fuzz.py",
-    "mrql/translate.py: this has no type: …": "what the terms find where nothing before them has",
-    "mrql/translate.py: the left side must be of type …": "the type is a common one of both sides",
-    "mrql/translate.py: the right side must be of type …": "the type is a common one of both sides",
-    "mrql/translate.py:  must be of type …": "a missing value is of any type",
-    "mrql/aggregations.py: an element of `…` must be of type …": "it is looked at before",
+    "mrql/translate/python_imports.py: … runs code in Python, which this command does not": (
+        "a command asks: tests/test_imports.py"
+    ),
+    "mrql/translate/calls.py: a collection": "it is caught where it is raised",
+    "mrql/translate/program.py: … is nested too deeply": "the parser refuses such texts: tests/test_fuzz.py",
+    "mrql/translate/expression.py: this has no type: …": "what the terms find where nothing before them has",
+    "mrql/translate/expression.py: the left side must be of type …": "the type is a common one of both sides",
+    "mrql/translate/expression.py: the right side must be of type …": "the type is a common one of both sides",
+    "mrql/translate/expression.py:  must be of type …": "a missing value is of any type",
+    "mrql/translate/user_aggregates.py: an element of `…` must be of type …": "it is looked at before",
 }
 """What is no case, and why."""
 
@@ -55,7 +56,7 @@ def written(message: ast.expr) -> str:
             return "…"
 
 
-LANGUAGE = [file for file in source_files() if part_of(file) == "language" and "parsing" not in file.parts]
+LANGUAGE = [file for file in source_files() if folder_of(file) == "mrql/translate"]
 RAISED = sorted({f"{relative(file)}: {message}" for file in LANGUAGE for message in raised(file)})
 
 
@@ -78,7 +79,7 @@ def test_message(message: str) -> None:
 def test_messages_are_found() -> None:
     """The tests above would be content with none; those that are no cases are still raised."""
     assert len(RAISED) > 80
-    assert "mrql/sources.py: a csv source needs the type of its rows" in RAISED
+    assert "mrql/translate/sources.py: a csv source needs the type of its rows" in RAISED
     named = {*RAISED, *(message.partition(":")[0] for message in RAISED)}
     assert set(ELSEWHERE) <= named
     assert [message for message in ELSEWHERE if message in RAISED and has_case(message)] == []

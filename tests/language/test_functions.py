@@ -7,9 +7,9 @@ import pytest
 from mrql.algebra import functions as fn
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import same
-from mrql.calls import LIBRARY
-from mrql.output import show_value
-from mrql.program import compile_program
+from mrql.output.tables import show_value
+from mrql.translate.calls import LIBRARY
+from mrql.translate.program import compile_program
 from tests.cases import cases
 from tests.function_document import DOCUMENT, document, examples
 

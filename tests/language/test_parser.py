@@ -7,11 +7,11 @@ import time
 import attrs
 import pytest
 
-from mrql import syntax as s
 from mrql.algebra.span import Source, Span
-from mrql.parser import parse_expression, parse_program, parse_type
-from mrql.parsing.grammar import grammar
-from mrql.parsing.tree_builder import TreeBuilder
+from mrql.parser.grammar import grammar
+from mrql.parser.parser import parse_expression, parse_program, parse_type
+from mrql.parser.tree_builder import TreeBuilder
+from mrql.syntax import nodes as s
 
 NOWHERE = Span(Source("nowhere", ""), 0, 0)
 

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from lark import Lark
 
-from mrql import parser
 from mrql.algebra.errors import UserError
-from mrql.parsing import table_cache
-from mrql.parsing.grammar import grammar
-from mrql.parsing.table_cache import cache_directory, cached_parser
-from mrql.parsing.tokens import BracketFilter
+from mrql.parser import parser, table_cache
+from mrql.parser.grammar import grammar
+from mrql.parser.lexer import BracketFilter
+from mrql.parser.table_cache import cache_directory, cached_parser
 
 GRAMMAR = 'start: "a"+ [/b/]'
 

@@ -19,11 +19,11 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.terms import Lit, Repeat, Term
 from mrql.algebra.values.values import Bag, Value, same
 from mrql.algebra.values.zset import ZSet
-from mrql.program import compile_program
 from mrql.rewrite.loops.semi_naive import NotAdding, fixpoint
 from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import Trace, rewrite
 from mrql.runtime.reference.view import ReferenceView
+from mrql.translate.program import compile_program
 from tests.loop_queries import STREAMS, adding_loops, edge_histories
 
 History = list[dict[str, ZSet]]

@@ -19,10 +19,10 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Tup
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import close
-from mrql.program import Query
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session.errors import translated
+from mrql.translate.program import Query
 from tests.cases import Case, cases
 from tests.construct_queries import construct_queries
 from tests.interpreted import interpreted

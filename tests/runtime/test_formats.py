@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.documents import to_xml
 from mrql.algebra.values.values import Bag, same
-from mrql.loading import compile_over_files
-from mrql.output import show_value
+from mrql.jobs.loading import compile_over_files
+from mrql.output.tables import show_value
 from mrql.runtime.files.quarantine import Malformed, Quarantine
 from mrql.runtime.sources.directory import static_files
 from mrql.runtime.sources.files import read_source

@@ -17,9 +17,8 @@ from mrql.algebra.functions import Function
 from mrql.algebra.functions.operators import OPERATORS
 from mrql.algebra.functions.xml import DOCUMENTS
 from mrql.algebra.values.values import Bag, Record, Value, close, same
-from mrql.output import show_value
-from mrql.program import compile_program
-from mrql.running import SparkRunner
+from mrql.jobs.batch import SparkRunner
+from mrql.output.tables import show_value
 from mrql.runtime.spark.expressions import xml
 from mrql.runtime.spark.expressions.expressions import COMPARISONS, Expressions
 from mrql.runtime.spark.expressions.layout import Atom, part, quote
@@ -27,6 +26,7 @@ from mrql.runtime.spark.io.collect import collect_value, from_spark
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session import session
 from mrql.runtime.spark.session.errors import translated
+from mrql.translate.program import compile_program
 from tests.function_calls import Call, calls, split
 from tests.function_document import examples
 from tests.interpreted import interpreted

@@ -15,7 +15,7 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.cli import main
+from mrql.cli.main import main
 from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.spark.io.collect import collect_value

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mrql.algebra.values.values import Bag, Record, same
-from mrql.loading import compile_over_files
+from mrql.jobs.loading import compile_over_files
 from mrql.runtime.sources.directory import Arrived
 from mrql.runtime.sources.files import list_files
 from mrql.runtime.spark.io.collect import collect_value

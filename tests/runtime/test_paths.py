@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag, same
-from mrql.loading import compile_over_files
+from mrql.jobs.loading import compile_over_files
 from mrql.runtime.files.quarantine import Malformed, Quarantine
 from mrql.runtime.sources.files import list_files, read_source
 from mrql.runtime.spark.io.collect import collect_value

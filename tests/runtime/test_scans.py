@@ -13,7 +13,7 @@ import mrql
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.loading import compile_over_files
+from mrql.jobs.loading import compile_over_files
 from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.engines import SparkEngine
 from mrql.runtime.sinks.sink import Answer, Passing, Several

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from mrql.algebra.errors import MrqlError
-from mrql.cli import main
+from mrql.cli.main import main
 from mrql.shell.interpreter import COMMANDS, Interpreter, Quit
-from mrql.shell.reading import is_finished
 from mrql.shell.session import Session
+from mrql.shell.statement_reader import is_finished
 
 DOCUMENT = (Path(__file__).parent.parent.parent / "docs" / "shell.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from mrql.cli import main
+from mrql.cli.main import main
 from tests.test_cli import without_java
 
 

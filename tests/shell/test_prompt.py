@@ -15,11 +15,11 @@ from rich.console import Console
 
 from mrql.algebra.errors import EngineError
 from mrql.algebra.values.values import Value
-from mrql.program import Program, Query
-from mrql.running import ReferenceRunner
+from mrql.jobs.batch import ReferenceRunner
 from mrql.shell.interpreter import Interpreter
 from mrql.shell.prompt import SessionCompleter, history_file, run_terminal
 from mrql.shell.session import Session
+from mrql.translate.program import Program, Query
 
 CTRL_D, ALT_ENTER = "\x04", "\x1b\r"
 

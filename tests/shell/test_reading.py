@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mrql.parser import parse_program
-from mrql.parsing.errors import Unfinished
+from mrql.parser.errors import Unfinished
+from mrql.parser.parser import parse_program
 from mrql.shell.piped import inputs
-from mrql.shell.reading import Transcript, is_finished
+from mrql.shell.statement_reader import Transcript, is_finished
 from tests.cases import cases
 
 QUERIES = Path(__file__).parent.parent.parent / "queries"

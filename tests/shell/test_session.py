@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag, Value, same
-from mrql.parser import parse_program
-from mrql.program import Program
-from mrql.running import Runner
-from mrql.shell.background import InterruptibleRunner
+from mrql.jobs.batch import Runner
+from mrql.parser.parser import parse_program
+from mrql.shell.interruptible import InterruptibleRunner
 from mrql.shell.session import Session
+from mrql.syntax import nodes as syntax
+from mrql.translate.program import Program
 from tests.cases import Case, cases
 
 RIGHT = [case for case in cases() if not case.reads and case.error is None]

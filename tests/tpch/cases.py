@@ -17,7 +17,7 @@ from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.values.values import Bag, Record, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.api import Query
-from mrql.loading import compile_over_files
+from mrql.jobs.loading import compile_over_files
 from queries.tpch.generate import COLUMNS, Batch, Row, nations, regions
 
 SQL = Path(__file__).parent

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mrql.algebra.values.values import Bag, close
-from mrql.loading import compile_over_files
+from mrql.jobs.loading import compile_over_files
 from mrql.runtime.sources.files import read_source
 from queries.tpch import generate
 from tests.tpch.cases import NAMES, QUERIES, case, expected, net

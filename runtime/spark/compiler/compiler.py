@@ -2,7 +2,7 @@
 
 A cMap runs its function over the rows: conditions become filters, nested generators become `explode`, and what the
 function returns is a layout over the columns. A groupBy or a coGroup does not build its groups when the function above
-only reduces them (`groups.py`), and one whose sides are joined element by element is a join (`joins.py`).
+only reduces them (`group_by.py`), and one whose sides are joined element by element is a join (`join.py`).
 """
 
 from __future__ import annotations

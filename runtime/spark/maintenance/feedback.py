@@ -1,8 +1,8 @@
 """What a loop that is carried over has, on Spark, and what of its changes is fed back to it.
 
 Of a bag that the loop carries what its stream was *fed* is kept, and the groups of it that differ from the value of the
-step are *pending* (`alike.py`). Where a step has one element for each key, its value is compared with what was fed
-(`given.py`); else what is pending is kept too, in a table that each change is added to.
+step are *pending* (`element_groups.py`). Where a step has one element for each key, its value is compared with what was
+fed (`key_comparison.py`); else what is pending is kept too, in a table that each change is added to.
 """
 
 from __future__ import annotations

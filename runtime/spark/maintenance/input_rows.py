@@ -31,7 +31,7 @@ class Ledger:
     item: Type
     plans: Plans
     in_groups: bool = False
-    """Whether rows that are alike but for their numbers lie together (`alike.py`)."""
+    """Whether rows that are alike but for their numbers lie together (`element_groups.py`)."""
     table: Table | None = None
     keys: Keys | None = None
 

@@ -2,7 +2,7 @@
 
 A stage that reads the stream has been given all but what is *withheld*. A batch's change is added to that; of what does
 not cancel out, the groups of elements that are off by more than a threshold are passed on, and the others are withheld
-(`alike.py`, `residual.py`). So what the stage reads is never off by more than the threshold.
+(`element_groups.py`, `residual.py`). So what the stage reads is never off by more than the threshold.
 
 Where each key of a state makes one element, and tells it from others, what was *passed on* is kept instead: what
 the state makes of the touched keys now is compared with that, and nothing need be known of what it made of them before.

@@ -1,0 +1,145 @@
+"""The commands over checkpoints: `mrql checkpoint show|verify|compact DIR`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mrql.cli.exit_codes import reports_errors
+from mrql.runtime.checkpoint.inspect import committed, compact, faults, reference_writer, unreadable
+from mrql.runtime.checkpoint.manifest import FORMAT, Manifest, SavedRun, SavedSource
+from mrql.runtime.checkpoint.store import Store
+
+DIRECTORY = click.argument("directory", type=click.Path(file_okay=False, exists=True, path_type=Path))
+
+
+@click.group()
+def checkpoint() -> None:
+    """Show, verify or compact what a stream has kept in a directory."""
+
+
+@checkpoint.command()
+@DIRECTORY
+@click.option("--format", "output_format", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@reports_errors
+def show(directory: Path, output_format: str) -> None:
+    """Say what is committed: the batch, tables with their runs, sources with what was consumed, versions."""
+    manifest = committed(directory)
+    if output_format == "json":
+        click.echo(json.dumps(document(manifest), ensure_ascii=False, indent=2))
+    else:
+        click.echo("\n".join(lines(manifest)))
+
+
+@checkpoint.command()
+@DIRECTORY
+@reports_errors
+def verify(directory: Path) -> None:
+    """Check that each file of the last commit is there, as it was written, and that each table can be read."""
+    with contextlib.closing(Store.open(directory)) as store:
+        manifest = committed(directory)
+        found = list(faults(store.root, manifest)) or list(unreadable(store.root, manifest))
+    for fault in found:
+        click.echo(f"error: {fault}", err=True)
+    if found:
+        click.echo("  hint: put back a copy, or start with a new --checkpoint, which reads all data again", err=True)
+        sys.exit(1)
+    files = sum(len(run.files) for run in manifest.runs())
+    click.echo(f"batch {manifest.batch}: {files} files of {_runs(manifest)} runs are as they were written")
+
+
+@checkpoint.command("compact")
+@DIRECTORY
+@click.option("--master", help="Spark master; a local one by default.")
+@reports_errors
+def compact_command(directory: Path, master: str | None) -> None:
+    """Write each table as one run, and commit that."""
+    with contextlib.closing(Store.open(directory)) as store, store.told():
+        before = committed(directory)
+        if all(len(table.runs) <= 1 for _, _, table in before.tables()):
+            click.echo(f"batch {before.batch}: each table is one run already")
+            return
+        after = compact(store, before, _writer(store, before, master))
+    click.echo(f"batch {after.batch}: {_runs(before)} runs are now {_runs(after)}")
+
+
+def _writer(store: Store, manifest: Manifest, master: str | None) -> Any:
+    if manifest.engine == "reference":
+        return reference_writer(store.root, store.files)
+    from mrql.runtime.spark.checkpoint import spark_writer
+    from mrql.runtime.spark.session.session import local_session
+
+    return spark_writer(local_session(master), store.root, store.files)
+
+
+def _runs(manifest: Manifest) -> int:
+    return sum(1 for _ in manifest.runs())
+
+
+# --- what is shown ------------------------------------------------------------------------------
+
+
+def lines(manifest: Manifest) -> list[str]:
+    """A manifest for people."""
+    versions = ", ".join(f"{name} {number}" for name, number in sorted(manifest.versions.items()))
+    shown = [
+        f"batch {manifest.batch}, commit {manifest.commit}",
+        f"engine {manifest.engine}; format {FORMAT}, {versions}",
+    ]
+    shown += ["", "sources"]
+    shown += [f"  {name}: {_consumed(source)}" for name, source in sorted(manifest.sources.items())]
+    shown += ["", "states"]
+    for identity, state in manifest.states.items():
+        shown.append(f"  {state.name} ({identity})")
+        for name, table in state.tables.items():
+            shown.append(f"    {name}: {_size(table.runs)}")
+            shown += [f"      batch {run.batch}: {run.rows:,} rows, {run.bytes:,} bytes" for run in table.runs]
+    if manifest.outputs:
+        shown += ["", *(f"output {place}" for place in manifest.outputs)]
+    return shown
+
+
+def _consumed(source: SavedSource) -> str:
+    files = [file for directory in source.directories for file in directory.files]
+    what = "table" if source.static else "stream"
+    if source.offset is not None:
+        return f"{what}, up to {json.dumps(source.offset)}, of {source.directories[0].path}"
+    read = f"{len(files):,} files, {sum(file.size for file in files):,} bytes"
+    return f"{what}, {read}, of {', '.join(directory.path for directory in source.directories)}"
+
+
+def _size(runs: tuple[SavedRun, ...]) -> str:
+    rows, size = sum(run.rows for run in runs), sum(run.bytes for run in runs)
+    return f"{rows:,} rows, {size:,} bytes in {len(runs)} run{'' if len(runs) == 1 else 's'}"
+
+
+def document(manifest: Manifest) -> dict[str, Any]:
+    """A manifest for programs."""
+    tables = [
+        {
+            "state": state.name,
+            "table": name,
+            "runs": [{"path": r.path, "batch": r.batch, "rows": r.rows, "bytes": r.bytes} for r in table.runs],
+        }
+        for state, name, table in manifest.tables()
+    ]
+    sources = {
+        name: [{"path": file.path, "size": file.size} for directory in source.directories for file in directory.files]
+        for name, source in manifest.sources.items()
+    }
+    return {
+        "batch": manifest.batch,
+        "commit": manifest.commit,
+        "engine": manifest.engine,
+        "format": FORMAT,
+        "versions": dict(manifest.versions),
+        "sources": sources,
+        "offsets": {name: source.offset for name, source in manifest.sources.items() if source.offset is not None},
+        "tables": tables,
+        "outputs": list(manifest.outputs),
+    }

@@ -1,0 +1,206 @@
+"""The expressions of a program evaluated once, one after the other, in either engine.
+
+What a program has stored (`store x := e`) is evaluated when the first expression that names it is, and kept for the
+others.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.traversal import map_children, subterms
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Lit, Repeat, Stream, Term
+from mrql.algebra.values.values import Value
+from mrql.rewrite.pipeline import run_passes
+from mrql.runtime.files.quarantine import Quarantine, Reject, fail
+from mrql.runtime.sinks.replacing import write
+from mrql.runtime.sources.files import read_source
+from mrql.translate.program import Program, Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from mrql.runtime.spark.relation.frame import Frame
+
+
+def sources_of(program: Program, term: Term) -> dict[str, SourceSpec]:
+    """What a term reads, streams and static tables."""
+    names = dict.fromkeys(t.name for t in subterms(term) if isinstance(t, Stream))
+    return {name: program.sources[name] for name in names if name in program.sources}
+
+
+class Runner(Protocol):
+    """Evaluates the expressions of a program."""
+
+    def answer(self, query: Query) -> Value: ...
+    def write(self, query: Query) -> None:
+        """Writes the answer of a query to its target."""
+
+    def close(self) -> None:
+        """Frees what is kept."""
+
+
+class _Stores:
+    """What a program has stored, as far as it has been evaluated; `keep` evaluates one of them under a new name.
+
+    A shell's program grows, and may store another value under the same name.
+    """
+
+    def __init__(self, stored: Mapping[str, Term], keep: Callable[[str, Term], Term]) -> None:
+        self.stored = stored
+        self.begun: list[Term] = []
+        self.known: list[tuple[Term, Term]] = []
+        self.keep = keep
+        self.numbers = itertools.count(1)
+
+    def used(self, term: Term) -> Term:
+        """The term with what is stored in the place of what it was made from."""
+        for name, stored in self.stored.items():
+            named = any(part == stored for part in subterms(term))
+            if named and stored not in self.begun and _is_worth_keeping(stored):
+                self._evaluate(name, stored)
+        return self._replaced(term)
+
+    def _evaluate(self, name: str, stored: Term) -> None:
+        self.begun.append(stored)
+        try:
+            kept = self.keep(f"{name}_{next(self.numbers)}", self.used(stored))
+        except BaseException:  # of the data, or an interrupt: the next expression that names it tries again
+            self.begun.remove(stored)
+            raise
+        self.known.append((stored, kept))
+
+    def _replaced(self, term: Term) -> Term:
+        for stored, kept in self.known:
+            if term == stored:
+                return kept
+        return map_children(term, self._replaced)
+
+
+def _is_worth_keeping(term: Term) -> bool:
+    """Whether a value can be kept as a table or a constant, and takes more than to look it up."""
+    computes = not isinstance(term, Stream) and any(isinstance(part, Stream | Repeat) for part in subterms(term))
+    return computes and isinstance(term.type, ty.BagType | ty.Basic)
+
+
+def _table(name: str, t: ty.Type) -> Stream:
+    return Stream(f"stored {name}", t, static=True)  # no source of a program has such a name
+
+
+class ReferenceRunner:
+    """Evaluates in plain Python."""
+
+    def __init__(self, program: Program, quarantine: Quarantine | None = None) -> None:
+        self.program = program
+        self.reject: Reject = fail if quarantine is None else quarantine.reject
+        self.tables: dict[str, Any] = {}
+        self.stores = _Stores(program.stored, self._keep)
+
+    def answer(self, query: Query) -> Value:
+        return self._value(self.stores.used(query.term))
+
+    def write(self, query: Query) -> None:
+        assert query.target is not None
+        write(query.target, self.answer(query))
+
+    def close(self) -> None:
+        self.tables = {}
+
+    def _value(self, term: Term) -> Value:
+        specs = sources_of(self.program, term)
+        _must_exist(specs)
+        data = {name: read_source(spec, self.reject) for name, spec in specs.items()}
+        return evaluate(run_passes(term)[-1].after, {**self.tables, **data})
+
+    def _keep(self, name: str, term: Term) -> Term:
+        value = self._value(term)
+        if isinstance(term.type, ty.Basic):
+            return Lit(value, term.type)
+        table = _table(name, term.type)
+        self.tables[table.name] = value
+        return table
+
+
+class SparkRunner:
+    """Evaluates on Spark, which is started when it is needed; what is kept lies there until `close`."""
+
+    def __init__(
+        self, program: Program, start: Callable[[], SparkSession], quarantine: Quarantine | None = None
+    ) -> None:
+        from mrql.runtime.spark.compiler.loops import Kept
+
+        self.program = program
+        self.start = start
+        self.quarantine = quarantine
+        self.kept = Kept()
+        self.tables: dict[str, Frame] = {}
+        self.span: Span | None = None
+        self.stores = _Stores(program.stored, self._keep)
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        return self.start()
+
+    def answer(self, query: Query) -> Value:
+        from mrql.runtime.spark.io.collect import collect_value
+
+        return self._answered(query, lambda answer: collect_value(answer, query.type))
+
+    def write(self, query: Query) -> None:
+        target = query.target
+        assert target is not None
+        self._answered(query, lambda answer: write(target, answer))
+
+    def close(self) -> None:
+        """Frees what is kept."""
+        self.kept.free()
+
+    def _answered(self, query: Query, use: Callable[[Any], Value]) -> Value:
+        from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
+        from mrql.runtime.spark.compiler.loops import passing
+
+        self.span = query.span
+        term = self.stores.used(query.term)
+        with self._over(term) as frames, passing() as kept:
+            return use(evaluate_on_spark(self.spark, run_passes(term)[-1].after, frames, kept))
+
+    @contextmanager
+    def _over(self, term: Term) -> Iterator[dict[str, Frame]]:
+        """What a term reads; what is wrong with that data is an error with its place."""
+        from mrql.runtime.sources.directory import static_files
+        from mrql.runtime.spark.io.readers import find_malformed, read_net
+        from mrql.runtime.spark.session.errors import translated
+
+        specs = sources_of(self.program, term)
+        _must_exist(specs)
+        from_files = [spec for spec in specs.values() if spec.adapter is None]
+        files = [(part, static_files(part)) for spec in from_files for part, _ in spec.directories]
+        with translated(None if self.span is None else self.span.source, lambda: find_malformed(files)):
+            yield {**self.tables, **{name: read_net(self.spark, spec, self.quarantine) for name, spec in specs.items()}}
+
+    def _keep(self, name: str, term: Term) -> Term:
+        from mrql.runtime.spark.compiler.compiler import Compiler
+        from mrql.runtime.spark.compiler.loops import computed_once
+
+        with self._over(term) as frames:
+            found = computed_once(name, run_passes(term)[-1].after, Compiler(self.spark, frames), self.kept)
+        if isinstance(found, Lit):
+            return found
+        table = _table(name, term.type)
+        self.tables[table.name] = found
+        return table
+
+
+def _must_exist(specs: Mapping[str, SourceSpec]) -> None:
+    """Raises: UserError for a source that is not there."""
+    from mrql.runtime.streaming.stream_loop import must_exist
+
+    must_exist(specs.values())

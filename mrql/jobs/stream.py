@@ -1,0 +1,359 @@
+"""A stream as the command runs it: its engine, its sink, its checkpoint, and how it is stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import secrets
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.errors import EngineError, UserError
+from mrql.algebra.types import Type
+from mrql.cli.exit_codes import INTERRUPTED
+from mrql.cli.options import report_kept
+from mrql.jobs.batch import sources_of
+from mrql.jobs.places import Place
+from mrql.monitoring.logs import logged
+from mrql.monitoring.watch import Operation, Watch
+from mrql.output.console_sink import ConsoleSink
+from mrql.rewrite.analysis.infer_merge import stream_names
+from mrql.rewrite.plan.plan import Plan
+from mrql.runtime.checkpoint.commits import Commits
+from mrql.runtime.checkpoint.identity import identities
+from mrql.runtime.checkpoint.lock import Lock
+from mrql.runtime.checkpoint.restore import from_the_beginning
+from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
+from mrql.runtime.engine.errors import StatesLost
+from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
+from mrql.runtime.files.durable import Files
+from mrql.runtime.files.quarantine import Quarantine
+from mrql.runtime.postgresql.address import Address
+from mrql.runtime.postgresql.sink import TableSink
+from mrql.runtime.sinks.directory import DirectorySink, place_of
+from mrql.runtime.sinks.files import Output
+from mrql.runtime.sinks.replacing import TargetSink
+from mrql.runtime.sinks.sink import Several, Sink
+from mrql.runtime.sources.directory import Part, static_files
+from mrql.runtime.sources.file_archive import Copies
+from mrql.runtime.streaming.stream_loop import Emit, Loop, Options, Stop
+from mrql.runtime.streaming.widening import Wider
+from mrql.translate.program import Program, Query
+from mrql.version import __version__
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
+
+Planned: TypeAlias = tuple[Program, Query, Plan]
+"""A program, its streaming query, and how that is kept up to date."""
+
+
+@attrs.frozen
+class Running:
+    """What a stream is started with."""
+
+    program: Program
+    query: Query
+    plan: Plan
+    engine: str
+    session: Callable[[], SparkSession]
+    options: Options
+    typed: Callable[[Mapping[str, Type]], Planned]
+    """Makes the program, the query and its plan again, with other types of rows that were found."""
+    rows: Mapping[str, Type]
+    """The types of rows that the three were made with, by the absolute path of the stream (`found_rows`)."""
+    outputs: tuple[Place, ...] = ()
+    """Where the answers go; without any, to the console."""
+    output_format: Format = Format.JSON
+    """What the files of a directory are."""
+    as_json: bool = False
+    quarantine: Path | None = None
+    checkpoint: Path | None = None
+    operation: Operation = Operation()
+    rewritable: bool = False
+    """Whether files that were read may change; the plan has to be one that can take their rows back."""
+    partitions: int | None = None
+    """In how many partitions Spark keeps a state; as many as can be worked on at once, unless said otherwise."""
+    token: str = attrs.Factory(lambda: secrets.token_hex(16))
+    """What a stream without a checkpoint is known by to those that it writes to."""
+
+    @property
+    def changes(self) -> bool:
+        return self.options.emit is Emit.CHANGES
+
+    def run(self, files: Files | None = None) -> None:
+        """Runs it to its end, or until it is stopped.
+
+        Raises: UserError, EngineError.
+        """
+        with ExitStack() as opened:
+            opened.enter_context(logged(self.operation.log_level))
+            store = None
+            if self.checkpoint is not None:
+                store = opened.enter_context(contextlib.closing(Store.open(self.checkpoint, files)))
+            _run(self, store, opened)
+
+
+LOSSES = 3
+"""So many times in a row a batch is done again when executors were lost in it."""
+
+
+def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
+    """Runs a stream; what it opens is closed by whoever has called.
+
+    With a checkpoint, a stream whose states were lost goes back to its last commit, and on from there.
+    """
+    stop, losses = Stop(), 0
+    watch: Watch | None = None
+    before: Loop | None = None
+    while True:
+        committed = None if store is None else store.manifest
+        try:
+            with ExitStack() as held:
+                before = loop = _loop(running, store, stop, held, opened, before)
+                if watch is None:
+                    watch = opened.enter_context(running.operation.watched())
+                    opened.enter_context(_stopped_by_signals(stop))
+                loop.measuring = watch.needs_sizes
+                for report in loop.run():
+                    watch.tell(report)
+            break
+        except Wider as wider:
+            running = _widened(running, wider, 0 if before is None else before.number)
+        except StatesLost as error:
+            if store is None:
+                raise
+            losses = losses + 1 if store.manifest is committed else 1
+            if losses > LOSSES:
+                message = f"{error.message}, {losses} times in one batch"
+                raise EngineError(message, store.continues) from error
+            after = "starting over" if store.manifest is None else f"going back to batch {store.manifest.batch}"
+            logger.warning("%s: %s", error.message, after)
+            store.recover()
+    if stop.comes(0):
+        logger.info("stopped")
+
+
+def _widened(running: Running, wider: Wider, number: int) -> Running:
+    """A stream whose rows are of another type from a batch on.
+
+    Raises: UserError where the query has no meaning for them, and where changes are put out, and some were: those of
+    the new type do not follow on them.
+    """
+    for path, row in wider.rows.items():
+        said = f"the rows of {path} are of a wider type than those before, {row}"
+        if number and running.changes:
+            hint = "say with type(…) what is to come, or put out snapshots"
+            raise UserError(f"{said}, and changes do not follow on those that were put out", running.query.span, hint)
+        logger.warning("%s: what is made of them is built again", said)
+    rows = {**running.rows, **wider.rows}
+    program, query, plan = running.typed(rows)
+    return attrs.evolve(running, program=program, query=query, plan=plan, rows=rows)
+
+
+def _loop(
+    running: Running, store: Store | None, stop: Stop, opened: ExitStack, outer: ExitStack, before: Loop | None = None
+) -> Loop:
+    """A stream from its beginning, or from its last commit on.
+
+    Without a checkpoint it goes on where it was `before` its rows were of another type. What is kept until its end is
+    closed with the `outer` stack.
+    """
+    going_on = store is not None and store.manifest is not None
+    with nullcontext() if store is None else store.told():
+        last = _last_batch(store, before)
+        sink = Several(tuple(_sinks(running, store, opened, last)))
+        again = going_on or before is not None
+        kept = None if running.quarantine is None else Quarantine.new(running.quarantine, going_on=again)
+        copies = None
+        if running.rewritable:
+            copies = before.copies if before is not None and store is None else _copies(store, outer)
+        if kept is not None:
+            opened.callback(Lock.of_quarantine(kept.directory).close)
+        commits = None if store is None else _commits(running, store, sink, copies)
+        if store is not None:
+            _clean(sink, kept, store.files)
+    specs = {name: running.program.sources[name] for name in stream_names(running.query.term)}
+    begun: list[tuple[SourceSpec, Sequence[Part]]] = [
+        (table, static_files(table)) for table in (running.program.sources[n] for n in running.plan.tables)
+    ]
+    restored = None if commits is None else commits.restored()
+    if restored is not None:
+        begun += [(running.program.sources[name], [*parts]) for name, parts in restored.arrived.items()]
+    watched = None
+    if commits is not None:
+        gone = GoingOn(commits.identities, restored)
+    elif before is not None and before.number and before.watched is not None:
+        watched = [one.of_type(specs[one.spec.name]) for one in before.watched]
+        everything = sources_of(running.program, running.query.term)
+        gone = GoingOn(identities(running.plan, everything), from_the_beginning(running.plan, watched))
+        sink.start_anew()
+    else:
+        gone = None
+    engine = _engine(running, kept, gone)
+    opened.callback(engine.close)
+    if watched is not None and kept is not None:
+        kept.pass_over_known()
+    elif restored is not None and commits is not None:
+        _say_restored(commits, restored.built, changed=before is None)
+        if kept is not None:  # files were read again; where they are read otherwise, other rows may be malformed
+            kept.pass_over_known()
+    elif commits is None:
+        report_kept(kept, "tables")
+    elif kept is not None and (said := commits.keep(kept, "tables")) is not None:
+        logger.warning("%s", said)
+    _say_what_is_missing(specs.values(), running.options)
+    number = 0 if before is None else before.number
+    return Loop(
+        engine, specs, running.options, sink, kept, commits, copies, stop, watched=watched, number=number, begun=begun
+    )
+
+
+def _last_batch(store: Store | None, before: Loop | None) -> int | None:
+    """The last batch that was put out, if any was; with a checkpoint that says it of each place."""
+    return before.number - 1 if store is None and before is not None and before.number else None
+
+
+# --- its parts ----------------------------------------------------------------------------------
+
+
+def _sinks(running: Running, store: Store | None, opened: ExitStack, last: int | None) -> Iterator[Sink]:
+    """Where the answers go; what the sinks hold is given back with what is `opened`.
+
+    Raises: UserError where something is there already, and is not that of the checkpoint.
+    """
+    files, suffix = (Files(), "") if store is None else (store.files, f"-{store.token}")
+    query, changes = running.query, running.changes
+    if query.target is not None:
+        named = bool(running.outputs)
+        yield TargetSink.instead_of(query.target, named=named, changes=changes, files=files, suffix=suffix)
+    elif not running.outputs:
+        yield ConsoleSink(query.type, query.span.line, as_json=running.as_json, changes=changes)
+    if changes and running.outputs and all(isinstance(place, Address) for place in running.outputs):
+        raise UserError("a table is kept current, and holds no changes", hint="leave out --emit changes")
+    for place in running.outputs:
+        if isinstance(place, Address):
+            table = _table_sink(running, place, store, opened, last)
+            opened.callback(table.close)
+            yield table
+        else:
+            written = Output(query.type, changes, running.output_format, query.span)
+            after = last if store is None else _last_batch_in(place_of(place), store)
+            yield DirectorySink(place, written, files=files, suffix=suffix, after=after)
+
+
+def _last_batch_in(place: str, store: Store | None) -> int | None:
+    """The last batch that was committed, if it went to a place."""
+    last = None if store is None else store.manifest
+    return last.batch if last is not None and place in last.outputs else None
+
+
+def _table_sink(
+    running: Running, address: Address, store: Store | None, opened: ExitStack, last: int | None
+) -> TableSink:
+    """A sink for a table.
+
+    Raises: UserError where that is not the stream's; EngineError where the server is not reached.
+    """
+    if store is None:
+        outbox = Path(opened.enter_context(TemporaryDirectory(prefix="mrql-")))
+        return TableSink(address, running.query.type, outbox, running.token, after=last)
+    return TableSink(
+        address,
+        running.query.type,
+        store.root / OUTBOX / hashlib.sha256(address.shown.encode()).hexdigest()[:12],
+        store.stream,
+        store.files,
+        f"-{store.token}",
+        _last_batch_in(address.shown, store),
+    )
+
+
+def _copies(store: Store | None, opened: ExitStack) -> Copies:
+    """Where copies of the files that were read are kept: beside the states that are made of them."""
+    if store is None:
+        return Copies(Path(opened.enter_context(TemporaryDirectory(prefix="mrql-"))))
+    return Copies(store.root / COPIES, store.files)
+
+
+def _commits(running: Running, store: Store, sink: Several, copies: Copies | None) -> Commits:
+    """The commits of a stream into a checkpoint.
+
+    Raises: UserError where changes would be put out that do not follow on those before.
+    """
+    versions = {"mrql": __version__}
+    if running.engine == "spark":
+        versions["spark"] = version("pyspark")
+    specs = sources_of(running.program, running.query.term)
+    commits = Commits(store, running.plan, specs, running.engine, versions, sink, copies)
+    if commits.query_has_changed and running.changes:
+        hint = "start with a new --checkpoint and a new --output, or put out snapshots"
+        raise UserError("the query has changed, and its changes do not follow on those that were put out", hint=hint)
+    if commits.query_has_changed:
+        sink.start_anew()
+    return commits
+
+
+def _clean(sink: Several, quarantine: Quarantine | None, files: Files) -> None:
+    """Removes what a process that was cut off has written aside."""
+    for path in [*sink.hidden(), *([] if quarantine is None else quarantine.hidden())]:
+        files.remove(path)
+
+
+def _engine(running: Running, kept: Quarantine | None, going_on: GoingOn | None) -> ReferenceEngine | SparkEngine:
+    sources = running.program.sources
+    if running.engine == "reference":
+        return ReferenceEngine(running.plan, sources, kept, going_on)
+    source = running.query.span.source
+    return SparkEngine(running.plan, sources, running.session(), source, kept, going_on, running.partitions)
+
+
+def _say_restored(commits: Commits, built: tuple[str, ...], *, changed: bool) -> None:
+    said = f"going on after batch {commits.next_batch - 1}"
+    if built and changed:
+        said += f"; the query has changed, and what was built again from the data is {', '.join(built)}"
+    logger.info("%s", said)
+
+
+def _say_what_is_missing(specs: Iterable[SourceSpec], options: Options) -> None:
+    """A directory that is not there yet may still come; whoever has mistyped its name should see it."""
+    for spec in specs:
+        for part, weight in spec.directories if spec.adapter is None else ():
+            if Path(part.path).exists() or "*" in part.path:
+                continue
+            if not options.once:
+                logger.warning("%s is not there yet; its files are read when it is", part.path)
+            elif weight < 0:  # that the one for what is inserted is not there is an error then
+                logger.warning("%s is not there; nothing is deleted", part.path)
+
+
+@contextmanager
+def _stopped_by_signals(stop: Stop) -> Iterator[None]:
+    """The first SIGTERM or SIGINT stops the stream after the batch that is running, the second one at once."""
+
+    def heard(*_: object) -> None:
+        if stop.comes(0):
+            raise KeyboardInterrupt
+        stop.wish()
+
+    before = {number: signal.signal(number, heard) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    except KeyboardInterrupt:
+        logger.warning("the batch was cut off")
+        sys.exit(INTERRUPTED)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,23 @@
+"""How deep a tree may be."""
+
+from __future__ import annotations
+
+from mrql.algebra.errors import UserError
+from mrql.syntax import nodes as s
+
+# The passes after the parser recurse along the tree (`algebra.evaluation.stack` makes room), and so do Spark's.
+MAX_DEPTH = 200
+
+
+def check_depth(node: s.Node) -> None:
+    """Refuse a tree that is too deep for the passes to come."""
+    level = [node]
+    for _ in range(MAX_DEPTH):
+        level = [child for parent in level for child in s.children(parent)]
+        if not level:
+            return
+    raise UserError(
+        f"nested too deeply: more than {MAX_DEPTH} levels",
+        level[0].span,
+        "give a name to a part of it: `x = …;`",
+    )

@@ -1,0 +1,63 @@
+"""`include "file"`: the statements of another file in the place of this one.
+
+A path is relative to the file that it is written in. A file is included once, however often it is named; one that is
+named on the way to itself is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Source, Span
+from mrql.parser.parser import parse_program
+from mrql.parser.paths import path_in
+from mrql.syntax import nodes as syntax
+
+
+class Files:
+    """The files of a program: those that are being read, and those that have been."""
+
+    def __init__(self) -> None:
+        self.open: list[Path] = []
+        self.done: set[Path] = set()
+
+    def begin(self, source: Source) -> None:
+        """Starts with the text of the program itself, which need not be a file."""
+        self.open = [Path(source.name).resolve()]
+
+    @contextmanager
+    def statements(self, statement: syntax.Include) -> Iterator[tuple[syntax.Statement, ...]]:
+        """The statements of an included file, none if they were there already; it is open as long as they are used.
+
+        Raises: UserError where the file is missing, is no text, or includes itself.
+        """
+        path = path_in(Path(statement.span.source.name).parent, statement.path, statement.span)
+        file = path.resolve()
+        if file in self.open:
+            way = " → ".join(found.name for found in (*self.open[self.open.index(file) :], file))
+            raise UserError(f"{path} includes itself: {way}", statement.span)
+        if file in self.done:
+            yield ()
+            return
+        hint = "a path is relative to the file that it is written in"
+        tree = parse_program(text_of(path, statement.span, hint), str(path), included=True)
+        self.open.append(file)
+        yield tree.statements
+        self.open.pop()
+        self.done.add(file)
+
+
+def text_of(path: Path, span: Span | None = None, hint: str | None = None) -> str:
+    """The text of a query file.
+
+    Raises: UserError where it cannot be read, which is where the hint stands, or is no text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not a text file in UTF-8", span) from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}", span, hint) from None

@@ -1,0 +1,80 @@
+"""From text to syntax tree.
+
+`grammar.lark` says what the language is. What a context-free grammar cannot say well is in `mrql.parser`: which `>`
+and which `in` close something (`tokens`), how tightly operators bind (`operators`), what the tree looks like
+(`tree_builder`), what stands between `[xml|` and `|]` (`xml_reader`), and how to tell a person what is wrong
+(`errors`). Nothing there recurses along the text, so no text is too deep to be refused politely.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Source, Span
+from mrql.parser.depth import MAX_DEPTH, check_depth
+from mrql.parser.grammar import grammar
+from mrql.parser.lexer import TooLarge
+from mrql.parser.tree_builder import TreeBuilder
+from mrql.syntax import nodes as s
+
+__all__ = ["MAX_DEPTH", "parse_expression", "parse_expression_at", "parse_program", "parse_program_at", "parse_type"]
+
+
+MOST_CHARACTERS = 1_000_000
+"""How long a text is at most."""
+IN_A_FILE = "many or large values belong in a file of data, which a `source` reads"
+
+
+def parse_program(text: str, name: str = "<query>", *, included: bool = False) -> s.Program:
+    """The tree of a whole text; `name` is what errors call the text, and the file that it is if it is `included`."""
+    return parse_program_at(Source(name, text, included=included), 0)
+
+
+def parse_program_at(source: Source, begin: int) -> s.Program:
+    """The tree of what a text holds from an offset on."""
+    program: s.Program = _parse("program", source, begin, len(source.text))
+    return program
+
+
+def parse_expression_at(source: Source, begin: int) -> s.Expr:
+    """The tree of the expression that a text holds from an offset on."""
+    return _parse_expression(source, begin, len(source.text))
+
+
+def parse_expression(text: str, name: str = "<query>") -> s.Expr:
+    """The tree of a text that is one expression."""
+    return _parse_expression(Source(name, text), 0, len(text))
+
+
+def parse_type(text: str, name: str = "<query>") -> s.TypeExpr:
+    """The tree of a text that is one type."""
+    type_: s.TypeExpr = _parse("type", Source(name, text), 0, len(text))
+    return type_
+
+
+def _parse_expression(source: Source, begin: int, end: int) -> s.Expr:
+    expr: s.Expr = _parse("expr", source, begin, end)
+    return expr
+
+
+def _parse(start: str, source: Source, begin: int, end: int) -> Any:
+    """Parse a part of a source; all places are places in the whole source."""
+    if end - begin > MOST_CHARACTERS:
+        message = f"a query of more than {MOST_CHARACTERS:,} characters"
+        raise UserError(message, Span(source, begin, begin + 1), IN_A_FILE)
+    try:
+        tree = grammar().parse(source.text[begin:end], start=start)
+    except (UnexpectedToken, UnexpectedCharacters) as error:
+        # Most texts are right, and all would wait for the words to be loaded.
+        from mrql.parser.errors import explain
+
+        raise explain(error, source, begin, end) from None
+    except TooLarge as error:
+        at = begin + (error.token.start_pos or 0)
+        raise UserError(error.message, Span(source, at, at + 1), IN_A_FILE) from None
+    node = TreeBuilder(source, begin, lambda begin, end: _parse_expression(source, begin, end)).build(tree)
+    check_depth(node)
+    return node

@@ -1,0 +1,66 @@
+"""Evaluation on Spark that Ctrl-C can reach.
+
+A thread that waits for Spark hears nothing until Spark has answered: the connection that it would say "stop" on is the
+one that it waits on. So the queries have a thread of their own, and this one is free to be interrupted, and to cancel
+what Spark is doing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, TypeVar
+
+from mrql.algebra.values.values import Value
+from mrql.jobs.batch import SparkRunner
+from mrql.runtime.files.quarantine import Quarantine
+from mrql.translate.program import Program, Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+
+class InterruptibleRunner:
+    """Evaluates on Spark in a thread of its own; a KeyboardInterrupt ends the jobs that run, and then comes through."""
+
+    def __init__(
+        self, program: Program, start: Callable[[], SparkSession], quarantine: Quarantine | None = None
+    ) -> None:
+        self._spark: SparkSession | None = None
+        self._thread = ThreadPoolExecutor(1, "queries")
+        self._runner = SparkRunner(program, lambda: self._started(start), quarantine)
+
+    def answer(self, query: Query) -> Value:
+        return self._in_thread(lambda: self._runner.answer(query))
+
+    def write(self, query: Query) -> None:
+        self._in_thread(lambda: self._runner.write(query))
+
+    def close(self) -> None:
+        """Frees what is kept."""
+        if self._spark is not None:
+            self._in_thread(self._runner.close)
+        self._thread.shutdown()
+
+    def _started(self, start: Callable[[], SparkSession]) -> SparkSession:
+        self._spark = start()
+        return self._spark
+
+    def _in_thread(self, work: Callable[[], T]) -> T:
+        future = self._thread.submit(work)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            self._end(future)
+            raise
+
+    def _end(self, future: Future[T]) -> None:
+        """Waits until the work has ended, whose every job from now on is cancelled. What comes of it is not wanted."""
+        while not future.done():
+            with contextlib.suppress(KeyboardInterrupt):  # it is being ended already
+                if self._spark is not None:
+                    self._spark.sparkContext.cancelAllJobs()
+                wait([future], timeout=0.1)

@@ -1,0 +1,184 @@
+"""Calls by name: of functions and macros, constructors, aggregations, and the library's scalar functions.
+
+After `group by`, an aggregation also takes an expression over the elements of the group: `sum(x.price * y.rate)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mrql.algebra import functions as fn
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.missing import there
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import TRACE, Function
+from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, Single, Term, Tup, Var, element_type
+from mrql.syntax import nodes as syntax
+from mrql.translate.builtin_aggregates import AGGREGATIONS, aggregate
+from mrql.translate.coercion import coerce, resolve
+from mrql.translate.collection_functions import DERIVED, derived, flattened, is_bag_of_collections
+from mrql.translate.data_types import construct
+from mrql.translate.expression import apply, translate
+from mrql.translate.inlining import call, named
+from mrql.translate.json_values import as_collection
+from mrql.translate.python_imports import call as call_imported
+from mrql.translate.recursive_functions import call as call_recursive
+from mrql.translate.recursive_functions import group_of
+from mrql.translate.scope import Scope, Thunk, names_in
+from mrql.translate.user_aggregates import aggregated
+
+LIBRARY: dict[str, Function] = {
+    name: function for kind in fn.LIBRARY.values() for function in kind for name in (function.name, *function.also)
+}
+"""The functions of the library by all their names."""
+
+
+def call_named(expr: syntax.Call, scope: Scope) -> Term:
+    """The term of `f(e, …)`, whatever `f` is.
+
+    Raises: UserError where nothing is named so, or the arguments do not fit.
+    """
+    known = scope.globals
+    if scope.lookup(expr.function) is not None and named(expr.function, scope) is not None:
+        return call(expr, scope)
+    if expr.function in known.constructors:
+        args = [translate(arg, scope) for arg in expr.args]
+        return construct(known.constructors[expr.function], args, expr.span)
+    if expr.function in known.functions:
+        return _expand_function(known.functions[expr.function], expr, scope)
+    if expr.function in known.imported:
+        return call_imported(known.imported[expr.function], [translate(arg, scope) for arg in expr.args], expr)
+    if expr.function in known.macros:
+        return _expand_macro(known.macros[expr.function], expr, scope)
+    if expr.function == "distinct":
+        return distinct(_one_collection(expr, scope), scope)
+    if expr.function in AGGREGATIONS or expr.function in known.aggregations:
+        return _aggregation(expr, scope)
+    if expr.function in DERIVED:
+        return derived(expr, [as_collection(translate(arg, scope)) for arg in expr.args], scope)
+    if expr.function in LIBRARY:
+        args = [translate(arg, scope) for arg in expr.args]
+        if expr.function == "flatten" and len(args) == 1 and is_bag_of_collections(args[0].type):
+            return flattened(args[0], scope.globals.names, expr.span)
+        if expr.function == "flatten" and len(args) == 1 and ty.is_collection(args[0].type):
+            args = [there(args[0])]
+        return apply(LIBRARY[expr.function], args, expr.span, shown=expr.function)
+    if expr.function == "trace":
+        return apply(TRACE, [translate(arg, scope) for arg in expr.args], expr.span)
+    candidates = [
+        *known.functions,
+        *known.imported,
+        *known.closures,
+        *known.macros,
+        *known.aggregations,
+        *AGGREGATIONS,
+        *LIBRARY,
+        *DERIVED,
+        "distinct",
+    ]
+    raise scope.unknown("function", expr.function, candidates, expr.span)
+
+
+def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Term:
+    """A function is its body, with the parameters bound to the arguments; one that calls itself stays a function."""
+    _check_arity(function.name, len(function.params), expr)
+    if group_of(function.name, scope.globals):
+        args = [argument for _, argument in _arguments(function, expr, scope)]
+        return call_recursive(function.name, args, expr.span, scope.globals)
+    result = resolve(function.result, scope.globals)
+    bindings: dict[str, Term | Thunk] = {}
+    lets: list[tuple[PVar, Term]] = []
+    for name, argument in _arguments(function, expr, scope):
+        variable = PVar(scope.globals.names.fresh(name), argument.type)
+        lets.append((variable, argument))
+        bindings[name] = Var(variable.name, variable.type)
+    body = translate(function.body, scope.outermost(function.name, bindings))
+    term = coerce(body, result, function.body.span, f"the result of `{function.name}`")
+    for variable, value in reversed(lets):
+        term = Let(variable, value, term)
+    return term
+
+
+def _arguments(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Iterator[tuple[str, Term]]:
+    """The arguments of a call by their names, in the types of the parameters."""
+    for (name, written), arg in zip(function.params, expr.args, strict=True):
+        t = resolve(written, scope.globals)
+        yield name, coerce(translate(arg, scope), t, arg.span, f"the argument `{name}` of `{function.name}`")
+
+
+def _expand_macro(macro: syntax.MacroDef, expr: syntax.Call, scope: Scope) -> Term:
+    """A macro is its body, with the parameters standing for the arguments' expressions in their own scope."""
+    _check_arity(macro.name, len(macro.params), expr)
+    if macro.name in scope.expanding:
+        hint = "a function can call itself: its parameters have types"
+        raise UserError(f"the macro `{macro.name}` stands in itself, and would never end", expr.span, hint)
+    thunks = {name: Thunk(arg, scope) for name, arg in zip(macro.params, expr.args, strict=True)}
+    return translate(macro.body, scope.outermost(macro.name, thunks))
+
+
+def _check_arity(name: str, arity: int, expr: syntax.Call) -> None:
+    if len(expr.args) != arity:
+        takes = f"{arity} argument{'' if arity == 1 else 's'}"
+        raise UserError(f"`{name}` takes {takes}, not {len(expr.args)}", expr.span)
+
+
+def _aggregation(expr: syntax.Call, scope: Scope) -> Term:
+    """An aggregation of a collection; in a select with `group by`, also of an expression over the group's elements."""
+    if len(expr.args) != 1:
+        raise UserError(f"`{expr.function}` takes one collection, not {len(expr.args)} arguments", expr.span)
+    collection = _over_group(expr.args[0], scope)
+    if collection is None:
+        collection = _one_collection(expr, scope)
+    defined = scope.globals.aggregations.get(expr.function)
+    if defined is not None:
+        return aggregated(defined, collection, scope, expr.span)
+    return aggregate(expr.function, collection, scope.globals.names, expr.span)
+
+
+def _over_group(arg: syntax.Expr, scope: Scope) -> Term | None:
+    """`sum(x.price * y.rate)` after `group by`: the values of the expression over the group's elements.
+
+    None where the expression does not use the group, or is a collection by itself (`sum(x.price)` is a projected bag).
+    """
+    group = scope.group
+    if group is None or not (names_in(arg) & group.names):
+        return None
+
+    def one(element: Scope) -> Term:
+        value = translate(arg, element)
+        if ty.is_collection(value.type):
+            raise UserError("a collection", arg.span)
+        return Single(value)
+
+    try:
+        return group.over(scope, one)
+    except UserError as error:
+        try:
+            _collection_term(arg, scope)
+        except UserError:
+            if error.message != "a collection":
+                raise error from None
+        return None
+
+
+def _one_collection(expr: syntax.Call, scope: Scope) -> Term:
+    if len(expr.args) != 1:
+        raise UserError(f"`{expr.function}` takes one collection, not {len(expr.args)} arguments", expr.span)
+    return _collection_term(expr.args[0], scope, expr.function)
+
+
+def _collection_term(arg: syntax.Expr, scope: Scope, function: str = "this") -> Term:
+    term = as_collection(translate(arg, scope))
+    if not ty.is_collection(term.type):
+        raise UserError(f"`{function}` takes a collection, not {term.type}", arg.span)
+    return term
+
+
+def distinct(collection: Term, scope: Scope) -> Term:
+    """Each element once: `π1(groupBy({(x, ()) | x ∈ X}))` ([MRQL] §5)."""
+    t = element_type(collection)
+    names = scope.globals.names
+    x, k = PVar(names.fresh("x"), t), PVar(names.fresh("k"), t)
+    pairs = CMap(Lambda(x, Single(Tup((Var(x.name, t), Tup(()))))), collection)
+    unused = PAny(ty.BagType(ty.UNIT))
+    return CMap(Lambda(PTuple((k, unused)), Single(Var(k.name, t))), GroupBy(pairs))

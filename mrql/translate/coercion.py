@@ -1,0 +1,90 @@
+"""Types as they are written, and terms fitted to the types that are asked for."""
+
+from __future__ import annotations
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Cast, Empty, Lit, Term
+from mrql.algebra.types import Type
+from mrql.syntax import nodes as syntax
+from mrql.translate.scope import Globals, Scope
+
+BASIC: dict[str, Type] = {**ty.BASIC}
+
+
+def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
+    """The type that a type expression names.
+
+    Raises: UserError for an unknown name.
+    """
+    match t:
+        case syntax.NamedType(name):
+            found = BASIC.get(name) or known.types.get(name) or known.data.get(name)
+            if found is not None:
+                return found
+            raise Scope(known).unknown("type", name, [*BASIC, *known.types], t.span)
+        case syntax.TupleType(items):
+            return ty.TupleType(tuple(resolve(item, known) for item in items))
+        case syntax.RecordType(fields):
+            no_duplicates([name for name, _ in fields], t.span)
+            return ty.RecordType(tuple((name, resolve(item, known)) for name, item in fields))
+        case syntax.BagType(item):
+            return ty.BagType(resolve(item, known))
+        case syntax.ListType(item):
+            return ty.ListType(resolve(item, known))
+
+
+def no_duplicates(names: list[str], span: Span) -> None:
+    """Raises: UserError for a field that is there twice."""
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"the field `{name}` is there twice", span)
+
+
+def coerce(term: Term, wanted: Type, span: Span, what: str) -> Term:
+    """The term widened to a type; `what` says in an error where the type comes from.
+
+    Raises: UserError when the term's type does not fit.
+    """
+    if term.type == wanted:
+        return term
+    if not ty.fits(term.type, wanted):
+        raise UserError(f"{what} must be of type {wanted}, not {term.type}", span)
+    match term:
+        case Empty() | Lit(None, _):
+            return attrs.evolve(term, type=wanted)
+        case _:
+            return Cast(term, wanted, span=term.span)
+
+
+def common(terms: list[Term], spans: list[Span], what: str) -> tuple[Type, list[Term]]:
+    """The least common type of some terms, and the terms widened to it.
+
+    Raises: UserError at the first term that has no common type with those before it.
+    """
+    joined: Type = ty.NOTHING
+    for term, span in zip(terms, spans, strict=True):
+        wider = ty.join_types(joined, term.type)
+        if wider is None:
+            raise UserError(f"{what} must be of one type, but here is {term.type} after {joined}", span)
+        joined = wider
+    return joined, [coerce(term, joined, span, what) for term, span in zip(terms, spans, strict=True)]
+
+
+def castable(source: Type, target: Type) -> bool:
+    """Whether `e as t` has a meaning: widening, numbers among each other, dates and timestamps, and anything
+    atomic from and to strings."""
+    if ty.fits(source, target):
+        return True
+    if source == ty.ANY or target == ty.ANY:
+        return ty.is_json(target if source == ty.ANY else source)
+    if not (isinstance(source, ty.Basic) and isinstance(target, ty.Basic)):
+        return False
+    if any(t == ty.XML or ty.is_data(t) for t in (source, target)):
+        return False
+    if ty.STRING in (source, target) or (source, target) == (ty.TIMESTAMP, ty.DATE):
+        return True
+    return ty.is_numeric(source) and ty.is_numeric(target)

@@ -1,0 +1,230 @@
+"""Unions: `data Shape = Circle: double | Rectangle: (double, double) | Nothing`, and `case`.
+
+A value of a union is a record that says in its field `is` which constructor made it, and holds in a field of the
+constructor's name what it was made of; the other fields are missing:
+
+    Circle(2.0)  =  <is: "Circle", Circle: 2.0, Rectangle: null>
+
+A missing part makes a comparison false, so that two such values are compared by their parts with a constant in the
+place of what another constructor would have made; that is a join key like any other.
+
+    case e { p: a | q: b }  =  let v = e in if v fits p then (let p = v in a) else (let q = v in b)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import AND, EQ
+from mrql.algebra.functions.recursive_data import TAG, Data, made, opened
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Empty, Get, If, Let, Lit, Nth, Prim, PVar, Rec, Term, Tup, Var
+from mrql.algebra.types import Type
+from mrql.syntax import nodes as syntax
+from mrql.translate.coercion import coerce, common, resolve
+from mrql.translate.exhaustiveness import ANYTHING, OTHERS, left_out
+from mrql.translate.scope import Constructor, Globals, Scope
+
+
+def define(statement: syntax.DataDef, known: Globals) -> None:
+    """Makes a union and its constructors known.
+
+    Raises: UserError for two constructors of one name.
+    """
+    names = [constructor.name for constructor in statement.constructors]
+    made = []
+    for constructor in statement.constructors:
+        if names.count(constructor.name) > 1 or constructor.name == TAG:
+            raise UserError(f"`{constructor.name}` cannot be the name of this constructor", constructor.span)
+        made.append((constructor.name, tuple(resolve(arg, known) for arg in constructor.args)))
+    fields = tuple((name, _payload_type(args)) for name, args in made if args)
+    union = ty.RecordType(((TAG, ty.STRING), *fields))
+    data = known.data.get(statement.name)
+    known.types[statement.name] = union if data is None else data
+    known.unions[known.types[statement.name]] = tuple(names)
+    for name, args in made:
+        known.constructors[name] = Constructor(name, union, args, data)
+
+
+def foresee(statements: Iterable[syntax.Statement], known: Globals) -> None:
+    """Notes the recursive types of a file before its statements are gone through: a type may be a part of one that is
+    defined before it."""
+    parts: dict[str, set[str]] = {}
+    for statement in statements:
+        match statement:
+            case syntax.DataDef(name):
+                parts[name] = _named_types(statement)
+            case syntax.TypeDef(name, written):
+                parts[name] = _named_types(written)
+    for name in parts:
+        known.data.pop(name, None)
+    for statement in statements:
+        if isinstance(statement, syntax.DataDef) and statement.name in _parts(statement.name, parts):
+            known.data[statement.name] = ty.Basic(ty.Kind.DATA, statement.name)
+
+
+def _parts(name: str, parts: Mapping[str, set[str]]) -> set[str]:
+    """The types that are parts of a type, or of one of its parts."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for part in parts.get(waiting.pop(), set()) - found:
+            found.add(part)
+            waiting.append(part)
+    return found
+
+
+def _named_types(written: syntax.Node) -> set[str]:
+    own = {written.name} if isinstance(written, syntax.NamedType) else set()
+    return own.union(*map(_named_types, syntax.children(written)))
+
+
+def _payload_type(args: Sequence[Type]) -> Type:
+    return args[0] if len(args) == 1 else ty.TupleType(tuple(args))
+
+
+def construct(constructor: Constructor, args: Sequence[Term], span: Span) -> Term:
+    """`C(e, …)`; several parts may be given as one tuple.
+
+    Raises: UserError where the parts do not fit.
+    """
+    name, wanted = constructor.name, constructor.args
+    if len(args) == 1 and len(wanted) > 1:
+        payload: Term = args[0]
+    elif len(args) == len(wanted):
+        payload = args[0] if len(args) == 1 else Tup(tuple(args))
+    else:
+        takes = f"{len(wanted)} argument{'' if len(wanted) == 1 else 's'}"
+        raise UserError(f"the constructor `{name}` takes {takes}, not {len(args)}", span)
+    fields: list[tuple[str, Term]] = []
+    for field, t in constructor.union.fields[1:]:
+        own = coerce(payload, t, span, f"what `{name}` is made of") if field == name else Lit(None, t)
+        fields.append((field, own))
+    record = Rec(((TAG, Lit(name, ty.STRING)), *fields), span=span)
+    return record if constructor.data is None else Prim(made(constructor.data, constructor.union), (record,), span=span)
+
+
+def record_of(value: Term, constructor: Constructor) -> Term:
+    """The record that says what made a value, and of what."""
+    if constructor.data is None:
+        return value
+    return Prim(opened(constructor.data, constructor.union), (value,), span=value.span)
+
+
+# --- comparison ---------------------------------------------------------------------------------
+
+
+def compared(value: Term, known: Globals) -> Term:
+    """What a value is compared by: itself, unless it is a union or has one as a part."""
+    if isinstance(value, Var | Get | Nth) or not _has_union(value.type, known):
+        return _by_parts(value, known)
+    v = PVar(known.names.fresh("v"), value.type)
+    return Let(v, value, _by_parts(Var(v.name, v.type), known))
+
+
+def _by_parts(value: Term, known: Globals) -> Term:
+    t = value.type
+    match t:
+        case ty.RecordType(fields) if t in known.unions:
+            tag = Get(value, TAG)
+            parts = [_part(value, tag, name, own, known) for name, own in fields[1:]]
+            return Tup((tag, *parts))
+        case ty.TupleType(items) if _has_union(t, known):
+            return Tup(tuple(_by_parts(Nth(value, i), known) for i in range(len(items))))
+        case ty.RecordType(fields) if _has_union(t, known):
+            return Tup(tuple(_by_parts(Get(value, name), known) for name, _ in fields))
+        case _:
+            return value
+
+
+def _part(value: Term, tag: Term, name: str, t: Type, known: Globals) -> Term:
+    made = Prim(EQ, (tag, Lit(name, ty.STRING)))
+    payload = _by_parts(Get(value, name), known)
+    return If(made, payload, _constant(payload.type))
+
+
+def _has_union(t: Type, known: Globals) -> bool:
+    match t:
+        case ty.TupleType(items):
+            return any(_has_union(item, known) for item in items)
+        case ty.RecordType(fields):
+            return t in known.unions or any(_has_union(item, known) for _, item in fields)
+        case _:
+            return False
+
+
+def _constant(t: Type) -> Term:
+    """Some value of a type, with nothing missing in it."""
+    match t:
+        case ty.Basic(ty.Kind.BOOL):
+            return Lit(False, t)
+        case ty.Basic(ty.Kind.STRING):
+            return Lit("", t)
+        case ty.Basic(ty.Kind.DATE):
+            return Lit(date(1970, 1, 1), t)
+        case ty.Basic(ty.Kind.TIMESTAMP):
+            return Lit(datetime(1970, 1, 1), t)
+        case ty.Basic(ty.Kind.FLOAT | ty.Kind.DOUBLE):
+            return Lit(0.0, t)
+        case ty.Basic(ty.Kind.ANY | ty.Kind.XML | ty.Kind.DATA):
+            return Lit(Data("{}"), t)
+        case ty.Basic():
+            return Lit(0, t)
+        case ty.TupleType(items):
+            return Tup(tuple(map(_constant, items)))
+        case ty.RecordType(fields):
+            return Rec(tuple((name, _constant(item)) for name, item in fields))
+        case ty.BagType() | ty.ListType():
+            return Empty(t)
+        case ty.Nothing():
+            return Lit(None, t)
+
+
+# --- case ---------------------------------------------------------------------------------------
+
+
+def case(expr: syntax.CaseExpr, scope: Scope) -> Term:
+    """`case e { p: a | q: b }`: the first branch whose pattern fits; of a missing value perhaps none, and then null.
+
+    Raises: UserError where a value could be there that no pattern fits.
+    """
+    from mrql.translate.expression import translate
+    from mrql.translate.patterns import Match, match_pattern
+
+    names = scope.globals.names
+    value = translate(expr.subject, scope)
+    v = PVar(names.fresh("v"), value.type)
+    subject = Var(v.name, v.type)
+    matched, bodies = [], []
+    for pattern, body in expr.branches:
+        match = Match()
+        matched.append((match_pattern(pattern, v.type, scope.globals, match), match))
+        bodies.append(translate(body, scope.bind(match.bindings)))
+    _check_complete(expr, v.type, scope.globals)
+    t, results = common(bodies, [body.span for _, body in expr.branches], "the branches of a `case`")
+    term: Term = Lit(None, t)
+    for (algebraic, match), result in zip(reversed(matched), reversed(results), strict=True):
+        tested = result
+        if match.conditions:
+            condition = match.conditions[0]
+            for further in match.conditions[1:]:
+                condition = Prim(AND, (condition, further), span=further.span)
+            tested = If(condition, result, term, span=expr.span)
+        term = Let(algebraic, subject, tested)
+    return Let(v, value, term, span=expr.span)
+
+
+def is_constant(name: str, t: Type, known: Globals) -> bool:
+    """Whether a name in a pattern is a constructor without parts, and not a new variable."""
+    found = known.constructors.get(name)
+    return found is not None and not found.args and found.type == t
+
+
+def _check_complete(expr: syntax.CaseExpr, t: Type, known: Globals) -> None:
+    missing = left_out([pattern for pattern, _ in expr.branches], t, known)
+    if missing is not None:
+        named = "other values" if missing in (OTHERS, ANYTHING) else f"`{missing}`"
+        raise UserError(f"this `case` has no branch for {named}", expr.span, "a last branch `_: …` takes what is left")

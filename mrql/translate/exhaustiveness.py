@@ -1,0 +1,115 @@
+"""Whether the branches of a `case` leave something out.
+
+Patterns are rows of a matrix, and values are taken apart column by column: the rows that fit a constructor, with its
+parts as new columns, must fit all of its values; where the constructors in a column are not all there are, the rows
+that fit anything must fit the others.
+
+*Source*: L. Maranget, Warnings for pattern matching, JFP 17 (2007), §3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.types import Type
+from mrql.syntax import nodes as syntax
+from mrql.translate.scope import Globals
+
+ANYTHING = "*"
+OTHERS = "…"
+
+
+@attrs.frozen
+class Shape:
+    """A constructor, a bool, a constant, or a tuple, record or list of so many parts; and the patterns of its parts."""
+
+    name: str
+    parts: tuple[Shape | None, ...] = ()
+
+
+Row: TypeAlias = tuple[Shape | None, ...]
+"""None fits anything."""
+
+
+def left_out(patterns: Sequence[syntax.Pattern], t: Type, known: Globals) -> str | None:
+    """A value of a type that no pattern fits, as people write it; None where they fit all."""
+    found = _missing([(_shape(pattern, t, known),) for pattern in patterns], (t,), known)
+    return None if found is None else found[0]
+
+
+def _shape(pattern: syntax.Pattern, t: Type, known: Globals) -> Shape | None:
+    from mrql.translate.data_types import is_constant
+
+    match pattern, t:
+        case syntax.TypedPattern(inner), _:
+            return _shape(inner, t, known)
+        case syntax.VarPattern(name), _ if is_constant(name, t, known):
+            return Shape(name)
+        case syntax.ConstPattern(syntax.BoolLit(value)), _:
+            return Shape(str(value).lower())
+        case syntax.ConstPattern(value), _:
+            return Shape(repr(value))
+        case syntax.ConstructorPattern(name, args), _:
+            own = known.constructors[name].args
+            return Shape(name, tuple(_shape(arg, part, known) for arg, part in zip(args, own, strict=True)))
+        case syntax.TuplePattern(items), ty.TupleType(types):
+            return Shape("", tuple(_shape(item, part, known) for item, part in zip(items, types, strict=True)))
+        case syntax.RecordPattern(fields), ty.RecordType(named):
+            given = dict(fields)
+            return Shape("", tuple(_shape(given[n], part, known) if n in given else None for n, part in named))
+        case syntax.ListPattern(items), ty.ListType(item):
+            return Shape(f"[{len(items)}]", tuple(_shape(part, item, known) for part in items))
+        case _:
+            return None
+
+
+def _shapes(t: Type, known: Globals) -> dict[str, tuple[Type, ...]]:
+    """All shapes that the values of a type have, with the types of their parts; none where there is no end of them."""
+    if t in known.unions:
+        return {name: known.constructors[name].args for name in known.unions[t]}
+    match t:
+        case ty.BOOL:
+            return {"true": (), "false": ()}
+        case ty.TupleType(items):
+            return {"": items}
+        case ty.RecordType(fields):
+            return {"": tuple(part for _, part in fields)}
+        case _:
+            return {}
+
+
+def _missing(rows: Sequence[Row], types: tuple[Type, ...], known: Globals) -> list[str] | None:
+    """Values for the columns that no row fits, None where there are none."""
+    if not types:
+        return None if rows else []
+    first, *rest = types
+    there = {row[0].name: len(row[0].parts) for row in rows if row[0] is not None}
+    shapes = _shapes(first, known)
+    if not shapes or not shapes.keys() <= there.keys():
+        found = _missing([row[1:] for row in rows if row[0] is None], tuple(rest), known)
+        if found is None:
+            return None
+        absent = [name for name in shapes if name not in there]
+        if not there:
+            return [ANYTHING, *found]
+        return [_written(absent[0], [ANYTHING] * len(shapes[absent[0]])) if absent else OTHERS, *found]
+    for name, parts in shapes.items():
+        inner = [(*_parts(row[0], len(parts)), *row[1:]) for row in rows if row[0] is None or row[0].name == name]
+        found = _missing(inner, (*parts, *rest), known)
+        if found is not None:
+            return [_written(name, found[: len(parts)]), *found[len(parts) :]]
+    return None
+
+
+def _parts(shape: Shape | None, number: int) -> Row:
+    return (None,) * number if shape is None else shape.parts
+
+
+def _written(name: str, parts: Sequence[str]) -> str:
+    if all(part == ANYTHING for part in parts):
+        return name or ANYTHING
+    return f"{name}({', '.join(parts)})"

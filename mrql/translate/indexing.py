@@ -1,0 +1,79 @@
+"""Ranges and parts of collections.
+
+    a..b, a...b    the list of the integers from a to b, both of them included; empty where b < a
+    e[i]           the element of a list that i others stand before
+    e[i:j]         the elements of a list from the i-th to the j-th, both included, as far as there are any
+    m[key]         the v of the one pair (key, v) in a bag:  only({v | (k, v) ∈ m, k = key})
+
+An element that is not there is an error of the data, and so is a key that no pair has, or more than one; what is
+missing under a missing index or key is missing. Where m is made from streams, the equality is a join key.
+"""
+
+from __future__ import annotations
+
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.variables import Names
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import AT, EQ, IS_NULL, ONLY, RANGE, SLICE
+from mrql.algebra.terms import CMap, Empty, If, Lambda, ListOf, Lit, Prim, PTuple, PVar, Single, Term, Var
+from mrql.algebra.types import Type
+from mrql.syntax import nodes as syntax
+
+
+def integers(low: Term, high: Term, expr: syntax.RangeExpr) -> Term:
+    """`a..b`: a list of longs.
+
+    Raises: UserError where an end is no integer.
+    """
+    for end, written in ((low, expr.low), (high, expr.high)):
+        if not _is_integer(end.type):
+            raise UserError(f"the ends of a range must be integers, not {end.type}", written.span)
+    return Prim(RANGE, (low, high), span=expr.span)
+
+
+def index(collection: Term, key: Term, expr: syntax.Index, names: Names) -> Term:
+    """`e[i]`: of a list by its place, of a bag of pairs by its key.
+
+    Raises: UserError where there is nothing to look up so.
+    """
+    match collection.type:
+        case ty.ListType():
+            if isinstance(collection, ListOf) and isinstance(key, Lit) and key.value in range(len(collection.items)):
+                return collection.items[key.value]
+            if not _is_integer(key.type):
+                raise UserError(f"the index of a list must be an integer, not {key.type}", expr.index.span)
+            return Prim(AT, (collection, key), span=expr.span)
+        case ty.BagType(ty.TupleType((key_type, value_type))):
+            if ty.join_types(key.type, key_type) is None:
+                raise UserError(f"a key of this bag must be of type {key_type}, not {key.type}", expr.index.span)
+            return _lookup(collection, key, (key_type, value_type), expr, names)
+        case other:
+            hint = "a bag has no order: `order by` makes a list of it" if isinstance(other, ty.BagType) else None
+            raise UserError(f"`[…]` takes a list or a bag of pairs, not {other}", expr.span, hint)
+
+
+def _lookup(collection: Term, key: Term, pair: tuple[Type, Type], expr: syntax.Index, names: Names) -> Term:
+    k, v = PVar(names.fresh("k"), pair[0]), PVar(names.fresh("v"), pair[1])
+    found: Term = Single(Var(v.name, v.type))
+    equal = Prim(EQ, (Var(k.name, k.type), key), span=expr.span)
+    values = CMap(Lambda(PTuple((k, v)), If(equal, found, Empty(found.type))), collection)
+    missing = Prim(IS_NULL, (key,), span=expr.span)
+    return If(missing, Lit(None, pair[1]), Prim(ONLY, (values,), span=expr.span), span=expr.span)
+
+
+def part(collection: Term, low: Term, high: Term, expr: syntax.Slice) -> Term:
+    """`e[i:j]`.
+
+    Raises: UserError where this is not a list, or an end is no integer.
+    """
+    if not isinstance(collection.type, ty.ListType):
+        hint = "a bag has no order: `order by` makes a list of it" if isinstance(collection.type, ty.BagType) else None
+        raise UserError(f"`[… : …]` takes a list, not {collection.type}", expr.span, hint)
+    for end, written in ((low, expr.low), (high, expr.high)):
+        if not _is_integer(end.type):
+            raise UserError(f"the ends of a part of a list must be integers, not {end.type}", written.span)
+    return Prim(SLICE, (collection, low, high), span=expr.span)
+
+
+def _is_integer(t: Type) -> bool:
+    return ty.is_integral(t) or t == ty.NOTHING

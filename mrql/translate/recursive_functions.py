@@ -1,0 +1,166 @@
+"""Functions that call themselves, directly or through others.
+
+A function that does not is its body, put in the place of each call. One that does stays a function: a body over its
+parameters, which calls it. Those that call each other form a group, and are typed together as soon as the last of them
+is defined.
+
+What a body reads of streams and tables becomes a parameter of all functions of the group, so that a body is a term over
+its parameters alone:
+
+    function below(n: long): {long} { if n = 0 then {} else S union below(n - 1) }
+    below(3)   =   below'(3, S),    below'(n, s) = if n = 0 then {} else s ⊎ below'(n - 1, s)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from mrql.algebra import functions as fn
+from mrql.algebra.analysis.traversal import bottom_up, subterms
+from mrql.algebra.errors import UserError
+from mrql.algebra.evaluation.recursive_functions import Definition, Recursive, recursive, sign
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Prim, PVar, Stream, Term, Var
+from mrql.syntax import nodes as syntax
+from mrql.translate.coercion import coerce, resolve
+from mrql.translate.scope import Globals, Scope
+
+
+def foresee(statements: Iterable[syntax.Statement], known: Globals) -> None:
+    """Notes the functions of a file before its statements are gone through: the first may call the last."""
+    for statement in statements:
+        match statement:
+            case syntax.FunctionDef(name, params, _, body):
+                known.calls[name] = _calls(body) - {param for param, _ in params}
+            case syntax.MacroDef(name, names, body):
+                known.calls[name] = _calls(body) - {*names}
+            case syntax.Definition(name, syntax.Lambda(params, _, body)):
+                bound = frozenset().union(*(_variables(pattern) for pattern, _ in params))
+                known.calls[name] = _calls(body) - bound
+
+
+def group_of(name: str, known: Globals) -> frozenset[str]:
+    """The functions that call each other with this one: none where it does not call itself."""
+    below = _reached(name, known.calls)
+    if name not in below:
+        return frozenset()
+    return frozenset(other for other in below if name in _reached(other, known.calls))
+
+
+def written_within(name: str, known: Globals) -> bool:
+    """Whether what is written out in the place of its name has itself as a part."""
+    inlined = {other: calls for other, calls in known.calls.items() if other not in known.functions}
+    return name in _reached(name, inlined)
+
+
+def _calls(node: syntax.Node) -> frozenset[str]:
+    """The names of functions that may be called in an expression."""
+    match node:
+        case syntax.Name(name):
+            own = frozenset({name})
+        case syntax.Call(name):
+            own = frozenset({name})
+        case _:
+            own = frozenset()
+    return own.union(*map(_calls, syntax.children(node)))
+
+
+def _variables(pattern: syntax.Node) -> frozenset[str]:
+    own = frozenset({pattern.name}) if isinstance(pattern, syntax.VarPattern) else frozenset[str]()
+    return own.union(*map(_variables, syntax.children(pattern)))
+
+
+def _reached(name: str, calls: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """What is called by a function, or by what it calls."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        for called in calls.get(waiting.pop(), frozenset()) & calls.keys():
+            if called not in found:
+                found.add(called)
+                waiting.append(called)
+    return frozenset(found)
+
+
+def define(group: frozenset[str], known: Globals) -> None:
+    """Types functions that call each other, once all of them are there.
+
+    Raises: UserError where a body has no type, or another one than it is said to have.
+    """
+    statements = [known.functions[name] for name in sorted(group) if name in known.functions]
+    if any(name in known.calls and name not in known.functions and name not in _others(known) for name in group):
+        return
+    from mrql.translate.expression import translate
+
+    for statement in statements:
+        known.recursive[statement.name] = recursive(_declared(statement, known), _shown(statement.name))
+    for statement in statements:
+        definition = known.recursive[statement.name].definition
+        params = {name: _variable(param) for (name, _), param in zip(statement.params, definition.params, strict=True)}
+        body = translate(statement.body, Scope(known, params))
+        what = f"the result of `{statement.name}`"
+        definition.body = coerce(body, definition.result, statement.body.span, what)
+    made = [known.recursive[statement.name].definition for statement in statements]
+    sources = _sources(made)
+    if sources:
+        _with_sources(made, sources, known)
+    sign(known.recursive[statement.name].definition for statement in statements)
+
+
+def _others(known: Globals) -> set[str]:
+    return {*known.macros, *known.closures}
+
+
+def _declared(statement: syntax.FunctionDef, known: Globals) -> Definition:
+    params = tuple(PVar(known.names.fresh(name), resolve(t, known)) for name, t in statement.params)
+    return Definition(statement.name, params, resolve(statement.result, known))
+
+
+def _shown(name: str) -> str:
+    """The name of a function in terms, where the library has its own."""
+    return f"{name}'" if name in fn.FUNCTIONS else name
+
+
+def _variable(param: PVar) -> Var:
+    return Var(param.name, param.type)
+
+
+def _sources(definitions: Iterable[Definition]) -> dict[str, Stream]:
+    return {t.name: t for found in definitions for t in subterms(found.term) if isinstance(t, Stream)}
+
+
+def _with_sources(definitions: Iterable[Definition], sources: Mapping[str, Stream], known: Globals) -> None:
+    """Makes the sources that functions read their parameters."""
+    more = {name: PVar(known.names.fresh(name), source.type) for name, source in sorted(sources.items())}
+    for found in definitions:
+        shown = known.recursive[found.name].name
+        known.sources[found.name] = tuple(sources[name] for name in more)
+        wider = Definition(found.name, (*found.params, *more.values()), found.result)
+        known.recursive[found.name] = recursive(wider, shown)
+
+    def rule(term: Term) -> Term:
+        match term:
+            case Stream(name):
+                return _variable(more[name])
+            case Prim(Recursive() as function, args) if function.definition in definitions:
+                given = (*args, *map(_variable, more.values()))
+                return attrs.evolve(term, function=known.recursive[function.definition.name], args=given)
+            case _:
+                return term
+
+    for found in definitions:
+        known.recursive[found.name].definition.body = bottom_up(found.term, rule)
+
+
+def call(name: str, args: Iterable[Term], span: Span, known: Globals) -> Term:
+    """A call of a function that calls itself.
+
+    Raises: UserError where a function that it needs is not defined yet.
+    """
+    function = known.recursive.get(name)
+    if function is None:
+        missing = sorted(group_of(name, known) - known.functions.keys() - _others(known))
+        raise UserError(f"`{name}` calls `{missing[0]}`, which is defined further down", span)
+    return Prim(function, (*args, *known.sources.get(name, ())), span=span)

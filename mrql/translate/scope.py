@@ -1,0 +1,159 @@
+"""What the names of a query stand for, at one place of its text."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
+
+import attrs
+
+from mrql.algebra.analysis.variables import Names
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.errors import UserError
+from mrql.algebra.evaluation.python_functions import Imported
+from mrql.algebra.evaluation.recursive_functions import Recursive
+from mrql.algebra.monoids import Fold
+from mrql.algebra.span import Span
+from mrql.algebra.terms import STEPS, Stream, Term
+from mrql.algebra.types import Basic, RecordType, Type
+from mrql.syntax import nodes as syntax
+from mrql.translate.size_limits import Effort
+
+
+@attrs.frozen
+class Thunk:
+    """An argument of a macro: an expression, with the scope that it was written in."""
+
+    expr: syntax.Expr
+    scope: Scope
+
+
+@attrs.frozen
+class Closure:
+    """A function: its parameters and its body, with the scope that it was written in."""
+
+    params: tuple[tuple[syntax.Pattern, syntax.TypeExpr | None], ...]
+    result: syntax.TypeExpr | None
+    body: syntax.Expr
+    scope: Scope
+
+
+Binding: TypeAlias = Term | Thunk | Closure
+RowOf: TypeAlias = Callable[[SourceSpec], Type]
+
+
+def unknown_row(spec: SourceSpec) -> Type:
+    """Where there are no files to find the type of rows in."""
+    raise UserError("the type of the rows is not given", spec.span, "add type(<id: long>), say")
+
+
+@attrs.frozen
+class Aggregation:
+    """An aggregation that a program defines: its monoid, and what takes an element into it."""
+
+    fold: Fold
+    unit: Closure | None
+
+
+@attrs.frozen
+class Constructor:
+    """A constructor of a union: the record that it makes, what it takes, and the type if that is recursive."""
+
+    name: str
+    union: RecordType
+    args: tuple[Type, ...]
+    data: Basic | None = None
+
+    @property
+    def type(self) -> Type:
+        """The type of the values that it makes."""
+        return self.union if self.data is None else self.data
+
+
+@attrs.frozen
+class Group:
+    """What a select with `group by` knows about its groups: how to see their elements one by one.
+
+    `names` are the from-variables that no inner variable covers. `over` takes the scope of a place and a function
+    from that scope, with those variables standing for one element, to a term of a bag; it returns the bag over all
+    elements of the group.
+    """
+
+    names: frozenset[str]
+    over: Callable[[Scope, Callable[[Scope], Term]], Term]
+
+
+@attrs.frozen
+class Globals:
+    """What the statements of a program have defined so far, and the supply of fresh names."""
+
+    values: dict[str, Term] = attrs.Factory(dict)
+    closures: dict[str, Closure] = attrs.Factory(dict)
+    types: dict[str, Type] = attrs.Factory(dict)
+    functions: dict[str, syntax.FunctionDef] = attrs.Factory(dict)
+    macros: dict[str, syntax.MacroDef] = attrs.Factory(dict)
+    calls: dict[str, frozenset[str]] = attrs.Factory(dict)
+    """What each function and macro may call, also of those further down in a file."""
+    recursive: dict[str, Recursive] = attrs.Factory(dict)
+    """The functions that call themselves."""
+    sources: dict[str, tuple[Stream, ...]] = attrs.Factory(dict)
+    """What those of them read that read anything."""
+    imported: dict[str, Imported] = attrs.Factory(dict)
+    parsers: dict[str, syntax.ParserDef] = attrs.Factory(dict)
+    aggregations: dict[str, Aggregation] = attrs.Factory(dict)
+    unions: dict[Type, tuple[str, ...]] = attrs.Factory(dict)
+    """The records and the recursive types that are unions, with the names of their constructors."""
+    data: dict[str, Basic] = attrs.Factory(dict)
+    """The recursive types, also those that are defined further down."""
+    constructors: dict[str, Constructor] = attrs.Factory(dict)
+    names: Names = attrs.Factory(Names)
+    effort: Effort = attrs.Factory(Effort)
+    max_steps: int = STEPS
+    """How many steps a loop without a limit may take."""
+    declare_source: Callable[[syntax.SourceExpr, str | None], Term] | None = None
+    row_of: RowOf = unknown_row
+    """Finds the type of the rows of a source in its files, where the query gives none."""
+    may_import: bool = True
+    """Whether code in Python may be named, which is run."""
+
+
+@attrs.frozen
+class Scope:
+    """The variables at a place, the expressions that a `group by` has named, and the functions being expanded."""
+
+    globals: Globals
+    variables: Mapping[str, Binding] = attrs.Factory(dict)
+    keys: tuple[tuple[syntax.Expr, Term], ...] = ()
+    group: Group | None = None
+    expanding: tuple[str, ...] = ()
+
+    def bind(self, bindings: Mapping[str, Binding]) -> Scope:
+        """The scope with more variables; a group-by key that mentions a rebound name is one no longer."""
+        keys = tuple((e, t) for e, t in self.keys if not (set(bindings) & names_in(e)))
+        group = self.group and attrs.evolve(self.group, names=self.group.names - set(bindings))
+        return attrs.evolve(self, variables={**self.variables, **bindings}, keys=keys, group=group)
+
+    def outermost(self, expanding: str, bindings: Mapping[str, Binding]) -> Scope:
+        """The scope of a function's or macro's body: its parameters and the global names."""
+        return Scope(self.globals, bindings, expanding=(*self.expanding, expanding))
+
+    def key(self, expr: syntax.Expr) -> Term | None:
+        """What a group-by key written like this expression stands for."""
+        return next((term for key, term in self.keys if key == expr), None)
+
+    def lookup(self, name: str) -> Binding | None:
+        known = self.globals
+        found: Binding | None = self.variables.get(name)
+        return known.values.get(name, known.closures.get(name)) if found is None else found
+
+    def unknown(self, what: str, name: str, candidates: Iterable[str], span: Span) -> UserError:
+        """The error for a name that nothing has, with the nearest one that something has."""
+        near = difflib.get_close_matches(name, list(candidates), n=1)
+        return UserError(f"unknown {what} `{name}`", span, f"did you mean `{near[0]}`?" if near else None)
+
+
+def names_in(node: syntax.Node) -> frozenset[str]:
+    """The names that occur in an expression."""
+    own = frozenset({node.name}) if isinstance(node, syntax.Name) else frozenset[str]()
+    return own.union(*map(names_in, syntax.children(node)))

@@ -1,0 +1,179 @@
+"""Comprehensions: `select … from … where … group by … order by …`.
+
+    select e from p in e1, q in e2 where c                  {e | p ∈ e1, q ∈ e2, c}
+    … group by k: e' having h                               {e | (k, s) ∈ groupBy({(e', (p, q)) | …}), h}
+    … order by e''                                          orderBy({(e'', e) | …})
+
+After `group by`, each from-variable stands for the bag of its values in the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.variables import pattern_term
+from mrql.algebra.errors import UserError
+from mrql.algebra.terms import (
+    CMap,
+    GroupBy,
+    Lambda,
+    OrderBy,
+    Pattern,
+    PTuple,
+    PVar,
+    Rec,
+    Single,
+    Take,
+    Term,
+    Tup,
+    Var,
+)
+from mrql.syntax import nodes as syntax
+from mrql.translate.calls import distinct
+from mrql.translate.coercion import coerce
+from mrql.translate.expression import translate
+from mrql.translate.generators import From, guard, nest, translate_generators
+from mrql.translate.json_values import CAST_HINT
+from mrql.translate.patterns import Match, match_pattern
+from mrql.translate.scope import Group, Scope, names_in
+
+
+def select(expr: syntax.Select, scope: Scope) -> Term:
+    """The term of a select: a bag, or a list when it is ordered or limited."""
+    origin = translate_generators(expr.generators, scope)
+    conditions = list(origin.match.conditions)
+    if expr.where is not None:
+        conditions.append(
+            coerce(translate(expr.where, origin.scope), ty.BOOL, expr.where.span, "the condition of `where`")
+        )
+    if expr.group is None:
+        heads = nest(origin.generators, guard(conditions, _head(expr, origin.scope)))
+    else:
+        heads = _grouped(expr, expr.group, origin, conditions, scope)
+    return _finish(expr, heads, scope)
+
+
+# --- head, order, distinct ----------------------------------------------------------------------
+
+
+def _head(expr: syntax.Select, scope: Scope) -> Term:
+    """`{e}`, or `{(order key, e)}` when the select is ordered."""
+    head = translate(expr.head, scope)
+    if expr.order is None:
+        return Single(head, span=expr.head.span)
+    return Single(Tup((_order_key(expr.order, scope), head)), span=expr.head.span)
+
+
+def _order_key(order: syntax.OrderBy, scope: Scope) -> Term:
+    parts = []
+    for key, _ in _order_keys(order):
+        term = translate(key, scope)
+        if not ty.is_ordered(term.type):
+            hint = CAST_HINT if term.type == ty.ANY else None
+            raise UserError(f"values of type {term.type} have no order", key.span, hint)
+        parts.append(term)
+    return Tup(tuple(parts))
+
+
+def _order_keys(order: syntax.OrderBy) -> list[tuple[syntax.Expr, bool]]:
+    """The expressions of the order, and whether each descends."""
+    return [part for key in order.keys for part in _uninverted(key.expr, key.descending)]
+
+
+def _uninverted(key: syntax.Expr, descending: bool) -> Iterator[tuple[syntax.Expr, bool]]:
+    """`inv(e)` is the dialect's way to say `e desc`; a tuple with one in it is an order by each of its parts."""
+    match key:
+        case syntax.Call("inv", (inner,)):
+            yield from _uninverted(inner, not descending)
+        case syntax.TupleExpr(items) if any(isinstance(item, syntax.Call) and item.function == "inv" for item in items):
+            for item in items:
+                yield from _uninverted(item, descending)
+        case _:
+            yield key, descending
+
+
+def _finish(expr: syntax.Select, heads: Term, scope: Scope) -> Term:
+    rows = distinct(heads, scope) if expr.distinct else heads
+    if expr.order is None:
+        return rows
+    ordered: Term = OrderBy(rows, tuple(down for _, down in _order_keys(expr.order)), span=expr.span)
+    if expr.order.limit is None:
+        return ordered
+    limit = translate(expr.order.limit, scope)
+    if not ty.is_integral(limit.type):
+        raise UserError(f"`limit` takes a number of rows, not {limit.type}", expr.order.limit.span)
+    return Take(limit, ordered, span=expr.span)
+
+
+# --- group by -----------------------------------------------------------------------------------
+
+
+def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, conditions: list[Term], scope: Scope) -> Term:
+    variables = dict(origin.match.bindings)
+    keys = [translate(key.expr, origin.scope) for key in group.keys]
+    for key, term in zip(group.keys, keys, strict=True):
+        if ty.has_collection(term.type) and any(isinstance(t, ty.ListType) for t in ty.walk(term.type)):
+            raise UserError(f"a group-by key of type {term.type}: lists are no keys", key.span)
+    key_value = _one_or_tuple(tuple(keys))
+    element = _one_or_tuple(tuple(variables.values()))
+    pairs = nest(origin.generators, guard(conditions, Single(Tup((key_value, element)))))
+    match = Match()
+    patterns = [_key_pattern(key, term, scope, match) for key, term in zip(group.keys, keys, strict=True)]
+    key_pattern = patterns[0][0] if len(patterns) == 1 else PTuple(tuple(p for p, _ in patterns))
+    s = PVar(scope.globals.names.fresh("s"), ty.BagType(element.type))
+    inner = _group_scope(scope, variables, match, s)
+    # A key's expression stands for the key, unless a name in it now means the key itself: `group by a: a + 1`.
+    named = tuple(
+        (key.expr, value)
+        for key, (_, value) in zip(group.keys, patterns, strict=True)
+        if not names_in(key.expr) & set(match.bindings)
+    )
+    inner = attrs.evolve(inner, keys=(*named, *inner.keys))
+    filters = list(match.conditions)
+    if group.having is not None:
+        filters.append(coerce(translate(group.having, inner), ty.BOOL, group.having.span, "the condition of `having`"))
+    body = guard(filters, _head(expr, inner))
+    return CMap(Lambda(PTuple((key_pattern, s)), body), GroupBy(pairs, span=group.span))
+
+
+def _one_or_tuple(terms: tuple[Term, ...]) -> Term:
+    return terms[0] if len(terms) == 1 else Tup(terms)
+
+
+def _key_pattern(key: syntax.GroupKey, term: Term, scope: Scope, match: Match) -> tuple[Pattern, Term]:
+    """The pattern for a key, and the term that the key's own expression stands for after the group-by."""
+    if key.pattern is None:
+        k = PVar(scope.globals.names.fresh("k"), term.type)
+        return k, Var(k.name, k.type)
+    pattern = match_pattern(key.pattern, term.type, scope.globals, match)
+    return pattern_term(pattern, scope.globals.names)
+
+
+def _group_scope(scope: Scope, variables: Mapping[str, Term], match: Match, s: PVar) -> Scope:
+    """The scope of head, having and order: key names, lifted from-variables, `partition`."""
+    assert isinstance(s.type, ty.BagType)
+    names = scope.globals.names
+
+    def over(body: Callable[[Mapping[str, Term]], Term]) -> Term:
+        parts = tuple(PVar(names.fresh(name), value.type) for name, value in variables.items())
+        element = {name: Var(part.name, part.type) for name, part in zip(variables, parts, strict=True)}
+        pattern: Pattern = parts[0] if len(parts) == 1 else PTuple(parts)
+        return CMap(Lambda(pattern, body(element)), Var(s.name, s.type))
+
+    def lifted(name: str) -> Term:
+        return over(lambda element: Single(element[name]))
+
+    def by_element(place: Scope, body: Callable[[Scope], Term]) -> Term:
+        visible = place.group.names if place.group else frozenset()
+        return over(
+            lambda element: body(attrs.evolve(place.bind({name: element[name] for name in visible}), group=None))
+        )
+
+    bags = {name: lifted(name) for name in variables if name not in match.bindings}
+    records = over(lambda element: Single(Rec(tuple(element.items()))))
+    group = Group(frozenset(variables) - frozenset(match.bindings), by_element)
+    inner = scope.bind({**bags, "partition": records, **match.bindings})
+    return attrs.evolve(inner, group=group)

@@ -1,0 +1,46 @@
+"""`dump "path" from e` and `store "path" from e`: where an answer is written, and how.
+
+`dump` writes JSON, a row a line, which `source(json, …)` reads back; `store` writes text, the values of a row separated
+by commas, which `source(csv, …)` reads back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from mrql.algebra.catalog import Format, SinkSpec, SourceSpec, is_flat
+from mrql.algebra.errors import UserError
+from mrql.algebra.types import Type
+from mrql.parser.paths import path_in
+from mrql.syntax import nodes as syntax
+from mrql.translate.scope import Globals
+from mrql.translate.sources import known_text
+
+
+def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> SinkSpec:
+    """Where a statement writes an answer of a type.
+
+    Raises: UserError where the path is no text that is known beforehand, or a row has no form in the file.
+    """
+    path = known_text(statement.path, known, "the path of a file to write")
+    target = SinkSpec(
+        path_in(base, path, statement.path.span), Format.JSON if statement.text else Format.CSV, t, statement.span
+    )
+    if target.format is Format.CSV and not is_flat(target.row):
+        message = f"a row of a csv file holds atomic values, and this one is of type {target.row}"
+        raise UserError(message, statement.expr.span, "`dump` writes values of all types, as JSON")
+    return target
+
+
+def must_not_be_read(target: SinkSpec, sources: Iterable[SourceSpec]) -> None:
+    """What an answer takes the place of must not be what it is made from.
+
+    Raises: UserError where a source lies there, or below it.
+    """
+    place = target.path.resolve()
+    for spec in sources:
+        for part, _ in spec.directories if spec.adapter is None else ():
+            read = Path(part.path.split("*")[0]).resolve()
+            if place in (read, *read.parents):
+                raise UserError(f"the answer would take the place of {part.path}, which it is made from", target.span)

@@ -1,0 +1,143 @@
+"""XML: children, attributes, texts and literals.
+
+    e.a       children(e, "a")      the children with the tag a, in their order
+    e.*       all_children(e)       all children
+    e.@a      attribute(e, "a")     missing where there is none; of a list, those that there are
+    e.@*      attributes(e)         the values of all attributes
+
+Of a list these are the lists of what its elements have, one behind the other; of a bag, bags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mrql.algebra import functions as fn
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.variables import Names
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, ListOf, Lit, Prim, PVar, Term, Union, Var
+from mrql.algebra.types import Type
+from mrql.syntax import nodes as syntax
+from mrql.translate.scope import Scope
+
+LIST = ty.ListType(ty.XML)
+BAG = ty.BagType(ty.XML)
+
+
+def is_xml(t: Type) -> bool:
+    """Whether a value is an element, or a collection of elements."""
+    return t in (ty.XML, LIST, BAG)
+
+
+def children(term: Term, tag: str | None, names: Names, span: Span) -> Term:
+    """`e.tag`, or `e.*` for no tag.
+
+    Raises: UserError where there are no elements.
+    """
+    shown = f"`.{tag or '*'}`"
+    if tag is None:
+        return _each(term, lambda e: Prim(fn.ALL_CHILDREN, (e,), span=span), names, shown, span)
+    return _each(term, lambda e: Prim(fn.CHILDREN, (e, Lit(tag, ty.STRING)), span=span), names, shown, span)
+
+
+def attribute(term: Term, name: str, names: Names, span: Span) -> Term:
+    """`e.@name`, or `e.@*`.
+
+    Raises: UserError where there are no elements.
+    """
+    if name == "*":
+        return _each(term, lambda e: Prim(fn.ATTRIBUTES, (e,), span=span), names, "`.@*`", span)
+
+    def one(element: Term) -> Term:
+        # Of an element in a bag, only an attribute that is there is an element of the result.
+        found = [element] if term.type != BAG else [ListOf((element,))]
+        return Prim(fn.ATTRIBUTE, (*found, Lit(name, ty.STRING)), span=span)
+
+    return _each(term, one, names, f"`.@{name}`", span)
+
+
+def _each(term: Term, of: Callable[[Term], Term], names: Names, shown: str, span: Span) -> Term:
+    if not is_xml(term.type):
+        raise UserError(f"{shown} takes an XML element, not {term.type}", span)
+    if term.type != BAG:
+        return of(term)
+    v = PVar(names.fresh("x"), ty.XML)
+    return CMap(Lambda(v, of(Var(v.name, ty.XML))), term)
+
+
+# --- literals -----------------------------------------------------------------------------------
+
+
+def element(expr: syntax.XmlElement, scope: Scope) -> Term:
+    """`[xml| <a x="1">text{{e}}</a> |]`: what stands in a hole is an element, a list of them, or a text.
+
+    Raises: UserError where a hole holds something else, or an attribute is there twice.
+    """
+    names = [name for name, _ in expr.attributes]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"the attribute `{name}` is there twice", expr.span)
+    values = [_string(value, scope) for _, value in expr.attributes]
+    given = _list([Lit(name, ty.STRING) for name in names], ty.STRING)
+    parts: Term = Empty(LIST)
+    for part in _parts(expr.children, scope):
+        parts = part if isinstance(parts, Empty) else Union(parts, part)
+    args = (Lit(expr.tag, ty.STRING), given, _list(values, ty.STRING), parts)
+    return Prim(fn.ELEMENT, args, span=expr.span)
+
+
+def _list(items: Sequence[Term], t: Type) -> Term:
+    return ListOf(tuple(items)) if items else Empty(ty.ListType(t))
+
+
+def _parts(children: Sequence[syntax.Expr], scope: Scope) -> list[Term]:
+    """The parts of an element as lists; texts that stand side by side are one."""
+    from mrql.translate.expression import translate
+
+    parts: list[Term] = []
+    texts: list[Term] = []
+
+    def end_text() -> None:
+        if texts:
+            whole = texts[0]
+            for text in texts[1:]:
+                whole = Prim(fn.PLUS, (whole, text))
+            parts.append(ListOf((Prim(fn.TEXT_NODE, (whole,)),)))
+            texts.clear()
+
+    for child in children:
+        term = translate(child, scope)
+        if term.type == ty.XML:
+            end_text()
+            parts.append(ListOf((term,)))
+        elif term.type == LIST:
+            end_text()
+            parts.append(term)
+        else:
+            texts.append(_present(_as_string(term, child)))
+    end_text()
+    return parts
+
+
+def _string(value: syntax.Expr, scope: Scope) -> Term:
+    from mrql.translate.expression import translate
+
+    return _as_string(translate(value, scope), value)
+
+
+def _as_string(term: Term, written: syntax.Expr) -> Term:
+    if term.type == ty.STRING:
+        return term
+    if not isinstance(term.type, ty.Basic | ty.Nothing) or term.type == ty.XML:
+        hint = "a bag has no order: `order by` makes a list of it" if term.type == BAG else None
+        raise UserError(f"XML holds elements, lists of elements and texts, not {term.type}", written.span, hint)
+    return Cast(term, ty.STRING, span=written.span)
+
+
+def _present(text: Term) -> Term:
+    """A missing text is none."""
+    if isinstance(text, Lit):
+        return text
+    return If(Prim(fn.IS_NULL, (text,)), Lit("", ty.STRING), text)

@@ -1,0 +1,198 @@
+"""`mrql verify`: does the incremental answer follow the data?
+
+The query's own data is dealt into random batches, with rows that are taken out and put back (`histories.py`). The query
+is kept up to date over them, and after each batch its answer, and how it changed, is held against an evaluation from
+scratch (`replay.py`). A history that goes wrong is made as small as it can be (`shrink.py`) and shown (`report.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import attrs
+
+from mrql.algebra.terms import Term
+from mrql.algebra.values.values import Bag
+from mrql.rewrite.analysis.infer_merge import stream_names
+from mrql.rewrite.loops.strategy import Way
+from mrql.rewrite.pipeline import rewrite
+from mrql.verify.engines import Start, as_rows
+from mrql.verify.histories import Data, History, deal
+from mrql.verify.odd import Odd, replaced
+from mrql.verify.replay import Failure, NoValue, Oracle, Outcome, replay
+from mrql.verify.rounding import Rounding
+from mrql.verify.sample import Sampler
+from mrql.verify.shrink import shrink
+
+__all__ = ["Counterexample", "Effort", "Sampler", "Scenario", "Verified", "scenarios", "verify"]
+
+
+IN_TURN = (Odd.OWN, Odd.NEAR, Odd.SCATTERED, Odd.ENDS)
+"""What the histories of a scenario have for values."""
+
+TRIES = 4
+"""So often odd values are drawn for which the query has a value."""
+
+
+@attrs.frozen
+class Effort:
+    """How much is tried: `histories` of so many `batches` each, over `rows` rows of each source at most.
+
+    `seed` makes the samples and the histories what they are.
+    """
+
+    seed: int
+    histories: int
+    batches: int
+    rows: int
+    way: Way = Way.AUTO
+    """How loops over streams are kept up to date: in one of the ways that are exact."""
+
+
+@attrs.frozen
+class Scenario:
+    """From which streams rows are deleted: the plan is the one for that."""
+
+    deleting: frozenset[str]
+    what: str
+
+
+@attrs.frozen
+class Counterexample:
+    """A history that goes wrong, as small as it was made, and how; `found` is what it was at first."""
+
+    data: Data
+    history: History
+    failure: Failure
+    found: History
+    minimal: bool
+
+
+@attrs.define
+class Verified:
+    """What was tried in one scenario, and the first history that went wrong, if one did."""
+
+    scenario: Scenario
+    histories: int = 0
+    batches: int = 0
+    largest: int = 0
+    """How many rows the largest answer to all of a sample had."""
+    without_value: list[NoValue] = attrs.Factory(list)
+    """For histories that were not followed to their end, why."""
+    counterexample: Counterexample | None = None
+
+
+def scenarios(term: Term, shrinking: frozenset[str]) -> tuple[Scenario, ...]:
+    """What there is to verify of a query.
+
+    The plan of `mrql stream`, whose streams lose rows only where that is declared (`shrinking`), and the one for which
+    all of them may.
+    """
+    streams = frozenset(stream_names(term))
+    declared = streams & shrinking
+    every = Scenario(streams, f"with deletions from {_listed(streams)}")
+    if declared == streams:
+        return (every,)
+    if declared:
+        return Scenario(declared, f"with deletions from {_listed(declared)} alone, as declared"), every
+    return Scenario(declared, "with insertions alone, as no deletions are declared"), every
+
+
+def _listed(names: frozenset[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def verify(
+    term: Term,
+    sampler: Sampler,
+    scenario: Scenario,
+    effort: Effort,
+    start: Start,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Verified:
+    """Replays random histories of a query's data, until one goes wrong. `sampler` has the rows of all sources.
+
+    Raises: UserError when the query has no value for the data; EngineError when Spark fails by itself.
+    """
+    return _Verifier(term, sampler, scenario, effort, start, progress).run()
+
+
+class _Verifier:
+    def __init__(
+        self,
+        term: Term,
+        sampler: Sampler,
+        scenario: Scenario,
+        effort: Effort,
+        start: Start,
+        progress: Callable[[str], None],
+    ) -> None:
+        self.term = term
+        self.sampler = sampler
+        self.effort = effort
+        self.start = start
+        self.progress = progress
+        self.plan = rewrite(term, shrinking=scenario.deleting, way=effort.way).plan
+        self.result = Verified(scenario)
+
+    def run(self) -> Verified:
+        for number in range(self.effort.histories):
+            self.progress(f"{self.result.scenario.what}: history {number + 1} of {self.effort.histories}")
+            # Each history has a seed of its own, so that it is the same one however many there are.
+            self.history(Random(f"{self.effort.seed} {number}"), IN_TURN[number % len(IN_TURN)])
+            if self.result.counterexample is not None:
+                break
+        return self.result
+
+    def history(self, random: Random, odd: Odd) -> None:
+        oracle = self.oracle(random, odd)
+        whole = as_rows(oracle.everything(), self.term.type)
+        self.result.largest = max(self.result.largest, sum(weight for _, weight in whole))
+        deleting = self.result.scenario.deleting
+        history = deal(oracle.data, self.effort.batches, deleting, random, emptied=odd in (Odd.SCATTERED, Odd.ENDS))
+        outcome = self.replay(history, oracle)
+        self.result.histories += 1
+        self.result.batches += len(history) if outcome is None else outcome.batch
+        if isinstance(outcome, NoValue) and odd is Odd.OWN:
+            self.result.without_value.append(outcome)
+        if isinstance(outcome, Failure):
+            self.result.counterexample = self.smallest(history, outcome, oracle)
+
+    def oracle(self, random: Random, odd: Odd) -> Oracle:
+        """The query over a sample with odd values, or over its own where it has no value for those."""
+        rows = self.sampler.draw(random)
+        if odd is not Odd.OWN:
+            types = {**self.plan.streams, **self.plan.tables}
+            for _ in range(TRIES):
+                oracle = self.over(replaced({name: rows[name] for name in types}, types, odd, random))
+                if oracle.has_value:
+                    return oracle
+        return self.over(rows)
+
+    def over(self, rows: Data) -> Oracle:
+        data = {name: rows[name] for name in self.plan.streams}
+        tables = {name: Bag(rows[name]) for name in self.plan.tables}
+        return Oracle(self.term, data, tables, Rounding.of(self.plan))
+
+    def replay(self, history: History, oracle: Oracle) -> Outcome:
+        return replay(history, oracle, lambda: self.start(self.plan, oracle.tables))
+
+    def smallest(self, found: History, failure: Failure, oracle: Oracle) -> Counterexample:
+        """Makes a failing history smaller until nothing can be left out, or the user has waited long enough."""
+        best, how = found[: failure.batch], failure
+
+        def fails(history: History) -> int | None:
+            nonlocal best, how
+            outcome = self.replay(history, oracle)
+            if not isinstance(outcome, Failure):
+                return None
+            best, how = history[: outcome.batch], outcome
+            self.progress(f"WRONG; made smaller: {len(best)} batches with {sum(map(len, best))} changes")
+            return outcome.batch
+
+        try:
+            shrink(best, fails)
+        except KeyboardInterrupt:
+            return Counterexample(oracle.data, best, how, found, minimal=False)
+        return Counterexample(oracle.data, best, how, found, minimal=True)
