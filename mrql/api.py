@@ -21,8 +21,8 @@ from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.types import Type
 from mrql.parser.parser import parse_type
 from mrql.rewrite.analysis.infer_merge import stream_names
-from mrql.rewrite.loops.strategy import KEEPING_BACK, Way
 from mrql.rewrite.pipeline import Trace, rewrite, run_passes
+from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, Way
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.translate.coercion import resolve
 from mrql.translate.program import Query as ProgramQuery
@@ -135,7 +135,8 @@ class Query:
 
         Raises: UserError when a stream is missing, or a DataFrame is none or of another type.
         """
-        from mrql.runtime.spark.compiler.answers import evaluate, rows_alone
+        from mrql.runtime.spark.compiler.answers import evaluate
+        from mrql.runtime.spark.io.answer_rows import rows_alone
         from mrql.runtime.spark.session.errors import translated
         from mrql.runtime.spark.session.located_errors import told
         from mrql.runtime.spark.session.session import AS_WRITTEN, STEP_SETTINGS, settings
@@ -226,7 +227,7 @@ class View:
             for the new data, or the view is closed.
         """
         self._view.require_open()
-        from mrql.runtime.spark.compiler.answers import rows_alone
+        from mrql.runtime.spark.io.answer_rows import rows_alone
         from mrql.runtime.spark.session.session import AS_WRITTEN, settings
 
         frames = {}
@@ -256,7 +257,7 @@ class View:
 
         Raises: UserError when the view is closed.
         """
-        from mrql.runtime.spark.compiler.answers import rows_alone
+        from mrql.runtime.spark.io.answer_rows import rows_alone
 
         return rows_alone(self._view.answer(), self._query.type)
 

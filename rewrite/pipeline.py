@@ -11,13 +11,13 @@ import attrs
 
 from mrql.algebra.analysis.variables import taken_names
 from mrql.algebra.errors import InternalError
-from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.notation.typecheck import check
+from mrql.algebra.stack import deep
 from mrql.algebra.terms import Repeat, Term
 from mrql.rewrite.incremental.derive import derive
 from mrql.rewrite.loops.hoist_static_loops import constant
 from mrql.rewrite.loops.rewrite_steps import loops
-from mrql.rewrite.loops.strategy import Way, choose
+from mrql.rewrite.loops.strategy import choose
 from mrql.rewrite.normalize.drop_traces import untrace
 from mrql.rewrite.normalize.extract_joins import joins
 from mrql.rewrite.normalize.normalize import normalize
@@ -25,6 +25,7 @@ from mrql.rewrite.normalize.prune_columns import columns
 from mrql.rewrite.normalize.unnest_subqueries import unnest
 from mrql.rewrite.plan.eager_aggregation import partial
 from mrql.rewrite.plan.join_order import order
+from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.share_totals import share
 from mrql.rewrite.plan.threshold import EPSILON, NOTHING, Threshold

@@ -18,13 +18,14 @@ from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.restore import Restored
-from mrql.runtime.engine.engine import StateSize, reference_sizes, spark_sizes
 from mrql.runtime.engine.residual import Residual
+from mrql.runtime.engine.sizes import StateSize
 from mrql.runtime.files.quarantine import Quarantine, fail, pass_over
-from mrql.runtime.reference.checkpoint import ReferenceStates
+from mrql.runtime.reference.checkpoint import ReferenceStates, reference_sizes
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.sources.directory import Arrived, Batch, Part, files_of, static_files
 from mrql.runtime.sources.files import read_changes, read_source
+from mrql.runtime.spark.sizes import spark_sizes
 from mrql.runtime.streaming.stream_loop import Put, Sizes
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from lark.lexer import PatternStr
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import _Evaluator
-from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.functions import FUNCTIONS
 from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.stack import deep
 from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Record, Value

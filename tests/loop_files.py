@@ -16,7 +16,7 @@ import networkx as nx
 
 from mrql.algebra.values.values import Bag, Record
 from mrql.jobs.loading import compile_over_files
-from mrql.rewrite.loops.strategy import Way
+from mrql.rewrite.plan.loop_strategy import Way
 from mrql.translate.program import Program
 from queries.loops.generate import Batch, Row, Rows, Size, chains, history, points, ratings, rmat, with_lengths, write
 

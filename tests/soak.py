@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from mrql.rewrite.loops.strategy import Way
+from mrql.rewrite.plan.loop_strategy import Way
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.streaming.stream_loop import Emit
 from tests import fuzz, loop_memory

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from mrql.algebra.evaluation.stack import deep
+from mrql.algebra.stack import deep
 from mrql.algebra.values.documents import MOST_NESTED, read, write
 from mrql.cli.main import main
 from mrql.runtime.sources.formats.xml import MOST_INSIDE

@@ -28,8 +28,8 @@ from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
 from mrql.rewrite.loops.diffuse import diffuse
-from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import NOTHING, Threshold
 from mrql.runtime.engine.residual import Residual, divided, relative_difference

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.evaluation.stack import deep
+from mrql.algebra.stack import deep
 from mrql.parser.depth import MAX_DEPTH
 from mrql.translate.program import compile_program
 from tests.fuzz import Text, outcome, over_these, programs

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value, close
-from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import rewrite, run_passes
+from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.engines import ReferenceEngine, SparkEngine
 from mrql.runtime.sinks.sink import Passing, Several

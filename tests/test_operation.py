@@ -24,8 +24,8 @@ from pyspark.sql import SparkSession
 
 from mrql.cli.main import main
 from mrql.monitoring.metrics import CONTENT_TYPE, Metrics, Totals, record_of
-from mrql.runtime.engine.engine import StateSize
 from mrql.runtime.engine.residual import Residual
+from mrql.runtime.engine.sizes import StateSize
 from mrql.runtime.streaming.report import Measured, Phase, Report
 from tests.bad_input.situations import put
 

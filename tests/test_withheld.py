@@ -20,15 +20,16 @@ from mrql.algebra.terms import Term, element_type
 from mrql.algebra.types import BagType
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual, divided, relative_difference
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.spark import jvm
+from mrql.runtime.spark.expressions.from_spark import from_spark
 from mrql.runtime.spark.expressions.layout import to_sql
-from mrql.runtime.spark.io.collect import collect_value, from_spark
+from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe
 from mrql.runtime.spark.view import SparkView

@@ -14,8 +14,8 @@ from typing import assert_never
 from mrql.algebra import monoids
 from mrql.algebra.errors import EvaluationError, UserError
 from mrql.algebra.evaluation.recursive_functions import Definition, Recursive
-from mrql.algebra.evaluation.stack import CALLS, LEVELS, deep, on_a_stack_of_its_own
 from mrql.algebra.functions import AND, COALESCE, OR, TRACE, apply, convert, convert_from
+from mrql.algebra.stack import CALLS, LEVELS, deep, on_a_stack_of_its_own
 from mrql.algebra.terms import (
     Cast,
     CMap,

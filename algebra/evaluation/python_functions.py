@@ -30,9 +30,10 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.evaluation import python_modules
-from mrql.algebra.evaluation.recursive_functions import Exact, PythonFunction, takes
+from mrql.algebra.evaluation.recursive_functions import PythonFunction, takes
 from mrql.algebra.functions.conversion import INT_RANGES
 from mrql.algebra.functions.function import Version
+from mrql.algebra.functions.signatures import Exact
 from mrql.algebra.types import Type
 from mrql.algebra.values import documents
 from mrql.algebra.values.atom_text import to_single, unsigned

@@ -8,36 +8,19 @@ too. Catalyst has no form of it: there its calls are evaluated by the reference 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import attrs
 
-from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import children, height, subterms
 from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.functions.function import Function, Version
+from mrql.algebra.functions.signatures import Exact
 from mrql.algebra.monoids import Fold
 from mrql.algebra.terms import Prim, PVar, Reduce, Stream, Term
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
-
-
-@attrs.frozen
-class Exact:
-    """A signature without variables."""
-
-    params: tuple[Type, ...]
-    result: Type
-
-    def __str__(self) -> str:
-        return f"({', '.join(map(str, self.params))}): {self.result}"
-
-    def fitted(self, args: Sequence[Type]) -> tuple[tuple[Type, ...], Type] | None:
-        """What the arguments are widened to, and the type of the result; None where they do not fit."""
-        if len(args) != len(self.params) or not all(map(ty.fits, args, self.params)):
-            return None
-        return self.params, self.result
 
 
 @attrs.define(eq=False)

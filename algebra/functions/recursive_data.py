@@ -17,8 +17,8 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
-from mrql.algebra.evaluation.recursive_functions import Exact
 from mrql.algebra.functions.function import Function, Version
+from mrql.algebra.functions.signatures import Exact
 from mrql.algebra.types import Basic, RecordType, Type
 from mrql.algebra.values import documents
 from mrql.algebra.values.values import Document, Record, Value, canonical

@@ -137,3 +137,20 @@ def _type(pattern: Pattern, found: Mapping[str, Type]) -> Type:
             return ty.TupleType(tuple(_type(part, found) for part in parts))
         case _:
             return pattern
+
+
+@attrs.frozen
+class Exact:
+    """A signature without variables."""
+
+    params: tuple[Type, ...]
+    result: Type
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.params))}): {self.result}"
+
+    def fitted(self, args: Sequence[Type]) -> tuple[tuple[Type, ...], Type] | None:
+        """What the arguments are widened to, and the type of the result; None where they do not fit."""
+        if len(args) != len(self.params) or not all(map(ty.fits, args, self.params)):
+            return None
+        return self.params, self.result

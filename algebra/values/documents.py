@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
-from mrql.algebra.evaluation.stack import deep
+from mrql.algebra.stack import deep
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom, to_single
 from mrql.algebra.values.values import Bag, Document, Element, Record, Value, canonical

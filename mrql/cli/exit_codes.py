@@ -11,7 +11,7 @@ from typing import NoReturn, ParamSpec, TypeVar
 import click
 
 from mrql.algebra.errors import MrqlError
-from mrql.algebra.evaluation.stack import deep
+from mrql.algebra.stack import deep
 from mrql.runtime.files.durable import of_files
 
 P = ParamSpec("P")

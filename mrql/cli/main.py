@@ -51,9 +51,9 @@ from mrql.monitoring.watch import Operation, operation_options
 from mrql.output.tables import SHOWN_ROWS, Printer, json_line, print_table, type_name
 from mrql.parser.includes import text_of
 from mrql.rewrite.analysis.infer_merge import stream_names
-from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.normalize.drop_traces import is_trace
 from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.files.quarantine import Quarantine

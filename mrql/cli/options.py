@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from mrql.rewrite.loops.strategy import KEEPING_BACK, Way
+from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, Way
 from mrql.rewrite.plan.threshold import EPSILON, Threshold
 from mrql.runtime.files.durable import Files
 from mrql.runtime.files.quarantine import Quarantine

@@ -14,7 +14,7 @@ from mrql.algebra.notation.readable_names import tidy
 from mrql.explain.costs import Work
 from mrql.explain.plan_facts import DerivedFacts, Facts, PassFacts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Table, delta_rule, fed, occurrence_names, renamed, shown_units
-from mrql.rewrite.loops.strategy import Chosen
+from mrql.rewrite.plan.loop_strategy import Chosen
 from mrql.rewrite.plan.plan import Feed, Feedback, Feedbacks
 from mrql.rewrite.plan.threshold import Threshold
 

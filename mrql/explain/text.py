@@ -13,7 +13,7 @@ from mrql.explain.costs import Cost, Work, listed
 from mrql.explain.differences import PRUNED, Difference
 from mrql.explain.plan_facts import DerivedFacts, Facts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Role, Table, delta_rule, fed
-from mrql.rewrite.loops.strategy import Chosen, Way
+from mrql.rewrite.plan.loop_strategy import Chosen, Way
 from mrql.rewrite.plan.plan import Feedbacks, Shape, Stage
 
 STEP = 2

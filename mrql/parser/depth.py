@@ -5,7 +5,7 @@ from __future__ import annotations
 from mrql.algebra.errors import UserError
 from mrql.syntax import nodes as s
 
-# The passes after the parser recurse along the tree (`algebra.evaluation.stack` makes room), and so do Spark's.
+# The passes after the parser recurse along the tree (`algebra.stack` makes room), and so do Spark's.
 MAX_DEPTH = 200
 
 

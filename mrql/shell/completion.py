@@ -13,7 +13,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluation.stack import deep
+from mrql.algebra.stack import deep
 from mrql.algebra.terms import IllTyped, Term, Var, element_type
 from mrql.algebra.types import Type
 from mrql.output.tables import type_name

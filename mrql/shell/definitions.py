@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import all_names
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.span import Span
+from mrql.algebra.stack import deep
 from mrql.algebra.terms import Stream
 from mrql.parser.includes import Files
 from mrql.runtime.sources.files import row_type

@@ -13,8 +13,8 @@ from mrql.algebra.analysis.missing import there
 from mrql.algebra.analysis.variables import source_names
 from mrql.algebra.catalog import SinkSpec, SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluation.stack import deep
 from mrql.algebra.span import Span
+from mrql.algebra.stack import deep
 from mrql.algebra.terms import STEPS, CMap, Empty, Lambda, ListOf, Lit, PVar, Stream, Term, Var
 from mrql.algebra.types import Type
 from mrql.parser.includes import Files

@@ -21,7 +21,7 @@ from typing import Any
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.python_functions import Callee, Imported, NotFound, imported, module_of
-from mrql.algebra.evaluation.recursive_functions import Exact
+from mrql.algebra.functions.signatures import Exact
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Lambda, Prim, PVar, Term, Var
 from mrql.algebra.types import Type

@@ -15,8 +15,8 @@ import attrs
 from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Bag
 from mrql.rewrite.analysis.infer_merge import stream_names
-from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.loop_strategy import Way
 from mrql.verify.engines import Start, as_rows
 from mrql.verify.histories import Data, History, deal
 from mrql.verify.odd import Odd, replaced

@@ -29,7 +29,7 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import Lit, Pattern, Repeat, Stream, Term, Var
 from mrql.algebra.types import Type
 from mrql.rewrite.analysis.multilinear import Multilinear
-from mrql.rewrite.loops.strategy import Chosen
+from mrql.rewrite.plan.loop_strategy import Chosen
 from mrql.rewrite.plan.threshold import NOTHING, Threshold
 
 

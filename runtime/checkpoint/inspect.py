@@ -8,11 +8,11 @@ from pathlib import Path
 import attrs
 
 from mrql.algebra.errors import MrqlError, UserError
+from mrql.runtime.checkpoint.lines import read_lines, write_lines
 from mrql.runtime.checkpoint.manifest import Manifest, SavedState, SavedTable
 from mrql.runtime.checkpoint.store import COPIES, Store, latest
 from mrql.runtime.files import digests
 from mrql.runtime.files.durable import Files
-from mrql.runtime.reference.checkpoint import read_lines, write_lines
 from mrql.runtime.sources.file_archive import Copies
 
 Write = Callable[[Path], dict[str, int]]

@@ -21,8 +21,9 @@ from mrql.algebra import terms as t
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
 from mrql.algebra.evaluation.python_functions import Callee, Imported
-from mrql.algebra.evaluation.recursive_functions import Exact, PythonFunction, Recursive
+from mrql.algebra.evaluation.recursive_functions import PythonFunction, Recursive
 from mrql.algebra.functions.recursive_data import Folding
+from mrql.algebra.functions.signatures import Exact
 from mrql.algebra.values.values import Bag, Document, Record
 
 

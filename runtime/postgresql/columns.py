@@ -8,8 +8,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
 from mrql.runtime.postgresql.address import LONGEST
-from mrql.runtime.sinks.row_format import item_type
-from mrql.runtime.spark.expressions.layout import row_columns
+from mrql.runtime.sinks.row_format import item_type, row_columns
 
 TYPES: dict[Type, str] = {
     ty.BOOL: "boolean",

@@ -13,8 +13,7 @@ from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.values import Bag, Document, Record, Value, canonical
 from mrql.runtime.files.durable import Files
 from mrql.runtime.postgresql.columns import JSONB, TYPES
-from mrql.runtime.sinks.row_format import item_type, named, row_cells
-from mrql.runtime.spark.expressions.layout import row_columns
+from mrql.runtime.sinks.row_format import item_type, named, row_cells, row_columns
 
 
 def write_lines(answer: Any, t: Type, directory: Path, files: Files, *, changes: bool) -> None:

@@ -6,70 +6,23 @@ A table is a dictionary; a run has the entries that are new or changed, and late
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import attrs
 
 from mrql.algebra.values.values import canonical
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.checkpoint.identity import Identities
+from mrql.runtime.checkpoint.lines import Lines, TextTable, read_lines, text
 from mrql.runtime.checkpoint.live import LiveState
-from mrql.runtime.checkpoint.manifest import SavedState, SavedTable, damaged
+from mrql.runtime.checkpoint.manifest import SavedState
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.checkpoint.values import from_plain, to_plain
-from mrql.runtime.files.digests import fault_of
-from mrql.runtime.files.durable import Files
+from mrql.runtime.engine.sizes import StateSize
 from mrql.runtime.reference.view import Entry, ReferenceView, StageState
 
-Lines: TypeAlias = dict[str, str]
-"""A table as text: by the key's text the value's."""
-
-FILE = "part-00000.jsonl"
-
-
-def text(plain: Any) -> str:
-    return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-
-
 # --- writing ------------------------------------------------------------------------------------
-
-
-@attrs.define
-class TextTable:
-    """A table of a running view, beside what was last committed of it."""
-
-    now: Lines
-    before: Lines | None
-    keep: Callable[[Lines], None]
-
-    @property
-    def form(self) -> Mapping[str, Any]:
-        return {}
-
-    @property
-    def rows(self) -> int:
-        return len(self.now)
-
-    @property
-    def changed(self) -> bool:
-        return self.now != self.before
-
-    @property
-    def has_change(self) -> bool:
-        return self.before is not None
-
-    def write(self, directory: Path, files: Files, *, whole: bool) -> dict[str, int]:
-        before: Lines = {} if whole or self.before is None else self.before
-        lines = [f"[{key},{value}]" for key, value in self.now.items() if before.get(key) != value]
-        lines += [f"[{key}]" for key in before if key not in self.now]
-        files.make_directory(directory)
-        files.write(directory / FILE, "".join(f"{line}\n" for line in lines).encode())
-        return {FILE: len(lines)}
-
-    def committed(self, *, small: bool) -> None:
-        self.keep(self.now)
 
 
 @attrs.define
@@ -129,38 +82,6 @@ class ReferenceStates:
         return dict(lines)
 
 
-def read_lines(table: SavedTable, root: Path) -> Lines:
-    """What the runs of a table say together.
-
-    Raises: UserError at a file that is not what was written.
-    """
-    lines: Lines = {}
-    for run in table.runs:
-        for file in run.files:
-            path = root / run.path / file.name
-            data = path.read_bytes()
-            if (fault := fault_of(file, data)) is not None:
-                raise damaged(path, f"it {fault}")
-            _read_into(lines, data)
-    return lines
-
-
-def _read_into(lines: Lines, data: bytes) -> None:
-    for line in data.split(b"\n"):
-        if not line:
-            continue
-        key, *value = json.loads(line)
-        if value:
-            lines[text(key)] = text(value[0])
-        else:
-            lines.pop(text(key), None)
-
-
-def write_lines(lines: Lines, directory: Path, files: Files) -> dict[str, int]:
-    """Writes a table as one run."""
-    return TextTable(lines, None, lambda _: None).write(directory, files, whole=True)
-
-
 def lines_of(view: ReferenceView) -> Iterator[tuple[str, Lines]]:
     """The tables of a view as they are written down, each with the name of the stage or stream that it is of."""
     for state in view.states:
@@ -191,3 +112,13 @@ def _weights(rows: ZSet) -> Lines:
 
 def _zset(lines: Lines) -> ZSet:
     return ZSet.weighted((from_plain(json.loads(value)), int(weight)) for value, weight in lines.items())
+
+
+def reference_sizes(view: ReferenceView) -> dict[str, StateSize]:
+    """The states of a view by the names of stages and streams; the bytes are those that they take when written."""
+    sizes: dict[str, StateSize] = {}
+    for name, lines in lines_of(view):
+        before = sizes.get(name, StateSize(0, 0))
+        written = sum(len(key.encode()) + len(value.encode()) for key, value in lines.items())
+        sizes[name] = StateSize(before.rows + len(lines), before.bytes + written)
+    return sizes

@@ -18,8 +18,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.values import Record, Value
 from mrql.runtime.files.durable import Files
-from mrql.runtime.sinks.row_format import item_type, row_cells, row_object
-from mrql.runtime.spark.expressions.layout import row_columns
+from mrql.runtime.sinks.row_format import item_type, row_cells, row_columns, row_object
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -150,7 +149,7 @@ def _parquet(output: Output, answer: Any) -> bytes:
 
 
 def _write_frame(output: Output, df: DataFrame, directory: Path) -> None:
-    from mrql.runtime.spark.compiler.answers import rows_alone
+    from mrql.runtime.spark.io.answer_rows import rows_alone
     from mrql.runtime.spark.io.writers import write_frame
 
     df = rows_alone(df, output.type, weighted=output.changes)

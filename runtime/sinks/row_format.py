@@ -13,14 +13,20 @@ from mrql.algebra.values.atom_text import show_atom, unsigned
 from mrql.algebra.values.values import Bag, Document, Record, Value
 
 
-def column_names(item: Type) -> tuple[str, ...]:
-    match item:
+def row_columns(row: Type) -> tuple[tuple[str, Type], ...]:
+    """The columns of the rows of a type, as they are read and written: `_1`, `_2`, … of a tuple."""
+    match row:
         case ty.RecordType(fields) if fields:
-            return tuple(name for name, _ in fields)
+            return fields
         case ty.TupleType(items) if items:
-            return tuple(f"_{i + 1}" for i in range(len(items)))
+            return tuple((f"_{i + 1}", item) for i, item in enumerate(items))
         case _:
-            return ("value",)
+            return (("value", row),)
+
+
+def column_names(item: Type) -> tuple[str, ...]:
+    """What they are called."""
+    return tuple(name for name, _ in row_columns(item))
 
 
 def row_cells(row: Value, item: Type) -> list[Value]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from mrql.runtime.engine.engine import StateSize
 from mrql.runtime.engine.residual import Residual
+from mrql.runtime.engine.sizes import StateSize
 from mrql.runtime.sinks.sink import Answer
 
 

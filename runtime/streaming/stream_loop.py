@@ -18,8 +18,8 @@ import attrs
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.runtime.engine.engine import StateSize
 from mrql.runtime.engine.residual import Residual
+from mrql.runtime.engine.sizes import StateSize
 from mrql.runtime.files.batch_names import batch_name
 from mrql.runtime.files.durable import Files
 from mrql.runtime.files.quarantine import Quarantine

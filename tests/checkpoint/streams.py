@@ -20,7 +20,7 @@ from mrql.cli.main import planned
 from mrql.jobs.batch import ReferenceRunner
 from mrql.jobs.places import Place
 from mrql.jobs.stream import Running
-from mrql.rewrite.loops.strategy import Way
+from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.checkpoint.restore import found_rows
 from mrql.runtime.files.durable import Files

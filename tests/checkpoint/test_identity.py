@@ -18,7 +18,7 @@ from mrql.algebra.errors import InternalError
 from mrql.algebra.evaluation import python_functions
 from mrql.algebra.evaluation.python_modules import written
 from mrql.cli.main import plan_of
-from mrql.rewrite.loops.strategy import Way
+from mrql.rewrite.plan.loop_strategy import Way
 from mrql.runtime.checkpoint import notation
 from mrql.runtime.checkpoint.identity import Identities, identities
 from mrql.translate.program import compile_program

@@ -20,8 +20,8 @@ from mrql.algebra.terms import Lit, Repeat, Term
 from mrql.algebra.values.values import Bag, Value, same
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.loops.semi_naive import NotAdding, fixpoint
-from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import Trace, rewrite
+from mrql.rewrite.plan.loop_strategy import Way
 from mrql.runtime.reference.view import ReferenceView
 from mrql.translate.program import compile_program
 from tests.loop_queries import STREAMS, adding_loops, edge_histories

@@ -21,8 +21,9 @@ from mrql.jobs.batch import SparkRunner
 from mrql.output.tables import show_value
 from mrql.runtime.spark.expressions import xml
 from mrql.runtime.spark.expressions.expressions import COMPARISONS, Expressions
+from mrql.runtime.spark.expressions.from_spark import from_spark
 from mrql.runtime.spark.expressions.layout import Atom, part, quote
-from mrql.runtime.spark.io.collect import collect_value, from_spark
+from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session import session
 from mrql.runtime.spark.session.errors import translated

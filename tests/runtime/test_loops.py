@@ -17,8 +17,8 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import BagType
 from mrql.algebra.values.values import Bag, Value, same
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.loops.strategy import Way
 from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.loop_strategy import Way
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
 from mrql.runtime.spark.compiler.compiler import Compiler

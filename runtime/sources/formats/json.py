@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
-from mrql.algebra.evaluation.stack import deep
+from mrql.algebra.stack import deep
 from mrql.algebra.types import Type
 from mrql.algebra.values.documents import Json, held, read
 from mrql.algebra.values.values import Value

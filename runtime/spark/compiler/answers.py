@@ -9,8 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.terms import OrderBy, Take, Term
-from mrql.algebra.types import Type
-from mrql.runtime.spark import jvm
 from mrql.runtime.spark.compiler.compiler import Compiler
 from mrql.runtime.spark.compiler.loops import Kept
 from mrql.runtime.spark.expressions.casts import unsigned
@@ -23,7 +21,6 @@ from mrql.runtime.spark.expressions.layout import (
     labels,
     part,
     quote,
-    row_columns,
     to_sql,
 )
 from mrql.runtime.spark.relation.frame import Frame, expanded, numbered
@@ -80,22 +77,6 @@ def output_columns(value: Layout) -> list[tuple[str, str]]:
         flag = next(name for name in numbered("missing__") if name not in names)
         columns.append((flag, f"({value.sql} IS NULL)"))
     return columns
-
-
-def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
-    """The rows of an answer of a type as those see them who only know columns. Nothing is asked of Spark for that."""
-    row = item_of(t)
-    columns = len(row_columns(row))
-
-    def made() -> DataFrame:
-        return df if len(df.columns) == columns + weighted else df.drop(df.columns[columns])
-
-    return jvm.Lazy(made, df.sparkSession) if is_taken_apart(row) else df
-
-
-def item_of(t: Type) -> Type:
-    """The type of the rows of an answer."""
-    return t.item if isinstance(t, ty.BagType | ty.ListType) else t
 
 
 def _columns(value: Layout) -> list[tuple[str, Layout]]:

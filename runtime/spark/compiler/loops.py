@@ -29,8 +29,8 @@ from mrql.algebra.values.values import Value
 from mrql.rewrite.loops.rewrite_steps import carried, invariants
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.expressions.expressions import Expressions
+from mrql.runtime.spark.expressions.from_spark import from_spark
 from mrql.runtime.spark.expressions.layout import as_columns, quote, to_sql, with_columns
-from mrql.runtime.spark.io.collect import from_spark
 from mrql.runtime.spark.relation.frame import Columns, Frame, netted, numbered, signed, union
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation

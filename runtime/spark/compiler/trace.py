@@ -10,8 +10,8 @@ from mrql.algebra import types as ty
 from mrql.algebra.terms import Prim, Term
 from mrql.algebra.values.value_text import TRACED, print_trace
 from mrql.runtime.spark.compiler.loops import single
+from mrql.runtime.spark.expressions.from_spark import from_spark
 from mrql.runtime.spark.expressions.layout import to_sql
-from mrql.runtime.spark.io.collect import from_spark
 from mrql.runtime.spark.relation.frame import Columns, Frame, expanded
 
 

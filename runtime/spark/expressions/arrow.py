@@ -20,8 +20,8 @@ from mrql.algebra.terms import PVar, Term
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import unsigned
 from mrql.algebra.values.values import Document, Value
+from mrql.runtime.spark.expressions.from_spark import from_spark
 from mrql.runtime.spark.expressions.layout import labels
-from mrql.runtime.spark.io.collect import from_spark
 
 _BASIC = {
     ty.BOOL: "bool_",

@@ -76,11 +76,6 @@ def is_taken_apart(row: Type) -> bool:
     return isinstance(row, ty.TupleType | ty.RecordType) and bool(labels(row))
 
 
-def row_columns(row: Type) -> tuple[tuple[str, Type], ...]:
-    """The columns of the rows of a type, as they are read and written."""
-    return labels(row) if is_taken_apart(row) else (("value", row),)
-
-
 _OURS = re.compile(r"\w*__v?_?\d+", re.IGNORECASE)
 
 

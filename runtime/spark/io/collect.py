@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import DataFrame, Row
 
 from mrql.algebra import types as ty
-from mrql.algebra.functions.recursive_data import Data
 from mrql.algebra.types import Type
-from mrql.algebra.values.values import Bag, Document, Element, Record, Value
-from mrql.runtime.spark.expressions.layout import is_taken_apart, row_columns
+from mrql.algebra.values.values import Bag, Value
+from mrql.runtime.sinks.row_format import row_columns
+from mrql.runtime.spark.expressions.from_spark import from_spark
+from mrql.runtime.spark.expressions.layout import is_taken_apart
 
 
 def collect_value(df: DataFrame, t: Type) -> Value:
@@ -30,38 +29,6 @@ def _row(row: Row, t: Type) -> Value:
         return from_spark(row[0], t)
     columns = len(row_columns(t))
     return None if any(row[columns:]) else from_spark(row[:columns], t)
-
-
-def from_spark(value: Any, t: Type) -> Value:
-    """A value as Spark's rows hold it, or as Arrow does, as a value of the language.
-
-    The parts of a struct are a tuple in a row, and in Arrow a dictionary in the order of the fields.
-    """
-    if value is None:
-        return None
-    if isinstance(value, dict):
-        value = tuple(value.values())
-    match t:
-        case ty.TupleType(()):
-            return ()
-        case ty.RecordType(()):
-            return Record({})
-        case ty.TupleType(items):
-            return tuple(from_spark(v, item) for v, item in zip(value, items, strict=True))
-        case ty.RecordType(fields):
-            return Record({name: from_spark(v, item) for v, (name, item) in zip(value, fields, strict=True)})
-        case ty.BagType(item):
-            return Bag(from_spark(v, item) for v in value)
-        case ty.ListType(item):
-            return [from_spark(v, item) for v in value]
-        case ty.Basic(ty.Kind.ANY):
-            return Document(value)
-        case ty.Basic(ty.Kind.XML):
-            return Element(value)
-        case ty.Basic(ty.Kind.DATA):
-            return Data(value)
-        case _:
-            return value
 
 
 def collect_changes(df: DataFrame, item: Type) -> Bag:

@@ -16,6 +16,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.files.quarantine import Malformed, Quarantine, Reject, fail, pass_over
+from mrql.runtime.sinks.row_format import row_columns
 from mrql.runtime.sources.directory import Arrived, Part, Portion, placed
 from mrql.runtime.sources.files import check_file, list_files, read_changes
 from mrql.runtime.sources.formats.columnar import of_one_type
@@ -23,14 +24,13 @@ from mrql.runtime.sources.formats.csv import columns_of, is_read_as_utf8
 from mrql.runtime.sources.partitions import Apart
 from mrql.runtime.sources.partitions import apart as of_path
 from mrql.runtime.sources.source import everything
-from mrql.runtime.spark.expressions.layout import quote, row_columns, sql_type
+from mrql.runtime.spark.expressions.layout import quote, sql_type
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.io.formats import FORMATS, TAG, TAGGED, Rows, column_names
 from mrql.runtime.spark.io.path_columns import completed
 from mrql.runtime.spark.io.paths import path_of, path_to_read
-from mrql.runtime.spark.maintenance.input_rows import net
 from mrql.runtime.spark.relation.file_scans import Files
-from mrql.runtime.spark.relation.frame import Columns, Frame, changes, from_dataframe, union
+from mrql.runtime.spark.relation.frame import Columns, Frame, changes, from_dataframe, net, union
 
 
 def read(

@@ -10,11 +10,12 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import LINE_BREAK, ONLY_MISSING, Format
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
-from mrql.runtime.spark.compiler.answers import rows_alone
+from mrql.runtime.sinks.row_format import row_columns
 from mrql.runtime.spark.expressions.casts import canonical, converted
 from mrql.runtime.spark.expressions.expressions import Expressions
-from mrql.runtime.spark.expressions.layout import Atom, labels, quote, row_columns, to_sql
+from mrql.runtime.spark.expressions.layout import Atom, labels, quote, to_sql
 from mrql.runtime.spark.expressions.literals import place
+from mrql.runtime.spark.io.answer_rows import rows_alone
 from mrql.runtime.spark.io.create_dataframe import to_write
 from mrql.runtime.spark.io.paths import path_to_write
 from mrql.runtime.spark.session.session import AS_WRITTEN, settings

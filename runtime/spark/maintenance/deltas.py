@@ -13,7 +13,8 @@ from mrql.algebra.terms import CMap, Term, Var, element_type
 from mrql.algebra.types import Type
 from mrql.rewrite.incremental.answer import gives_one, linear_stage, row_by_row, tells_apart, touched_stage
 from mrql.rewrite.plan.plan import Plan, Stage
-from mrql.runtime.spark.compiler.answers import answer_rows, item_of, output_columns, output_rows
+from mrql.runtime.sinks.row_format import item_type
+from mrql.runtime.spark.compiler.answers import answer_rows, output_columns, output_rows
 from mrql.runtime.spark.compiler.compiler import Compiler
 from mrql.runtime.spark.compiler.loops import Kept
 from mrql.runtime.spark.expressions.casts import canonical
@@ -103,7 +104,7 @@ class Changes:
 
     def of_answer(self, after: list[Snapshot], before: list[Snapshot]) -> Relation:
         """The answer over some states minus that over others, as rows with a weight."""
-        sides = fitted(self._sides(self.plan.answer, after, before, Columns()), item_of(self.plan.answer.type))
+        sides = fitted(self._sides(self.plan.answer, after, before, Columns()), item_type(self.plan.answer.type))
         whole = union_all([output_rows(side, weighted=True) for side in sides])
         columns = [name for name, _ in output_columns(sides[0].value)]
         return whole.aggregate(columns, ["sum(weight) AS weight"]).where("weight <> 0")

@@ -7,16 +7,13 @@ a key leaves some sum either way. So the rows themselves are kept, and only thos
 from __future__ import annotations
 
 import attrs
-from pyspark.sql import SparkSession
 
-from mrql.algebra.errors import MissingRow
 from mrql.algebra.types import Type
 from mrql.runtime.engine.residual import is_number
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
-from mrql.runtime.spark.expressions.layout import Layout, atoms, to_sql
-from mrql.runtime.spark.io.collect import from_spark
-from mrql.runtime.spark.relation.frame import Columns, Frame, expanded, netted
+from mrql.runtime.spark.expressions.layout import Layout, atoms
+from mrql.runtime.spark.relation.frame import Columns, Frame, _raise_if_missing, netted
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
@@ -72,22 +69,3 @@ def without_passing(rows: Frame, columns: Columns) -> Frame:
     if not rows.mixed:
         return rows
     return netted(attrs.evolve(rows, value=canonical(Expressions(), rows.value)), columns)
-
-
-def net(stream: str, rows: Frame, columns: Columns, spark: SparkSession) -> Frame:
-    """What is left of rows with weights.
-
-    Raises: MissingRow when one is taken away that is not there.
-    """
-    if rows.weight is None:
-        return rows
-    left = netted(attrs.evolve(rows, value=canonical(Expressions(), rows.value)), columns)
-    _raise_if_missing(stream, left, spark)
-    return expanded(left, columns)
-
-
-def _raise_if_missing(stream: str, rows: Frame, spark: SparkSession) -> None:
-    missing = rows.df.where(f"{rows.weight} < 0").select(f"{to_sql(rows.value)} AS row", f"{rows.weight} AS w")
-    first = missing.dataframe(spark).head()
-    if first is not None:
-        raise MissingRow(stream, from_spark(first["row"], rows.value.type), -first["w"])

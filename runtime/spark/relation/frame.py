@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from itertools import count
 
 import attrs
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.errors import InternalError
+from mrql.algebra.errors import InternalError, MissingRow
 from mrql.algebra.types import Type
 from mrql.runtime.spark.expressions.casts import canonical, cast
 from mrql.runtime.spark.expressions.expressions import Expressions
+from mrql.runtime.spark.expressions.from_spark import from_spark
 from mrql.runtime.spark.expressions.layout import (
     Atom,
     Layout,
@@ -245,3 +246,22 @@ def expanded(frame: Frame, columns: Columns) -> Frame:
 
 def null_of(t: Type) -> Atom:
     return Atom(f"CAST(NULL AS {sql_type(t)})", t)
+
+
+def net(stream: str, rows: Frame, columns: Columns, spark: SparkSession) -> Frame:
+    """What is left of rows with weights.
+
+    Raises: MissingRow when one is taken away that is not there.
+    """
+    if rows.weight is None:
+        return rows
+    left = netted(attrs.evolve(rows, value=canonical(Expressions(), rows.value)), columns)
+    _raise_if_missing(stream, left, spark)
+    return expanded(left, columns)
+
+
+def _raise_if_missing(stream: str, rows: Frame, spark: SparkSession) -> None:
+    missing = rows.df.where(f"{rows.weight} < 0").select(f"{to_sql(rows.value)} AS row", f"{rows.weight} AS w")
+    first = missing.dataframe(spark).head()
+    if first is not None:
+        raise MissingRow(stream, from_spark(first["row"], rows.value.type), -first["w"])

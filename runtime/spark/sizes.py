@@ -1,25 +1,15 @@
-"""How large the states of a plan are, by stage, in rows and bytes."""
+"""How large the states of a view on Spark are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-import attrs
+from mrql.runtime.engine.sizes import StateSize
 
 if TYPE_CHECKING:
-    from mrql.runtime.reference.view import ReferenceView
     from mrql.runtime.spark.state.table import Table
     from mrql.runtime.spark.view import SparkView
-
-
-@attrs.frozen
-class StateSize:
-    """How large a state is. `bytes` is what Spark's memory and disk hold of it; in the reference engine, what it takes
-    when it is written down."""
-
-    rows: int
-    bytes: int
 
 
 def spark_sizes(view: SparkView) -> dict[str, StateSize]:
@@ -41,15 +31,3 @@ def _kept_bytes(view: SparkView) -> dict[int, int]:
     """What is held of each RDD that is kept, in memory and on the disk."""
     infos = view.spark.sparkContext._jsc.sc().getRDDStorageInfo()
     return {info.id(): info.memSize() + info.diskSize() for info in infos}
-
-
-def reference_sizes(view: ReferenceView) -> dict[str, StateSize]:
-    """The same of a view in the reference semantics."""
-    from mrql.runtime.reference.checkpoint import lines_of
-
-    sizes: dict[str, StateSize] = {}
-    for name, lines in lines_of(view):
-        before = sizes.get(name, StateSize(0, 0))
-        written = sum(len(key.encode()) + len(value.encode()) for key, value in lines.items())
-        sizes[name] = StateSize(before.rows + len(lines), before.bytes + written)
-    return sizes

@@ -1,0 +1,23 @@
+"""The rows of an answer as whoever takes a DataFrame of them sees them."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from mrql.algebra.types import Type
+from mrql.runtime.sinks.row_format import item_type, row_columns
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.expressions.layout import (
+    is_taken_apart,
+)
+
+
+def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
+    """The rows of an answer of a type as those see them who only know columns. Nothing is asked of Spark for that."""
+    row = item_type(t)
+    columns = len(row_columns(row))
+
+    def made() -> DataFrame:
+        return df if len(df.columns) == columns + weighted else df.drop(df.columns[columns])
+
+    return jvm.Lazy(made, df.sparkSession) if is_taken_apart(row) else df
