@@ -14,8 +14,8 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from tests.interpreted import interpreted
-from tests.postgresql import MISSING, Server, binaries
+from tests.support.interpreted import interpreted
+from tests.support.postgresql import MISSING, Server, binaries
 
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("explore", derandomize=False)

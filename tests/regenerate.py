@@ -5,8 +5,8 @@ Only for a change that is wanted: read what it changes before it goes in.
 
 from __future__ import annotations
 
-from tests import function_document, incremental_cases
-from tests.golden_cases import GOLDEN, golden_files
+from tests.support import function_document, incremental_cases
+from tests.support.golden_cases import GOLDEN, golden_files
 
 
 def main() -> None:

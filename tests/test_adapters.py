@@ -26,7 +26,7 @@ from mrql.runtime.sources.source import Adapter
 from mrql.testing import check_adapter
 from tests.adapters import Forgetful, Numbers, Restless, Texts, Twice
 from tests.checkpoint.streams import Stream, batch_answer
-from tests.postgresql import Server
+from tests.support.postgresql import Server
 
 NUMBER = parse_type("<n: long>")
 

@@ -11,7 +11,7 @@ from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import close
 from mrql.jobs.loading import compile_over_files
 from mrql.translate.program import Program
-from tests.cases import literal
+from tests.support.cases import literal
 from tests.test_loop_queries import by_reference, by_spark
 
 APACHE = Path(__file__).parent.parent / "queries" / "apache"

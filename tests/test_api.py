@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.errors import UserError
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 
 QUERY = "select (k, sum(p.Y)) from p in points group by k: p.X"
 POINTS = "bag(<X: long, Y: double>)"

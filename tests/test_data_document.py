@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from mrql.cli.main import main
-from tests.documents import fences
+from tests.support.documents import fences
 
 
 @attrs.frozen

@@ -37,9 +37,9 @@ from mrql.runtime.engine.residual import distance as residual_distance
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.spark.state import compaction
 from tests.checkpoint.streams import Stream
-from tests.loop_files import FILES, LOOPS, kmeans, pagerank, present
-from tests.loop_queries import edge_histories
-from tests.moving_points import MIDDLE, POINTS, assert_goes_on
+from tests.support.loop_files import FILES, LOOPS, kmeans, pagerank, present
+from tests.support.loop_queries import edge_histories
+from tests.support.moving_points import MIDDLE, POINTS, assert_goes_on
 
 RANKS = """
 repeat r = select (a, 1.0) from (a, b) in E group by a
@@ -337,8 +337,8 @@ def assert_as_in_the_reference(
     from mrql.runtime.spark.io.create_dataframe import to_dataframe
     from mrql.runtime.spark.relation.frame import changes, from_dataframe
     from mrql.runtime.spark.view import SparkView
-    from tests.interpreted import interpreted
     from tests.runtime.test_equivalence import as_rows
+    from tests.support.interpreted import interpreted
 
     ((stream, t),) = streams.items()
     plan = diffused(term, threshold)
@@ -371,7 +371,7 @@ def assert_as_in_the_reference(
 @pytest.mark.spark
 def test_a_stream_on_spark_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """What it had is in its checkpoint: a stream that is started again for each batch answers as one that is not."""
-    from tests.interpreted import interpreted
+    from tests.support.interpreted import interpreted
 
     with interpreted(spark):
         stream = Stream(tmp_path, MIDDLE, engine="spark", spark=spark, way=Way.DIFFUSE, max_files=None)

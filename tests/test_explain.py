@@ -30,10 +30,10 @@ from mrql.rewrite.incremental.answer import linear_stage, touched_stage
 from mrql.rewrite.pipeline import Trace, rewrite
 from mrql.rewrite.plan.plan import Shape
 from mrql.translate.program import compile_program
-from tests.golden_cases import TYPES, program_traces, traces
-from tests.incremental_cases import CONSTRUCTS, PYTHON, Construct
-from tests.incremental_cases import STREAMS as STREAM_TYPES
-from tests.queries import STREAMS, queries
+from tests.support.golden_cases import TYPES, program_traces, traces
+from tests.support.incremental_cases import CONSTRUCTS, PYTHON, Construct
+from tests.support.incremental_cases import STREAMS as STREAM_TYPES
+from tests.support.queries import STREAMS, queries
 
 BLANK = "\n\n"
 QUERIES = Path(__file__).parent.parent / "queries"

@@ -32,7 +32,7 @@ from mrql.runtime.spark.io.schema import conformed
 from mrql.runtime.spark.relation.frame import Columns, flat
 from mrql.runtime.spark.session.session import AS_WRITTEN
 from mrql.runtime.spark.session.session import settings as session_settings
-from tests.strategies import BASIC, present
+from tests.support.strategies import BASIC, present
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 NAMES = ("X", "Y", "x", "y", "Z")

@@ -27,7 +27,7 @@ from mrql.runtime.files.quarantine import fail
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.sources.files import read_source
 from mrql.translate.program import Program
-from tests.documents import fences, write_files
+from tests.support.documents import fences, write_files
 
 FENCES = fences("from-sql.md")
 (SQL_TABLES,) = (body for kind, name, body in FENCES if (kind, name) == ("sql", "tables"))

@@ -32,7 +32,7 @@ from mrql.rewrite.incremental.diminish import diminish
 from mrql.rewrite.pipeline import Step, Trace
 from mrql.rewrite.plan.plan import Plan, Shape, Stage
 from mrql.runtime.reference.view import ReferenceView
-from tests.golden_cases import CASES, GOLDEN, TYPES, Case, golden_files, program_traces, terms_in, traces
+from tests.support.golden_cases import CASES, GOLDEN, TYPES, Case, golden_files, program_traces, terms_in, traces
 
 SEEDS = range(3)
 

@@ -13,7 +13,7 @@ from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value, same
 from mrql.jobs.batch import ReferenceRunner
 from mrql.jobs.loading import compile_over_files
-from tests.documents import fences, write_files
+from tests.support.documents import fences, write_files
 
 FENCES = fences("language.md")
 ((_, _, TABLES),) = (fence for fence in FENCES if fence[:2] == ("mrql", "tables"))

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 import mrql
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from tests.interpreted import interpreted
-from tests.loop_memory import EDGE, HOPS, Sample, edges, growth
+from tests.soak.loop_memory import EDGE, HOPS, Sample, edges, growth
+from tests.support.interpreted import interpreted
 
 
 def test_what_grows_is_seen() -> None:

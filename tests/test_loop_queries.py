@@ -16,7 +16,7 @@ from mrql.rewrite.pipeline import run_passes
 from mrql.runtime.sources.files import read_source
 from mrql.translate.program import Program
 from queries.loops.generate import matrices
-from tests.loop_files import FILES, LOOPS, Matrix, present, product, transposed
+from tests.support.loop_files import FILES, LOOPS, Matrix, present, product, transposed
 
 
 def by_reference(program: Program) -> list[Value]:
@@ -29,7 +29,7 @@ def by_spark(program: Program, spark: SparkSession) -> list[Value]:
     from mrql.runtime.spark.compiler.loops import passing
     from mrql.runtime.spark.io.collect import collect_value
     from mrql.runtime.spark.io.readers import read_net
-    from tests.interpreted import interpreted
+    from tests.support.interpreted import interpreted
 
     values = []
     for query in program.queries:

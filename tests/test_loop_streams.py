@@ -20,7 +20,7 @@ from mrql.runtime.sinks.sink import Passing, Several
 from mrql.runtime.streaming.stream_loop import Engine, Options, run
 from mrql.translate.program import Program
 from queries.loops.generate import Batch, Size, history, rmat
-from tests.loop_files import EVERY_WAY, FILES, pagerank, present
+from tests.support.loop_files import EVERY_WAY, FILES, pagerank, present
 
 BATCHES = 10
 ON_SPARK = (("paths", Way.FIXPOINT), ("pagerank", Way.EXACT), ("kmeans", Way.RECOMPUTE))
@@ -78,7 +78,7 @@ def assert_kept_on_spark(spark: SparkSession, home: Path, name: str, way: Way, b
     """The answer after each batch is the expected one, and no RDDs stay behind. `make soak` has ten batches of each."""
     from mrql.runtime.spark import jvm
     from mrql.runtime.spark.io.collect import collect_value
-    from tests.interpreted import interpreted
+    from tests.support.interpreted import interpreted
 
     file = FILES[name]
     file.fill(home, batches)

@@ -19,7 +19,7 @@ from mrql.cli.main import main
 from mrql.jobs.loading import compile_over_files
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.files import read_file, read_source
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 
 
 @attrs.frozen

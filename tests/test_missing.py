@@ -23,7 +23,7 @@ from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation.frame import from_dataframe
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 
 TYPE = """bag(<K: long, V: bag(long), L: list(long), T: (long, string), W: bag((long, long)), N: bag(bag(long)),
   R: <A: long, B: bag(long)>>)"""

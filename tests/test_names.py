@@ -28,8 +28,8 @@ from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.io.readers import read
 from mrql.runtime.spark.session.session import AS_WRITTEN
 from mrql.runtime.spark.session.session import settings as session_settings
-from tests.interpreted import interpreted
-from tests.names import CONTENTS, FIELDS, NAMES, QUERIES, STREAMS, names, renamed, renamed_value
+from tests.support.interpreted import interpreted
+from tests.support.names import CONTENTS, FIELDS, NAMES, QUERIES, STREAMS, names, renamed, renamed_value
 
 SETTINGS = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 OTHERS = [dict(zip(FIELDS, NAMES[i:], strict=False)) for i in range(0, len(NAMES) - len(FIELDS), len(FIELDS))]

@@ -15,10 +15,10 @@ from mrql.algebra.values.values import Bag, Record, Value, canonical
 from mrql.parser.parser import parse_program
 from mrql.syntax import nodes as syntax
 from mrql.translate.builtin_aggregates import AGGREGATIONS
-from tests.histories import Batch, net
-from tests.queries import STREAMS, Tables, histories, queries, rows_of, several_queries, streams_of, tables
-from tests.sum_queries import sum_queries
-from tests.wild import KINDS
+from tests.support.histories import Batch, net
+from tests.support.queries import STREAMS, Tables, histories, queries, rows_of, several_queries, streams_of, tables
+from tests.support.sum_queries import sum_queries
+from tests.support.wild import KINDS
 
 many = settings(
     deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate], database=None, max_examples=400

@@ -12,7 +12,7 @@ from mrql.algebra.errors import UserError
 from mrql.cli.main import main
 from mrql.explain import explain_json, require_incremental
 from mrql.rewrite.pipeline import rewrite
-from tests.incremental_cases import CONSTRUCTS, STREAMS, Construct, plan_of
+from tests.support.incremental_cases import CONSTRUCTS, STREAMS, Construct, plan_of
 
 WHOLE = "the whole state"
 LIMITED = """

@@ -34,7 +34,7 @@ from mrql.runtime.postgresql.source import PostgresTable
 from mrql.runtime.postgresql.table import Record, Table, Unmatched, quoted
 from mrql.runtime.sinks.sink import publish
 from tests.checkpoint.streams import GROUPS, Counting, Crash, Failing, Moment, Stream, batch_answer, fill, write
-from tests.postgresql import Server
+from tests.support.postgresql import Server
 
 PAIRS = """
 edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));

@@ -34,10 +34,10 @@ from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe
 from mrql.runtime.spark.view import SparkView
 from tests.checkpoint.streams import Stream, batch_answer
-from tests.interpreted import interpreted
-from tests.loop_files import FILES, pagerank, present
-from tests.loop_queries import edge_histories
-from tests.moving_points import MIDDLE, POINTS, assert_goes_on, write_batches
+from tests.support.interpreted import interpreted
+from tests.support.loop_files import FILES, pagerank, present
+from tests.support.loop_queries import edge_histories
+from tests.support.moving_points import MIDDLE, POINTS, assert_goes_on, write_batches
 from tests.test_diffuse import RANKS, SHRINKING, STREAMS
 
 THRESHOLDS = (Threshold(0.01), Threshold(0.2), Threshold(absolute=0.1), Threshold(0.05, 0.2))

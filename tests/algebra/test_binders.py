@@ -30,7 +30,7 @@ from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import CMap, Lambda, Let, PAny, Pattern, PTuple, PVar, Term, Var
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value, same
-from tests.strategies import STREAMS, VARIABLES, contents, environments, patterns, terms, types, values
+from tests.support.strategies import STREAMS, VARIABLES, contents, environments, patterns, terms, types, values
 
 INNER = {"y": VARIABLES["y"], "k": VARIABLES["k"], "S": ty.LONG}
 """The variables of what is put in: they have the names of binders and of streams."""

@@ -40,7 +40,7 @@ from mrql.algebra.terms import (
     Union,
     Var,
 )
-from tests.strategies import VARIABLES, typed_terms
+from tests.support.strategies import VARIABLES, typed_terms
 
 ONE = Lit(1, ty.INT)
 TRUE = Lit(True, ty.BOOL)

@@ -20,8 +20,8 @@ from mrql.algebra.values import documents
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.values import Bag, Document, Element, Record, Value, same
 from mrql.runtime.sinks.row_format import to_json
-from tests.function_calls import calls, split
-from tests.strategies import types, values
+from tests.support.function_calls import calls, split
+from tests.support.strategies import types, values
 
 INF, NAN = math.inf, math.nan
 MAX_LONG, MIN_LONG = 2**63 - 1, -(2**63)

@@ -8,7 +8,7 @@ from mrql.algebra.analysis.missing import UNKNOWN, Known, known
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Bag, Record, Value
-from tests.strategies import STREAMS, VARIABLES, contents, environments, typed_terms
+from tests.support.strategies import STREAMS, VARIABLES, contents, environments, typed_terms
 
 
 def is_so(found: Known, value: Value) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from mrql.algebra.functions.regex import wrong_pattern
 from mrql.algebra.functions.regex_syntax import MOST_CHARACTERS, all_but, overlap, ranges
-from tests.regular import expressions
+from tests.support.regular import expressions
 
 ALIKE = (
     *(

@@ -34,7 +34,7 @@ from mrql.algebra.terms import (
     Union,
     Var,
 )
-from tests.strategies import STREAMS, VARIABLES, terms, typed_terms, types
+from tests.support.strategies import STREAMS, VARIABLES, terms, typed_terms, types
 
 X = Var("x", ty.LONG)
 P = Stream("P", ty.BagType(ty.TupleType((ty.LONG, ty.TupleType((ty.INT, ty.DOUBLE))))))

@@ -18,7 +18,7 @@ from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import CMap, Let, Stream, Term
 from mrql.algebra.values.values import same
-from tests.strategies import NAMES, STREAMS, VARIABLES, contents, environments, typed_terms
+from tests.support.strategies import NAMES, STREAMS, VARIABLES, contents, environments, typed_terms
 
 SOURCES = {"S": "{<A: long, B: long>}", "T": "{<C: long, D: long>}", "N": "{long}"}
 

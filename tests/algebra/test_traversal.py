@@ -16,7 +16,7 @@ from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.printer import show
 from mrql.algebra.span import Source, Span
 from mrql.algebra.terms import Lit, Prim, Term
-from tests.strategies import STREAMS, VARIABLES, typed_terms
+from tests.support.strategies import STREAMS, VARIABLES, typed_terms
 
 EXAMPLES = (
     "x",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mrql.algebra.values.values import Bag, Record, Value, canonical, close, has_null, same
-from tests.strategies import types, values
+from tests.support.strategies import types, values
 
 any_value = types().flatmap(values)
 three_values = types().flatmap(lambda t: st.tuples(values(t), values(t), values(t)))

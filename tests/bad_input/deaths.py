@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.checkpoint.streams import GROUPS, Stream, answers, fill, write
-from tests.cluster import YOUNG, standalone
+from tests.support.cluster import YOUNG, standalone
 
 PATIENCE = 1200
 """After so many seconds without an end a process hangs."""

@@ -20,7 +20,7 @@ from mrql.cli.main import main
 from mrql.runtime.files.durable import Files
 from tests.bad_input.situations import Bad, Kept, put
 from tests.bad_input.table import CASES, SETTINGS
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 
 MESSAGES = Path(__file__).with_name("messages.txt")
 STREAM = ("stream", "{home}/q.mrql", "--once")

@@ -17,7 +17,7 @@ from mrql.runtime.checkpoint.inspect import faults
 from mrql.runtime.checkpoint.manifest import read_manifest
 from mrql.runtime.checkpoint.store import manifest_files
 from tests.checkpoint.streams import Stream, batch_answer
-from tests.postgresql import Server
+from tests.support.postgresql import Server
 
 PATIENCE = 180
 """After so many seconds without an end a process hangs."""

@@ -39,7 +39,7 @@ from tests.checkpoint.streams import (
     rows,
     write,
 )
-from tests.postgresql import Server
+from tests.support.postgresql import Server
 
 Tree = Mapping[str, bytes]
 """Files by their paths, below a directory."""

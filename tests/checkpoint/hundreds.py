@@ -21,7 +21,7 @@ from mrql.monitoring.watch import Watch
 from mrql.runtime.spark import jvm
 from mrql.runtime.streaming.report import Report
 from tests.checkpoint.streams import Stream, answers, batch_answer, rows, write
-from tests.loop_memory import heap
+from tests.soak.loop_memory import heap
 
 WINDOW = 10
 """So many batches a row stays."""

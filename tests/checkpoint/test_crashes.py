@@ -11,7 +11,7 @@ from mrql.algebra.values.values import close
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.checkpoint.crashes import survives
 from tests.checkpoint.streams import Stream, batch_answer, fill
-from tests.postgresql import Server
+from tests.support.postgresql import Server
 
 BATCHES = 60
 

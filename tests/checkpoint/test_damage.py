@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from mrql.runtime.checkpoint import policy
 from tests.checkpoint.damage import SCENES, Left, stopped, undelivered
-from tests.postgresql import Server
+from tests.support.postgresql import Server
 
 
 @pytest.fixture(autouse=True)

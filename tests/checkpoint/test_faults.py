@@ -14,7 +14,7 @@ from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.store import latest, told
 from tests.checkpoint.crashes import is_whole
 from tests.checkpoint.streams import GROUPS, JOIN, Counting, Crash, Failing, Moment, Stream, fill, write
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra.values.values import close
 from mrql.runtime.checkpoint.store import latest
 from tests.checkpoint.streams import Stream, write
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 
 KEPT = Path(__file__).parent / "kept"
 PLACE = Path("/tmp/mrql-kept-checkpoint")

@@ -21,13 +21,13 @@ from mrql.runtime.checkpoint.values import from_plain, to_plain
 from mrql.runtime.reference.checkpoint import ReferenceStates
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.spark.checkpoint_layouts import type_from_json, type_to_json
-from tests import loop_queries
 from tests.checkpoint.saved import Saved
-from tests.histories import Batch
-from tests.incremental_cases import CONSTRUCTS, Construct
-from tests.incremental_cases import STREAMS as TYPES
-from tests.queries import STREAMS, histories, queries, streams_of
 from tests.runtime.test_equivalence import HISTORY
+from tests.support import loop_queries
+from tests.support.histories import Batch
+from tests.support.incremental_cases import CONSTRUCTS, Construct
+from tests.support.incremental_cases import STREAMS as TYPES
+from tests.support.queries import STREAMS, histories, queries, streams_of
 
 
 def assert_restored_in_the_reference(

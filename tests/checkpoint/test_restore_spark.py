@@ -29,12 +29,12 @@ from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.table import TOUCHED
 from mrql.runtime.spark.view import SparkView
 from tests.checkpoint.saved import Saved
-from tests.incremental_cases import CONSTRUCTS, Construct
-from tests.incremental_cases import STREAMS as TYPES
-from tests.interpreted import interpreted
 from tests.rewrite.test_theorems import streams_with_static
 from tests.runtime.test_equivalence import HISTORY, as_rows
 from tests.runtime.test_plan_shape import exchanged_states
+from tests.support.incremental_cases import CONSTRUCTS, Construct
+from tests.support.incremental_cases import STREAMS as TYPES
+from tests.support.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 

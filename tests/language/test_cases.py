@@ -12,7 +12,7 @@ from mrql.algebra.values.zset import ZSet
 from mrql.output.tables import type_name
 from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
-from tests.cases import Case, cases
+from tests.support.cases import Case, cases
 
 ANSWERS = [case for case in cases() if case.error is None]
 ERRORS = [case for case in cases() if case.error is not None]

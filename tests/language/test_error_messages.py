@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import cases
+from tests.support.cases import cases
 from tests.test_layout import folder_of, relative, source_files
 
 MESSAGES = [case.error.split(" ", 1)[1] for case in cases() if case.error is not None]

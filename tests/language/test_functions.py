@@ -10,8 +10,8 @@ from mrql.algebra.values.values import same
 from mrql.output.tables import show_value
 from mrql.translate.calls import LIBRARY
 from mrql.translate.program import compile_program
-from tests.cases import cases
-from tests.function_document import DOCUMENT, document, examples
+from tests.support.cases import cases
+from tests.support.function_document import DOCUMENT, document, examples
 
 
 @pytest.mark.parametrize(("call", "value"), list(examples()))

@@ -14,7 +14,7 @@ from mrql.algebra.terms import Term
 from mrql.algebra.types import BOOL
 from mrql.explain.tables import joins_on_nothing
 from mrql.rewrite.normalize.normalize import normalize
-from tests.incremental_cases import STREAMS
+from tests.support.incremental_cases import STREAMS
 
 VARIABLES = dict.fromkeys("abcd", BOOL)
 

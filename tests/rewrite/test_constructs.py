@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.construct_queries import construct_queries
-from tests.queries import histories
 from tests.rewrite.test_theorems import assert_incremental, cases
+from tests.support.construct_queries import construct_queries
+from tests.support.queries import histories
 
 
 @cases(60)

@@ -15,7 +15,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Value, same
 from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
-from tests.histories import histories, net
+from tests.support.histories import histories, net
 
 STREAMS = {
     "S": "bag((long, long))",

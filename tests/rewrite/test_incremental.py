@@ -11,8 +11,8 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.documents import element, of_value, text_node
 from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.runtime.reference.view import ReferenceView
-from tests.histories import histories, net
-from tests.incremental_cases import CONSTRUCTS, DOCUMENT, STREAMS, Construct, document, plan_of
+from tests.support.histories import histories, net
+from tests.support.incremental_cases import CONSTRUCTS, DOCUMENT, STREAMS, Construct, document, plan_of
 
 LONGS = st.none() | st.integers(-2, 3)
 ROWS: dict[str, st.SearchStrategy[Value]] = {

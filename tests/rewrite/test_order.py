@@ -17,9 +17,9 @@ from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.multilinear import Multilinear, occurrences
 from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
-from tests.histories import histories, net
-from tests.incremental_cases import STREAMS
 from tests.rewrite.test_incremental import ROWS
+from tests.support.histories import histories, net
+from tests.support.incremental_cases import STREAMS
 
 
 def joined(text: str) -> Multilinear:

@@ -15,9 +15,9 @@ from mrql.algebra.values.values import close
 from mrql.rewrite.analysis.multilinear import Input
 from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
-from tests.histories import histories, net
-from tests.incremental_cases import STREAMS
 from tests.rewrite.test_incremental import ROWS
+from tests.support.histories import histories, net
+from tests.support.incremental_cases import STREAMS
 
 TYPES: dict[str, ty.Type] = {
     "orders": parse_type("{<key: long, rate: double, day: long, count: long>}"),

@@ -16,7 +16,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value
 from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
-from tests.histories import Batch, histories, net
+from tests.support.histories import Batch, histories, net
 
 LONGS, DOUBLES, WIDE = "bag((long, long))", "bag((long, double))", "bag((long, long, long))"
 MOST, LEAST = 2**63 - 1, -(2**63)

@@ -48,13 +48,13 @@ from mrql.rewrite.pipeline import PASSES, Trace, rewrite
 from mrql.rewrite.plan.plan import Plan, Shape, Stage
 from mrql.runtime.reference.view import ReferenceView
 from mrql.verify.rounding import Rounding
-from tests.construct_queries import construct_queries
-from tests.histories import Batch, net
-from tests.queries import ROWS, STREAMS, Tables, histories, queries, simple_queries, streams_of
-from tests.queries import tables as tables_of
-from tests.strategies import contents, typed_terms, values
-from tests.sum_queries import sum_queries
-from tests.wild import KINDS, REFUSED, Oracle, bags, begun, follow
+from tests.support.construct_queries import construct_queries
+from tests.support.histories import Batch, net
+from tests.support.queries import ROWS, STREAMS, Tables, histories, queries, simple_queries, streams_of
+from tests.support.queries import tables as tables_of
+from tests.support.strategies import contents, typed_terms, values
+from tests.support.sum_queries import sum_queries
+from tests.support.wild import KINDS, REFUSED, Oracle, bags, begun, follow
 
 
 def cases(n: int) -> settings:

@@ -13,7 +13,7 @@ from mrql.algebra.values.values import Bag, close
 from mrql.explain.costs import Cost, answer_cost
 from mrql.rewrite.pipeline import Trace
 from mrql.rewrite.plan.plan import Shape
-from tests.incremental_cases import STREAMS
+from tests.support.incremental_cases import STREAMS
 
 
 def traced(query: str) -> Trace:

@@ -19,7 +19,7 @@ from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.maintenance.iteration import Rounds
 from mrql.runtime.spark.maintenance.speculation import as_now
 from mrql.runtime.spark.view import SparkView
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 
 PAIRS = parse_type("{(long, long)}")
 WAYS = """

@@ -20,9 +20,9 @@ from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.jvm import executed_plan
 from mrql.runtime.spark.session.session import settings
-from tests.histories import Batch
-from tests.interpreted import interpreted
 from tests.runtime.test_plan_shape import NODE
+from tests.support.histories import Batch
+from tests.support.interpreted import interpreted
 
 STREAMS = {
     "S": parse_type("{(long, double)}"),

@@ -23,11 +23,11 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session.errors import translated
 from mrql.translate.program import Query
-from tests.cases import Case, cases
-from tests.construct_queries import construct_queries
-from tests.interpreted import interpreted
-from tests.queries import histories
 from tests.runtime.test_equivalence import assert_equal_everywhere, few
+from tests.support.cases import Case, cases
+from tests.support.construct_queries import construct_queries
+from tests.support.interpreted import interpreted
+from tests.support.queries import histories
 
 pytestmark = pytest.mark.spark
 

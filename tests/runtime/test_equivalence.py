@@ -26,13 +26,13 @@ from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation import plan_cache
 from mrql.runtime.spark.state import compaction
-from tests.histories import Batch, net
-from tests.incremental_cases import CONSTRUCTS, Construct
-from tests.incremental_cases import STREAMS as TYPES
-from tests.interpreted import interpreted
-from tests.queries import STREAMS, Tables, histories, queries, several_queries, streams_of
-from tests.queries import tables as tables_of
-from tests.wild import bags
+from tests.support.histories import Batch, net
+from tests.support.incremental_cases import CONSTRUCTS, Construct
+from tests.support.incremental_cases import STREAMS as TYPES
+from tests.support.interpreted import interpreted
+from tests.support.queries import STREAMS, Tables, histories, queries, several_queries, streams_of
+from tests.support.queries import tables as tables_of
+from tests.support.wild import bags
 
 pytestmark = pytest.mark.spark
 

@@ -28,9 +28,9 @@ from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session import session
 from mrql.runtime.spark.session.errors import translated
 from mrql.translate.program import compile_program
-from tests.function_calls import Call, calls, split
-from tests.function_document import examples
-from tests.interpreted import interpreted
+from tests.support.function_calls import Call, calls, split
+from tests.support.function_document import examples
+from tests.support.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 

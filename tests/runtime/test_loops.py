@@ -28,10 +28,10 @@ from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe
 from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.view import SparkView
-from tests.interpreted import interpreted
-from tests.loop_queries import STREAMS as EDGES_BY_NAME
-from tests.loop_queries import adding_loops, edge_histories
 from tests.runtime.test_equivalence import as_rows
+from tests.support.interpreted import interpreted
+from tests.support.loop_queries import STREAMS as EDGES_BY_NAME
+from tests.support.loop_queries import adding_loops, edge_histories
 
 pytestmark = pytest.mark.spark
 

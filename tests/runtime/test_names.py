@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag
-from tests.on_spark import assert_on_spark
+from tests.support.on_spark import assert_on_spark
 
 pytestmark = pytest.mark.spark
 

@@ -20,7 +20,7 @@ from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 
 LONGS, DOUBLES = parse_type("{(string, long)}"), parse_type("{(string, double)}")
 NESTED = parse_type("{<K: string, V: double, I: {double}>}")

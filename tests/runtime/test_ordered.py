@@ -16,7 +16,7 @@ from mrql.runtime.spark import jvm
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session.errors import translated
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 

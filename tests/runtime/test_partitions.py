@@ -19,9 +19,9 @@ from mrql.runtime.sources.files import list_files
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.readers import read, read_batch
 from mrql.runtime.spark.relation.frame import Columns, flat
-from tests.partitioned import WRITERS, table, tables
 from tests.runtime.test_equivalence import few
 from tests.runtime.test_formats import assert_same
+from tests.support.partitioned import WRITERS, table, tables
 from tests.test_partitions import write
 
 pytestmark = pytest.mark.spark

@@ -11,10 +11,10 @@ from mrql.algebra import types as ty
 from mrql.algebra.functions import FUNCTIONS
 from mrql.algebra.functions.regex import compiled
 from mrql.runtime.spark.session import session
-from tests.function_calls import Call, split
-from tests.interpreted import interpreted
-from tests.regular import expressions, subjects
 from tests.runtime.test_functions import on_spark
+from tests.support.function_calls import Call, split
+from tests.support.interpreted import interpreted
+from tests.support.regular import expressions, subjects
 
 pytestmark = pytest.mark.spark
 

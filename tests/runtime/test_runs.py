@@ -31,7 +31,7 @@ from mrql.runtime.spark.state.lookup import narrowed
 from mrql.runtime.spark.state.run import Gathered, Indexed, Run
 from mrql.runtime.spark.state.table import weighted
 from mrql.runtime.spark.view import SparkView
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 

@@ -20,7 +20,7 @@ from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe, retracting
 from mrql.runtime.spark.state import compaction
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 

@@ -19,8 +19,6 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session.errors import translated
 from mrql.runtime.spark.state import compaction
-from tests.histories import Batch, histories, net
-from tests.interpreted import interpreted
 from tests.rewrite.test_sums import (
     CASES,
     ROWS,
@@ -33,6 +31,8 @@ from tests.rewrite.test_sums import (
     is_as,
     queries,
 )
+from tests.support.histories import Batch, histories, net
+from tests.support.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 

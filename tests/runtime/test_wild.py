@@ -1,4 +1,4 @@
-"""Queries on Spark over values that people do not think of (`tests.wild`), against the reference evaluator."""
+"""Queries on Spark over values that people do not think of (`tests.support.wild`), against the reference evaluator."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session.errors import translated
 from mrql.verify.rounding import Rounding
-from tests.construct_queries import construct_queries
-from tests.histories import Batch
-from tests.interpreted import interpreted
-from tests.queries import STREAMS, Tables, histories, queries, streams_of, tables
 from tests.runtime.test_equivalence import deltas_of, few
-from tests.sum_queries import sum_queries
-from tests.wild import KINDS, REFUSED, Oracle, follow
+from tests.support.construct_queries import construct_queries
+from tests.support.histories import Batch
+from tests.support.interpreted import interpreted
+from tests.support.queries import STREAMS, Tables, histories, queries, streams_of, tables
+from tests.support.sum_queries import sum_queries
+from tests.support.wild import KINDS, REFUSED, Oracle, follow
 
 pytestmark = pytest.mark.spark
 

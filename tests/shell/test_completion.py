@@ -14,7 +14,7 @@ from mrql.parser.parser import parse_program
 from mrql.shell.completion import KEYWORDS, completed
 from mrql.shell.session import Session
 from mrql.syntax import nodes as syntax
-from tests.cases import Case, cases
+from tests.support.cases import Case, cases
 
 QUERIES = Path(__file__).parent.parent.parent / "queries"
 

@@ -10,7 +10,7 @@ from mrql.parser.errors import Unfinished
 from mrql.parser.parser import parse_program
 from mrql.shell.piped import inputs
 from mrql.shell.statement_reader import Transcript, is_finished
-from tests.cases import cases
+from tests.support.cases import cases
 
 QUERIES = Path(__file__).parent.parent.parent / "queries"
 TEXTS = [file.read_text(encoding="utf-8") for file in sorted(QUERIES.rglob("*.mrql"))]

@@ -18,7 +18,7 @@ from mrql.shell.interruptible import InterruptibleRunner
 from mrql.shell.session import Session
 from mrql.syntax import nodes as syntax
 from mrql.translate.program import Program
-from tests.cases import Case, cases
+from tests.support.cases import Case, cases
 
 RIGHT = [case for case in cases() if not case.reads and case.error is None]
 WRONG = [case for case in cases() if case.error is not None and "is defined already" not in case.error]

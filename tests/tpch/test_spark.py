@@ -14,7 +14,7 @@ from mrql.algebra.values.values import Value, close
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from queries.tpch.generate import Batch, Row, history
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 from tests.tpch.cases import FIXED, NAMES, Case, case, expected, net
 
 pytestmark = pytest.mark.spark

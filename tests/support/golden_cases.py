@@ -33,7 +33,7 @@ from mrql.rewrite.pipeline import Step, Trace, rewrite
 from mrql.rewrite.plan.plan import Stage
 from mrql.translate.program import Program, compile_program
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 QUERIES = ROOT / "queries"
 

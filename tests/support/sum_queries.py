@@ -11,7 +11,7 @@ JOINS: dict[str, tuple[str, ...]] = {
     "x in X, y in Y, p in P where x.B = y#0 and y#1 = p.K": ("x.D", "y#2", "p.V", "p.K"),
     "x in X, y in Y where x.A = y#1 and x.D < y#2": ("x.D", "y#2", "x.A"),
 }
-"""Joins of streams of `tests.queries`, with numbers of their rows."""
+"""Joins of streams of `tests.support.queries`, with numbers of their rows."""
 
 
 @st.composite

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from mrql.algebra import types as ty
 from mrql.algebra.values.values import Bag, Record, Value
-from tests.histories import Batch
-from tests.histories import histories as _histories
-from tests.wild import KINDS
+from tests.support.histories import Batch
+from tests.support.histories import histories as _histories
+from tests.support.wild import KINDS
 
 T = TypeVar("T")
 
@@ -144,7 +144,7 @@ Tables: TypeAlias = Mapping[str, Sequence[Value]]
 def histories(
     text: str, *, tables: Tables | None = None, wild: str | None = None, **options: Any
 ) -> st.SearchStrategy[list[Batch]]:
-    """Batches for the streams that a query names (`tests.histories`), but for those that are static tables."""
+    """Batches for the streams that a query names (`tests.support.histories`), but for those that are static tables."""
     growing = [name for name in streams_of(text) if name not in (tables or {})]
     return _histories({name: rows_of(name, wild) for name in growing}, **options)
 

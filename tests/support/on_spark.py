@@ -12,7 +12,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, close
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 
 
 def assert_on_spark(spark: SparkSession, text: str, contents: Mapping[str, Bag], types: Mapping[str, Type]) -> None:

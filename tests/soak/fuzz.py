@@ -29,9 +29,9 @@ from mrql.algebra.values.values import Bag, Record, Value
 from mrql.rewrite.pipeline import rewrite, run_passes
 from mrql.runtime.sources.files import row_type
 from mrql.translate.program import compile_program
-from tests.cases import cases
+from tests.support.cases import cases
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 STEPS = 20_000
 """An evaluation that takes more steps is broken off, and says nothing."""
 

@@ -20,7 +20,7 @@ from mrql.rewrite.plan.loop_strategy import Way
 from mrql.translate.program import Program
 from queries.loops.generate import Batch, Row, Rows, Size, chains, history, points, ratings, rmat, with_lengths, write
 
-LOOPS = Path(__file__).parent.parent / "queries" / "loops"
+LOOPS = Path(__file__).parent.parent.parent / "queries" / "loops"
 STEPS = 3
 """The steps that queries with a limit take here."""
 

@@ -10,7 +10,7 @@ from mrql.algebra.functions import Function
 from mrql.translate.builtin_aggregates import AGGREGATIONS
 from mrql.translate.collection_functions import DERIVED
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "functions.md"
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "functions.md"
 
 MARK = "<!-- What follows is written by `python -m tests.regenerate`. -->\n"
 

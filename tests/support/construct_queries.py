@@ -1,6 +1,6 @@
 """Generated queries that have the rarer constructs of the language, more often than people write them.
 
-They are the queries of `tests.queries`, with other conditions and other sources in some places.
+They are the queries of `tests.support.queries`, with other conditions and other sources in some places.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import attrs
 from hypothesis import strategies as st
 
-from tests.queries import BASIC, NARROWER, Atom, Many, Place, Scope, Shape, _Writer, tuple_of
+from tests.support.queries import BASIC, NARROWER, Atom, Many, Place, Scope, Shape, _Writer, tuple_of
 
 XOR = "aggregation odd(\\(a, b). a <> b, false): bool"
 MAYBE = "data Maybe = Just: long | None; macro maybe(n) { if n > 0 then Just(n) else None }"
@@ -20,7 +20,7 @@ KINDS = ("int", "long", "double", "string", "bool")
 
 @st.composite
 def construct_queries(draw: st.DrawFn) -> str:
-    """Query texts over `tests.queries.STREAMS`."""
+    """Query texts over `tests.support.queries.STREAMS`."""
     return _ConstructWriter(draw).program()
 
 

@@ -36,7 +36,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
 from mrql.translate.program import Query, compile_program
 
-DIRECTORY = Path(__file__).parent / "language"
+DIRECTORY = Path(__file__).parent.parent / "language"
 SIGNS = {">": "query", "=": "value", ":": "type", "!": "error", "?": "hint"}
 
 

@@ -19,7 +19,7 @@ from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.pipeline import run_passes
 from mrql.verify.rounding import Rounding
-from tests.histories import Batch, net
+from tests.support.histories import Batch, net
 
 KINDS: Mapping[str, Mapping[str, tuple[Value, ...]]] = {
     "not finite": {"double": (math.nan, math.inf, -math.inf, 0.1)},

@@ -1,4 +1,4 @@
-"""What the batches of a loop leave behind in the driver: `python -m tests.loop_memory --batches 200`.
+"""What the batches of a loop leave behind in the driver: `python -m tests.soak.loop_memory --batches 200`.
 
 A window of edges moves on with each batch, so that the states have always the same size: what grows is lost.
 """
@@ -19,7 +19,7 @@ from mrql.api import Loop
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from tests.interpreted import interpreted
+from tests.support.interpreted import interpreted
 
 HOPS = """
 repeat known = {(0, 0)}

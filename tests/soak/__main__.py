@@ -26,20 +26,11 @@ from pyspark.sql import SparkSession
 from mrql.rewrite.plan.loop_strategy import Way
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.streaming.stream_loop import Emit
-from tests import fuzz, loop_memory
 from tests.bad_input import deaths
 from tests.checkpoint.crashes import survives
 from tests.checkpoint.damage import SCENES, stopped, undelivered
 from tests.checkpoint.streams import GROUPS, JOIN, Stream, fill
 from tests.conftest import local_spark
-from tests.construct_queries import construct_queries
-from tests.incremental_cases import CONSTRUCTS as INCREMENTAL
-from tests.interpreted import interpreted
-from tests.loop_files import EVERY_WAY, FILES
-from tests.loop_queries import adding_loops, edge_histories
-from tests.postgresql import MISSING, Server, binaries
-from tests.queries import histories, queries, several_queries, streams_of
-from tests.queries import tables as tables_of
 from tests.rewrite.test_theorems import assert_incremental
 from tests.rewrite.test_ways import History, assert_kept
 from tests.runtime.test_equivalence import (
@@ -53,11 +44,20 @@ from tests.runtime.test_equivalence import (
 )
 from tests.runtime.test_functions import KINDS, disagreements
 from tests.runtime.test_wild import assert_follows_wild
-from tests.sum_queries import sum_queries
+from tests.soak import fuzz, loop_memory
+from tests.support.construct_queries import construct_queries
+from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
+from tests.support.interpreted import interpreted
+from tests.support.loop_files import EVERY_WAY, FILES
+from tests.support.loop_queries import adding_loops, edge_histories
+from tests.support.postgresql import MISSING, Server, binaries
+from tests.support.queries import histories, queries, several_queries, streams_of
+from tests.support.queries import tables as tables_of
+from tests.support.sum_queries import sum_queries
+from tests.support.wild import KINDS as WILD
 from tests.test_loop_streams import assert_kept_on_spark
 from tests.tpch.cases import NAMES
 from tests.tpch.test_spark import arriving, follow
-from tests.wild import KINDS as WILD
 
 IN_THE_REFERENCE, ON_SPARK, TEXTS, CALLS = "in the reference", "on Spark", "of odd texts", "of functions"
 TPCH = "of TPC-H in ten batches"

@@ -17,7 +17,7 @@ from mrql.explain.costs import Cost, answer_cost, stage_cost
 from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.plan import Plan, Shape, Stage
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "incremental.md"
+DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "incremental.md"
 BEGIN, END = "<!-- constructs: begin -->", "<!-- constructs: end -->"
 
 STREAMS = {

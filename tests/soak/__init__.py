@@ -1,0 +1,1 @@
+"""Longer runs of generated cases: `python -m tests.soak`, and what they look for."""
