@@ -45,7 +45,7 @@ def _inside(term: Term) -> Term:
     return run_passes(term)[-1].after
 
 
-PASSES: tuple[Pass, ...] = (
+NORMALIZE: tuple[Pass, ...] = (
     # First: what a loop carries is known as a source only while its step is looked at by itself.
     Pass("loops", lambda term: loops(term, _inside), "[MRQL] §5"),
     Pass("normalize", normalize, "[MRQL] §6, rule 4"),
@@ -56,6 +56,24 @@ PASSES: tuple[Pass, ...] = (
     # Last: only then it is known what each groupBy and coGroup holds.
     Pass("columns", columns, "[CU]"),
 )
+"""From the translated query to its normal form."""
+
+
+@attrs.frozen
+class PlanPass:
+    """A rewrite of the whole plan that keeps its value."""
+
+    name: str
+    run: Callable[[Plan], Plan]
+    source: str
+
+
+OPTIMIZE: tuple[PlanPass, ...] = (
+    PlanPass("share", share, "[MRQL] §5"),
+    PlanPass("partial", partial, "[CU]"),
+    PlanPass("order", order, "[CU] §3"),
+)
+"""What becomes of the plan once it is derived."""
 
 
 @attrs.frozen
@@ -109,7 +127,8 @@ def rewrite(
         if not found:
             break
         around += found
-    plan = order(partial(share(plan)))
+    for improvement in OPTIMIZE:
+        plan = improvement.run(plan)
     return Trace(steps, attrs.evolve(plan, loops=loops_of_tables, ways=ways.chosen))
 
 
@@ -118,7 +137,7 @@ def run_passes(term: Term, *, checked: bool = False) -> tuple[Step, ...]:
     """Runs all passes; what a query that is evaluated once needs."""
     steps = []
     current = term
-    for step in PASSES:
+    for step in NORMALIZE:
         after = step.run(current)
         if checked:
             _check(step.name, current, after)
