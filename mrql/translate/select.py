@@ -116,7 +116,9 @@ def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, condition
     keys = [translate(key.expr, origin.scope) for key in group.keys]
     for key, term in zip(group.keys, keys, strict=True):
         if ty.has_collection(term.type) and any(isinstance(t, ty.ListType) for t in ty.walk(term.type)):
-            raise UserError(f"a group-by key of type {term.type}: lists are no keys", key.span)
+            # In a tuple of selects, the one behind `group by x,` is read as a second key.
+            hint = "put the select before it in brackets" if isinstance(key.expr, syntax.Select) else None
+            raise UserError(f"a group-by key of type {term.type}: lists are no keys", key.span, hint)
     key_value = _one_or_tuple(tuple(keys))
     element = _one_or_tuple(tuple(variables.values()))
     pairs = nest(origin.generators, guard(conditions, Single(Tup((key_value, element)))))

@@ -468,3 +468,14 @@ def test_a_wish_to_stop(home: Path, wish: signal.Signals) -> None:
     assert (process.wait(60), said) == (0, "stopped\n")
     assert stream.answers() == expected
     assert committed(stream.checkpoint).batch == 5
+
+
+def test_a_loop_beside_a_table_ends(tmp_path: Path) -> None:
+    """The reference engine gives up its states at the end, and evaluates nothing for that."""
+    fill(tmp_path, 3, Random(7))
+    step = "select distinct e from e in (w union (select (a, d) from (a, b) in w, (c, d) in w where b = c))"
+    join = "select (m, count(x)) from (x, y) in edges, (b, m) in names where b = x group by m"
+    declared = JOIN.partition("select")[0]
+    stream = Stream(tmp_path, f"{declared}({join}, repeat w = select distinct e from e in edges step {step});")
+    stream.run()
+    assert len(stream.answers()) == 3
