@@ -27,22 +27,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.functions import OR
 from mrql.algebra.monoids import OR as ANY
 from mrql.algebra.span import Span
-from mrql.algebra.terms import (
-    CMap,
-    Lambda,
-    Let,
-    Lit,
-    Nth,
-    Pattern,
-    Prim,
-    PVar,
-    Reduce,
-    Repeat,
-    Single,
-    Term,
-    Tup,
-    Var,
-)
+from mrql.algebra.terms import CMap, Lambda, Let, Lit, Nth, Pattern, Prim, PVar, Reduce, Repeat, Single, Term, Tup, Var
 from mrql.algebra.types import Type
 from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce

@@ -18,20 +18,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.functions import IS_NULL, NOT
 from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
-from mrql.algebra.terms import (
-    CMap,
-    Empty,
-    If,
-    Lambda,
-    Prim,
-    PTuple,
-    PVar,
-    Reduce,
-    Single,
-    Stream,
-    Term,
-    element_type,
-)
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Prim, PTuple, PVar, Reduce, Single, Stream, Term, element_type
 from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce, resolve
 from mrql.translate.expression import translate

@@ -24,21 +24,7 @@ from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.span import Span
-from mrql.algebra.terms import (
-    Cast,
-    CMap,
-    Empty,
-    If,
-    Lambda,
-    ListOf,
-    Lit,
-    Prim,
-    PVar,
-    Single,
-    Term,
-    Var,
-    element_type,
-)
+from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, ListOf, Lit, Prim, PVar, Single, Term, Var, element_type
 from mrql.translate.quantifiers import exists, is_some
 
 _TOKEN = re.compile(

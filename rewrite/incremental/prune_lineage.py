@@ -17,20 +17,7 @@ from __future__ import annotations
 
 from mrql.algebra.analysis.variables import Names, all_names
 from mrql.algebra.monoids import Keyed
-from mrql.algebra.terms import (
-    CMap,
-    GroupBy,
-    Lambda,
-    Nth,
-    PTuple,
-    PVar,
-    Reduce,
-    Single,
-    Term,
-    Tup,
-    Var,
-    pair_type,
-)
+from mrql.algebra.terms import CMap, GroupBy, Lambda, Nth, PTuple, PVar, Reduce, Single, Term, Tup, Var, pair_type
 from mrql.rewrite.normalize.prune_columns import columns
 
 

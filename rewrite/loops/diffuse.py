@@ -30,20 +30,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names, match_pattern, substitute, var_of
-from mrql.algebra.terms import (
-    CMap,
-    Lambda,
-    Lit,
-    Nth,
-    Pattern,
-    PTuple,
-    PVar,
-    Repeat,
-    Single,
-    Stream,
-    Term,
-    Tup,
-)
+from mrql.algebra.terms import CMap, Lambda, Lit, Nth, Pattern, PTuple, PVar, Repeat, Single, Stream, Term, Tup
 from mrql.rewrite.loops.rewrite_steps import carried
 from mrql.rewrite.loops.unroll import carries_bags
 from mrql.rewrite.normalize.normalize import normalize

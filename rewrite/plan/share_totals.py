@@ -16,21 +16,7 @@ import attrs
 
 from mrql.algebra.analysis.variables import Names, all_names, alpha_equal, pattern_term, pattern_vars, substitute
 from mrql.algebra.monoids import ProductMonoid
-from mrql.algebra.terms import (
-    CMap,
-    Lambda,
-    Nth,
-    PAny,
-    PTuple,
-    PVar,
-    Reduce,
-    Single,
-    Stream,
-    Term,
-    Tup,
-    Var,
-    pair_type,
-)
+from mrql.algebra.terms import CMap, Lambda, Nth, PAny, PTuple, PVar, Reduce, Single, Stream, Term, Tup, Var, pair_type
 from mrql.algebra.types import UNIT
 from mrql.rewrite.analysis.multilinear import Multilinear
 from mrql.rewrite.normalize.normalize import normalize

@@ -15,14 +15,7 @@ from mrql.algebra.notation.printer import show_type
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.identity import Identities
-from mrql.runtime.checkpoint.manifest import (
-    Manifest,
-    SavedDirectory,
-    SavedFile,
-    SavedSource,
-    SavedState,
-    damaged,
-)
+from mrql.runtime.checkpoint.manifest import Manifest, SavedDirectory, SavedFile, SavedSource, SavedState, damaged
 from mrql.runtime.checkpoint.notation import connector
 from mrql.runtime.checkpoint.store import latest, opening
 from mrql.runtime.sources.directory import Adapted, Directory, Part, Seen, Watched

@@ -19,18 +19,7 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session.errors import translated
 from mrql.runtime.spark.state import compaction
-from tests.rewrite.test_sums import (
-    CASES,
-    ROWS,
-    SIZES,
-    SOURCES,
-    TYPES,
-    Case,
-    assert_kept,
-    attempt,
-    is_as,
-    queries,
-)
+from tests.rewrite.test_sums import CASES, ROWS, SIZES, SOURCES, TYPES, Case, assert_kept, attempt, is_as, queries
 from tests.support.histories import Batch, histories, net
 from tests.support.interpreted import interpreted
 

@@ -13,16 +13,7 @@ from mrql.runtime.spark.compiler.compiler import Compiler
 from mrql.runtime.spark.compiler.loops import Kept
 from mrql.runtime.spark.expressions.casts import unsigned
 from mrql.runtime.spark.expressions.expressions import Expressions
-from mrql.runtime.spark.expressions.layout import (
-    Atom,
-    Layout,
-    Struct,
-    is_taken_apart,
-    labels,
-    part,
-    quote,
-    to_sql,
-)
+from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, is_taken_apart, labels, part, quote, to_sql
 from mrql.runtime.spark.relation.frame import Frame, expanded, numbered
 from mrql.runtime.spark.relation.relation import Relation
 

@@ -7,9 +7,7 @@ from pyspark.sql import DataFrame
 from mrql.algebra.types import Type
 from mrql.runtime.sinks.row_format import item_type, row_columns
 from mrql.runtime.spark import jvm
-from mrql.runtime.spark.expressions.layout import (
-    is_taken_apart,
-)
+from mrql.runtime.spark.expressions.layout import is_taken_apart
 
 
 def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
