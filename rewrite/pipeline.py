@@ -6,6 +6,7 @@ This is the whole way from a translated query to its plan. Each pass is a functi
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import attrs
 
@@ -30,13 +31,15 @@ from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.share_totals import share
 from mrql.rewrite.plan.threshold import EPSILON, NOTHING, Threshold
 
+T = TypeVar("T", Term, Plan)
+
 
 @attrs.frozen
-class Pass:
-    """A rewrite of the whole query that keeps its value and its type."""
+class Pass(Generic[T]):
+    """A rewrite of the whole query, or of its whole plan, that keeps its value and its type."""
 
     name: str
-    run: Callable[[Term], Term]
+    run: Callable[[T], T]
     source: str
 
 
@@ -45,7 +48,7 @@ def _inside(term: Term) -> Term:
     return run_passes(term)[-1].after
 
 
-NORMALIZE: tuple[Pass, ...] = (
+NORMALIZE: tuple[Pass[Term], ...] = (
     # First: what a loop carries is known as a source only while its step is looked at by itself.
     Pass("loops", lambda term: loops(term, _inside), "[MRQL] §5"),
     Pass("normalize", normalize, "[MRQL] §6, rule 4"),
@@ -59,19 +62,10 @@ NORMALIZE: tuple[Pass, ...] = (
 """From the translated query to its normal form."""
 
 
-@attrs.frozen
-class PlanPass:
-    """A rewrite of the whole plan that keeps its value."""
-
-    name: str
-    run: Callable[[Plan], Plan]
-    source: str
-
-
-OPTIMIZE: tuple[PlanPass, ...] = (
-    PlanPass("share", share, "[MRQL] §5"),
-    PlanPass("partial", partial, "[CU]"),
-    PlanPass("order", order, "[CU] §3"),
+OPTIMIZE: tuple[Pass[Plan], ...] = (
+    Pass("share", share, "[MRQL] §5"),
+    Pass("partial", partial, "[CU]"),
+    Pass("order", order, "[CU] §3"),
 )
 """What becomes of the plan once it is derived."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.terms import STEPS
 from mrql.algebra.types import Type
 from mrql.runtime.sources.files import row_type
@@ -29,8 +29,7 @@ def compile_over_files(
     """
 
     def row_of(spec: SourceSpec) -> Type:
-        grows = spec.stream and spec.format is Format.JSON
-        known = (rows or {}).get(str(Path(spec.path).absolute())) if grows else None
+        known = (rows or {}).get(str(Path(spec.path).absolute())) if spec.found else None
         return row_type(spec) if known is None else known
 
     return compile_program(text, name, base=base, args=args, max_steps=max_steps, may_import=may_import, row_of=row_of)

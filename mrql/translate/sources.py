@@ -248,8 +248,8 @@ def _with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments,
         case Format.XML, _:
             return attrs.evolve(spec, row=ty.XML)
         case _, None:
-            row_of_files = _found_row(spec, known)
-            return attrs.evolve(spec, row=row_of_files, found=spec.format is Format.JSON and spec.stream)
+            spec = attrs.evolve(spec, found=spec.format is Format.JSON and spec.stream)
+            return attrs.evolve(spec, row=_found_row(spec, known))
         case _, row:
             assert row is not None
             t = resolve(row.type, known)

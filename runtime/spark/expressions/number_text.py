@@ -67,8 +67,8 @@ def _text(x: str, t: Type, fresh: Fresh) -> str:
     form, size, written = _FORMATS[t], f"abs(CAST({x} AS DOUBLE))", f"CAST({unsigned_sql(x, t)} AS STRING)"
     with_exponent = f"({size} >= 1E7D AND {size} < CAST('Infinity' AS DOUBLE) OR {size} > 0D AND {size} < 1E-3D)"
     long = f"length({written}) >= {form.sure + len('1.E7')}"
-    shortest = let(fresh, x, lambda y: _shortest(y, t, fresh))
-    return f"CASE WHEN {with_exponent} AND ({long} OR {size} < {form.normal}) THEN {shortest} ELSE {written} END"
+    needs_care = f"{with_exponent} AND ({long} OR {size} < {form.normal})"
+    return f"CASE WHEN {needs_care} THEN {_shortest(x, t, fresh)} ELSE {written} END"
 
 
 def _shortest(x: str, t: Type, fresh: Fresh) -> str:
