@@ -47,7 +47,7 @@ class Definition:
 
     def value(self, *args: Value) -> Value:
         """The value at arguments of the types of the parameters."""
-        from mrql.algebra.evaluation.evaluate import evaluate
+        from mrql.algebra.evaluation.evaluate import evaluate  # which evaluates calls
 
         return evaluate(self.term, {}, {param.name: arg for param, arg in zip(self.params, args, strict=True)})
 
@@ -114,7 +114,7 @@ def takes(params: tuple[Type, ...]) -> str:
 
 def sign(definitions: Iterable[Definition]) -> None:
     """Gives functions that call each other, which now have their bodies, what tells them from others."""
-    from mrql.algebra.notation.printer import show, show_type
+    from mrql.algebra.notation.printer import show, show_type  # which shows terms
 
     group = sorted(definitions, key=lambda definition: definition.name)
     said = []

@@ -269,7 +269,7 @@ def _fitted(value: Json, t: Type, atom: Callable[[Json, Type], Value]) -> Value:
         case ty.Basic(ty.Kind.XML):
             return Element(write(value))
         case ty.Basic(ty.Kind.DATA):
-            from mrql.algebra.functions.recursive_data import Data
+            from mrql.algebra.functions.recursive_data import Data  # which is read and written here
 
             return Data.of_json(value)
         case ty.TupleType(items) if isinstance(value, list) and len(value) == len(items):

@@ -1,8 +1,8 @@
 """From text to syntax tree.
 
 `grammar.lark` says what the language is. What a context-free grammar cannot say well is in `mrql.parser`: which `>`
-and which `in` close something (`tokens`), how tightly operators bind (`operators`), what the tree looks like
-(`tree_builder`), what stands between `[xml|` and `|]` (`xml_reader`), and how to tell a person what is wrong
+and which `in` close something (`lexer`), how tightly operators bind (`precedence`), what the tree looks like
+(`tree_builder`), what stands between `[xml|` and `|]` (`xml_literals`), and how to tell a person what is wrong
 (`errors`). Nothing there recurses along the text, so no text is too deep to be refused politely.
 """
 

@@ -192,7 +192,7 @@ def case(expr: syntax.CaseExpr, scope: Scope) -> Term:
     Raises: UserError where a value could be there that no pattern fits.
     """
     from mrql.translate.expression import translate
-    from mrql.translate.patterns import Match, match_pattern
+    from mrql.translate.patterns import Match, match_pattern  # which take unions apart
 
     names = scope.globals.names
     value = translate(expr.subject, scope)

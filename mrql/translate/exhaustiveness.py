@@ -42,7 +42,7 @@ def left_out(patterns: Sequence[syntax.Pattern], t: Type, known: Globals) -> str
 
 
 def _shape(pattern: syntax.Pattern, t: Type, known: Globals) -> Shape | None:
-    from mrql.translate.data_types import is_constant
+    from mrql.translate.data_types import is_constant  # which asks this module
 
     match pattern, t:
         case syntax.TypedPattern(inner), _:

@@ -113,7 +113,7 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
         case syntax.Ascribe(inner, written):
             return _ascribe(translate(inner, scope), resolve(written, scope.globals), expr.span)
         case syntax.Call():
-            from mrql.translate.calls import call_named
+            from mrql.translate.calls import call_named  # the two walks call each other
 
             return call_named(expr, scope)
         case syntax.Apply():
@@ -121,7 +121,7 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
         case syntax.Lambda():
             raise _no_value(expr)
         case syntax.Select():
-            from mrql.translate.select import select
+            from mrql.translate.select import select  # the two walks call each other
 
             return select(expr, scope)
         case syntax.Quantified():

@@ -147,7 +147,7 @@ def _bound(
     closure: Closure, inner: Scope, args: Sequence[tuple[_Parameter, syntax.Expr]], outer: Scope, use: Use
 ) -> Term:
     """`let p = e in … body`, where a parameter that is a function is known by its name only."""
-    from mrql.translate.expression import translate
+    from mrql.translate.expression import translate  # which translates calls
 
     if not args:
         return use(closure, inner)

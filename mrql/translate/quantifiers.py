@@ -83,7 +83,7 @@ def quantified(expr: syntax.Quantified, scope: Scope) -> Term:
     """
     from mrql.translate.coercion import coerce
     from mrql.translate.expression import translate
-    from mrql.translate.generators import guard, nest, translate_generators
+    from mrql.translate.generators import guard, nest, translate_generators  # these come back here
 
     word = expr.kind.value
     origin = translate_generators(expr.generators, scope, word)

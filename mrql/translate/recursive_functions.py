@@ -92,7 +92,7 @@ def define(group: frozenset[str], known: Globals) -> None:
     statements = [known.functions[name] for name in sorted(group) if name in known.functions]
     if any(name in known.calls and name not in known.functions and name not in _others(known) for name in group):
         return
-    from mrql.translate.expression import translate
+    from mrql.translate.expression import translate  # which translates calls
 
     for statement in statements:
         known.recursive[statement.name] = recursive(_declared(statement, known), _shown(statement.name))

@@ -46,7 +46,7 @@ def repeat(expr: syntax.Repeat, scope: Scope) -> Term:
     Raises: UserError where the pattern does not take every value, the limit is no integer, or a step does not fit what
     the loop began with.
     """
-    from mrql.translate.expression import translate
+    from mrql.translate.expression import translate  # which translates loops
 
     source = translate(expr.init, scope)
     limit = None if expr.limit is None else translate(expr.limit, scope)

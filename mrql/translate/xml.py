@@ -94,7 +94,7 @@ def _list(items: Sequence[Term], t: Type) -> Term:
 
 def _parts(children: Sequence[syntax.Expr], scope: Scope) -> list[Term]:
     """The parts of an element as lists; texts that stand side by side are one."""
-    from mrql.translate.expression import translate
+    from mrql.translate.expression import translate  # the two walks call each other
 
     parts: list[Term] = []
     texts: list[Term] = []
@@ -122,7 +122,7 @@ def _parts(children: Sequence[syntax.Expr], scope: Scope) -> list[Term]:
 
 
 def _string(value: syntax.Expr, scope: Scope) -> Term:
-    from mrql.translate.expression import translate
+    from mrql.translate.expression import translate  # the two walks call each other
 
     return _as_string(translate(value, scope), value)
 

@@ -191,7 +191,7 @@ def _rows(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
         case Format.TEXT:
             return _read_text(file, reject)
         case Format.XML:
-            from mrql.runtime.sources.formats.xml import read_xml
+            from mrql.runtime.sources.formats.xml import read_xml  # few queries read XML, and all would wait for expat
 
             return read_xml(spec, file, reject)
         case Format.PARQUET | Format.ORC:

@@ -3,7 +3,7 @@
 What a loop carries is a frame for each variable of its pattern: the rows of a bag, or one row with any other value. A
 step's rows are kept as a local checkpoint, which cuts the plan; what the step before it left is freed. The parts of a
 step that do not depend on the loop are computed once. Each step names its columns alike, so that all have one plan,
-which is made once (`prepared`).
+which is made once (`plan_cache`).
 
 Whether a step has changed nothing is asked of Spark by comparing the two bags, where their numbers of rows do not tell
 already. With a limit that is asked after the steps 1, 2, 4, 8, … only: further steps change nothing either.

@@ -135,7 +135,7 @@ def sql_type(t: Type, timestamp: str = "TIMESTAMP_NTZ", date: str = "DATE") -> s
                 ty.Kind.STRING: "STRING",
                 ty.Kind.DATE: date,
                 ty.Kind.TIMESTAMP: timestamp,
-                # A VARIANT cannot be compared, grouped or stored by key; its canonical text can (see `variants`).
+                # A VARIANT cannot be compared, grouped or stored by key; its canonical text can (see `json_variant`).
                 ty.Kind.ANY: "STRING",
                 ty.Kind.XML: "STRING",
                 ty.Kind.DATA: "STRING",

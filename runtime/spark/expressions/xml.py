@@ -1,4 +1,4 @@
-"""XML elements in Catalyst: texts outside, VARIANTs while they are taken apart, as JSON values are in `variants`."""
+"""XML elements in Catalyst: texts outside, VARIANTs while they are taken apart, as JSON values (`json_variant`)."""
 
 from __future__ import annotations
 
