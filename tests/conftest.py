@@ -6,6 +6,7 @@ The same cases are generated in every run, so that a failure is nobody's luck. N
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,15 @@ settings.load_profile("repeatable")
 
 # The processes that tests start have it from here.
 os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark"))
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test (the test runner, the modules) is never garbage.
+
+    Deep texts make hundreds of thousands of objects, and the collector would look at all others each time.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def local_spark() -> SparkSession:

@@ -15,7 +15,7 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.checkpoint.streams import GROUPS, Stream, answers, fill, write
+from tests.runtime.checkpoint.streams import GROUPS, Stream, answers, fill, write
 from tests.support.cluster import YOUNG, standalone
 
 PATIENCE = 1200

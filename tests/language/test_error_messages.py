@@ -16,10 +16,10 @@ MESSAGES = [case.error.split(" ", 1)[1] for case in cases() if case.error is not
 
 ELSEWHERE = {
     "mrql/translate/python_imports.py: … runs code in Python, which this command does not": (
-        "a command asks: tests/test_imports.py"
+        "a command asks: tests/mrql/translate/test_python_imports.py"
     ),
     "mrql/translate/calls.py: a collection": "it is caught where it is raised",
-    "mrql/translate/program.py: … is nested too deeply": "the parser refuses such texts: tests/test_fuzz.py",
+    "mrql/translate/program.py: … is nested too deeply": "the parser refuses such texts: tests/soak/test_fuzz.py",
     "mrql/translate/expression.py: this has no type: …": "what the terms find where nothing before them has",
     "mrql/translate/expression.py: the left side must be of type …": "the type is a common one of both sides",
     "mrql/translate/expression.py: the right side must be of type …": "the type is a common one of both sides",

@@ -27,13 +27,15 @@ from mrql.rewrite.plan.loop_strategy import Way
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.bad_input import deaths
-from tests.checkpoint.crashes import survives
-from tests.checkpoint.damage import SCENES, stopped, undelivered
-from tests.checkpoint.streams import GROUPS, JOIN, Stream, fill
 from tests.conftest import local_spark
-from tests.rewrite.test_theorems import assert_incremental
-from tests.rewrite.test_ways import History, assert_kept
-from tests.runtime.test_equivalence import (
+from tests.loops.test_streams import assert_kept_on_spark
+from tests.rewrite.incremental.test_theorems import assert_incremental
+from tests.rewrite.loops.test_strategies import History, assert_kept
+from tests.runtime.checkpoint.crashes import survives
+from tests.runtime.checkpoint.damage import SCENES, stopped, undelivered
+from tests.runtime.checkpoint.streams import GROUPS, JOIN, Stream, fill
+from tests.runtime.spark.expressions.test_functions import KINDS, disagreements
+from tests.runtime.spark.test_equivalence import (
     CONSTRUCTS,
     ONE_BY_ONE,
     TOGETHER,
@@ -42,8 +44,7 @@ from tests.runtime.test_equivalence import (
     assert_follows,
     assert_kept_up_to_date,
 )
-from tests.runtime.test_functions import KINDS, disagreements
-from tests.runtime.test_wild import assert_follows_wild
+from tests.runtime.spark.test_wild import assert_follows_wild
 from tests.soak import fuzz, loop_memory
 from tests.support.construct_queries import construct_queries
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
@@ -55,7 +56,6 @@ from tests.support.queries import histories, queries, several_queries, streams_o
 from tests.support.queries import tables as tables_of
 from tests.support.sum_queries import sum_queries
 from tests.support.wild import KINDS as WILD
-from tests.test_loop_streams import assert_kept_on_spark
 from tests.tpch.cases import NAMES
 from tests.tpch.test_spark import arriving, follow
 

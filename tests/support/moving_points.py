@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 
 from mrql.algebra.values.values import close
-from tests.checkpoint.streams import Stream
+from tests.runtime.checkpoint.streams import Stream
 
 MIDDLE = """
 points = stream(csv, "edges", ",", type((double, long)), tagged);

@@ -1,0 +1,94 @@
+"""The query files in `queries/apache`, which are written as Apache MRQL's are, in both engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import close
+from mrql.jobs.loading import compile_over_files
+from mrql.translate.program import Program
+from tests.loops.test_queries import by_reference, by_spark
+from tests.support.cases import literal
+
+APACHE = Path(__file__).parent.parent.parent / "queries" / "apache"
+
+ANSWERS: dict[str, tuple[str, ...]] = {
+    "books": (
+        '{("Bags", "1999"), ("Lists", "2005"), ("Maps", "2011")}',
+        '[("1999", 1, 30), ("2005", 2, 65), ("2011", 1, 60)]',
+        '{("Ana", {"Bags", "Lists"}), ("Bo", {"Bags"}), ("Cy", {"Sets"})}',
+        '{"Ana", "Bo", "Cy"}',
+        '{"Lists", "Sets"}',
+        '{[xml| <book year="1999"><by>2</by></book> |]}',
+    ),
+    "company": (
+        '[<department: "Board", name: "Finn", salary: 70000.0>, <department: "Research", name: "Ada", salary: 52000.0>,'
+        ' <department: "Research", name: "Ben", salary: 41000.0>, <department: "Sales", name: "Cleo", salary: 61000.0>,'
+        ' <department: "Sales", name: "Eva", salary: 45000.0>, <department: "Sales", name: "Dan", salary: 38000.0>]',
+        '{<department: "Research", staff: {<name: "Ada", children: {"Zoe"}>, <name: "Ben", children: {}>}>,'
+        ' <department: "Sales", staff: {<name: "Cleo", children: {"Max", "Kim"}>, <name: "Dan", children: {}>,'
+        ' <name: "Eva", children: {"Lou"}>}>, <department: "Board", staff: {<name: "Finn", children: {"Pia"}>}>,'
+        ' <department: "Archive", staff: {}>}',
+        "[(2, 3, 48000.0), (1, 2, 46500.0)]",
+        '{("London", "Research", 52000.0), ("Leeds", "Research", 41000.0), ("London", "Sales", 61000.0),'
+        ' ("York", "Sales", 38000.0), ("Leeds", "Sales", 45000.0), ("York", "Board", 70000.0)}',
+        '{"Research", "Sales", "Board"}',
+        '{"Board", "Archive"}',
+        '{"Gus"}',
+        '{("London", 61000.0, "Cleo"), ("Leeds", 45000.0, "Eva"), ("York", 70000.0, "Finn")}',
+        '{"Ada", "Cleo"}',
+    ),
+    "ranges": (
+        '("Gus", [(38000.0, "Dan"), (41000.0, "Ben")], 7)',
+        "385",
+        "{(1, 1), (1, 3), (2, 2), (3, 3)}",
+        "{(1, 167167), (2, 166500), (0, 166833)}",
+        "(2, 20, [20, 30])",
+    ),
+    "recursion": (
+        "{(1, 1), (2, 2), (3, 6), (4, 24), (5, 120)}",
+        "data Tree = leaf: long | node: (Tree, long, Tree); (3, [1, 3, 4, 5, 8], "
+        "node(node(node(leaf(1), 3, leaf(3)), 4, leaf(4)), 5, node(leaf(5), 8, leaf(8))))",
+        "{(2, 2, 2), (1, 2, 2), (3, 1, 1)}",
+        '{("Zoe", [4, 10]), ("Max", [10, 11]), ("Kim", [9, 10]), ("Pia", [10, 19])}',
+    ),
+    "shapes": (
+        "[(1, 12.0, 2), (2, 10.0, 2), (3, 0.0, 1)]",
+        '{<is: "square", circle: null, square: 3.0, rectangle: null>}',
+        "24",
+        "{(1, 15), (0, 48)}",
+    ),
+}
+
+
+def program_of(name: str) -> Program:
+    file = APACHE / f"{name}.mrql"
+    return compile_over_files(file.read_text(encoding="utf-8"), str(file), base=APACHE / "data")
+
+
+def test_each_file_has_answers() -> None:
+    """No file is left out."""
+    assert {file.stem for file in APACHE.glob("*.mrql")} == ANSWERS.keys()
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_reference(name: str) -> None:
+    """Each query of the file has its answer."""
+    check(program_of(name), name, by_reference(program_of(name)))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", ANSWERS)
+def test_spark(name: str, spark: SparkSession) -> None:
+    """Each has the same on Spark."""
+    check(program_of(name), name, by_spark(program_of(name), spark))
+
+
+def check(program: Program, name: str, values: list[object]) -> None:
+    for query, value, text in zip(program.queries, values, ANSWERS[name], strict=True):
+        expected = literal(text, query.type)
+        assert close(value, expected), f"{query.span}: {show_value(value)}, not {show_value(expected)}"

@@ -1,0 +1,165 @@
+"""The Python interface, given what it does not take, and queries that have no value: one message each, no trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import mrql
+from mrql.algebra.errors import UserError
+from tests.support.interpreted import interpreted
+
+QUERY = "select (k, sum(p.Y)) from p in points group by k: p.X"
+POINTS = "bag(<X: long, Y: double>)"
+
+
+class Pandas:
+    """What pandas calls a DataFrame."""
+
+    columns = ("X", "Y")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: mrql.compile(5), "a query is a text, not a value of the type builtins.int"),
+        (lambda: mrql.compile(None), "a query is a text, not None"),
+        (lambda: mrql.compile("1", 7), "the name of a query is a text"),
+        (lambda: mrql.compile("1", max_steps=0), "max_steps is a number of steps, 1 or more, not 0"),
+        (lambda: mrql.compile("1", max_steps="x"), "max_steps is a number of steps"),
+        (lambda: mrql.compile("count(s)", s=5), "the type of the stream `s` is a text or a type"),
+        (lambda: mrql.compile("count(s)", s=None), "the type of the stream `s` is a text or a type, not None"),
+        (lambda: mrql.compile("count(s)", s="long"), "the stream `s` must be a bag"),
+        (lambda: mrql.compile(QUERY, points=POINTS).trace(loop="fast"), "there is no way 'fast' for loops"),
+        (lambda: mrql.compile(QUERY, points=POINTS).explain(loop=None), "there is no way None for loops"),
+        (lambda: mrql.compile(QUERY, points=POINTS).trace(epsilon="a", loop="exact"), "epsilon is a number, not"),
+        (lambda: mrql.compile(QUERY, points=POINTS).batch("x"), "the session is a SparkSession, not"),
+        (lambda: mrql.compile(QUERY, points=POINTS).view([1]), "the session is a SparkSession, not"),
+    ],
+)
+def test_wrong_arguments(call: Callable[[], Any], said: str) -> None:
+    """Whatever is given where something else is wanted."""
+    with pytest.raises(UserError) as raised:
+        call()
+    assert said in raised.value.message
+
+
+@pytest.mark.spark
+def test_what_is_no_frame(spark: SparkSession) -> None:
+    """Rows as a list, of pandas, and those that are still to come; columns that are there twice; maps."""
+    query = mrql.compile(QUERY, points=POINTS)
+    coming = spark.readStream.format("rate").load().selectExpr("value AS X", "1D AS Y")
+    twice = spark.sql("SELECT 1L AS X, 2L AS X, 1D AS Y")
+    mapped = spark.sql("SELECT map('a', 1L) AS X, 1D AS Y")
+    wrong: list[tuple[Any, str]] = [
+        ([(1, 2.0)], "`points` is a DataFrame of Spark, not a value of the type builtins.list"),
+        (Pandas(), "`points` is a DataFrame of Spark, not a value of the type tests.mrql.test_api.Pandas"),
+        (None, "`points`"),
+        (coming, "`points` is a DataFrame that is still to come"),
+        (twice, "`points` has the column `X` twice"),
+        (mapped, "the column `X` of `points` is of type map<string,bigint>, where long was expected"),
+    ]
+    with query.view(spark) as view:
+        for df, said in wrong:
+            calls: list[Callable[[Any], object]] = [
+                lambda df: query.batch(spark, points=df),
+                lambda df: view.apply(points=df),
+                lambda df: query.view(spark, points=df),
+            ]
+            if df is not None:
+                calls += [
+                    lambda df: view.apply(points=mrql.Delta(df)),
+                    lambda df: view.apply(points=mrql.Delta(None, df)),
+                ]
+            for call in calls:
+                with pytest.raises(UserError) as raised:
+                    call(df)
+                assert said in raised.value.message
+
+
+@pytest.mark.spark
+def test_the_parts_of_columns(spark: SparkSession) -> None:
+    """Structs are read by the names of their fields, arrays by their elements; what does not fit is named."""
+
+    def read(stream: str, query: str, column: str) -> Any:
+        df = spark.sql(f"SELECT {column} AS C").alias("C")
+        return mrql.compile(query, s=f"bag(<C: {stream}>)").batch(spark, s=df).collect()[0][0]
+
+    right: list[tuple[str, str, str, object]] = [
+        ("<X: long, Y: long>", "select x.C.X from x in s", "named_struct('Y', 2L, 'X', 1L)", 1),
+        ("<X: long, Y: long>", "select x.C.X from x in s", "named_struct('y', 3, 'Y', 2, 'X', 1)", 1),
+        ("<X: double>", "select x.C.X from x in s", "named_struct('Y', map('a', 1), 'X', 1L)", 1.0),
+        (
+            "(long, (long, string))",
+            "select x.C#1#1 from x in s",
+            "named_struct('b', 1, 'a', named_struct('c', 2, 'd', 'x'))",
+            "x",
+        ),
+        ("[<X: long>]", "select sum(select y.X from y in x.C) from x in s", "array(named_struct('Z', 1L, 'X', 5))", 5),
+        ("[any]", "select x.C[0] as long from x in s", "array(parse_json(' 7 '))", 7),
+        ("[any]", 'select x.C[0] = "a" from x in s', """array(' "a"')""", True),
+        (
+            "[timestamp]",
+            "select x.C[0] as string from x in s",
+            "array(TIMESTAMP'2026-01-01 00:00:00 UTC')",
+            "2026-01-01 00:00:00",
+        ),
+        ("[long]", "select count(x.C) from x in s", "CAST(array(3, NULL) AS ARRAY<DECIMAL(20, 0)>)", 2),
+    ]
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        for stream, query, column, expected in right:
+            assert read(stream, query, column) == expected, (stream, column)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+    wrong = [
+        ("any", "map('a', 1L)", "the column `C` of `s` is of type map<string,bigint>, where any was expected"),
+        ("[any]", "array(map('a', 1L))", "the part `C[]` of `s` is of type map<string,bigint>, where any was expected"),
+        ("<X: any>", "named_struct('X', X'00')", "the part `C.X` of `s` is of type binary, where any was expected"),
+        ("any", "named_struct('X', 1)", "the column `C` of `s` is of type <X: int>, where any was expected"),
+        ("<X: [any]>", "named_struct('X', array(1.5))", "the part `C.X[]` of `s` is of type decimal(2,1), where any"),
+        ("(any, long)", "named_struct('X', INTERVAL '1' DAY, 'Y', 1)", "the part `C.X` of `s` is of type interval day"),
+        ("[int]", "array(1.5D)", "the part `C[]` of `s` is of type double, where int was expected"),
+        ("[long]", "array(1.5)", "the part `C[]` of `s` is of type decimal(2,1), where long was expected"),
+        ("<X: long, Y: long>", "named_struct('x', 1, 'Y', 2)", "`C` of `s` has no field `X`; its fields: x, Y"),
+        ("[<X: long>]", "array(named_struct('Y', 1))", "the part `C[]` of `s` has no field `X`; its fields: Y"),
+        ("<X: long>", "named_struct('X', 1, 'X', 2)", "the column `C` of `s` has the field `X` twice"),
+        ("(long, long)", "named_struct('X', 1)", "the column `C` of `s` is of type <X: int>, where (long, long) was"),
+    ]  # fmt: skip
+    for stream, column, said in wrong:
+        with pytest.raises(UserError) as raised:
+            read(stream, "count(s)", column)
+        assert said in raised.value.message
+    with pytest.raises(UserError, match="integer overflow"), interpreted(spark):
+        read("long", "select x.C from x in s", "CAST('9223372036854775808' AS DECIMAL(20, 0))")
+
+
+@pytest.mark.spark
+def test_a_query_without_a_value(spark: SparkSession) -> None:
+    """What Spark finds when the answer is read is told as what it is."""
+    rows = spark.sql("SELECT 0L AS X")
+    answers = [
+        (mrql.compile("1 / 0").batch(spark), "division by zero"),
+        (mrql.compile("select 1 / p.X from p in ps", ps="bag(<X: long>)").batch(spark, ps=rows), "division by zero"),
+        (mrql.compile("9223372036854775807 + 1").batch(spark), "integer overflow"),
+        (mrql.compile('"x" as int').batch(spark), '"x" is not a value of type int'),
+    ]
+    reads: list[Callable[[DataFrame], object]]
+    reads = [
+        lambda df: df.collect(),
+        lambda df: df.first(),
+        lambda df: df.take(1),
+        lambda df: df.show(),
+        lambda df: df.toArrow(),
+        lambda df: list(df.toLocalIterator()),
+    ]
+    with interpreted(spark):
+        for df, said in answers:
+            for read in reads if said.startswith("division") else reads[:1]:
+                with pytest.raises(UserError, match=said):
+                    read(df)
+        assert mrql.compile("6 / 2").batch(spark).collect()[0][0] == 3

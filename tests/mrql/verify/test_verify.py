@@ -1,0 +1,524 @@
+"""`mrql verify`: it says what was verified, finds what is wrong, and shows the least of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+from unittest.mock import patch
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mrql
+from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
+from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.zset import ZSet
+from mrql.cli.main import main
+from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.plan import Plan
+from mrql.runtime.reference import view
+from mrql.verify.engines import ReferenceIncremental, Rows, Start
+from mrql.verify.histories import History, Move, Place, deal, held
+from mrql.verify.replay import Kind
+from mrql.verify.report import render
+from mrql.verify.rounding import Rounding
+from mrql.verify.shrink import shrink
+from mrql.verify.verifier import Effort, Sampler, Scenario, Verified, scenarios, verify
+from tests.rewrite.incremental.test_theorems import streams_with_static
+
+GROUPED = """
+S = stream(csv, "s", ",", type((long, long)));
+select (k, sum(y), max(y)) from (k, y) in S group by k;
+"""
+JOINED = """
+S = stream(csv, "s", ",", type((long, long)));
+T = source(csv, "t", ",", type((long, string)));
+select (n, sum(y)) from (k, y) in S, (j, n) in T where j = k group by n;
+"""
+
+
+def run(*args: str | Path) -> Result:
+    return CliRunner().invoke(main, ["verify", "--engine", "reference", *map(str, args)])
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A directory with a stream and a table."""
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "a.csv").write_text("1,5\n1,0\n2,7\n,4\n1,5\n")
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "a.csv").write_text("1,one\n2,two\n")
+    (tmp_path / "q.mrql").write_text(GROUPED)
+    return tmp_path
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_verified_is_said(home: Path) -> None:
+    """The seed, how much of the data, which deletions, and how many batches."""
+    done = run(home / "q.mrql", "--data", home, "--seed", "7", "--histories", "2", "--batches", "4")
+    assert (done.exit_code, done.stdout.splitlines()) == (
+        0,
+        [
+            "seed 7",
+            f"{home}/q.mrql:3: bag((long, long, long))",
+            "  S: all 5 rows",
+            "  with insertions alone, as no deletions are declared: 2 histories, 8 batches: "
+            "all answers and changes are right (answers of up to 3 rows)",
+            "  with deletions from S: 2 histories, 8 batches: "
+            "all answers and changes are right (answers of up to 3 rows)",
+        ],
+    )
+
+
+def test_the_seed_is_random_and_printed(home: Path) -> None:
+    """What was tried can be tried again."""
+    first, second = (run(home / "q.mrql", "--data", home, "--histories", "1").stdout.splitlines()[0] for _ in "12")
+    assert first.startswith("seed ")
+    assert first != second
+
+
+def test_static_tables_and_samples(home: Path) -> None:
+    """Of a source with more rows than wanted a sample is used, which is said."""
+    (home / "q.mrql").write_text(JOINED)
+    done = run(home / "q.mrql", "--data", home, "--rows", "3")
+    assert done.exit_code == 0, done.output
+    assert "  S: 3 of 5 rows\n" in done.stdout
+    assert "  T: all 2 rows\n" in done.stdout
+    assert "each history has its own sample" in done.stdout
+
+
+def test_declared_deletions_are_netted(home: Path) -> None:
+    """The data is what is left of it; a plan with the deletions that are declared is the only one there is."""
+    (home / "removed").mkdir()
+    (home / "removed" / "a.csv").write_text("1,5\n2,7\n")
+    (home / "q.mrql").write_text(
+        'S = stream(csv, "s", ",", type((long, long)), deletions("removed"));\n'
+        "select (k, max(y)) from (k, y) in S group by k;\n"
+    )
+    done = run(home / "q.mrql", "--data", home)
+    assert done.exit_code == 0, done.output
+    assert "  S: all 3 rows\n" in done.stdout
+    assert "insertions alone" not in done.stdout
+    (home / "removed" / "b.csv").write_text("9,9\n")
+    wrong = run(home / "q.mrql", "--data", home)
+    assert wrong.exit_code == 1
+    assert "a row is deleted from `S` that is not there: (9, 9)" in wrong.stderr
+
+
+def test_the_json_document(home: Path) -> None:
+    """One line of JSON for each expression that reads a stream."""
+    done = run(home / "q.mrql", "--data", home, "--seed", "7", "--histories", "1", "--format", "json")
+    (line,) = done.stdout.splitlines()
+    document = json.loads(line)
+    assert document["seed"] == 7
+    assert document["rows"] == {"S": {"used": 5, "of": 5}}
+    assert [scenario["deletions"] for scenario in document["verified"]] == [[], ["S"]]
+    assert [scenario["failure"] for scenario in document["verified"]] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda home: (home / "q.mrql").write_text("1 + 1;\n"), "has no expression that reads a stream"),
+        (lambda home: (home / "s").rename(home / "gone"), "q.mrql:2:5: error: no such file or directory:"),
+        (lambda home: (home / "s" / "b.csv").write_text("1,x\n"), 's/b.csv:1:1: error: malformed row: "x" is not a'),
+        (
+            lambda home: (home / "q.mrql").write_text(GROUPED.replace("sum(y)", "sum(y / (y - 7))")),
+            "q.mrql:3:16: error: division by zero",
+        ),
+    ],
+)
+def test_wrong_input(home: Path, change: Callable[[Path], object], message: str) -> None:
+    """What is wrong with the query or its data is said as the other commands say it."""
+    change(home)
+    done = run(home / "q.mrql", "--data", home)
+    assert done.exit_code == 1
+    assert message in done.stderr
+
+
+def test_a_part_of_the_data_without_a_value(home: Path) -> None:
+    """Where the query has no value for what is there on the way, there is nothing to compare, and that is said."""
+    (home / "q.mrql").write_text('S = stream(csv, "s", ",", type((long, long)));\n100 / count(S);\n')
+    done = run(home / "q.mrql", "--data", home)
+    assert done.exit_code == 0
+    assert "ended early: the query has no value for the rows there (division by zero)" in done.stdout
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+ROWS = {"S": [(1, 5), (1, 0), (2, 7), (2, 7), (3, 1), (None, 4)], "T": [(5, 1), (5, 2), (7, 3), (0, 4)]}
+TYPES = {"S": "bag((long, long))", "T": "bag((long, long))"}
+
+
+def verified(text: str, start: Start, *, insertions: bool = False, seed: int = 1) -> tuple[Verified, list[str]]:
+    """What comes of a query in a scenario, and how it is shown."""
+    query = mrql.compile(text, **TYPES)
+    (alone, every) = scenarios(query.term, frozenset())
+    data = {name: ROWS[name] for name in query.trace().plan.streams}
+    scenario = alone if insertions else every
+    found = verify(query.term, Sampler(data, 100), scenario, Effort(seed, 20, 6, 100), start)
+    return found, [line.strip() for line in render(found, query.type)]
+
+
+class ForgetsDeletions(ReferenceIncremental):
+    """Does not take away the rows of the key 2."""
+
+    def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
+        return super().apply(inserted, {name: [row for row in rows if row[0] != 2] for name, rows in deleted.items()})
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_forgotten_deletion(seed: int) -> None:
+    """The least that shows it: one row of the key comes and goes."""
+    found, lines = verified("select (k, sum(y)) from (k, y) in S group by k", ForgetsDeletions, seed=seed)
+    assert found.counterexample is not None
+    assert found.counterexample.minimal
+    at = next(n for n, line in enumerate(lines) if line.startswith("A smallest history"))
+    assert lines[at + 2 :] == [
+        "batch 1",
+        "S  + (2, 7)",
+        "S  − (2, 7)",
+        "",
+        "the data then",
+        "no rows",
+        "",
+        "the answer, expected",
+        "no rows",
+        "the answer, got",
+        "! (2, 7)",
+    ]
+
+
+class LosesPartners(ReferenceIncremental):
+    """Merges what each batch gives by itself: `h(ΔS, ΔT)`, without the pairs of different batches."""
+
+    def __init__(self, plan: Plan, tables: Mapping[str, Bag]) -> None:
+        super().__init__(plan, tables)
+        self.query = plan.query
+        self.streams = plan.streams
+        self.rows = Bag()
+
+    def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
+        new = evaluate(self.query, {name: Bag(inserted.get(name, ())) for name in self.streams})
+        self.rows += new
+        return ZSet.of(new)
+
+    def answer(self) -> Value:
+        return self.rows
+
+
+def test_lost_partners() -> None:
+    """Two rows that join, in two batches, whichever of the streams is first."""
+    found, lines = verified("select (k, z) from (k, y) in S, (x, z) in T where x = y", LosesPartners, insertions=True)
+    assert found.counterexample is not None
+    assert [len(batch) for batch in found.counterexample.history] == [1, 1]
+    assert {move.row.stream for batch in found.counterexample.history for move in batch} == {"S", "T"}
+    assert found.counterexample.failure.kind is Kind.ANSWER
+    assert len([line for line in lines if line.startswith("!")]) == 1
+
+
+class KeepsSilent(ReferenceIncremental):
+    """Does not say that a row has gone from the answer."""
+
+    def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
+        return ZSet.of(super().apply(inserted, deleted).positive())
+
+
+def test_wrong_changes() -> None:
+    """An answer that is right does not make up for changes that are not."""
+    found, lines = verified("max(select y from (k, y) in S)", KeepsSilent, insertions=True)
+    assert found.counterexample is not None
+    assert found.counterexample.failure.kind is Kind.CHANGES
+    assert [len(batch) for batch in found.counterexample.history] == [1]
+    at = lines.index("the changes of the answer, expected")
+    (row,) = (line.split(") ")[-1] for line in lines if line.startswith("S  +"))
+    maximum = row.strip("S +()").split(", ")[1]
+    assert set(lines[at + 1 : at + 3]) == {f"+ {maximum}", "− null"}
+    assert lines[at + 3 :] == ["the changes of the answer, got", f"+ {maximum}"]
+
+
+class Fails(ReferenceIncremental):
+    """Fails at a missing key."""
+
+    def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
+        if any(row[0] is None for row in inserted.get("S", ())):
+            raise KeyError("none")
+        return super().apply(inserted, deleted)
+
+
+def test_a_view_that_fails() -> None:
+    """A fault of the package is found with its history too."""
+    found, lines = verified("count(S)", Fails)
+    assert found.counterexample is not None
+    assert "S  + (null, 4)" in lines
+    assert lines[-2:] == ["got an error", "KeyError: 'none'"]
+    assert sum(map(len, found.counterexample.history)) == 1
+
+
+def test_a_fault_before_any_data() -> None:
+    """The answer to nothing is the first that is compared."""
+
+    class Wrong(ReferenceIncremental):
+        def answer(self) -> Value:
+            return super().answer() + 1
+
+    found, lines = verified("count(S)", Wrong)
+    assert found.counterexample is not None
+    assert found.counterexample.history == ()
+    assert "no data has arrived" in lines
+
+
+def test_a_wrong_answer_ends_the_command(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 1, and the history also as JSON."""
+    monkeypatch.setattr("mrql.verify.engines.ReferenceIncremental", ForgetsDeletions)
+    done = run(home / "q.mrql", "--data", home, "--seed", "3", "--histories", "20")
+    assert done.exit_code == 1
+    assert "S  − (2, 7)" in done.stdout
+    document = json.loads(
+        run(home / "q.mrql", "--data", home, "--seed", "3", "--histories", "20", "--format", "json").stdout
+    )
+    failure = document["verified"][-1]["failure"]
+    assert failure["history"] == [
+        [{"stream": "S", "weight": 1, "row": [2, 7]}, {"stream": "S", "weight": -1, "row": [2, 7]}]
+    ]
+    assert (failure["expected"], failure["got"]) == ([], [[2, 7, 7]])
+
+
+def test_waiting_may_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt while a history is made smaller shows what there is by then."""
+
+    def interrupted(history: History, fails: Callable[[History], int | None]) -> History:
+        fails(history)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mrql.verify.verifier.shrink", interrupted)
+    found, lines = verified("select (k, sum(y)) from (k, y) in S group by k", ForgetsDeletions)
+    assert found.counterexample is not None
+    assert not found.counterexample.minimal
+    assert any(line.startswith("A history, not yet the smallest,") for line in lines)
+
+
+# --- its parts --------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32), st.integers(1, 8), st.lists(st.integers(0, 3), max_size=12))
+def test_histories(seed: int, batches: int, keys: list[int]) -> None:
+    """Rows come before they go and go before they come back; at the end all are there."""
+    data = {"S": [(k, n) for n, k in enumerate(keys)], "T": [(k,) for k in keys]}
+    history = deal(data, batches, frozenset({"S"}), Random(seed))
+    assert len(history) == batches
+    assert held(history) == {Place(name, n) for name, rows in data.items() for n in range(len(rows))}
+    moves: dict[Place, list[int]] = {}
+    for batch in history:
+        for move in batch:
+            moves.setdefault(move.row, []).append(move.weight)
+    for row, weights in moves.items():
+        assert weights == [1, -1] * (len(weights) // 2) + [1]
+        assert row.stream == "S" or weights == [1]
+
+
+def test_histories_have_everything_in_them() -> None:
+    """Empty batches, rows that go in the batch that brings them, and keys that vanish and return."""
+    data = {"S": [(k % 3, k) for k in range(9)]}
+    histories = [deal(data, 6, frozenset({"S"}), Random(seed)) for seed in range(30)]
+    assert any(batch == () for history in histories for batch in history)
+    assert any(len({move.row for move in batch}) < len(batch) for history in histories for batch in history)
+
+    def keys(history: History, after: int) -> set[Value]:
+        return {data["S"][place.number][0] for place in held(history[:after])}
+
+    def returns(history: History) -> bool:
+        return any(
+            k in keys(history, a) - keys(history, b) for b in range(len(history)) for a in range(b) for k in range(3)
+        )
+
+    assert any(map(returns, histories))
+
+
+@pytest.mark.parametrize("batches", [5, 6, 7])
+def test_histories_in_which_all_is_emptied(batches: int) -> None:
+    """All rows are there, then those whose numbers are small, then none, and then the small ones again."""
+    data = {"S": [(1, 1e20), (1, 0.5), (2, -2e20), (2, 1.5)], "T": [(1, 2.0)]}
+    for seed in range(10):
+        history = deal(data, batches, frozenset({"S"}), Random(seed), emptied=True)
+        assert len(history) == batches
+        there = [held(history[:n]) for n in range(batches + 1)]
+        table = Place("T", 0)
+        small = {table, Place("S", 1), Place("S", 3)}
+        (at,) = [n for n in range(1, batches - 3) if len(there[n]) == 5 and there[n + 2] == {table}]
+        assert (there[at + 1], there[at + 3]) == (small, small)
+
+
+@given(st.integers(0, 2**32), st.sets(st.integers(0, 7), min_size=1, max_size=3), st.booleans())
+def test_shrunk_histories_are_minimal(seed: int, needed: set[int], gone: bool) -> None:
+    """Of a fault that takes some rows to be there (or to have gone), those rows are all that is left."""
+    data = {"S": [(n,) for n in range(8)], "T": [(n,) for n in range(8)]}
+    history = deal(data, 6, frozenset({"S"}), Random(seed))
+
+    def fails(history: History) -> int | None:
+        for n in range(1, len(history) + 1):
+            came = {move.row for batch in history[:n] for move in batch if move.row.stream == "S"}
+            present = held(history[:n])
+            if all(Place("S", row) in (came - present if gone else present) for row in needed):
+                return n
+        return None
+
+    if fails(history) is None:
+        return
+    (batch,) = shrink(history, fails)
+    expected = {Move(Place("S", row), weight) for row in needed for weight in ((1, -1) if gone else (1,))}
+    assert set(batch) == expected
+    assert len(batch) == len(expected)
+
+
+def test_samples_have_rows_that_join() -> None:
+    """Of two large streams with few partners for each row, a small sample has some."""
+    random = Random(1)
+    left = [(n, random.randrange(10**6)) for n in range(2_000)]
+    right = [(b, f"r{b}") for _, b in left]
+    random.shuffle(right)
+    sample = Sampler({"left": left, "right": right}, 20).draw(Random(2))
+    assert {name: len(rows) for name, rows in sample.items()} == {"left": 20, "right": 20}
+    assert len({b for _, b in sample["left"]} & {c for c, _ in sample["right"]}) >= 5
+    assert all(len(set(rows)) == 20 for rows in sample.values())
+
+
+def test_sums_are_within_the_sizes_of_their_own_addends() -> None:
+    """What was there before, or is in another group, does not count, but for what large numbers may leave behind."""
+    term = mrql.compile("select (k, sum(y) / 2) from (k, y) in S group by k", S="bag((long, double))").term
+    rounding = Rounding.of(rewrite(term).plan)
+
+    def close_to(*rows: Value) -> list[bool]:
+        """Whether the last sum may be off by small parts of the largest number."""
+        answer, size = evaluate_measured(term, {"S": Bag(rows)})
+        rounding.seen(size)
+        *others, (key, last) = sorted(answer)
+        return [rounding.close(Bag([*others, (key, float(last) + off)]), answer) for off in (1e-4, 1.0, 1e5)]
+
+    assert close_to((1, 1e12), (2, 4.0)) == [False, False, False]
+    assert close_to((1, 1.0), (2, 1e12), (2, -1e12)) == [True, True, False]
+    assert close_to((2, 4.0)) == [False, False, False]
+    assert close_to((1, 1e20), (2, 4.0)) == [True, True, True]
+    assert close_to((1, 3.0), (2, 4.0)) == [True, True, True]
+    rounding.seen(evaluate_measured(term, {"S": Bag()})[1])
+    assert close_to((2, 4.0)) == [False, False, False]
+
+
+def test_sums_that_cancel() -> None:
+    """What a large addend leaves behind is within the rounding of its sum, and a fault of another size is not."""
+    rows = {"S": [(1, 1e9), (1, 0.1), (1, -1e9 + 0.3), (2, 1e9), (2, 0.7)]}
+    query = mrql.compile("select (k, sum(y)) from (k, y) in S group by k", S="bag((long, double))")
+    every = Scenario(frozenset({"S"}), "all")
+    assert verify(query.term, Sampler(rows, 9), every, Effort(1, 20, 6, 9), ReferenceIncremental).counterexample is None
+
+    class Off(ReferenceIncremental):
+        def answer(self) -> Value:
+            return Bag((k, None if total is None else total + 2.0) for k, total in super().answer())
+
+    assert verify(query.term, Sampler(rows, 9), every, Effort(1, 1, 6, 9), Off).counterexample is not None
+
+
+@pytest.mark.spark
+def test_on_spark(home: Path, spark: object) -> None:
+    """Spark is held against the reference, over static tables too."""
+    (home / "q.mrql").write_text(JOINED)
+    args = ["verify", str(home / "q.mrql"), "--data", str(home), "--histories", "1", "--batches", "2", "--seed", "1"]
+    done = CliRunner().invoke(main, args)
+    assert done.exit_code == 0, done.output
+    assert "with deletions from S: 1 histories, 2 batches: all answers and changes are right" in done.stdout
+
+
+# --- faults that real ones were ---------------------------------------------------------------------------------------
+
+SEEDS = range(10)
+DEFAULT = {"histories": 4, "batches": 6, "rows": 30}
+"""What the command takes when nothing is said."""
+NUMBERS = {"S": "bag((long, double))", "T": "bag((long, double))"}
+OWN: dict[str, list[Value]] = {
+    "S": [(1, 5.5), (1, 0.25), (2, 7.0), (2, 7.0), (3, 1.5), (3, 2.5), (4, 3.0), (5, 1.0), (5, 1.0), (None, 4.0)],
+    "T": [(1, 1.0), (1, 2.5), (2, 3.0), (0, 4.0)],
+}
+
+
+def found_by(text: str, start: Start, *, static: frozenset[str] = frozenset()) -> list[int]:
+    """The seeds with which a fault is found, with what is tried when nothing is said."""
+    term = streams_with_static(mrql.compile(text, **NUMBERS).term, static)
+    plan = rewrite(term).plan
+    data = {name: OWN[name] for name in (*plan.streams, *plan.tables)}
+
+    def finds(seed: int) -> bool:
+        results = (
+            verify(term, Sampler(data, DEFAULT["rows"]), scenario, Effort(seed, **DEFAULT), start)
+            for scenario in scenarios(term, frozenset())
+        )
+        return any(result.counterexample is not None for result in results)
+
+    with patch("mrql.verify.verifier.shrink"):  # a smallest history is not asked for
+        return [seed for seed in SEEDS if finds(seed)]
+
+
+ABSENT = "select (a, count(b)) from (a, b) in S where not exists(select d from (c, d) in T where c = a) group by a"
+GROUP_SUMS = "select (a, sum(b)) from (a, b) in S group by a"
+SQUARES = "sum(select (b - d) * (b - d) from (a, b) in S, (c, d) in T where a = c)"
+EXPANDED = "sum(select {} from (a, b) in S, (c, d) in T where a = c)"
+
+
+def test_deletions_that_are_ignored_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those beside a static table, where nothing is taken from the groups."""
+    assert found_by(ABSENT, ReferenceIncremental, static=frozenset("T")) == []
+    choices = view.choices_that_are_there
+
+    def without_those(changed: tuple[bool, ...]) -> tuple[tuple[str, ...], ...]:
+        return tuple(choice for choice in choices(changed) if "went" not in choice)
+
+    monkeypatch.setattr(view, "choices_that_are_there", without_those)
+    assert len(found_by(ABSENT, ReferenceIncremental, static=frozenset("T"))) >= 9
+
+
+class ExpandsSums(ReferenceIncremental):
+    """Takes doubles for a ring: a sum of squares of differences as three sums of products."""
+
+    def __init__(self, plan: Plan, tables: Mapping[str, Bag]) -> None:
+        parts = (EXPANDED.format(product) for product in ("b * b", "b * d", "d * d"))
+        text = "{} - 2.0 * {} + {}".format(*parts)
+        super().__init__(rewrite(mrql.compile(text, **NUMBERS).term, shrinking=plan.shrinking).plan, tables)
+
+
+def test_sums_that_are_expanded_are_found() -> None:
+    """What is left of large products that cancel is rounding."""
+    assert len(found_by(SQUARES, ExpandsSums)) >= 9
+
+
+class KeepsOldSums:
+    """A group that has lost all its rows has its old sum for one batch more."""
+
+    def __init__(self, plan: Plan, tables: Mapping[str, Bag]) -> None:
+        self.groups: dict[Value, tuple[int, float]] = {}
+        self.emptied: set[Value] = set()
+
+    def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
+        before, old = ZSet.of(self.answer()), self.emptied
+        for rows, weight in ((inserted, 1), (deleted, -1)):
+            for key, number in rows.get("S", ()):
+                count, total = self.groups.get(key, (0, 0.0))
+                self.groups[key] = count + weight, total if number is None else total + weight * number
+        self.emptied = {key for key, (count, _) in self.groups.items() if not count} - old
+        self.groups = {key: group for key, group in self.groups.items() if group[0] or key in self.emptied}
+        return ZSet.of(self.answer()) - before
+
+    def answer(self) -> Bag:
+        return Bag((key, total) for key, (count, total) in self.groups.items() if count)
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
+def test_sums_of_emptied_groups_are_found() -> None:
+    """What is left of them by rounding, or is no number any more, is in the sum of what comes next."""
+    assert len(found_by(GROUP_SUMS, KeepsOldSums)) >= 9

@@ -1,0 +1,24 @@
+"""Queries with the rarer constructs: however the data arrives, the answer is that over what is there."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.rewrite.incremental.test_theorems import assert_incremental, cases
+from tests.support.construct_queries import construct_queries
+from tests.support.queries import histories
+
+
+@cases(60)
+@given(construct_queries(), st.data())
+def test_any_split_into_batches(text: str, data: st.DataObject) -> None:
+    """However the data is split into batches, the answer after each is that over all data so far."""
+    assert_incremental(text, data.draw(histories(text)))
+
+
+@cases(60)
+@given(construct_queries(), st.data())
+def test_deletions(text: str, data: st.DataObject) -> None:
+    """A deletion takes back what the row brought."""
+    assert_incremental(text, data.draw(histories(text, deletions=True)), deletions=True)

@@ -1,0 +1,132 @@
+"""Joins under sums keep sums of their sides: which ones, and that the answers stay the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mrql
+from mrql.algebra import types as ty
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.notation.printer import show
+from mrql.algebra.values.values import close
+from mrql.rewrite.analysis.multilinear import Input
+from mrql.rewrite.pipeline import rewrite
+from mrql.runtime.reference.view import ReferenceView
+from tests.rewrite.incremental.test_document import ROWS
+from tests.support.histories import histories, net
+from tests.support.incremental_cases import STREAMS
+
+TYPES: dict[str, ty.Type] = {
+    "orders": parse_type("{<key: long, rate: double, day: long, count: long>}"),
+    "items": parse_type("{<key: long, price: double, tax: double, count: long>}"),
+}
+
+
+def inputs(text: str) -> list[Input]:
+    """What the one join of a query keeps of its inputs."""
+    plan = mrql.compile(text, **TYPES).trace().plan
+    (feed,) = [feed for stage in plan.stages for feed in stage.feeds if len(feed.rows.inputs) > 1]
+    return list(feed.rows.inputs)
+
+
+def kept(text: str) -> list[tuple[str, int]]:
+    return [(show(read.term).split("{", 1)[1].rsplit(" else", 1)[0], read.sums) for read in inputs(text)]
+
+
+def test_the_two_maps_of_cumulus() -> None:
+    """[CU]: of orders and items, `sum(price × rate)` keeps the sum of rates and the sum of prices by key, and by their
+    magnitude, which says what a product of them can be."""
+    found = kept("sum(select i.price * o.rate from o in orders, i in items where o.key = i.key)")
+    assert found == [
+        (f"(o.key, ({magnitude('o.rate')}, 1L, {mantissa('o.rate')}))}}", 2),
+        (f"(i.key, ({magnitude('i.price')}, 1L, {mantissa('i.price')}))}}", 2),
+    ]
+
+
+def magnitude(column: str) -> str:
+    return f"magnitude({column})"
+
+
+def mantissa(column: str) -> str:
+    return f"if is_null(mantissa({column})) then 0.0 else mantissa({column})"
+
+
+@pytest.mark.parametrize(
+    ("head", "sums"),
+    [
+        ("sum(i.price * (1 - i.tax))", [1, 2]),
+        ("sum(i.price * (1 - o.rate))", [2, 2]),
+        # A difference of two sides may be small where they are large.
+        ("sum(i.price * i.tax - o.rate)", [0, 0]),
+        ("sum((i.price - o.rate) * (i.price - o.rate))", [0, 0]),
+        ("sum(i.price + o.rate)", [0, 0]),
+        # A product of three may be infinite, or nothing, on the way.
+        ("sum(i.price * o.rate * 2.0)", [0, 0]),
+        ("sum(i.count * o.count)", [3, 3]),
+        ("sum(2 * i.count)", [1, 3]),
+        ("sum(i.count + 1)", [1, 3]),
+        ("sum(i.count - o.count)", [0, 0]),
+        # A row without a partner may not end in an error.
+        ("sum(i.count * i.count)", [0, 0]),
+        ("avg(i.count)", [1, 4]),
+        ("sum(if i.count > 1 then 1 else 0)", [1, 2]),
+        ("count(i)", [0, 0]),
+        ("avg(i.price)", [1, 3]),
+        ("sum(i.price), min(i.tax)", [1, 2]),
+        ("sum(sqrt(i.price * o.rate))", [0, 0]),
+        ("min(i.price), max(o.rate)", [0, 0]),
+    ],
+)
+def test_what_is_kept(head: str, sums: list[int]) -> None:
+    """For each side the number of sums, the number of rows among them; 0 where rows are kept."""
+    found = inputs(f"select (o.day, {head}) from o in orders, i in items where o.key = i.key group by o.day")
+    assert [read.sums for read in found] == sums
+
+
+NAMES = ("a", "b", "d", "p.V")
+
+
+def numbers() -> st.SearchStrategy[str]:
+    """Numbers over the columns of a join of three streams."""
+    leaf = st.sampled_from([*NAMES, *NAMES, "2", "1"])
+
+    def larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        pairs = st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda x: f"({x[0]} {x[1]} {x[2]})")
+        return pairs | st.tuples(inner, inner).map(lambda x: f"(if {x[0]} > 0 then {x[1]} else 1)")
+
+    return st.recursive(leaf, larger, max_leaves=5)
+
+
+@st.composite
+def sums_over_joins(draw: st.DrawFn) -> str:
+    """A query of sums, and at times of something else, over a join of two or three streams."""
+    three = draw(st.booleans())
+    source = "(a, b) in S, (c, d) in T" + (", p in P" if three else "")
+    usable = numbers().filter(lambda text: any(name in text for name in "abd") and (three or "p." not in text))
+    where = draw(st.sampled_from(["a = c", "b = c", "a = c and b > d", "a = c and b > 0", "a < c"]))
+    if three:
+        where += draw(st.sampled_from([" and p.K = c", " and p.K = d", " and p.K = a and p.V > b"]))
+    terms = [f"sum({text})" for text in draw(st.lists(usable, min_size=1, max_size=2))]
+    terms += draw(st.sampled_from([[], ["count(b)"], ["avg(d)"], ["max(d)"]]))
+    key = draw(st.sampled_from(["", "x: a", "x: c", "x: d", "x: a + d"]))
+    if key:
+        return f"select (x, {', '.join(terms)}) from {source} where {where} group by {key}"
+    (text, *_) = terms
+    return f"sum(select {text[4:-1]} from {source} where {where})"
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(text=sums_over_joins(), data=st.data())
+def test_sums_over_joins_are_exact(text: str, data: st.DataObject) -> None:
+    """After each batch the answer is that of a single evaluation over what is left."""
+    query = mrql.compile(text, **STREAMS).term
+    streams = sorted(STREAMS.keys() if " P" in text else STREAMS.keys() - {"P"})
+    view = ReferenceView(rewrite(query, shrinking=frozenset(streams)).plan)
+    history = data.draw(histories({name: ROWS[name] for name in streams}, deletions=True, largest=3))
+    for n, batch in enumerate(history, start=1):
+        view.apply(batch.changes())
+        expected = evaluate(query, net(history[:n], streams))
+        assert close(view.answer(), expected), f"{text}: {view.answer()!r}, not {expected!r}"

@@ -1,0 +1,35 @@
+"""Streams that are killed: every batch is there once, and each answer is what it would have been."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from mrql.algebra.values.values import close
+from mrql.runtime.streaming.stream_loop import Emit
+from tests.runtime.checkpoint.crashes import survives
+from tests.runtime.checkpoint.streams import Stream, batch_answer, fill
+from tests.support.postgresql import Server
+
+BATCHES = 60
+
+
+@pytest.mark.slow
+def test_kills_of_the_reference_engine(tmp_path: Path, postgresql: Server) -> None:
+    """Sixty batches with deletions, killed twenty times, with a directory and a table; a state is larger than
+    what is written whole. In `make soak` it is changes that are put out in every other one."""
+    fill(tmp_path, BATCHES, Random(1), first=1200)
+    stream = Stream(tmp_path, emit=Emit.SNAPSHOT)
+    assert survives(stream, Random(2), kills=20, delay=0.2, server=postgresql) == 20
+    assert len(stream.answers()) == BATCHES
+    assert close(stream.answers()[f"batch-{BATCHES - 1:06d}"], batch_answer(stream))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_kills_of_spark(tmp_path: Path) -> None:
+    """The same on Spark, once: one is started before it and one after it."""
+    fill(tmp_path, 5, Random(3), first=1200)
+    assert survives(Stream(tmp_path, engine="spark"), Random(4), kills=1, delay=2) == 1

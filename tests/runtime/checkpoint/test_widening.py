@@ -1,0 +1,176 @@
+"""Streams of JSON without a type, whose later rows are of a wider one: a running stream goes on, as one that is started
+again does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.values.values import Bag, close
+from mrql.runtime.sources.formats.json import infer_row, type_of, widened, widened_by
+from mrql.runtime.streaming.stream_loop import Emit
+from tests.runtime.checkpoint.streams import Counting, Crash, Failing, Moment, Stream, batch_answer, write
+
+QUERY = """
+events = stream(json, "events", deletions("gone"));
+select (k, sum(e.n), count(e), max(e.n)) from e in events group by k: e.k;
+"""
+ALL = """
+events = stream(json, "events", deletions("gone"));
+select (e, f.n) from e in events, f in events where e.k = f.k;
+"""
+FILES = (
+    ("events", [{"k": "a", "n": 1}, {"k": "b", "n": 2}, {"k": "b", "n": None}]),
+    ("events", [{"k": "a", "n": 3}]),
+    ("events", [{"k": "a", "n": 0.5}, {"k": "c", "n": 9007199254740993}]),
+    ("events", [{"k": "b", "n": 4, "m": {"x": 1}}]),
+    ("gone", [{"k": "a", "n": 3}, {"k": "b", "n": 2}]),
+    ("events", [{"k": "b", "n": 5, "m": {"x": 1.5, "y": [1]}}]),
+    ("gone", [{"k": "b", "n": 4, "m": {"x": 1}}]),
+)
+
+
+def fill(home: Path) -> list[tuple[Path, Path]]:
+    """The files; all but the first are put aside, as if they had not arrived."""
+    moved = []
+    for number, (directory, rows) in enumerate(FILES):
+        file = home / directory / f"{number:04d}.json"
+        write(file, "".join(json.dumps(row) + "\n" for row in rows), number)
+        if number:
+            moved.append((file, file.with_name(f"_{file.name}")))
+            file.rename(moved[-1][1])
+    return moved
+
+
+def started(stream: Stream, late: list[tuple[Path, Path]], **others: object) -> None:
+    """Runs a stream that was started when only the first file was there."""
+    running = attrs.evolve(stream.running, **others)
+    for file, aside in late:
+        if aside.exists():
+            aside.rename(file)
+    running.run(Counting())
+
+
+def put_back(late: list[tuple[Path, Path]]) -> None:
+    for file, aside in late:
+        file.rename(aside)
+
+
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("text", [QUERY, ALL], ids=["groups", "rows"])
+def test_a_running_stream_goes_on(tmp_path: Path, engine: str, text: str, request: pytest.FixtureRequest) -> None:
+    """With and without a checkpoint, each batch has the answer to the data so far, and the last one to all of them."""
+    spark: SparkSession | None = request.getfixturevalue("interpreted_spark") if engine == "spark" else None
+    late = fill(tmp_path)
+    with_checkpoint = Stream(tmp_path, text, engine=engine, spark=spark)
+    alone = Stream(tmp_path, text, engine=engine, spark=spark, output="other", checkpoint_name="none")
+    started(with_checkpoint, late)
+    put_back(late)
+    started(alone, late, checkpoint=None)
+    found = [stream.answers() for stream in (with_checkpoint, alone)]
+    assert [list(each) for each in found] == [[f"batch-{n:06d}" for n, _ in enumerate(FILES)]] * 2
+    again = Stream(tmp_path, text)
+    assert all(close(a, b) for a, b in zip(*(each.values() for each in found), strict=True))
+    if text == QUERY:
+        assert close(list(found[0].values())[-1], batch_answer(again))
+    # Started again, it has nothing to do.
+    Stream(tmp_path, text, engine=engine, spark=spark).run()
+    assert list(again.answers()) == list(found[0])
+
+
+def test_the_process_dies_at_any_moment(tmp_path: Path) -> None:
+    """Whenever a stream dies on its way to a wider type, it goes on to the same answers."""
+    late = fill(tmp_path)
+    stream = Stream(tmp_path, QUERY)
+    counting = Counting()
+    running = stream.running
+    for file, aside in late:
+        aside.rename(file)
+    running.run(counting)
+    expected = stream.answers()
+    for at in range(1, counting.count, 3):
+        for moment in (Moment.BEFORE, Moment.AFTER):
+            stream.clear()
+            with pytest.raises(Crash):
+                running.run(Failing(at=at, moment=moment))
+            Stream(tmp_path, QUERY).run()
+            found = stream.answers()
+            assert list(found) == list(expected)
+            assert all(close(found[name], expected[name]) for name in found), (at, moment)
+
+
+def test_a_stream_that_was_widened_before_a_restart(tmp_path: Path) -> None:
+    """When another one is widened after it, it keeps its type, of which the first rows of its files say nothing."""
+    text = """
+    a = stream(json, "a");
+    b = stream(json, "b");
+    (sum(select x.n from x in a), sum(select x.n from x in b));
+    """
+    for number, directory in enumerate("ab"):
+        write(tmp_path / directory / "1.json", '{"n": 1}\n' * 2000, number)
+    late = [(tmp_path / directory / "2.json", tmp_path / directory / "_2.json") for directory in "ba"]
+    for number, (file, aside) in enumerate(late, start=2):
+        write(file, '{"n": 0.5}\n', number)
+        file.rename(aside)
+    for arriving in late:
+        started(Stream(tmp_path, text), [arriving])
+    assert [*Stream(tmp_path, text).answers().values()][-1] == Bag([(2000.5, 2000.5)])
+
+
+def test_changes_do_not_follow_on_those_of_another_type(tmp_path: Path) -> None:
+    """What was put out as changes of integers is not gone on with as changes of doubles."""
+    late = fill(tmp_path)
+    with pytest.raises(UserError, match="of a wider type than those before"):
+        started(Stream(tmp_path, QUERY, emit=Emit.CHANGES), late)
+
+
+@pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
+def test_what_fits_no_wider_type_is_malformed(tmp_path: Path, engine: str, request: pytest.FixtureRequest) -> None:
+    """A string for a number is kept in quarantine, and named; so is it when the stream is started again."""
+    spark: SparkSession | None = request.getfixturevalue("interpreted_spark") if engine == "spark" else None
+    write(tmp_path / "events" / "0.json", '{"k": "a", "n": 1}\n', 0)
+    stream = Stream(tmp_path, QUERY, engine=engine, spark=spark, quarantine="kept")
+    stream.run()
+    write(tmp_path / "events" / "1.json", '{"k": "a", "n": "x", "m": 1}\n{"k": "a", "n": 2.5}\n', 1)
+    Stream(tmp_path, QUERY, engine=engine, spark=spark, quarantine="kept").run()
+    write(tmp_path / "events" / "2.json", '{"k": "a", "n": 2}\n', 2)
+    Stream(tmp_path, QUERY, engine=engine, spark=spark, quarantine="kept").run()
+    assert list(stream.answers()["batch-000002"]) == [("a", 5.5, 3, 2.5)]
+    files = (tmp_path / "kept").glob("*/malformed.json")
+    kept = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    assert [row["line"] for row in kept] == [1]
+    shutil.rmtree(tmp_path / "checkpoint")
+
+
+LEAVES = st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False, width=16) | st.just("x")
+OBJECTS = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("aAb`"), inner, max_size=2)
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows=st.lists(st.dictionaries(st.sampled_from("aAb`"), OBJECTS, max_size=3), min_size=1, max_size=4))
+def test_a_wider_type_holds_what_the_narrower_one_held(
+    rows: list[dict[str, object]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A type that was widened for a row is wide enough for it, and for those before; to look again changes nothing."""
+    file = tmp_path_factory.mktemp("rows") / "rows.json"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    first = tmp_path_factory.mktemp("rows") / "rows.json"
+    first.write_text(json.dumps(rows[0]) + "\n")
+    known = infer_row([first])
+    assert known is not None
+    wide = widened(known, [file])
+    assert widened(wide, [file]) == wide
+    assert widened(wide, [first]) == wide
+    for row in rows:
+        wider = widened_by(wide, type_of(row))
+        assert wider is None or wider == wide

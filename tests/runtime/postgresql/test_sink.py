@@ -1,0 +1,442 @@
+"""Answers that are kept current in a table of PostgreSQL, with a real server."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from urllib.parse import quote
+
+import attrs
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.errors import EngineError, UserError
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.values import Record as Fields
+from mrql.cli.main import main
+from mrql.runtime.files.durable import Files
+from mrql.runtime.postgresql.address import parse_address
+from mrql.runtime.postgresql.columns import columns_of
+from mrql.runtime.postgresql.connection import connect
+from mrql.runtime.postgresql.copy_format import parts, write_lines
+from mrql.runtime.postgresql.sink import Applied, TableSink
+from mrql.runtime.postgresql.source import PostgresTable
+from mrql.runtime.postgresql.table import Record, Table, Unmatched, quoted
+from mrql.runtime.sinks.sink import publish
+from tests.runtime.checkpoint.streams import GROUPS, Counting, Crash, Failing, Moment, Stream, batch_answer, fill, write
+from tests.support.postgresql import Server
+
+PAIRS = """
+edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));
+select (x, y mod 2) from (x, y) in edges;
+"""
+NESTED = """
+edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));
+select <k: x, all: y, mean: avg(y), half: sum(y * 0.5), seen: <n: count(y), s: ["a\\"b", null]>>
+from (x, y) in edges group by x;
+"""
+
+
+@pytest.fixture
+def table(postgresql: Server) -> Iterator[str]:
+    """The name of a table of the test's own."""
+    name = f"t{secrets.token_hex(4)}"
+    yield name
+    with postgresql.connect() as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {name}".encode())
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Twelve batches, some with deletions."""
+    fill(tmp_path, 12, Random(5))
+    return tmp_path
+
+
+def bag(rows: list[tuple[object, ...]]) -> Bag:
+    return Bag(rows)
+
+
+@pytest.mark.parametrize("text", [GROUPS, PAIRS])
+def test_the_table_is_the_answer(home: Path, postgresql: Server, table: str, text: str) -> None:
+    """After all batches the table holds what a query from scratch gives; of equal rows as many."""
+    stream = Stream(home, text, address=postgresql.address(table))
+    stream.run()
+    assert bag(postgresql.rows(table)) == batch_answer(stream)
+
+
+@pytest.mark.spark
+def test_the_table_is_the_answer_on_spark(home: Path, postgresql: Server, table: str, spark: SparkSession) -> None:
+    """The same rows from Spark, nested values among them, and after a restart."""
+    on_spark = Stream(home, NESTED, "spark", spark=spark, address=postgresql.address(table), max_files=None)
+    on_spark.run()
+    write(home / "edges" / "later.csv", "1,100\n77,1\n", 100)
+    on_spark.run()
+    reference = Stream(home, NESTED, output="out2", checkpoint_name="other", max_files=None)
+    reference.address = postgresql.address(f"{table}_r")
+    reference.run()
+    assert postgresql.rows(table) == postgresql.rows(f"{table}_r")
+
+
+# --- going on -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", [Moment.BEFORE, Moment.HALF, Moment.AFTER])
+def test_a_crash_at_any_operation_on_files(tmp_path: Path, postgresql: Server, table: str, moment: Moment) -> None:
+    """Whatever is cut off, the same command brings the table and the directory to where they would be."""
+    fill(tmp_path, 3, Random(7))
+    stream = Stream(tmp_path, PAIRS, address=postgresql.address(table, replace="true"))
+    whole = Counting()
+    stream.run(whole)
+    expected, rows = stream.answers(), postgresql.rows(table)
+    for at in range(1 + (moment is Moment.AFTER), whole.count + 1, 5):
+        stream.clear()
+        with contextlib.suppress(Crash):
+            stream.run(Failing(at=at, moment=moment))
+        stream.run()
+        assert (postgresql.rows(table), stream.answers()) == (rows, expected), at
+        assert not [*stream.checkpoint.glob("outbox/*/*"), *stream.checkpoint.glob("outbox/*/.*")]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_crash_at_the_commit_of_the_database(
+    home: Path, postgresql: Server, table: str, is_late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the commit of the checkpoint and that of the table, and right after that."""
+    stream, commits = Stream(home, PAIRS, address=postgresql.address(table)), 0
+    commit = TableSink.committed
+
+    def committed(sink: TableSink, applied: Applied) -> None:
+        nonlocal commits
+        commits += 1
+        if is_late:
+            commit(sink, applied)
+        if commits % 2 == 0:
+            raise Crash
+        if not is_late:
+            commit(sink, applied)
+
+    monkeypatch.setattr(TableSink, "committed", committed)
+    for _ in range(12):
+        with contextlib.suppress(Crash):
+            stream.run()
+    assert commits >= 12
+    assert bag(postgresql.rows(table)) == batch_answer(stream)
+    assert record(postgresql, table)[1] == 11
+
+
+def record(server: Server, table: str) -> tuple[str, int]:
+    """What is noted of a table."""
+    with server.connect() as connection:
+        found = connection.execute("SELECT stream, batch FROM mrql_streams WHERE table_name = %s", [table]).fetchone()
+    assert found is not None
+    return found[0], found[1]
+
+
+def test_a_changed_query(home: Path, postgresql: Server, table: str) -> None:
+    """Its answer replaces what is in the table, at once and also where nothing is new."""
+    stream = Stream(home, PAIRS, address=postgresql.address(table))
+    stream.run()
+    changed = Stream(home, PAIRS.replace("y mod 2", "y mod 3"), address=stream.address)
+    changed.run()
+    assert bag(postgresql.rows(table)) == batch_answer(changed)
+    other = Stream(home, GROUPS, address=stream.address)
+    with pytest.raises(UserError) as caught:
+        other.run()
+    assert caught.value.message == (
+        f"the table {table} has the columns (_1 bigint, _2 bigint), "
+        "and the answer has (_1 bigint, _2 bigint, _3 bigint)"
+    )
+    other.address = postgresql.address(table, replace="true")
+    attrs.evolve(other).run()
+    assert bag(postgresql.rows(table)) == batch_answer(other)
+
+
+def test_a_table_that_is_named_later(home: Path, postgresql: Server, table: str) -> None:
+    """It gets the answer at once."""
+    Stream(home, PAIRS).run()
+    later = Stream(home, PAIRS, address=postgresql.address(table))
+    later.run()
+    assert bag(postgresql.rows(table)) == batch_answer(later)
+
+
+def test_a_table_of_a_schema(home: Path, postgresql: Server) -> None:
+    """The stream's number is noted in the schema of the table."""
+    with postgresql.connect() as connection:
+        connection.execute('CREATE SCHEMA "Kept"')
+    stream = Stream(home, PAIRS, address=postgresql.address("Kept.t"))
+    stream.run()
+    assert bag(postgresql.rows('"Kept".t')) == batch_answer(stream)
+    assert len(postgresql.rows('"Kept".mrql_streams')) == 1
+
+
+def test_a_connection_that_was_closed_between_batches(
+    home: Path, postgresql: Server, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is made anew, as when the server was started again."""
+    stream = Stream(home, PAIRS, address=postgresql.address(table))
+    commit = TableSink.committed
+
+    def committed(sink: TableSink, applied: Applied) -> None:
+        commit(sink, applied)
+        with postgresql.connect() as connection:
+            connection.execute("SELECT pg_terminate_backend(%s)", [sink.table.connection.info.backend_pid])
+
+    monkeypatch.setattr(TableSink, "committed", committed)
+    stream.run()
+    assert bag(postgresql.rows(table)) == batch_answer(stream)
+
+
+# --- numbers with a fraction --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("there", "gone", "left"),
+    [
+        ("(1, 0.1 + 0.2), (1, 0.3)", [((1, 0.3), -1)], 1),
+        ("(1, 0.30000000000000004)", [((1, 0.3), -1)], 0),
+        ("(1, 0.3), (1, 0.30000000000000004)", [((1, 0.3), -1), ((1, 0.30000000000000004), -1)], 0),
+        ("(1, 0.1), (1, 0.10000000000000002)", [((1, 0.10000000000000001), -2)], 0),
+        ("(NULL, NULL), (NULL, NULL)", [((None, None), -1)], 1),
+        ("(NULL, 'NaN'), (1, 'Infinity')", [((None, math.nan), -1), ((1, math.inf), -1)], 0),
+        ("(1, 1e308), (1, 5e-324)", [((1, 1e308), -1), ((1, 5e-324), -1)], 0),
+        ("(1, 2), (1, 2), (1, 2)", [((1, 2.0), -2)], 1),
+        ("(1, 2)", [((1, 2.0), -1), ((1, 2.0), 3), ((1, 2.0), -2)], 1),
+        ("(1, 0.3)", [((1, 0.31), -1)], None),
+        ("(1, 'Infinity')", [((1, 5.0), -1)], None),
+        ("(1, 2)", [((1, 2.0), -2)], None),
+    ],
+)
+def test_deletions(
+    tmp_path: Path, postgresql: Server, table: str, there: str, gone: list[Value], left: int | None
+) -> None:
+    """As many rows as are said; those that were added up in another order stand in for one another."""
+    t = parse_type("{(long, double)}")
+    write_lines(Bag(gone), t, tmp_path, Files(), changes=True)
+    address = parse_address(postgresql.address(table))
+    with closing(connect(address.conninfo, address.shown)) as connection:
+        kept = Table(connection, address, columns_of(t))
+        kept.replace([], Record("s", 0))
+        connection.execute(f"INSERT INTO {table} VALUES {there}".encode())
+        if left is None:
+            with pytest.raises(Unmatched):
+                kept.change(parts(tmp_path), Record("s", 1))
+        else:
+            kept.change(parts(tmp_path), Record("s", 1))
+            assert connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() == (left,)
+
+
+ODD = "%s$\"'\\{}:()é 1aB%"
+"""What means something in SQL, in its placeholders, in connection strings, or in the texts of queries."""
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_names_of_all_kinds(tmp_path: Path, postgresql: Server, number: int) -> None:
+    """A schema, a table and columns may be called anything, for what is written and for what is read."""
+    random = Random(number)
+    first = [["100%", "50%s", '"', "%(start)s"], ["a%%b", "%", "x'y", "{}"]]
+    drawn = ["".join(random.choice(ODD) for _ in range(random.randint(1, 8))) + str(i) for i in range(4)]
+    schema, table, *names = first[number] if number < len(first) else drawn
+    t = ty.BagType(ty.RecordType(tuple((name, ty.LONG) for name in names)))
+    with postgresql.connect() as connection:
+        connection.execute(f"DROP SCHEMA IF EXISTS {quoted(schema)} CASCADE".encode())
+        connection.execute(f"CREATE SCHEMA {quoted(schema)}".encode())
+    written = quote(f"{schema}.{table}", safe="")
+    address = parse_address(f"{postgresql.conninfo()}?table={written}")
+    sink = TableSink(address, t, tmp_path / "outbox", "stream")
+    for batch, (row, weight) in enumerate([((1, 2), 1), ((3, 4), 1), ((1, 2), -1)]):
+        values = Fields(dict(zip(names, row, strict=True)))
+        answer = Fixed(Bag([values]), Bag([(values, weight)]))
+        publish([sink.prepare(batch, answer)], Files())
+    sink.close()
+    after = TableSink(address, t, tmp_path / "outbox", "stream", after=2)
+    assert not after.whole
+    after.close()
+    record = ty.RecordType((*((name, ty.LONG) for name in names),))
+    path = f"{postgresql.conninfo()}?table={written}&column={quote(names[0], safe='')}"
+    source = PostgresTable(SourceSpec("s", True, Format.ADAPTER, path, record, adapter="a:b"))
+    last = source.latest(None, None)
+    assert list(source.read(None, last)) == [(Fields(dict(zip(names, (3, 4), strict=True))), 1)]
+    assert source.latest(last, None) == last
+    source.close()
+    with postgresql.connect() as connection:
+        connection.execute(f"DROP SCHEMA {quoted(schema)} CASCADE".encode())
+
+
+@attrs.frozen
+class Fixed:
+    """An answer that is there."""
+
+    whole: Bag
+    changed: Bag
+
+    def snapshot(self) -> Bag:
+        return self.whole
+
+    def changes(self) -> Bag:
+        return self.changed
+
+
+# --- what can go wrong --------------------------------------------------------------------------
+
+
+def command(home: Path, address: str, *more: str, text: str = PAIRS) -> Result:
+    """The command, as it is typed."""
+    (home / "q.mrql").write_text(text)
+    options = ["--data", str(home), "--engine", "reference", "--once", "--output", address, *more]
+    return CliRunner().invoke(main, ["stream", str(home / "q.mrql"), *options])
+
+
+def failed(result: Result) -> tuple[int, str]:
+    return result.exit_code, result.stderr.strip().removeprefix("error: ")
+
+
+def test_addresses_that_cannot_be_used(home: Path, postgresql: Server, table: str) -> None:
+    """One message each, with the exit code of what is wrong."""
+    whole, port = postgresql.address(table), postgresql.port
+    shown = f"postgresql://ann@127.0.0.1:{port}/db?table={table}"
+
+    def said(address: str) -> tuple[int, str]:
+        code, message = failed(command(home, address))
+        return code, message.splitlines()[-1] if code == 2 else message
+
+    assert said(postgresql.conninfo()) == (
+        2,
+        "Error: Invalid value for '--output': which table? Say it as in postgresql://…/db?table=answer",
+    )
+    assert said("mysql://db/answers")[0] == 2
+    assert said(whole.replace("secret", "wrong")) == (
+        1,
+        f'cannot connect to {shown}: {at(port)} FATAL:  password authentication failed for user "ann"\n'
+        "  hint: a password is taken from the address, from PGPASSWORD or from ~/.pgpass",
+    )
+    assert said(whole.replace("/db?", "/nothing?")) == (
+        1,
+        f'cannot connect to {shown.replace("/db?", "/nothing?")}: {at(port)} FATAL:  database "nothing" does not exist',
+    )
+    code, message = said(whole.replace(str(port), "1"))
+    assert (code, "is the server running" in message) == (3, True)
+    assert said(f"{whole}&nothing=1")[0] == 1
+
+
+def at(port: int) -> str:
+    return f'connection to server at "127.0.0.1", port {port} failed:'
+
+
+def test_without_psycopg(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what to install."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    assert failed(command(home, "postgresql://db/d?table=t")) == (
+        3,
+        "PostgreSQL is reached with psycopg, which is not installed\n  hint: pip install 'mrql[postgresql]'",
+    )
+
+
+def test_tables_of_others(home: Path, postgresql: Server, table: str) -> None:
+    """A table that is not this stream's is not touched, unless that is asked for."""
+    address = postgresql.address(table)
+    with postgresql.connect() as connection:
+        connection.execute(f"CREATE TABLE {table} (_1 bigint, _2 bigint)".encode())
+        connection.execute(f"INSERT INTO {table} VALUES (1, 2)".encode())
+    code, message = failed(command(home, address))
+    assert code == 1
+    assert message.startswith(f"the table {table} is not empty, and is not kept by this stream\n  hint: go on with")
+    assert postgresql.rows(table) == [(1, 2)]
+    assert command(home, postgresql.address(table, replace="true")).exit_code == 0
+    assert len(postgresql.rows(table)) > 1
+    code, message = failed(command(home, address))
+    assert message.startswith(f"the table {table} is not empty, and is kept by another stream\n")
+    with postgresql.connect() as connection:
+        connection.execute(f"CREATE VIEW {table}_v AS SELECT 1 AS _1".encode())
+    assert failed(command(home, postgresql.address(f"{table}_v")))[1].startswith(f"{table}_v is there already, and is")
+    with postgresql.connect() as connection:
+        connection.execute(f"DROP VIEW {table}_v".encode())
+    assert failed(command(home, postgresql.address(f"nowhere.{table}"))) == (
+        1,
+        f'{parse_address(postgresql.address(f"nowhere.{table}")).shown}: schema "nowhere" does not exist',
+    )
+
+
+def test_a_table_that_others_have_written_to(home: Path, postgresql: Server, table: str) -> None:
+    """Rows that are not there cannot be deleted; the batch is taken back, and replace=true makes the table anew."""
+    write(home / "edges" / "later.csv", "50,1\n", 50)
+    stream = Stream(home, PAIRS, address=postgresql.address(table))
+    stream.run()
+    with postgresql.connect() as connection:
+        connection.execute(f"DELETE FROM {table}".encode())
+    write(home / "removed" / "later.csv", "50,1\n", 100)
+    with pytest.raises(UserError, match=f"the table {table} lacks a row that the stream has put into it"):
+        stream.run()
+    assert record(postgresql, table)[1] == 12
+    with postgresql.connect() as connection:
+        connection.execute("UPDATE mrql_streams SET batch = 5 WHERE table_name = %s", [table])
+    with pytest.raises(UserError, match=f"the table {table} is at batch 5, and the checkpoint is at batch 12"):
+        stream.run()
+    anew = Stream(home, PAIRS, address=postgresql.address(table, replace="true"))
+    anew.run()
+    assert bag(postgresql.rows(table)) == batch_answer(anew)
+
+
+def test_a_second_stream(home: Path, postgresql: Server, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One stream at a time writes to a table."""
+    monkeypatch.setattr("mrql.runtime.postgresql.table.PATIENCE", "50ms")
+    address = parse_address(postgresql.address(table))
+    with closing(connect(address.conninfo, address.shown)) as connection:
+        Table(connection, address, ()).take()
+        assert failed(command(home, postgresql.address(table))) == (
+            1,
+            f"another process writes to {address.shown}\n  hint: stop it, or name another table",
+        )
+
+
+def test_a_connection_that_is_lost(home: Path, postgresql: Server, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle of a batch: one message, the last commit stands, and the same command goes on after it."""
+    stream, batches = Stream(home, PAIRS, address=postgresql.address(table)), 0
+    insert = Table._insert
+
+    def cut(kept: Table) -> None:
+        nonlocal batches
+        batches += 1
+        if batches == 4:
+            with postgresql.connect() as connection:
+                connection.execute("SELECT pg_terminate_backend(%s)", [kept.connection.info.backend_pid])
+        insert(kept)
+
+    monkeypatch.setattr(Table, "_insert", cut)
+    with pytest.raises(EngineError) as caught:
+        stream.run()
+    assert caught.value.message.startswith(
+        f"the connection to {parse_address(postgresql.address(table)).shown} was lost"
+    )
+    assert caught.value.hint == "batch 2 is in the table; batch 2 is committed, and the same command goes on after it"
+    assert (record(postgresql, table)[1], len(stream.answers())) == (2, 3)
+    stream.run()
+    assert bag(postgresql.rows(table)) == batch_answer(stream)
+
+
+def test_what_no_table_can_hold(tmp_path: Path, postgresql: Server, table: str) -> None:
+    """PostgreSQL keeps no text with a character 0: the batch is taken back."""
+    write(tmp_path / "words" / "0.txt", "a\n", 0)
+    write(tmp_path / "words" / "1.txt", "b\0\n", 1)
+    text = 'words = stream(text, "words"); select w from w in words;'
+    result = command(tmp_path, postgresql.address(table), "--max-files", "1", text=text)
+    assert (result.exit_code, 'invalid byte sequence for encoding "UTF8": 0x00' in result.stderr) == (1, True)
+    assert postgresql.rows(table) == [("a",)]
+
+
+def test_changes_are_for_directories(home: Path) -> None:
+    """A table is kept current; with a directory besides, that gets the changes."""
+    assert failed(command(home, "postgresql://db/d?table=t", "--emit", "changes")) == (
+        1,
+        "a table is kept current, and holds no changes\n  hint: leave out --emit changes",
+    )

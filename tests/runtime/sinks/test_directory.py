@@ -1,0 +1,124 @@
+"""Answers in directories: the formats that they have, and several places at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from unittest.mock import patch
+
+import attrs
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from mrql.algebra.catalog import Format
+from mrql.algebra.errors import UserError
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.values import Bag, Record, Value
+from mrql.cli.main import main
+from mrql.jobs.batch import ReferenceRunner
+from mrql.jobs.loading import compile_over_files
+from mrql.runtime.checkpoint.commits import Commits
+from mrql.runtime.checkpoint.manifest import Manifest
+from mrql.runtime.files.durable import Files
+from mrql.runtime.sinks.files import Output, write_output
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from tests.runtime.checkpoint.streams import GROUPS, Stream, batch_answer, fill
+
+ROWS = Bag([Record({"k": 1, "s": 'a,"b"', "x": 0.5}), Record({"k": 2, "s": "", "x": None})])
+TYPE = parse_type("{<k: long, s: string, x: double>}")
+READ = {
+    Format.CSV: 'source(csv, "{0}/part-*", ",", type(<k: long, s: string, x: double>))',
+    Format.JSON: 'source(json, "{0}/part-*", type(<k: long, s: string, x: double>))',
+    Format.PARQUET: 'source(parquet, "{0}/part-*")',
+}
+
+
+def read(directory: Path, format: Format) -> Value:
+    """What a query reads from a batch."""
+    program = compile_over_files(f"select r from r in {READ[format].format(directory)};")
+    return ReferenceRunner(program).answer(program.queries[0])
+
+
+@pytest.mark.parametrize("format", list(READ))
+def test_what_is_written_is_read_back(tmp_path: Path, format: Format) -> None:
+    """In each format, from the reference engine."""
+    write_output(Output(TYPE, False, format), ROWS, tmp_path / "b", Files())
+    assert read(tmp_path / "b", format) == ROWS
+
+
+@pytest.mark.spark
+def test_what_spark_writes_is_read_back(tmp_path: Path, spark: SparkSession) -> None:
+    """In each format, from Spark."""
+    for format in READ:
+        write_output(Output(TYPE, False, format), to_dataframe(spark, ROWS, TYPE), tmp_path / format.value, Files())
+        assert read(tmp_path / format.value, format) == ROWS
+
+
+def test_changes_have_a_weight(tmp_path: Path) -> None:
+    """As the last column."""
+    output = Output(parse_type("{(long, string)}"), True, Format.CSV)
+    write_output(output, Bag([((1, "a"), 2), ((None, "b"), -1)]), tmp_path / "b", Files())
+    assert (tmp_path / "b" / "part-00000.csv").read_text() == '1,"a",2\n,"b",-1\n'
+
+
+def test_a_column_that_is_called_as_the_weight(tmp_path: Path) -> None:
+    """Neither column is written over the other."""
+    fill(tmp_path, 1, Random(1))
+    (tmp_path / "q.mrql").write_text(GROUPS.replace("(x, sum(y), max(y))", "<x: x, Weight: sum(y)>"))
+    command = ["stream", str(tmp_path / "q.mrql"), "--data", str(tmp_path), "--engine", "reference", "--once"]
+    command += ["--output", str(tmp_path / "out")]
+    result = CliRunner().invoke(main, [*command, "--emit", "changes"])
+    assert result.exit_code == 1
+    assert "this answer has a column `weight`, and so have its changes: how often a row came or went" in result.stderr
+    assert "hint: call it otherwise, or put out snapshots" in result.stderr
+    assert CliRunner().invoke(main, command).exit_code == 0
+
+
+def test_nested_values_have_no_csv(tmp_path: Path) -> None:
+    """It is said before anything is read."""
+    fill(tmp_path, 1, Random(1))
+    (tmp_path / "q.mrql").write_text(GROUPS.replace("sum(y)", "[y]"))
+    command = ["stream", str(tmp_path / "q.mrql"), "--data", str(tmp_path), "--engine", "reference", "--once"]
+    result = CliRunner().invoke(main, [*command, "--output", str(tmp_path / "out"), "--output-format", "csv"])
+    assert result.exit_code == 1
+    assert "a row of a csv file holds atomic values, and one of this answer is of type" in result.stderr
+    assert "hint: --output-format json takes values of all types" in result.stderr
+
+
+def test_two_directories(tmp_path: Path) -> None:
+    """Both have all batches, also after a restart; one that is named later has those from then on."""
+    fill(tmp_path, 3, Random(1))
+    stream = Stream(tmp_path)
+    both = attrs.evolve(stream.running, outputs=(tmp_path / "out", tmp_path / "copy"))
+    both.run()
+    fill(tmp_path, 1, Random(2), start=3)
+    third = attrs.evolve(stream.running, outputs=(*both.outputs, tmp_path / "late"))
+    third.run()
+    assert stream.answers() == attrs.evolve(stream, output="copy").answers()
+    assert list(stream.answers()) == [f"batch-{n:06d}" for n in range(4)]
+    assert attrs.evolve(stream, output="late").answers() == {"batch-000003": batch_answer(stream)}
+    shown = CliRunner().invoke(main, ["checkpoint", "show", str(stream.checkpoint), "--format", "json"])
+    assert json.loads(shown.output)["outputs"] == [str(tmp_path / name) for name in ("out", "copy", "late")]
+
+
+def test_batches_beyond_the_millionth(tmp_path: Path) -> None:
+    """Batches are told apart by their numbers: as texts `batch-1000000` comes before `batch-999999`."""
+    fill(tmp_path, 4, Random(1))
+    stream = Stream(tmp_path)
+    with patch.object(Commits, "next_batch", property(lambda self: _later(self.store.manifest))):
+        late = [file.rename(file.with_name(f".{file.name}")) for file in tmp_path.glob("*/0003.csv")]
+        stream.run()
+        assert [path.name for path in sorted(stream.out.iterdir())] == ["batch-1000000", "batch-999998", "batch-999999"]
+        for file in late:
+            file.rename(file.with_name(file.name[1:]))
+        stream.run()
+    assert (stream.out / "batch-1000001").is_dir()
+    (stream.out / "batch-1000002").mkdir()
+    with pytest.raises(UserError, match="batch-1000002 is there already, and the checkpoint is at batch 1000001"):
+        stream.run()
+
+
+def _later(manifest: Manifest | None) -> int:
+    return 999_998 if manifest is None else manifest.batch + 1

@@ -1,0 +1,277 @@
+"""Files on Spark against the reference reader: the same rows, and the same rows malformed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, seed, settings
+from hypothesis import strategies as st
+from pyarrow import orc
+from pyspark.sql import SparkSession
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.values.documents import to_xml
+from mrql.algebra.values.values import Bag, same
+from mrql.jobs.loading import compile_over_files
+from mrql.output.tables import show_value
+from mrql.runtime.files.quarantine import Malformed, Quarantine
+from mrql.runtime.sources.directory import static_files
+from mrql.runtime.sources.files import read_source
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.readers import find_malformed, read
+from mrql.runtime.spark.relation.frame import Columns, flat
+from mrql.runtime.spark.session.errors import translated
+from tests.runtime.spark.test_equivalence import few
+
+pytestmark = pytest.mark.spark
+
+
+def assert_same(spark: SparkSession, source: str, base: Path) -> Bag:
+    """Both engines read the same rows and reject the same ones. Returns the rows."""
+    spec = next(iter(compile_over_files(f"count({source});", base=base).sources.values()))
+    rejected: list[Malformed] = []
+    expected = read_source(spec, rejected.append)
+    quarantine = Quarantine(base)
+    frame = read(spark, spec, quarantine=quarantine)
+    found = collect_value(flat(frame, Columns()).df.dataframe(spark), spec.type)
+    assert same(found, expected), f"{show_value(found)}, not {show_value(expected)}"
+    assert set(quarantine.waiting.values()) == set(rejected)
+    return expected
+
+
+NUMERALS = ["1", "-1", "+7", "007", "2147483648", "99999999999999999999", "1.5", ".5", "5.", "1e3", "1E-5", "0x1p3"]
+NAMED = ["NaN", "nan", "inf", "Inf", "-Infinity", "1d", "1f", "0x10", "1_000", "true", "FALSE", "t", "null", "'1'"]
+QUOTED = ["", '""', '"a,b"', '"a""b"', '"a"b', 'a"b"', '"open', " x ", '" x "', "é", "\ufffd", "a\tb", "  "]
+FIELD = st.one_of(*map(st.sampled_from, (NUMERALS, NAMED, QUOTED)), st.text('ab1.,"- e', max_size=5))
+RECORD = st.lists(FIELD, min_size=2, max_size=4).map(",".join)
+END = st.sampled_from(["\n", "\n", "\r\n"])
+
+
+@seed(2026)
+@settings(few, max_examples=8)
+@given(st.lists(st.tuples(RECORD, END), min_size=20, max_size=60), st.sampled_from(["string", "int", "double", "bool"]))
+def test_csv(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], t: str
+) -> None:
+    """Fields in quotes and without, numbers of every spelling, too many fields and too few."""
+    base = tmp_path_factory.mktemp("csv")
+    (base / "f.csv").write_bytes("".join(record + end for record, end in rows).encode())
+    assert_same(spark, f'source(csv, "f.csv", ",", type(({t}, string, {t})))', base)
+    (base / "f.csv").write_bytes("".join(record + end for record, end in [("C,A,b,x", "\n"), *rows]).encode())
+    assert_same(spark, f'source(csv, "f.csv", ",", type(<A: {t}, B: any, C: long>), header)', base)
+
+
+TIMES = st.sampled_from(
+    [
+        *("2026-01-31", "2026-02-30", "0001-01-01", "9999-12-31", "2026-1-31", " 2024-02-29 ", "2026-01-31T10:20"),
+        *("2026-01-31 10:20:30.5", "2026-01-31T23:59:59.999999Z", "2026-01-31 10:20:30+02:00", "2026-01-31 24:00"),
+        *(
+            "0001-01-01 00:00+01:00",
+            "0001-01-01 01:00+01:00",
+            "9999-12-31 23:59-00:01",
+            "1970-01-01 00:00:60",
+            "20260131",
+            "1769817600",
+            "",
+            "now",
+        ),
+    ]
+)
+
+
+@seed(2026)
+@settings(few, max_examples=3)
+@given(st.lists(st.tuples(TIMES, TIMES), min_size=20, max_size=40))
+def test_times(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]) -> None:
+    """Dates and timestamps in CSV and in JSON, also inside of lists and records, and the texts that are none."""
+    base = tmp_path_factory.mktemp("times")
+    (base / "f.csv").write_text("".join(f'{a},"{b}"\n' for a, b in rows))
+    values = [{"d": a, "t": b, "in": [{"t": a}, {"t": None}, None]} for a, b in rows]
+    (base / "f.json").write_text("".join(json.dumps(value) + "\n" for value in values))
+    for row in ("(date, timestamp)", "(timestamp, any)", "<t: timestamp, d: date>"):
+        assert_same(spark, f'source(csv, "f.csv", ",", type({row}))', base)
+    for row in ("<d: date>", "<t: timestamp>", "<in: [<t: timestamp>]>", "<in: {<t: date>}, d: any>"):
+        assert_same(spark, f'source(json, "f.json", type({row}))', base)
+
+
+def test_a_row_is_malformed_whatever_a_query_uses_of_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark converts only the columns that it is asked for; an error in another one is one all the same."""
+    (tmp_path / "f.csv").write_text("1,2\nx,3\n")
+    program = compile_over_files('count(source(csv, "f.csv", ",", type((int, int))));', base=tmp_path)
+    spec = next(iter(program.sources.values()))
+
+    def again() -> None:
+        find_malformed([(spec, static_files(spec))])
+
+    for used in ("count(1)", "sum(_2)"):
+        with pytest.raises(UserError, match=r"f\.csv:2:1: error: malformed row"), translated(None, again):
+            read(spark, spec).df.table.selectExpr(used).collect()
+
+
+CELL = st.sampled_from(["1", "a", "", '""', '"x\ny"', '"x\r\ny"', '"a ""q"" b"', '"\n"', '" , "'])
+
+
+@seed(2026)
+@settings(few, max_examples=5)
+@given(st.lists(st.lists(CELL, min_size=1, max_size=3).map(",".join), min_size=10, max_size=40), st.booleans())
+def test_csv_over_lines(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[str], header: bool
+) -> None:
+    """Line ends in quotes belong to the field."""
+    base = tmp_path_factory.mktemp("csv")
+    first, options = (["B, C ,A"], "header, multiline") if header else ([], "multiline")
+    (base / "f.csv").write_bytes(("\n".join([*first, *rows]) + "\n").encode())
+    assert_same(spark, f'source(csv, "f.csv", ",", type(<A: string, B: string>), {options})', base)
+
+
+@seed(2026)
+@settings(few, max_examples=3)
+@given(st.lists(st.lists(st.sampled_from("ABCab "), max_size=4), min_size=2, max_size=6), st.booleans())
+def test_headers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, files: list[str], some: bool) -> None:
+    """Each file has its own order of columns; some have too many, some not all, some one of them twice."""
+    base = tmp_path_factory.mktemp("headers")
+    (base / "d").mkdir()
+    for number, names in enumerate([*files, "BA"]):
+        lines = [",".join(names), ",".join(f"{number}{i}" for i in range(len(names))), "7,é\ufffd"]
+        (base / "d" / f"{number}.csv").write_text("".join(line + "\n" for line in lines))
+    options = "header, allowMissingColumns" if some else "header"
+    assert_same(spark, f'source(csv, "d", ",", type(<A: string, B: string>), {options})', base)
+
+
+def test_text_that_is_utf8_and_bytes_that_are_not(spark: SparkSession, tmp_path: Path) -> None:
+    """U+FFFD and U+FFFF are text; also with delimiters and marks that are several bytes, and over several lines."""
+    cases = [
+        (b'1,\xff\n2,\xef\xbf\xbd\n3,\xc3\xa9\n"4",""\n,\n5,"\xed\xa0\x80"\n6,\xef\xbf\xbf\n', ","),
+        (b"\xef\xbb\xbf1,x\n2,\xc3\xa9\n", ","),
+        (b'\xef\xbb\xbf1,\xc3\xa9\xef\xbf\xbd\n,\n2,"\xf0\x9f\x98\x80"\n', ","),
+        (b"\xef\xbb\xbf1,\xff\n2,x\n", ","),
+        ('1§x\n2§" §é"\n3§ é \n§\n'.encode(), "§"),
+        ("1,\u00a0\n2,\u3000 \n3,\u0085\n".encode(), ","),
+    ]
+    for data, delimiter in cases:
+        (tmp_path / "f.csv").write_bytes(data)
+        assert_same(spark, f'source(csv, "f.csv", "{delimiter}", type((int, string)))', tmp_path)
+        assert_same(spark, f'source(csv, "f.csv", "{delimiter}", type((int, string)), multiline)', tmp_path)
+
+
+SCALAR = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    # Before Java 19, Java writes some doubles with more digits than they need; not those of a few digits.
+    st.builds(lambda digits, exponent: float(f"{digits}e{exponent}"), st.integers(-999, 999), st.integers(-300, 300)),
+    st.text('aé"\\\n\t\u2028😀', max_size=4),
+)
+KEY = st.sampled_from(["A", "b", "é", "😀", "\uffff", "a b"])
+JSON = st.recursive(
+    SCALAR,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["A", "b", "é", "😀", "\uffff", "a b"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+OBJECT = st.fixed_dictionaries(
+    {},
+    optional={
+        "A": st.integers(-3, 2**33) | st.sampled_from(["NaN", "Infinity", "-Infinity", "inf"]) | JSON,
+        "B": JSON,
+        "C": st.lists(st.integers(0, 3) | SCALAR),
+    },
+)
+NUMBERS = ['{"A": 1e0}', '{"B": [1e400, -0.0, 1.50, 1e22, 0.1e-6]}', '{"A": 01}', '{"A": +1}', '{"A": 2.50e-3}']
+WRONG = [
+    "{}",
+    "[]",
+    "1",
+    "null",
+    '{"A": 1}}',
+    " ",
+    "{'A': 1}",
+    '{"A": 1,}',
+    '// {"A": 1}',
+    '{"A": "\\x41"}',
+    '"\\ud83d"',
+]
+LINE = st.one_of(
+    OBJECT.map(json.dumps),
+    OBJECT.map(lambda value: json.dumps(value, ensure_ascii=False)),
+    st.sampled_from(NUMBERS),
+    st.sampled_from(WRONG),
+)
+
+
+@seed(2026)
+@settings(few, max_examples=6)
+@given(st.lists(LINE, min_size=20, max_size=40))
+def test_json(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[str]) -> None:
+    """Values that fit a type and that do not, with any type and with one that is found in the file."""
+    base = tmp_path_factory.mktemp("json")
+    (base / "f.json").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    for row in ("any", "<A: int, B: any>", "<A: double, C: {long}>", "<A: <b: string>, B: bool>", "<C: [any], A: any>"):
+        assert_same(spark, f'source(json, "f.json", type({row}))', base)
+    assert_same(spark, 'source(json, "f.json")', base)
+
+
+WORDS = st.sampled_from(
+    ["x", "two words", " ", "\n  ", "&lt;&amp;&#65;", "<![CDATA[<raw>]]>", "é", "007", "true", "null"]
+)
+ATTRIBUTES = st.lists(st.sampled_from(['k="1"', 'n=""', "q:m='&quot;'", 'xml:lang="de"']), unique=True, max_size=2)
+
+
+def _element(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    parts = st.lists(inner | WORDS, max_size=4).map("".join)
+    whole = st.tuples(st.sampled_from(["a", "b", "c", "q:d"]), ATTRIBUTES, parts)
+    return whole.map(
+        lambda e: f"<{' '.join([e[0], *e[1]])}>{e[2]}</{e[0]}>" if e[2] else f"<{' '.join([e[0], *e[1]])}/>"
+    )
+
+
+ELEMENT = st.recursive(st.just("<a/>"), _element, max_leaves=8)
+
+
+@seed(2026)
+@settings(few, max_examples=12)
+@given(st.lists(ELEMENT, min_size=5, max_size=30), st.sampled_from(["", "<!-- a remark -->", "<?instruction?>"]))
+def test_xml(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[str], between: str) -> None:
+    """Elements with attributes, texts, children, and elements with the same tag inside."""
+    base = tmp_path_factory.mktemp("xml")
+    body = between.join(f"{row}\n" for row in rows)
+    (base / "f.xml").write_text(f'<?xml version="1.0"?>\n<r xmlns:q="urn:q">{body}</r>', encoding="utf-8")
+    for element in assert_same(spark, 'source(xml, "f.xml", {"a", "b", "q:d"})', base):
+        assert to_xml(element).startswith(("<a", "<b", "<q:d"))
+
+
+def test_lines_of_text(spark: SparkSession, tmp_path: Path) -> None:
+    """Lines end in three ways, and are kept as they are, blanks and all; those that are not UTF-8 are malformed."""
+    (tmp_path / "f.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\rc\n\n \xc3\xa4\n\xe4\nlast")
+    (tmp_path / "g.txt.gz").write_bytes(gzip.compress(b"zipped\n"))
+    found = assert_same(spark, 'source(text, "*.txt*")', tmp_path)
+    assert found == Bag(["a", "b", "c", "", " ä", "last", "zipped"])
+
+
+def test_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """Parquet and ORC, with their own types and with wider ones; a file without the columns is kept aside."""
+    nested = pa.list_(pa.struct([("u", pa.float32()), ("v", pa.list_(pa.string()))]))
+    columns = {
+        "a": pa.array([1, None, 3], pa.int32()),
+        "l": pa.array([[{"u": 1.5, "v": ["x", None]}], [], None], nested),
+        "s": pa.array(["x", "é", None]),
+        "d": pa.array([date(2026, 1, 31), None, date(1, 1, 1)], pa.date32()),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "f.parquet")
+    orc.write_table(pa.table(columns), tmp_path / "f.orc")
+    pq.write_table(pa.table({"b": pa.array([1])}), tmp_path / "g.parquet")
+    (tmp_path / "h.parquet").write_text("no parquet")
+    for name in ("parquet", "orc"):
+        assert len(assert_same(spark, f'source({name}, "f.{name}")', tmp_path)) == 3
+        assert_same(spark, f'source({name}, "f.{name}", type(<s: string, a: double>))', tmp_path)
+        assert_same(spark, f'source({name}, "f.{name}", type(<d: timestamp>))', tmp_path)
+        assert_same(spark, f'source({name}, "f.{name}", type(<l: {{<u: float, v: {{string}}>}}>))', tmp_path)
+    assert len(assert_same(spark, 'source(parquet, "*.parquet", type(<a: int>))', tmp_path)) == 3

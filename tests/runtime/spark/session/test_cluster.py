@@ -1,0 +1,106 @@
+"""Streams on the executors of a cluster: the same answers, whichever of them are killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from mrql.algebra.errors import EngineError
+from mrql.jobs.stream import LOSSES
+from mrql.runtime.engine.errors import StatesLost
+from mrql.runtime.spark.session import cluster
+from mrql.runtime.streaming.stream_loop import Loop
+from tests.runtime.checkpoint.streams import Stream, fill
+
+BATCHES = 5
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Some batches, every third one with deletions."""
+    fill(tmp_path, BATCHES, Random(3), first=40)
+    return tmp_path
+
+
+# --- going back ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("losses", [1, LOSSES])
+def test_a_batch_is_done_again(
+    home: Path, losses: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """States are lost in a batch, at most so many times: each batch is there once, from the first to the last."""
+    stream = Stream(home)
+    expected = stream.uninterrupted()
+    lose(monkeypatch, {0: losses, 3: losses, 4: losses})
+    stream.run()
+    assert stream.answers() == expected
+    told = [line for line in capsys.readouterr().err.splitlines() if "was lost" in line]
+    assert [line.partition("an executor was lost: ")[2] for line in told] == [
+        *["starting over"] * losses,
+        *["going back to batch 2"] * losses,
+        *["going back to batch 3"] * losses,
+    ]
+
+
+def test_a_batch_is_not_done_for_ever(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that loses its states each time ends the stream; the same command goes on after the last commit."""
+    stream = Stream(home)
+    lose(monkeypatch, {2: LOSSES + 1})
+    with pytest.raises(EngineError) as caught:
+        stream.run()
+    assert caught.value.message == f"an executor was lost, {LOSSES + 1} times in one batch"
+    assert caught.value.hint == "batch 1 is committed, and the same command goes on after it"
+    stream.run()
+    assert stream.answers() == stream.uninterrupted()
+
+
+def test_nothing_to_go_back_to(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a checkpoint the stream ends."""
+    stream = Stream(home)
+    lose(monkeypatch, {0: 1})
+    with pytest.raises(StatesLost):
+        stream.uninterrupted()
+
+
+def lose(monkeypatch: pytest.MonkeyPatch, times: dict[int, int]) -> None:
+    """Has the engine lose its states after the answers of some batches were put out, so many times."""
+    step, left = Loop._advance, dict(times)
+
+    def advance(self: Loop, batch: object, put: object) -> None:
+        step(self, batch, put)  # type: ignore[arg-type]
+        number = 0 if self.commits is None else self.commits.next_batch
+        if left.get(number, 0):
+            left[number] -= 1
+            raise StatesLost("an executor was lost")
+
+    monkeypatch.setattr(Loop, "_advance", advance)
+
+
+# --- what there is ------------------------------------------------------------------------------
+
+
+def test_masters() -> None:
+    """Which of them have executors of their own."""
+    local = ["local", "local[*]", "local[2]", "local[2,3]", None]
+    assert not [master for master in local if cluster.is_cluster(master)]
+    others = ["local-cluster[2,1,1024]", "spark://host:7077", "yarn", "k8s://https://host:443"]
+    assert [master for master in others if cluster.is_cluster(master)] == others
+
+
+def test_the_package_is_whole(tmp_path: Path) -> None:
+    """What is sent to executors is enough there, beside PySpark and PyArrow."""
+    code = "import mrql.runtime.spark.expressions.arrow, mrql.algebra.evaluation.python_functions; print(mrql.__file__)"
+    where = [path for path in sys.path if Path(path).joinpath("pyspark").is_dir()]
+    for name in ("pyspark", "py4j", "pyarrow"):
+        (tmp_path / name).symlink_to(Path(where[0]) / name)
+    archive = cluster._archive()
+    environment = {"PYTHONPATH": os.pathsep.join([str(archive), str(tmp_path)])}
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == ("", f"{archive}/mrql/__init__.py\n")

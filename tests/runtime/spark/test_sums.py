@@ -1,0 +1,116 @@
+"""What is promised of sums, on Spark: the cases of the reference engine, and generated ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+import mrql
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.types import Type
+from mrql.algebra.values.values import Value
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.session.errors import translated
+from mrql.runtime.spark.state import compaction
+from tests.rewrite.incremental.test_sums import (
+    CASES,
+    ROWS,
+    SIZES,
+    SOURCES,
+    TYPES,
+    Case,
+    assert_kept,
+    attempt,
+    is_as,
+    queries,
+)
+from tests.support.histories import Batch, histories, net
+from tests.support.interpreted import interpreted
+
+pytestmark = pytest.mark.spark
+
+
+def types_of(plain: Mapping[str, str]) -> dict[str, Type]:
+    """The types of bags, written `bag((long, long))`."""
+    return {name: parse_type("{" + text.removeprefix("bag(").removesuffix(")") + "}") for name, text in plain.items()}
+
+
+class Followed:
+    """A query on Spark that follows a history."""
+
+    def __init__(self, spark: SparkSession, query: mrql.Query, types: Mapping[str, Type]) -> None:
+        self.spark, self.query, self.types = spark, query, types
+        self.view = query.view(spark)
+
+    def frame(self, rows: Mapping[str, Value], name: str) -> DataFrame | None:
+        return to_dataframe(self.spark, [*rows[name]], self.types[name]) if rows.get(name) else None
+
+    def after(self, batch: Batch) -> Value:
+        """The answer after a batch more."""
+        names = {name for rows in (batch.inserted, batch.deleted) for name in rows if rows[name]}
+        deltas = {n: mrql.Delta(self.frame(batch.inserted, n), self.frame(batch.deleted, n)) for n in sorted(names)}
+        self.view.apply(**deltas)
+        with translated(None):
+            return collect_value(self.view.answer(), self.query.type)
+
+    def at_once(self, contents: Mapping[str, Value]) -> Value:
+        """The answer to all there is, evaluated once."""
+        frames = {name: to_dataframe(self.spark, [*rows], self.types[name]) for name, rows in contents.items()}
+        with translated(None):
+            return collect_value(self.query.batch(self.spark, **frames), self.query.type)
+
+
+@pytest.mark.parametrize("whole", [compaction.WHOLE, 0], ids=["merged whole", "in runs"])
+def test_the_answer_is_that_of_the_query(spark: SparkSession, whole: int) -> None:
+    """After each batch, whether groups are merged whole or looked up in runs; and evaluated once."""
+    with interpreted(spark), patch.object(compaction, "WHOLE", whole):
+        for case in CASES:
+            assert_case(spark, case, once=whole > 0)
+
+
+def assert_case(spark: SparkSession, case: Case, *, once: bool) -> None:
+    types = dict(zip("ST", case.types, strict=True))
+    query = mrql.compile(case.query, **types)
+    followed = Followed(spark, query, types_of(types))
+    with followed.view:
+        for batch, expected in zip(case.history, case.answers, strict=True):
+            found = attempt(lambda batch=batch: followed.after(batch))
+            assert is_as(found, expected), f"{case.name}: {found}"
+    if once:
+        streams = sorted(query.trace().plan.streams)
+        found = attempt(lambda: followed.at_once(net(case.history, streams)))
+        assert is_as(found, case.answers[-1]), f"{case.name}: {found}"
+
+
+@seed(2026)
+@settings(
+    max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+)
+@given(data=st.data())
+def test_generated_sums_keep_the_promise(spark: SparkSession, data: st.DataObject) -> None:
+    """Sums over one, two and three streams, with deletions, of all kinds of numbers."""
+    source = data.draw(st.sampled_from([*SOURCES]))
+    numbers = data.draw(st.lists(st.sampled_from(SOURCES[source]), min_size=2, max_size=3))
+    streams = [name for name in ROWS if f"in {name}" in source]
+    text = queries(source, numbers, "k")
+    query, sized = (mrql.compile(q, **TYPES) for q in (text, queries(source, numbers, "k", SIZES)))
+    history = data.draw(histories({name: ROWS[name] for name in streams}, deletions=True, most=3, largest=3))
+    with interpreted(spark):
+        followed = Followed(spark, query, types_of(TYPES))
+        with followed.view:
+            for n, batch in enumerate(history, start=1):
+                contents = net(history[:n], streams)
+                expected = attempt(lambda contents=contents: evaluate(query.term, contents))
+                sizes = None if isinstance(expected, str) else evaluate(sized.term, contents)
+                found = attempt(lambda batch=batch: followed.after(batch))
+                assert_kept(found, expected, sizes)
+                if isinstance(found, str):
+                    return
+        assert_kept(attempt(lambda: followed.at_once(contents)), expected, sizes)

@@ -1,0 +1,58 @@
+"""Queries on Spark over values that people do not think of (`tests.support.wild`), against the reference evaluator."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given, seed, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra.values.values import Value
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from mrql.runtime.spark.session.errors import translated
+from mrql.verify.rounding import Rounding
+from tests.runtime.spark.test_equivalence import deltas_of, few
+from tests.support.construct_queries import construct_queries
+from tests.support.histories import Batch
+from tests.support.interpreted import interpreted
+from tests.support.queries import STREAMS, Tables, histories, queries, streams_of, tables
+from tests.support.sum_queries import sum_queries
+from tests.support.wild import KINDS, REFUSED, Oracle, follow
+
+pytestmark = pytest.mark.spark
+
+
+def assert_follows_wild(
+    spark: SparkSession, text: str, arriving: list[Batch], static: Tables, wild: str, *, deletions: bool
+) -> None:
+    """The answer after each batch is that of the query; where it has none, the batch is refused and changes nothing."""
+    query = mrql.compile(text, **STREAMS)
+    streams = [name for name in streams_of(text) if name not in static]
+    frames = {name: to_dataframe(spark, [*rows], STREAMS[name]) for name, rows in static.items()}
+    with query.view(spark, insert_only=not deletions, **frames) as view:
+
+        def answer() -> Value:
+            with translated(None):
+                return collect_value(view.answer(), query.type)
+
+        follow(
+            lambda batch: view.apply(**deltas_of(spark, batch)),
+            answer,
+            Oracle.of(query.term, static, streams),
+            arriving,
+            Rounding.of(query.trace().plan),
+            may_refuse=wild in REFUSED,
+        )
+
+
+@seed(2026)
+@settings(few, max_examples=32)
+@given(queries() | construct_queries() | sum_queries(), st.sampled_from(sorted(KINDS)), st.booleans(), st.data())
+def test_wild_values(spark: SparkSession, text: str, wild: str, deletions: bool, data: st.DataObject) -> None:
+    assume(streams_of(text))
+    static = data.draw(tables(text, wild=wild))
+    history = data.draw(histories(text, tables=static, wild=wild, deletions=deletions, fewest=2, most=2, largest=3))
+    with interpreted(spark):
+        assert_follows_wild(spark, text, history, static, wild, deletions=deletions)
