@@ -237,7 +237,7 @@ class Reader:
             run = Run(self.plans, self.plans.checkpoint(rows, small=number < compaction.SMALL))
         table.runs = [run]
         # No batch has touched it; what a batch adds is told apart from what was there.
-        table.batch = -1
+        table.changed_in = -1
         table.appended = None if table.marked else run
         return table
 

@@ -25,9 +25,9 @@ from mrql.runtime.spark.maintenance.feedback import Carried
 from mrql.runtime.spark.maintenance.input_rows import Ledger, without_passing
 from mrql.runtime.spark.maintenance.iteration import Rounds
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
-from mrql.runtime.spark.maintenance.speculation import as_now
 from mrql.runtime.spark.maintenance.stage_state import InputState, StageState
 from mrql.runtime.spark.maintenance.thresholding import Withheld, residuals
+from mrql.runtime.spark.maintenance.transaction import Savepoint, Transaction
 from mrql.runtime.spark.relation.frame import Columns, Frame
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.session.errors import translated
@@ -44,7 +44,7 @@ class Step:
     def __init__(self, view: SparkView, before: list[Snapshot]) -> None:
         self._view = view
         self._before = before
-        self._after = [state.snapshot() for state in view.states]
+        self._after = view._snapshots()
 
     def snapshot(self) -> DataFrame:
         """The answer after the batch."""
@@ -83,7 +83,7 @@ class SparkView:
         self.columns = Columns()
         self.settings = step_settings(spark, partitions)
         self.plans = Plans(spark, self.settings)
-        self.stale_loops, self.table_loops = Kept(), Kept()
+        self.table_loops = Kept()
         with settings(spark, self.settings), translated(source):
             for name, loop in plan.loops:
                 self.tables[name] = Compiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
@@ -102,7 +102,10 @@ class SparkView:
             )
             for stage in plan.stages
         ]
-        self.changes = Changes(plan, spark, self.plans, self.tables, self.columns, self.states)
+        self.transaction = Transaction(self._snapshots())
+        self.changes = Changes(
+            plan, spark, self.plans, self.tables, self.columns, self.states, self.transaction.temporaries
+        )
         self.computing = Computing(spark, self._uncomputed)
         self.rounds = Rounds(plan, self.changes, self._merge, self.computing, self._planning_ahead)
         self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
@@ -112,11 +115,6 @@ class SparkView:
         self.ledgers += [each.ledger for loop in self.carried for each in loop]
         self.withheld = {derived.name: Withheld(derived, self.changes) for derived in plan.withholding}
         self.ledgers += [each.ledger for each in self.withheld.values()]
-        self.stepped: set[str] = set()
-        """The stages that the batch has changed."""
-        self.marked: list[tuple[Table, list[Run]]] = []
-        self.stale: list[Run] = []
-        self.touched = 0
         self.closed = False
         self.aside = Aside(spark)
         if start:
@@ -124,8 +122,7 @@ class SparkView:
 
     def _start(self) -> None:
         with settings(self.spark, self.settings), translated(self.source):
-            before = [state.snapshot() for state in self.states]
-            self._go_through({}, before, starting=True)
+            self._go_through({}, starting=True)
             self.settle()
 
     def resume(self, kept: Collection[str], arrived: Mapping[str, Frame]) -> None:
@@ -136,7 +133,7 @@ class SparkView:
                 name: attrs.evolve(without_passing(frame, self.columns), changes=True)
                 for name, frame in arrived.items()
             }
-            before = [state.snapshot() for state in self.states]
+            self.transaction.before = before = self._snapshots()
             for ledger in self.ledgers:
                 if ledger.table is None and ledger.stream in changes:
                     ledger.record(changes[ledger.stream])
@@ -150,7 +147,7 @@ class SparkView:
                 else:
                     build = partial(self._build, kept=kept, before=before)
                     below = self.rounds.carry_over(
-                        loop, carried, built, changes, before, build, self.stepped, starting=True
+                        loop, carried, built, changes, before, build, self.transaction.changed, starting=True
                     )
                 built |= below
             self._build({state.stage.name for state in self.states} - built, kept, changes, before)
@@ -184,15 +181,8 @@ class SparkView:
 
         Raises: UserError when a row is deleted that is not there.
         """
-        # What the batch before this one has replaced and looked up may still be read by its changes, until now.
-        self.stale += [run for table in self.all_tables() for run in table.retired]
-        self.stale += self.changes.forget()
-        self.stale_loops.take(self.changes.loops)
-        for table in self.all_tables():
-            table.retired, table.young = [], []
-            table.take_merged()
-        self.marked = [(table, list(table.runs)) for table in self.all_tables()]
-        before = [state.snapshot() for state in self.states]
+        self.transaction = self.transaction.begin(self.all_tables(), self._snapshots)
+        self.changes.temporaries = self.transaction.temporaries
         with settings(self.spark, self.settings):
             changes = {
                 name: attrs.evolve(frame, df=frame.df.of_batch(), changes=True) for name, frame in deltas.items()
@@ -200,22 +190,20 @@ class SparkView:
             for ledger in self.ledgers:
                 if ledger.stream in changes:
                     changes[ledger.stream] = ledger.record(changes[ledger.stream])
-            self._go_through(changes, before)
-            return Step(self, before)
+            self._go_through(changes)
+            return Step(self, self.transaction.before)
 
-    def _go_through(self, changes: dict[str, Frame], before: list[Snapshot], *, starting: bool = False) -> None:
+    def _go_through(self, changes: dict[str, Frame], *, starting: bool = False) -> None:
         """Merges a batch stage by stage; how a stage changes what is derived from it is a batch for those after it.
 
         A view that starts has states of static tables, and values of nothing, such as totals: what is derived from
         those is new.
         """
-        self.stepped = set()
-        merge = partial(self._merge, before=before, moved=self.stepped, starting=starting)
+        before, changed = self.transaction.before, self.transaction.changed
+        merge = partial(self._merge, before=before, moved=changed, starting=starting)
         merged: frozenset[str] = frozenset()
         for loop, carried in zip(self.plan.feedbacks, self.carried, strict=True):
-            merged |= self.rounds.carry_over(
-                loop, carried, merged, changes, before, merge, self.stepped, starting=starting
-            )
+            merged |= self.rounds.carry_over(loop, carried, merged, changes, before, merge, changed, starting=starting)
         merge({state.stage.name for state in self.states} - merged, changes)
 
     def _merge(
@@ -232,7 +220,7 @@ class SparkView:
         Those that have changed since `before` are in `moved`, and are added to it.
         """
         # The steps of a loop, which have a set of their own, are computed when they are planned as a whole.
-        at_once = moved is self.stepped and not starting
+        at_once = moved is self.transaction.changed and not starting
         for state in self.states:
             if state.stage.name not in names:
                 continue
@@ -261,10 +249,10 @@ class SparkView:
     def _step(self, state: StageState, changes: dict[str, Frame], before: list[Snapshot], *, starting: bool) -> bool:
         """Merges a batch into a state, round and round where the state reads what is made from it; says whether there
         was anything to merge."""
-        again = state.stage.name in self.stepped
+        again = state.stage.name in self.transaction.changed
         if not state.step(changes, starting=starting and not again, again=again):
             return False
-        self.stepped.add(state.stage.name)
+        self.transaction.changed.add(state.stage.name)
         recursive = self.plan.recursion_of(state.stage)
         found = None if recursive is None else self.rounds.settled(state, recursive, before, starting=starting)
         if recursive is not None and found is not None:
@@ -279,14 +267,10 @@ class SparkView:
         with settings(self.spark, self.settings):
             touched = [rdd for state in self.states for rdd in state.touched()] if counting else []
             self.computing.start(touched)
-            self.touched = sum(self.computing.finish())
+            self.transaction.touched = sum(self.computing.finish())
             for table in self.all_tables():
                 table.merge_aside(self.aside)
-        for run in self.stale:
-            run.free()
-        self.stale = []
-        self.stale_loops.free()
-        self.marked = []
+        self.transaction.commit()
         self.columns.restart()
 
     @property
@@ -300,21 +284,14 @@ class SparkView:
 
     def sizes(self) -> Sizes:
         """How large the settled states are, and how many keys the last batch touched, if those were counted."""
-        return Sizes(sum(run.rows or 0 for table in self.all_tables() for run in table.runs), self.touched)
+        return Sizes(sum(run.rows or 0 for table in self.all_tables() for run in table.runs), self.transaction.touched)
 
     def rollback(self) -> None:
         """Goes back to the states before the batch that was planned last."""
         self.computing.give_up()
-        self.stale += self.changes.forget()
-        known = {id(table) for table, _ in self.marked}
-        for table in self.all_tables():
-            if id(table) not in known:
-                table.rollback([])
-        for table, runs in self.marked:
-            table.rollback(runs)
+        self.transaction.rollback(self.all_tables())
         for each in (each for loop in self.carried for each in loop):
             each.forget()
-        self.marked = []
         self.columns.restart()
 
     def apply(self, deltas: Mapping[str, Frame]) -> DataFrame:
@@ -339,7 +316,7 @@ class SparkView:
         """
         self.require_open()
         with settings(self.spark, self.settings), translated(self.source):
-            return self.plans.dataframe(self.changes.answer([state.snapshot() for state in self.states]))
+            return self.plans.dataframe(self.changes.answer(self._snapshots()))
 
     def require_open(self) -> None:
         """Raises: UserError when the view is closed. Its states are gone: what is made from them would be as if nothing
@@ -354,11 +331,8 @@ class SparkView:
         self.aside.close()
         for table in self.all_tables():
             table.close()
-        for run in self.stale:
-            run.free()
-        self.stale = []
-        for kept in (self.changes, self.stale_loops, self.table_loops):
-            kept.free()
+        self.transaction.free()
+        self.table_loops.free()
 
     def all_tables(self) -> list[Table]:
         kept = [ledger.table for ledger in self.ledgers if ledger.table is not None]
@@ -373,18 +347,20 @@ class SparkView:
     def _uncomputed(self) -> list[Run]:
         """The runs of the states that no action has computed yet, and what of changes is to be counted."""
         runs = [run for table in self.all_tables() for run in table.uncomputed()]
-        return [*runs, *(run for run in self.changes.counted if run.rows is None)]
+        return [*runs, *(run for run in self.transaction.temporaries.counted if run.rows is None)]
 
     def _planning_ahead(self, more: Sequence[object]) -> Callable[[], None]:
         """What takes back all that is planned from now on, in some more objects too; nothing of it is computed yet."""
         carried = [each for loop in self.carried for each in loop]
         inputs = [kept for state in self.states for kept in state.inputs.values()]
-        planned_in = [self.changes, *self.states, *inputs, *self.ledgers, *carried, *self.all_tables(), *more]
-        go_back, known = as_now(planned_in), self._runs()
+        tables, temporaries = self.all_tables(), self.transaction.temporaries
+        batches = [table.batch for table in tables]
+        planned_in = [temporaries, *self.states, *inputs, *self.ledgers, *carried, *tables, *batches, *more]
+        savepoint, known = Savepoint(planned_in), self._runs()
 
         def take_back() -> None:
             planned = self._runs()
-            go_back()
+            savepoint.rollback()
             for run in planned - known - self._runs():
                 run.free()
 
@@ -393,4 +369,7 @@ class SparkView:
     def _runs(self) -> set[Run]:
         """All runs that are needed."""
         own = (run for table in self.all_tables() for run in (*table.all_runs(), *table.merged_aside()))
-        return {*own, *self.changes.lookups, *self.changes.asides, *self.changes.counted}
+        return {*own, *self.transaction.temporaries.runs}
+
+    def _snapshots(self) -> list[Snapshot]:
+        return [state.snapshot() for state in self.states]

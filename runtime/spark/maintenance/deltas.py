@@ -16,11 +16,11 @@ from mrql.rewrite.plan.plan import Plan, Stage
 from mrql.runtime.sinks.row_format import item_type
 from mrql.runtime.spark.compiler.answers import answer_rows, output_columns, output_rows
 from mrql.runtime.spark.compiler.compiler import Compiler
-from mrql.runtime.spark.compiler.loops import Kept
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.maintenance.snapshot import Snapshot, Touched
 from mrql.runtime.spark.maintenance.stage_state import StageState
+from mrql.runtime.spark.maintenance.transaction import Temporaries
 from mrql.runtime.spark.relation.frame import Columns, Frame, fitted, flat, netted, retracting, signed, union
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
@@ -48,26 +48,8 @@ class Changes:
     tables: Mapping[str, Frame]
     columns: Columns
     states: Sequence[StageState]
-    loops: Kept = attrs.Factory(Kept)
-    """What the loops have left that were run for the last batch."""
-    lookups: list[Run] = attrs.Factory(list)
-    """What the changes of the last batch have looked up, computed with whatever asks for it first."""
-    asides: list[Run] = attrs.Factory(list)
-    """Changes that are kept until the next batch, computed in the same way."""
-    counted: list[Run] = attrs.Factory(list)
-    """Those that are to be counted too."""
-
-    def forget(self) -> list[Run]:
-        """Leaves what was kept for the last batch to whoever frees it."""
-        runs = self.lookups + self.asides + self.counted
-        self.lookups, self.asides, self.counted = [], [], []
-        return runs
-
-    def free(self) -> None:
-        """Frees what is kept."""
-        for run in self.forget():
-            run.free()
-        self.loops.free()
+    temporaries: Temporaries
+    """What is kept for the batch."""
 
     # --- values -------------------------------------------------------------------------------
 
@@ -163,7 +145,7 @@ class Changes:
     def kept(self, rows: Relation, *, counted: bool = False) -> Run:
         """Rows that are kept until the next batch; to count them is to read them once more."""
         run = Run.of(self.plans, rows)
-        (self.counted if counted else self.asides).append(run)
+        (self.temporaries.counted if counted else self.temporaries.changes).append(run)
         return run
 
     def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:
@@ -225,7 +207,7 @@ class Changes:
             return [self._over_change(term, bag, after[index].change(before[index]), others, columns)]
         if keyed is not None:
             index = stages.index(keyed)
-            touched = Touched(before[index], after[index], self.lookups.append)
+            touched = Touched(before[index], after[index], self.temporaries.lookups.append)
             compilers = [
                 self._over({**others, keyed.name: side}, columns) for side in (touched.after(), touched.before())
             ]
@@ -239,7 +221,7 @@ class Changes:
         return self._over({s.stage.name: s.view() for s in snapshots if s.stage.name in read}, columns)
 
     def _over(self, states: Mapping[str, Frame], columns: Columns) -> Compiler:
-        return Compiler(self.spark, {**self.tables, **states}, columns, self.loops)
+        return Compiler(self.spark, {**self.tables, **states}, columns, self.temporaries.loops)
 
     def _now(self) -> list[Snapshot]:
         return [state.snapshot() for state in self.states]

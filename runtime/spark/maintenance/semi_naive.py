@@ -111,7 +111,7 @@ class Settling:
         return self._kept(pending.where(f"{_time_of(pending)} = {time}L"))
 
     def _kept(self, change: Frame) -> Facts:
-        return Facts(self.changes.aside(change, counted=True), self.changes.counted[-1])
+        return Facts(self.changes.aside(change, counted=True), self.changes.temporaries.counted[-1])
 
     @property
     def _next(self) -> int:

@@ -39,10 +39,10 @@ class Rows:
     shrinks: bool
 
     @staticmethod
-    def of(table: Table, batch: int) -> Rows:
-        runs, young = (tuple(run.relation for run in runs) for runs in (table.runs, table.young))
+    def of(table: Table, step: int) -> Rows:
+        runs, young = (tuple(run.relation for run in runs) for runs in (table.runs, table.batch.added))
         appended = table.appended.relation if table.appended else None
-        return Rows(table, runs, table.batch == batch, appended, young, table.young, table.shrinks)
+        return Rows(table, runs, table.changed_in == step, appended, young, table.batch.added, table.shrinks)
 
     def all(self) -> Relation:
         return self.table.current(self.runs)

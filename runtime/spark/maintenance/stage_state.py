@@ -136,7 +136,8 @@ class StageState:
     """What each feed, by its number, keeps of its inputs."""
     shared: dict[Input, InputState] | None = None
     """What the joins of all stages keep of inputs, once of each; None where each stage is to keep its own."""
-    batch: int = 0
+    steps: int = 0
+    """How many steps it has taken, in all batches."""
     recurs: bool = False
     """Whether it reads a stream that is made from it."""
     searches: bool = False
@@ -156,7 +157,7 @@ class StageState:
 
         Returns whether there was anything to merge.
         """
-        self.batch += 1
+        self.steps += 1
         self.again = again
         shares = []
         for i, feed in enumerate(self.stage.feeds):
@@ -306,7 +307,7 @@ class StageState:
     def _merge_groups(self, shares: list[Share]) -> None:
         if self.groups is None:
             self.groups = self._group_table()
-        self.groups.batch = self.batch
+        self.groups.changed_in = self.steps
         self.groups.shrinks |= any(share.shrinks for share in shares)
         together = self.searches and bool(self.groups.keys) and bool(self.groups.runs)
         if together:
@@ -405,7 +406,7 @@ class StageState:
                 changes.append(self._bag_changes(index, share, feed, unit))
         if changes:
             table = self.bags[index]
-            table.batch = self.batch
+            table.changed_in = self.steps
             table.shrinks |= any(share.shrinks for share in shares)
             table.append(table.partitioned(union_all(changes)), again=self.again)
 
@@ -435,14 +436,14 @@ class StageState:
         return Snapshot(
             stage=self.stage,
             keys=self.keys,
-            groups=Rows.of(self.groups, self.batch) if self.groups and self.groups.runs else None,
-            bags={i: BagRows(Rows.of(t, self.batch), self.bag_shapes[i]) for i, t in self.bags.items() if t.runs},
+            groups=Rows.of(self.groups, self.steps) if self.groups and self.groups.runs else None,
+            bags={i: BagRows(Rows.of(t, self.steps), self.bag_shapes[i]) for i, t in self.bags.items() if t.runs},
         )
 
     def touched(self) -> list[Any]:
         """Spark's handles of the rows that the last batch touched: those of keys, or in a bag of different elements."""
         tables = [self.groups] if self.groups is not None else self.bags.values()
-        return [table.touched() for table in tables if table.batch == self.batch]
+        return [table.touched() for table in tables if table.changed_in == self.steps]
 
     # --- upkeep -------------------------------------------------------------------------------
 

@@ -94,6 +94,18 @@ class Merging:
 
 
 @attrs.define(eq=False)
+class TableBatch:
+    """What one batch has done to a table."""
+
+    begun_with: tuple[Run, ...] = ()
+    """The runs that there were before it."""
+    added: list[Run] = attrs.Factory(list)
+    """The runs that it has added."""
+    replaced: list[Run] = attrs.Factory(list)
+    """Those that it has merged into others, which can be read until the next one is committed."""
+
+
+@attrs.define(eq=False)
 class Table:
     """The rows of a state. `alive` is the condition under which a merged row is kept.
 
@@ -106,7 +118,8 @@ class Table:
     partition_by: tuple[str, ...]
     measures: tuple[Measure, ...]
     alive: str
-    batch: int = 0
+    changed_in: int = 0
+    """The number of the stage's step that has changed it last."""
     numbers: tuple[str, ...] = ()
     """Keys that are doubles or floats, and never missing."""
     marked: bool = False
@@ -119,9 +132,8 @@ class Table:
     is_passing: bool = False
     """Whether a batch is likely to merge all rows, so that it is not worth the while to pack them."""
     runs: list[Run] = attrs.Factory(list)
-    young: list[Run] = attrs.Factory(list)
-    """The runs that the last batch has added."""
-    retired: list[Run] = attrs.Factory(list)
+    batch: TableBatch = attrs.Factory(TableBatch)
+    """The last batch."""
     appended: Run | None = None
     """What the last change has added; None if it was merged with all the rest."""
     merging: Merging | None = None
@@ -237,19 +249,19 @@ class Table:
         """Merges a partitioned change and all runs into one new run."""
         self._take_merged()
         self.unsaved += 1
-        self.retired += self._log_only()
+        self.batch.replaced += self._log_only()
         self.log = Run.of(self.plans, changes) if self.logged else None
         changes = changes if self.log is None else self.log.relation
         merged = self.merged([*self.relations, changes], again=again)
         run = Run.of(self.plans, merged, self.runs)
-        self.retired += self.runs
-        self.runs, self.young, self.appended = [run], [], None
+        self.batch.replaced += self.runs
+        self.runs, self.batch.added, self.appended = [run], [], None
 
     def replace(self, rows: Relation) -> None:
         """Puts rows in the place of all that there are."""
         self._take_merged()
         self.unsaved += 1
-        self.retired += [*self.runs, *self._log_only()]
+        self.batch.replaced += [*self.runs, *self._log_only()]
         self.runs, self.appended, self.log = [Run.of(self.plans, rows, self.runs)], None, None
 
     def append(self, changes: Relation, *, again: bool = False, as_it_is: bool = False) -> Run:
@@ -259,18 +271,18 @@ class Table:
         so the steps have few plans between them. A change to a table that has rows may be added `as_it_is`, if whoever
         reads it merges rows of equal keys anyway.
         """
-        if not again or not self.young:
+        if not again or not self.batch.added:
             # The first of the batch: some tables change in its steps alone.
             self._compact()
-            self.young = []
-        elif len(self.young) == compaction.YOUNG:
-            merged = Run.of(self.plans, self._compacted(self.young), self.young)
-            self._replace(self.young, merged)
-            self.young[:] = [merged]
+            self.batch.added = []
+        elif len(self.batch.added) == compaction.YOUNG:
+            merged = Run.of(self.plans, self._compacted(self.batch.added), self.batch.added)
+            self._replace(self.batch.added, merged)
+            self.batch.added[:] = [merged]
         rows = self._as_it_is(changes) if as_it_is and self.runs else self.merged([changes], whole=not self.runs)
         run = Run.of(self.plans, rows)
         self.runs.append(run)
-        self.young.append(run)
+        self.batch.added.append(run)
         self.appended = self.log = run
         self.unsaved += 1
         return run
@@ -294,7 +306,7 @@ class Table:
         """
         if self.merging is not None or self.is_passing:
             return
-        is_new = self.runs == self.young
+        is_new = self.runs == self.batch.added
         due = self.runs[:] if is_new and len(self.runs) > 1 else self._due()
         due = due if _rows(due) > self._large else self._large_rows()
         if not due:
@@ -377,7 +389,7 @@ class Table:
 
     def _replace(self, runs: Sequence[Run], merged: Run) -> None:
         start = self.runs.index(runs[0])
-        self.retired += runs
+        self.batch.replaced += runs
         self.runs[start : start + len(runs)] = [merged]
 
     # --- upkeep -------------------------------------------------------------------------------
@@ -394,7 +406,7 @@ class Table:
 
     def all_runs(self) -> list[Run]:
         """The runs, those included that have been replaced already."""
-        return [*self.runs, *self.retired, *self._log_only()]
+        return [*self.runs, *self.batch.replaced, *self._log_only()]
 
     def merged_aside(self) -> list[Run]:
         """The run that was merged beside the batches, and has not taken the place of its runs yet."""
@@ -411,19 +423,30 @@ class Table:
         """The change that is kept beside the runs that it was merged into."""
         return [] if self.log is None or self.log is self.appended else [self.log]
 
-    def rollback(self, runs: Sequence[Run]) -> None:
-        """Goes back to the given runs; those that came after them are given up, computed or not."""
+    def begin(self) -> list[Run]:
+        """Begins a batch; returns what the one before has replaced, which can still be read until this one is
+        committed."""
+        replaced = self.batch.replaced
+        self.take_merged()
+        # What was merged beside the batches takes the place of its runs now, and these are read no longer than those.
+        replaced = [*replaced, *(run for run in self.batch.replaced if run not in replaced)]
+        self.batch = TableBatch(tuple(self.runs))
+        return replaced
+
+    def rollback(self) -> None:
+        """Goes back to the runs before the batch; those that came after them are given up, computed or not."""
+        before = self.batch.begun_with
         for run in self.all_runs():
-            if run not in runs:
+            if run not in before:
                 run.free()
-        self.runs, self.retired, self.log = list(runs), [], None
+        self.runs, self.log, self.batch = list(before), None, TableBatch(before)
 
     def close(self) -> None:
         if self.merging is not None:
             self.merging.free()
         for run in self.all_runs():
             run.free()
-        self.runs, self.retired, self.merging, self.log = [], [], None, None
+        self.runs, self.batch, self.merging, self.log = [], TableBatch(), None, None
 
 
 def _rows(runs: Sequence[Run]) -> int:

@@ -122,7 +122,7 @@ def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, mo
         view.apply(S=rows)
         step = view._view.advance({"S": query._frame("S", rows)})
         with settings(spark, view._view.settings):
-            touched = Touched(step._before[0], step._after[0], view._view.changes.lookups.append)
+            touched = Touched(step._before[0], step._after[0], view._view.changes.temporaries.lookups.append)
             sides = [touched.before().df, touched.after().df]
             plans = [planned(spark, side) for side in sides]
         view._view.rollback()
@@ -323,7 +323,7 @@ def test_a_change_that_several_stages_read_is_computed_once(spark: SparkSession,
             view.apply(S=spark.range(4).selectExpr(f"id % (2 + {batch}) AS _1", "id AS _2"))
         assert sorted(map(tuple, view.answer().collect())) == [(0, 4 + 4 * steps), (1, 3 + 3 * steps), (2, 1 + steps)]
         # Of two keys that were there and one that is new: two rows that are gone, three that have come.
-        assert [run.df.count() for run in view._view.changes.asides] == kept
+        assert [run.df.count() for run in view._view.changes.temporaries.changes] == kept
 
 
 def test_what_several_joins_read_is_kept_once(spark: SparkSession) -> None:

@@ -17,7 +17,7 @@ from mrql.runtime.spark import jvm
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.maintenance.iteration import Rounds
-from mrql.runtime.spark.maintenance.speculation import as_now
+from mrql.runtime.spark.maintenance.transaction import Savepoint
 from mrql.runtime.spark.view import SparkView
 from tests.support.interpreted import interpreted
 
@@ -52,11 +52,11 @@ class Holder:
 def test_all_is_as_it_was() -> None:
     holder = Holder([1], {"a": 1}, {"x"})
     items = holder.items
-    go_back = as_now([holder])
+    savepoint = Savepoint([holder])
     holder.items.append(2)
     holder.places["b"] = 2
     holder.names, holder.items = {"y"}, []
-    go_back()
+    savepoint.rollback()
     assert holder == Holder([1], {"a": 1}, {"x"})
     assert holder.items is items
 
