@@ -20,7 +20,7 @@ from mrql.algebra.monoids import BagUnion
 from mrql.algebra.terms import CoGroup, GroupBy, OrderBy, Reduce, Repeat, Take, Term, Union
 from mrql.explain.tables import component_names, feed_name, joined_tables, joins_on_nothing, occurrence_names
 from mrql.rewrite.analysis.multilinear import occurrences
-from mrql.rewrite.incremental.answer import linear_stage, row_by_row, touched_stage
+from mrql.rewrite.plan.delta_rules import linear_stage, row_by_row, touched_stage
 from mrql.rewrite.plan.plan import Feed, Plan, Shape, Stage
 
 

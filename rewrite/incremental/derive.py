@@ -57,7 +57,7 @@ from mrql.algebra.terms import (
 )
 from mrql.rewrite.analysis.infer_merge import infer_merge, overlay, stream_names
 from mrql.rewrite.analysis.multilinear import is_multilinear, label_occurrences, multilinear, summands
-from mrql.rewrite.incremental.answer import keyed_answer, touched_stage, value_term
+from mrql.rewrite.incremental.answer import keyed_answer, value_term
 from mrql.rewrite.incremental.lineage import joins_elements, lineage
 from mrql.rewrite.incremental.prune_lineage import prune
 from mrql.rewrite.incremental.split import Part, split
@@ -66,6 +66,7 @@ from mrql.rewrite.loops.semi_naive import Fixpoint
 from mrql.rewrite.loops.unroll import obstacle, unroll
 from mrql.rewrite.normalize.group_functions import function_parts, identity, paired
 from mrql.rewrite.normalize.normalize import normalize
+from mrql.rewrite.plan.delta_rules import touched_stage
 from mrql.rewrite.plan.plan import Component, Derivation, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage, by_key
 from mrql.rewrite.plan.threshold import NOTHING, Threshold
 

@@ -12,7 +12,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source
 from mrql.algebra.terms import Stream, element_type
 from mrql.rewrite.analysis.multilinear import Input
-from mrql.rewrite.incremental.answer import touched_stage
+from mrql.rewrite.plan.delta_rules import touched_stage
 from mrql.rewrite.plan.plan import Derived, Feedback, Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual

@@ -26,8 +26,8 @@ from mrql.explain import explain_graph, explain_json, explain_trace
 from mrql.explain.lineage import lineage_tree
 from mrql.explain.plan_facts import diminisher, facts_of, without_inverse
 from mrql.explain.tables import Role, component_names, stage_tables
-from mrql.rewrite.incremental.answer import linear_stage, touched_stage
 from mrql.rewrite.pipeline import Trace, rewrite
+from mrql.rewrite.plan.delta_rules import linear_stage, touched_stage
 from mrql.rewrite.plan.plan import Shape
 from mrql.translate.program import compile_program
 from tests.support.golden_cases import TYPES, program_traces, traces

@@ -14,8 +14,8 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.documents import of_value
 from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.incremental.answer import row_by_row
 from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.delta_rules import row_by_row
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.jvm import executed_plan

@@ -1,0 +1,158 @@
+"""How a term over states changes with a batch: the rule that there is for it, which an engine and `explain` ask for.
+
+Where the whole answer, or what a stage passes on to the next one, is a kMap over one state, a batch changes it at the
+keys that it touches, and only there: `touched_stage` says so, for the step that computes the changes and for whoever
+tells what a batch costs. Where it is linear in a state that is a bag, it changes by its value over the bag's change:
+`linear_stage`. And where such a bag stays and something else changes that is read beside it, each element of the bag
+says by itself what it gave and what it gives: `row_by_row`.
+
+*Source*: [MRQL] Def. 4 (the kMap), [DBSP] Thm 3.4 (what is linear).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import free_vars
+from mrql.algebra.evaluation.recursive_functions import calls_python
+from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Rec, Single, Term, Tup, Var
+from mrql.rewrite.analysis.infer_merge import is_linear
+from mrql.rewrite.plan.plan import Shape, Stage
+
+
+def is_by_key(answer: Term, state: str) -> bool:
+    """Whether an answer is the union of what it is for each key of a state alone.
+
+    >>> from mrql.algebra.notation.parser import parse
+    >>> X = {"X": ty.BagType(ty.TupleType((ty.LONG, ty.LONG)))}
+    >>> is_by_key(parse("cMap(λ(k, s). if s > 2L then {k} else {}:{long}, X)", {}, X), "X")
+    True
+    >>> is_by_key(parse("groupBy(X)", {}, X), "X")
+    False
+    """
+    match answer:
+        case Var(name, _):
+            return name == state
+        case CMap(_, source):
+            inner = any(isinstance(t, Var) and t.name == state for t in subterms(answer.function.body))
+            return not inner and is_by_key(source, state)
+        case _:
+            return False
+
+
+def touched_stage(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
+    """The stage whose touched keys are all that a change of a term depends on; None where it depends on more."""
+    match [stage for stage in stages if stage.name in free_vars(term)]:
+        case [stage] if stage.shape is Shape.KEYED and is_by_key(term, stage.name):
+            return stage
+        case _:
+            return None
+
+
+def gives_one(answer: Term, state: str) -> bool:
+    """Whether an answer that is by key has one element at most for each key of a state.
+
+    >>> from mrql.algebra.notation.parser import parse
+    >>> X = {"X": ty.BagType(ty.TupleType((ty.LONG, ty.LONG)))}
+    >>> gives_one(parse("cMap(λ(k, s). if s > 2L then {k} else {}:{long}, X)", {}, X), "X")
+    True
+    >>> gives_one(parse("cMap(λ(k, s). {k} ⊎ {s}, X)", {}, X), "X")
+    False
+    """
+    match answer:
+        case Var(name, _):
+            return name == state
+        case Single() | Empty():
+            return True
+        case If(_, then, otherwise):
+            return gives_one(then, state) and gives_one(otherwise, state)
+        case Let(_, _, body):
+            return gives_one(body, state)
+        case CMap(function, source):
+            return gives_one(function.body, state) and gives_one(source, state)
+        case _:
+            return False
+
+
+def linear_stage(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
+    """The one bag that a term is linear in: how the bag changes is then all that a change of the term depends on."""
+    match [stage for stage in stages if stage.name in free_vars(term)]:
+        case [stage] if stage.shape is Shape.BAG and isinstance(term.type, ty.BagType) and is_linear(term, stage.name):
+            return stage
+        case _:
+            return None
+
+
+def row_by_row(term: Term, stages: tuple[Stage, ...]) -> Stage | None:
+    """The bag whose elements each give one element of a term at most, beside what else the term reads.
+
+    *Equation*: with f(X, C) = cMap(λp. g(p, C), X), linear in X,
+
+        f(X ⊎ ΔX, C') − f(X, C) = ⊎ {g(p, C') − g(p, C) | p ∈ X} ⊎ f(ΔX, C')
+
+    so that an element that gives what it gave is no part of the change, and rows are compared where they lie. *Source*:
+    [DBSP] Thm 3.4, where only one of the arguments is linear. *Requires*: g(p, C) is an expression of Spark, as it is
+    not to be computed in Python for rows that a condition keeps out.
+    """
+    named = {stage.name: stage for stage in stages}
+    match term:
+        case CMap(Lambda(_, body), Var(name)) if name in named and named[name].shape is Shape.BAG:
+            read = free_vars(body) & named.keys()
+            fits = given(body) is not None and name not in read and bool(read) and not calls_python(body)
+            return named[name] if fits else None
+        case _:
+            return None
+
+
+def given(body: Term) -> Term | None:
+    """The one element that there is where some conditions hold; None where a body is not of that form.
+
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
+    >>> show(given(parse("if true then {1L} else {}:{long}")))
+    '1L'
+    """
+    match body:
+        case Single(item):
+            return item
+        case If(_, then, Empty()):
+            return given(then)
+        case _:
+            return None
+
+
+def tells_apart(term: CMap) -> bool:
+    """Whether the elements that are given by different elements of a bag differ, since each is a part of what it gives.
+
+    >>> from mrql.algebra.notation.parser import parse
+    >>> X = {"X": ty.BagType(ty.TupleType((ty.LONG, ty.LONG)))}
+    >>> tells_apart(parse("cMap(λ(x, y). if x > 2L then {(y, (1L, x))} else {}, X)", {}, X))
+    True
+    >>> tells_apart(parse("cMap(λ(x, y). {x}, X)", {}, X)), tells_apart(parse("cMap(λ(x, _). {x}, X)", {}, X))
+    (False, False)
+    """
+    item = given(term.function.body)
+    return item is not None and _is_told(term.function.param, {*_parts(item)})
+
+
+def _is_told(param: Pattern, parts: set[Term]) -> bool:
+    match param:
+        case PTuple(items):
+            return all(_is_told(item, parts) for item in items)
+        case PVar(name, t):
+            return Var(name, t) in parts
+        case _:
+            return False
+
+
+def _parts(item: Term) -> Iterator[Term]:
+    """A tuple or a record taken apart, as deep as it is put together."""
+    match item:
+        case Tup(items):
+            yield from (part for each in items for part in _parts(each))
+        case Rec(fields):
+            yield from (part for _, each in fields for part in _parts(each))
+        case _:
+            yield item
