@@ -11,9 +11,11 @@ from typing import Any
 
 from mrql.algebra.notation.printer import show, show_pattern, show_type
 from mrql.algebra.notation.readable_names import tidy
-from mrql.explain.costs import Work
 from mrql.explain.plan_facts import DerivedFacts, Facts, PassFacts, StageFacts, without_inverse
-from mrql.explain.tables import Column, Table, delta_rule, fed, occurrence_names, renamed, shown_units
+from mrql.explain.tables import Column, Table, fed, renamed, shown_units
+from mrql.rewrite.plan.circuit import Operator, delta_rule
+from mrql.rewrite.plan.cost import Work
+from mrql.rewrite.plan.labels import occurrence_names
 from mrql.rewrite.plan.loop_strategy import Chosen
 from mrql.rewrite.plan.plan import Feed, Feedback, Feedbacks
 from mrql.rewrite.plan.threshold import Threshold
@@ -33,8 +35,24 @@ def render_document(facts: Facts) -> Document:
         "ways": [_way(chosen) for chosen in facts.plan.ways],
         "derived": [_derived(passed) for passed in facts.derived],
         "carried": [_carried(part, loop) for loop in facts.plan.feedbacks for part in loop.parts],
+        "operators": [_operator(operator) for operator in facts.circuit.operators],
         "python": [{"function": function.called, "reason": function.reason} for function in facts.python],
-        "answer": {"term": show(facts.answer), "cost": facts.cost.cost.value, "reason": facts.cost.reason},
+        "answer": {"term": show(facts.answer), "cost": facts.cost.reads.value, "reason": facts.cost.reason},
+    }
+
+
+def _operator(operator: Operator) -> Document:
+    """An operator of the circuit, for programs that draw it or that read its metrics."""
+    return {
+        "id": operator.id,
+        "kind": operator.kind.value,
+        "inputs": list(operator.inputs),
+        "linearity": operator.linearity.value,
+        "delta": operator.rule,
+        "keeps": None if operator.kept is None else str(operator.kept),
+        "cost": operator.cost.value,
+        "reason": operator.reason,
+        "stage": operator.stage,
     }
 
 
@@ -74,7 +92,7 @@ def _derived(facts: DerivedFacts) -> Document:
         "type": show_type(facts.derived.term.type),
         "term": show(facts.term),
         **_threshold(facts.derived.threshold),
-        "cost": facts.cost.cost.value,
+        "cost": facts.cost.reads.value,
         "reason": facts.cost.reason,
     }
 

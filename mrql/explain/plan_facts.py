@@ -28,13 +28,15 @@ from mrql.algebra.monoids import (
 from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Term, Tup
-from mrql.explain.costs import Answer, Cost, Work, answer_cost, stage_cost, stage_works
 from mrql.explain.differences import STAGED, Difference, differences
 from mrql.explain.lineage import Lineage, lineage_of
-from mrql.explain.tables import Table, component_names, occurrence_names, stage_tables
+from mrql.explain.tables import Table, stage_tables
 from mrql.rewrite.analysis.infer_merge import infer, stream_names
 from mrql.rewrite.analysis.multilinear import label_occurrences
 from mrql.rewrite.pipeline import Trace, run_passes
+from mrql.rewrite.plan.circuit import Circuit, circuit_of
+from mrql.rewrite.plan.cost import Cost, Work
+from mrql.rewrite.plan.labels import component_names, occurrence_names
 from mrql.rewrite.plan.plan import Derived, Plan, Shape, Stage
 
 
@@ -100,7 +102,7 @@ class DerivedFacts:
 
     derived: Derived
     term: Term
-    cost: Answer
+    cost: Work
 
 
 @attrs.frozen
@@ -110,12 +112,13 @@ class Facts:
     span: Span | None
     keep: frozenset[str]
     plan: Plan
+    circuit: Circuit
     query: Term
     passes: tuple[PassFacts, ...]
     stages: tuple[StageFacts, ...]
     derived: tuple[DerivedFacts, ...]
     answer: Term
-    cost: Answer
+    cost: Work
     loops: tuple[tuple[str, Term], ...] = ()
     """The static tables that are loops over others."""
     python: tuple[PythonFunction, ...] = ()
@@ -145,7 +148,7 @@ def _whole(trace: Trace) -> Term:
 
 def facts_of(trace: Trace) -> Facts:
     """What there is to say about how a query became its plan."""
-    plan = trace.plan
+    plan, circuit = trace.plan, circuit_of(trace.plan)
     span = plan.query.span
     # Names that the author of the query chose are kept.
     keep = frozenset(re.findall(r"\w+", span.source.text)) if span is not None else frozenset()
@@ -153,17 +156,18 @@ def facts_of(trace: Trace) -> Facts:
         PassFacts(step.name, step.source, None if alpha_equal(step.before, step.after) else tidy(step.after, keep))
         for step in trace.steps
     )
-    stages = tuple(_stage_facts(stage, keep, staged=bool(plan.derived_for(stage))) for stage in plan.stages)
+    stages = tuple(_stage_facts(stage, circuit, keep) for stage in plan.stages)
     loops = tuple((name, tidy(loop, keep)) for name, loop in plan.loops)
-    derived = tuple(DerivedFacts(d, tidy(d.term, keep), answer_cost(d.term, plan)) for d in plan.derived)
+    derived = tuple(DerivedFacts(d, tidy(d.term, keep), circuit.change(d.name)) for d in plan.derived)
     python = rows_through_python(_whole(trace))
-    answer, cost = tidy(plan.answer, keep), answer_cost(plan.answer, plan)
-    return Facts(span, keep, plan, tidy(plan.query, keep), passes, stages, derived, answer, cost, loops, python)
+    answer, cost, query = tidy(plan.answer, keep), circuit.change("answer"), tidy(plan.query, keep)
+    return Facts(span, keep, plan, circuit, query, passes, stages, derived, answer, cost, loops, python)
 
 
-def _stage_facts(stage: Stage, keep: frozenset[str], *, staged: bool) -> StageFacts:
+def _stage_facts(stage: Stage, circuit: Circuit, keep: frozenset[str]) -> StageFacts:
     derivation, lineage = stage.derivation, lineage_of(stage, keep)
-    cost, reason = stage_cost(stage)
+    cost, reason = circuit.cost(stage.name)
+    staged = bool(circuit.plan.derived_for(stage))
     return StageFacts(
         stage=stage,
         components=component_names(stage),
@@ -173,7 +177,7 @@ def _stage_facts(stage: Stage, keep: frozenset[str], *, staged: bool) -> StageFa
         diminisher=diminisher(stage.merge),
         lineage=attrs.evolve(lineage, h=tidy(lineage.h, keep), answer=tidy(lineage.answer, keep)),
         tables=stage_tables(stage),
-        works=stage_works(stage),
+        works=circuit.works(stage.name),
         cost=cost,
         reason=reason,
         differences=(*([STAGED] if staged else []), *differences(stage, lineage)),

@@ -12,7 +12,9 @@ from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Term
-from mrql.explain.costs import Cost, answer_cost, listed
+from mrql.rewrite.plan.circuit import circuit_of
+from mrql.rewrite.plan.cost import Cost, Work
+from mrql.rewrite.plan.labels import listed
 from mrql.rewrite.plan.plan import Plan
 
 
@@ -21,15 +23,16 @@ def require_incremental(plan: Plan) -> None:
 
     Raises: UserError, which names the first such part, the reason that `explain` gives, and the place if it is known.
     """
+    circuit = circuit_of(plan)
     for derived in plan.derived:
         readers = [stage.name for stage in plan.stages if derived in plan.derived_for(stage)]
-        _require(f"the stream {derived.name}, which {listed(readers)} reads,", derived.term, plan)
-    _require("the answer", plan.answer, plan)
+        part = f"the stream {derived.name}, which {listed(readers)} reads,"
+        _require(part, derived.term, circuit.change(derived.name), plan)
+    _require("the answer", plan.answer, circuit.change("answer"), plan)
 
 
-def _require(part: str, term: Term, plan: Plan) -> None:
-    found = answer_cost(term, plan)
-    if found.cost is Cost.STATE:
+def _require(part: str, term: Term, found: Work, plan: Plan) -> None:
+    if found.reads is Cost.STATE:
         raise UserError(
             f"{part} would be computed again from the whole state in each batch: {found.reason}",
             _place(term, plan),

@@ -1,8 +1,8 @@
-"""A picture of a plan: the sources, the stages that they feed, and the answer.
+"""A picture of a plan: its circuit, from the sources to the answer.
 
-An SVG made of boxes and lines, laid out in columns from left to right: a stage stands to the right of those that pass
-something on to it. Text is measured by counting characters,
-which is right for the fixed-width fonts that are asked for.
+An SVG made of boxes and lines, laid out in columns from left to right: an operator stands to the right of those that
+give it something, but for what goes back to the next step of a loop. Text is measured by counting characters, which is
+right for the fixed-width fonts that are asked for.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from xml.sax.saxutils import escape, quoteattr
 
 import attrs
 
-from mrql.algebra.analysis.traversal import subterms
-from mrql.algebra.analysis.variables import free_vars, source_names
 from mrql.algebra.notation.printer import pretty, show_type
-from mrql.algebra.terms import Stream
 from mrql.explain.plan_facts import Facts, StageFacts
+from mrql.rewrite.plan.circuit import Kind, Operator
 
 CHARACTER, LINE = 7.3, 17
 """How wide a character is and how high a line, at a font size of 12."""
@@ -29,7 +27,8 @@ LONGEST = 60
 STYLE = (
     "text { font: 12px monospace; fill: #1c2430; } .title { font-weight: bold; } .cost { fill: #8a4b08; } "
     "rect { stroke: #46536b; rx: 4; } .source { fill: #e8f0fb; } .table { fill: #f2f2f2; stroke-dasharray: 4 3; } "
-    ".stage { fill: #fdf6e3; } .answer { fill: #e6f4ea; } path { fill: none; stroke: #46536b; }"
+    ".operator { fill: #ffffff; } .stage { fill: #fdf6e3; } .answer { fill: #e6f4ea; } "
+    "path { fill: none; stroke: #46536b; }"
 )
 
 
@@ -65,11 +64,10 @@ class Placed:
 
 def render_graph(facts: Facts) -> str:
     """The picture as an SVG document."""
-    columns = [column for column in (_sources(facts), *_stages(facts), [_answer(facts)]) if column]
-    placed = _placed(columns)
+    placed = _placed(_columns(facts))
     width = max(p.x + p.box.width for p in placed) + MARGIN
     height = max(p.y + p.box.height for p in placed) + MARGIN
-    by_name = {(p.box.kind, p.box.name): p for p in placed}
+    by_name = {p.box.name: p for p in placed}
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}">',
@@ -92,44 +90,50 @@ def _title(facts: Facts) -> str:
 # --- boxes --------------------------------------------------------------------------------------
 
 
-def _sources(facts: Facts) -> list[Box]:
-    streams = [_source(name, "source", "stream", show_type(t)) for name, t in sorted(facts.plan.streams.items())]
-    tables = [_source(name, "table", "table", show_type(t)) for name, t in sorted(facts.plan.tables.items())]
-    return streams + tables
-
-
-def _source(name: str, kind: str, what: str, shown_type: str) -> Box:
-    return Box(name, kind, (("title", _cut(f"{what} {name}")), ("", _cut(shown_type))))
-
-
-def _stages(facts: Facts) -> list[list[Box]]:
-    """The stages by how many others a batch goes through before them."""
+def _columns(facts: Facts) -> list[list[Box]]:
+    """The operators by how many others there are before them."""
     depths: dict[str, int] = {}
     columns: list[list[Box]] = []
-    for stage in facts.stages:
-        before = [depths[name] + 1 for passed in facts.read_by(stage.stage) for name in passed.derived.reads]
-        depth = depths[stage.stage.name] = max(before, default=0)
+    for operator in facts.circuit.operators:
+        # What comes round has no depth yet.
+        depth = depths[operator.id] = 1 + max((depths.get(given, -1) for given in operator.inputs), default=-1)
         columns += [[] for _ in range(depth + 1 - len(columns))]
-        columns[depth].append(Box(stage.stage.name, "stage", tuple(_stage_lines(stage))))
+        columns[depth].append(_box(operator, facts))
     return columns
 
 
-def _stage_lines(facts: StageFacts) -> Iterator[tuple[str, str]]:
+def _box(operator: Operator, facts: Facts) -> Box:
+    stages = {stage.stage.name: stage for stage in facts.stages}
+    match operator.kind:
+        case Kind.SOURCE:
+            title = f"stream {operator.id}"
+            lines = [show_type(facts.plan.streams[operator.id])]
+        case Kind.TABLE:
+            title = f"table {operator.id}"
+            lines = [show_type(facts.plan.tables[operator.id])] if operator.id in facts.plan.tables else []
+        case Kind.ANSWER:
+            title = f"answer a({', '.join(facts.read)})"
+            lines = pretty(facts.answer, LONGEST, types=False).split("\n")
+        case _ if operator.id in stages:
+            title, lines = f"{operator.id}: {stages[operator.id].head}", list(_stage_lines(stages[operator.id]))
+        case _:
+            title, lines = f"{operator.id}: {operator.kind.value}", [f"Δ = {operator.rule}"]
+    if operator.kept is not None and operator.id not in stages:
+        lines.append(f"keeps {operator.kept}")
+    cost = [f"{'its changes cost' if operator.kind is Kind.ANSWER else 'a batch costs'} {operator.cost.value}"]
+    costs = cost if operator.works else []
+    kind = {Kind.SOURCE: "source", Kind.TABLE: "table", Kind.ANSWER: "answer"}.get(operator.kind, "operator")
+    kind = "stage" if operator.id in stages else kind
+    shown = (("title", title), *(("", line) for line in lines), *(("cost", line) for line in costs))
+    return Box(operator.id, kind, tuple((style, _cut(line)) for style, line in shown))
+
+
+def _stage_lines(facts: StageFacts) -> Iterator[str]:
     stage = facts.stage
-    yield "title", _cut(f"{stage.name}: {facts.head}")
-    yield "", _cut(f"key {show_type(stage.key_type)}")
+    yield f"key {show_type(stage.key_type)}"
     for component, name in zip(stage.components, facts.components, strict=True):
-        yield "", _cut(f"{name}: {show_type(component.type)}, merged by {component.monoid}")
-    yield "", _cut(f"⊗ = {stage.merge}")
-    yield "cost", _cut(f"a batch costs {facts.cost.value}")
-
-
-def _answer(facts: Facts) -> Box:
-    names = ", ".join(facts.read)
-    shown = pretty(facts.answer, LONGEST, types=False).split("\n")
-    cost = f"its changes cost {facts.cost.cost.value}"
-    lines = [("title", _cut(f"answer a({names})")), *(("", _cut(line)) for line in shown), ("cost", cost)]
-    return Box("answer", "answer", tuple(lines))
+        yield f"{name}: {show_type(component.type)}, merged by {component.monoid}"
+    yield f"⊗ = {stage.merge}"
 
 
 def _cut(text: str) -> str:
@@ -152,22 +156,10 @@ def _placed(columns: Sequence[Sequence[Box]]) -> list[Placed]:
     return placed
 
 
-def _edges(facts: Facts) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
-    """What feeds what: sources and stages the stages, stages and static tables the answer."""
-    end = ("answer", "answer")
-    for stage in facts.stages:
-        here = ("stage", stage.stage.name)
-        for name in sorted(set(stage.stage.streams) & facts.plan.streams.keys()):
-            yield ("source", name), here
-        for name in sorted({name for passed in facts.read_by(stage.stage) for name in passed.derived.reads}):
-            yield ("stage", name), here
-        terms = [term for feed in stage.stage.feeds for term in (feed.rows.body, *(i.term for i in feed.rows.inputs))]
-        for name in sorted({t.name for term in terms for t in subterms(term) if isinstance(t, Stream) and t.static}):
-            yield ("table", name), here
-        if stage.stage.name in free_vars(facts.answer):
-            yield here, end
-    for name in sorted(source_names(facts.answer)):
-        yield ("table", name), end
+def _edges(facts: Facts) -> Iterator[tuple[str, str]]:
+    """What gives what to what."""
+    for operator in facts.circuit.operators:
+        yield from ((given, operator.id) for given in operator.inputs)
 
 
 # --- drawing ------------------------------------------------------------------------------------

@@ -15,14 +15,13 @@ import attrs
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.traversal import map_children, subterms
+from mrql.algebra.analysis.traversal import map_children
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.notation.printer import show
-from mrql.algebra.notation.readable_names import base_name, head, hint, tidy
+from mrql.algebra.notation.readable_names import head, hint, tidy
 from mrql.algebra.terms import (
     CMap,
-    CoGroup,
     If,
     Lambda,
     Lit,
@@ -36,10 +35,9 @@ from mrql.algebra.terms import (
     Term,
     Tup,
     Var,
-    pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.rewrite.analysis.multilinear import delta_choices, stream_of
+from mrql.rewrite.plan.labels import component_names, feed_name, occurrence_names
 from mrql.rewrite.plan.plan import Feed, Shape, Stage
 
 
@@ -89,67 +87,6 @@ class Table:
 def stage_tables(stage: Stage) -> tuple[Table, ...]:
     """The tables of a stage: its groups, its bags, the inputs of its joins."""
     return tuple(_tables(stage))
-
-
-def component_names(stage: Stage) -> tuple[str, ...]:
-    """Short names for the components of a stage, in their order.
-
-    A total or a bag is called as its stage is, and one of several totals after its monoid.
-    """
-    names = Names()
-    if stage.shape is Shape.KEYED:
-        return tuple(names.fresh(base_name(component.name)) for component in stage.components)
-    if len(stage.components) == 1:
-        return (stage.name,)
-    return tuple(
-        names.fresh(c.monoid.op.name.lower() if isinstance(c.monoid, Aggregate) else "bag") for c in stage.components
-    )
-
-
-def occurrence_names(labels: tuple[str, ...]) -> dict[str, str]:
-    """The occurrences of streams by their labels: the stream's own name where it occurs once, else the label.
-
-    >>> occurrence_names(("S·0", "T·1", "S·2"))
-    {'S·0': 'S·0', 'T·1': 'T', 'S·2': 'S·2'}
-    """
-    streams = [stream_of(label) for label in labels]
-    return {label: s if streams.count(s) == 1 else label for label, s in zip(labels, streams, strict=True)}
-
-
-def feed_name(feed: Feed) -> str:
-    """What a feed reads: `S`, `S ⋈ T`; where it joins with static tables, those too.
-
-    Two sides without an equality between them are a product, `S × T`.
-    """
-    shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
-    return _sign(feed).join([*shown.values(), *joined_tables(feed)]) or "constants"
-
-
-def joined_tables(feed: Feed) -> tuple[str, ...]:
-    """The static tables of which the rows of a feed are made, each once."""
-    if feed.rows.inputs and not any(isinstance(t, CoGroup) for t in subterms(feed.rows.body)):
-        return ()
-    return tuple(dict.fromkeys(t.name for t in subterms(feed.rows.body) if isinstance(t, Stream) and t.static))
-
-
-def _sign(feed: Feed) -> str:
-    return " × " if joins_on_nothing(feed) else " ⋈ "
-
-
-def joins_on_nothing(feed: Feed) -> bool:
-    """Whether a join of the feed has no equality: each row of one side meets all rows of the other."""
-    return any(isinstance(t, CoGroup) and pair_type(t)[0] == ty.UNIT for t in subterms(feed.rows.body))
-
-
-def delta_rule(feed: Feed) -> str:
-    """The change of a feed's rows, one summand for each input: `ΔS ⋈ T ⊎ S' ⋈ ΔT` ([DBSP] Thm 3.4)."""
-    names = tuple(occurrence_names(tuple(read.label for read in feed.rows.inputs)).values())
-    written = {"delta": "Δ{}", "new": "{}'", "old": "{}"}
-    summands = [
-        _sign(feed).join([*(written[c].format(n) for c, n in zip(choice, names, strict=True)), *joined_tables(feed)])
-        for choice in delta_choices((True,) * len(names))
-    ]
-    return " ⊎ ".join(summands) or f"{feed_name(feed)}, once"
 
 
 def fed(feed: Feed, components: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,10 +9,12 @@ from mrql.algebra.analysis.variables import alpha_equal
 from mrql.algebra.notation.printer import pretty, show_type
 from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.terms import Term
-from mrql.explain.costs import Cost, Work, listed
 from mrql.explain.differences import PRUNED, Difference
 from mrql.explain.plan_facts import DerivedFacts, Facts, StageFacts, without_inverse
-from mrql.explain.tables import Column, Role, Table, delta_rule, fed
+from mrql.explain.tables import Column, Role, Table, fed
+from mrql.rewrite.plan.circuit import delta_rule
+from mrql.rewrite.plan.cost import Cost, Work
+from mrql.rewrite.plan.labels import listed
 from mrql.rewrite.plan.loop_strategy import Chosen, Way
 from mrql.rewrite.plan.plan import Feedbacks, Shape, Stage
 
@@ -211,8 +213,8 @@ def _derived(page: Page, facts: DerivedFacts) -> None:
     page.heading(f"Stream {name}: what is passed on")
     page.term(f"{name} =", facts.term)
     page.gap()
-    page.line(f"Δ{name}, its rows after a batch (+1) and before it (−1), costs {facts.cost.cost.value}:")
-    page.prose(facts.cost.reason, level=2)
+    page.line(f"Δ{name}, its rows after a batch (+1) and before it (−1), costs {facts.cost.reads.value}:")
+    page.prose(facts.cost.reason or "", level=2)
     if facts.derived.threshold.is_given:
         page.line(
             f"what changes by no more than {facts.derived.threshold} is kept back; all steps "
@@ -228,7 +230,7 @@ def _recursive(page: Page, facts: DerivedFacts, stage: Stage) -> None:
     page.line(
         f"Δ{name} goes back to {stage.name}, the earliest steps first, until nothing changes ([DBSP] §6); it costs"
     )
-    page.prose(f"{facts.cost.cost.value} of each step: {facts.cost.reason}", level=2)
+    page.prose(f"{facts.cost.reads.value} of each step: {facts.cost.reason}", level=2)
 
 
 def _feedbacks(page: Page, loop: Feedbacks, facts: Facts) -> None:
@@ -312,10 +314,10 @@ def _answer(page: Page, facts: Facts) -> None:
     else:
         page.term(f"a({names}) =", facts.answer)
     page.gap()
-    page.line(f"how it changes with a batch costs {facts.cost.cost.value}:")
-    page.prose(facts.cost.reason, level=2)
+    page.line(f"how it changes with a batch costs {facts.cost.reads.value}:")
+    page.prose(facts.cost.reason or "", level=2)
     read = [stage for stage in facts.stages if stage.stage.name in facts.read]
-    if facts.cost.cost is Cost.KEYS and any(stage.stage.shape is Shape.KEYED for stage in read):
+    if facts.cost.reads is Cost.KEYS and any(stage.stage.shape is Shape.KEYED for stage in read):
         page.line("the answer as a snapshot is made from the whole state")
     page.gap()
     _python(page, facts)

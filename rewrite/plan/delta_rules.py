@@ -11,7 +11,10 @@ says by itself what it gave and what it gives: `row_by_row`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from enum import Enum
+
+import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
@@ -20,6 +23,87 @@ from mrql.algebra.evaluation.recursive_functions import calls_python
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Pattern, PTuple, PVar, Rec, Single, Term, Tup, Var
 from mrql.rewrite.analysis.infer_merge import is_linear
 from mrql.rewrite.plan.plan import Shape, Stage
+
+
+class Rule(Enum):
+    """How a change of states changes the value of a term over them."""
+
+    CHANGE = "its value over the change of the bag that it is linear in"
+    KEYS = "its values at the touched keys, before and after"
+    ELEMENTS = "what each element of a bag gives, compared with what it gave, where it lies"
+    WHOLE = "its values before and after, compared whole"
+
+
+@attrs.frozen
+class DeltaRule:
+    """A rule, and the stage whose bag, keys or elements it is about; none where values are compared whole."""
+
+    rule: Rule
+    stage: Stage | None = None
+
+
+WHOLE = DeltaRule(Rule.WHOLE)
+
+
+@attrs.frozen(eq=False)
+class DeltaRules:
+    """How a batch changes the value of a term over states, by which of the states it has changed.
+
+    The rules are found once, when the plan is made, and looked up in each batch.
+    """
+
+    term: Term
+    reads: frozenset[str]
+    """The stages that the term is over."""
+    alone: Mapping[str, DeltaRule]
+    """The rule where one of them alone has changed."""
+    by_element: DeltaRule | None
+    """The rule where something else has changed beside a bag."""
+    one_by_key: Stage | None
+    """The one stage that it is over, where a key of it has one element at most."""
+    tells_apart: bool
+    """Whether what different elements give differs, where elements are compared."""
+
+    def of(self, changed: Collection[str]) -> DeltaRule:
+        """The rule where these stages, and maybe others that the term is not over, have changed."""
+        bag = None if self.by_element is None else self.by_element.stage
+        if self.by_element is not None and bag is not None and self.reads & {*changed} - {bag.name}:
+            return self.by_element
+        return self.of_values(changed)
+
+    def of_values(self, changed: Collection[str]) -> DeltaRule:
+        """The same where elements are not compared one by one, as where there was nothing before."""
+        read = self.reads & {*changed}
+        return self.alone[next(iter(read))] if len(read) == 1 else WHOLE
+
+    @property
+    def of_all(self) -> DeltaRule:
+        """The rule where every stage may have changed that the term is over."""
+        return self.of(self.reads)
+
+
+def delta_rules(term: Term, stages: tuple[Stage, ...]) -> DeltaRules:
+    """The rules of a term."""
+    read = tuple(stage for stage in stages if stage.name in free_vars(term))
+    by_row = row_by_row(term, stages)
+    keyed = touched_stage(term, stages)
+    return DeltaRules(
+        term,
+        frozenset(stage.name for stage in read),
+        {stage.name: _alone(term, stage) for stage in read},
+        None if by_row is None else DeltaRule(Rule.ELEMENTS, by_row),
+        keyed if keyed is not None and gives_one(term, keyed.name) else None,
+        isinstance(term, CMap) and tells_apart(term),
+    )
+
+
+def _alone(term: Term, stage: Stage) -> DeltaRule:
+    """The rule where one stage has changed, and no other that the term is over."""
+    if linear_stage(term, (stage,)) is not None:
+        return DeltaRule(Rule.CHANGE, stage)
+    if touched_stage(term, (stage,)) is not None:
+        return DeltaRule(Rule.KEYS, stage)
+    return WHOLE
 
 
 def is_by_key(answer: Term, state: str) -> bool:

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from mrql.algebra.errors import InternalError
+from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.live import LiveState
 from mrql.runtime.checkpoint.manifest import SavedState, SavedTable, damaged
@@ -61,7 +62,7 @@ class SparkTable:
             "numbers": list(table.numbers),
             "marked": table.marked,
             "shrinks": table.shrinks,
-            "recurs": table.recurs,
+            "recurs": table.in_steps,
             "schema": table.runs[0].df.schema.jsonValue(),
         }
 
@@ -230,7 +231,7 @@ class Reader:
         table = self.definition(saved)
         rows = self._merged(table, saved)
         number = sum(run.rows for run in saved.runs)
-        plain = table.gathering is None and not table.recurs
+        plain = table.gathering is None and not table.in_steps
         if number > compaction.ASIDE and plain and are_flat(self.schema(saved)):
             run = Run.by_columns(self.plans, rows)
         else:
@@ -246,8 +247,17 @@ class Reader:
         form = saved.form
         measures = tuple(Measure(*measure) for measure in form["measures"])
         keys, by = tuple(form["keys"]), tuple(form["partition_by"])
-        flags = {name: form[name] for name in ("marked", "shrinks", "recurs")}
-        return Table(self.plans, keys, by, measures, form["alive"], numbers=tuple(form["numbers"]), **flags)
+        return Table(
+            self.plans,
+            keys,
+            by,
+            measures,
+            form["alive"],
+            numbers=tuple(form["numbers"]),
+            marked=form["marked"],
+            shrinks=form["shrinks"],
+            access=Access.STEPS if form["recurs"] else Access.ONCE,
+        )
 
     def merged(self, saved: SavedTable) -> DataFrame:
         """All rows of a table, those of equal keys merged."""
@@ -295,6 +305,8 @@ def _load_stage(state: StageState, saved: SavedState, reader: Reader) -> None:
     tables = {name: reader.table(table) for name, table in saved.tables.items()}
     state.keys = None if form["keys"] is None else Keys(layout_from_json(form["keys"]), "k")
     state.groups = tables.get("groups")
+    if state.groups is not None:
+        state.groups.access = state.access
     state.bag_shapes = {int(i): layout_from_json(shape) for i, shape in form["bags"].items()}
     state.bags = {i: tables[f"bag-{i}"] for i in state.bag_shapes}
     labels = {(feed, number): label for _, feed, number, label in _inputs(state)}

@@ -12,7 +12,8 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source
 from mrql.algebra.terms import Stream, element_type
 from mrql.rewrite.analysis.multilinear import Input
-from mrql.rewrite.plan.delta_rules import touched_stage
+from mrql.rewrite.plan.circuit import circuit_of
+from mrql.rewrite.plan.delta_rules import Rule
 from mrql.rewrite.plan.plan import Derived, Feedback, Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual
@@ -77,6 +78,7 @@ class SparkView:
     ) -> None:
         """A view of nothing yet. One that does not `start` has its states put in, and is then to `resume`."""
         self.plan = plan
+        self.circuit = circuit_of(plan)
         self.spark = spark
         self.source = source
         self.tables = dict(tables or {})
@@ -87,7 +89,6 @@ class SparkView:
         with settings(spark, self.settings), translated(source):
             for name, loop in plan.loops:
                 self.tables[name] = Compiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
-        again = frozenset[str]().union(*map(plan.inside, plan.feedbacks))
         inputs: dict[Input, InputState] = {}
         self.states = [
             StageState(
@@ -96,15 +97,14 @@ class SparkView:
                 self.tables,
                 self.columns,
                 self.plans,
-                recurs=plan.recursion_of(stage) is not None or stage.name in again,
-                searches=plan.has_residual,
+                access=self.circuit.access[stage.name],
                 shared=inputs if start else None,
             )
             for stage in plan.stages
         ]
         self.transaction = Transaction(self._snapshots())
         self.changes = Changes(
-            plan, spark, self.plans, self.tables, self.columns, self.states, self.transaction.temporaries
+            self.circuit, spark, self.plans, self.tables, self.columns, self.states, self.transaction.temporaries
         )
         self.computing = Computing(spark, self._uncomputed)
         self.rounds = Rounds(plan, self.changes, self._merge, self.computing, self._planning_ahead)
@@ -225,7 +225,7 @@ class SparkView:
             if state.stage.name not in names:
                 continue
             for derived in self.plan.derived_for(state.stage):
-                of_nothing = starting and touched_stage(derived.term, self.plan.stages) is None
+                of_nothing = starting and self.circuit.derived[derived.name].of_all.rule is not Rule.KEYS
                 is_new = derived.name not in changes and derived.loop is None
                 if is_new and (of_nothing or derived.reads & moved):
                     changes[derived.name] = self._change_of(derived, before, starting=starting)
@@ -240,7 +240,9 @@ class SparkView:
         """How a derived stream changes, but for what is withheld."""
         if derived.name in self.withheld:
             return self.withheld[derived.name].passed_on(before, starting=starting)
-        return self._for_readers(derived, self.changes.since(derived.term, before, starting=starting))
+        return self._for_readers(
+            derived, self.changes.since(self.circuit.derived[derived.name], before, starting=starting)
+        )
 
     def _for_readers(self, derived: Derived, change: Frame) -> Frame:
         """A change of a derived stream as the stages that read it are given it: for several it is computed once."""
@@ -249,8 +251,8 @@ class SparkView:
     def _step(self, state: StageState, changes: dict[str, Frame], before: list[Snapshot], *, starting: bool) -> bool:
         """Merges a batch into a state, round and round where the state reads what is made from it; says whether there
         was anything to merge."""
-        again = state.stage.name in self.transaction.changed
-        if not state.step(changes, starting=starting and not again, again=again):
+        is_first = state.stage.name not in self.transaction.changed
+        if not state.step(changes, starting=starting and is_first):
             return False
         self.transaction.changed.add(state.stage.name)
         recursive = self.plan.recursion_of(state.stage)

@@ -28,8 +28,8 @@ from mrql.algebra.terms import Stream, Term
 from mrql.explain import explain_trace
 from mrql.explain.lineage import lineage_tree
 from mrql.explain.plan_facts import diminisher, without_inverse
-from mrql.explain.tables import component_names
 from mrql.rewrite.pipeline import Step, Trace, rewrite
+from mrql.rewrite.plan.labels import component_names
 from mrql.rewrite.plan.plan import Stage
 from mrql.translate.program import Program, compile_program
 

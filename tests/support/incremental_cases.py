@@ -13,8 +13,9 @@ import attrs
 
 import mrql
 from mrql.algebra.notation.parser import parse_type
-from mrql.explain.costs import Cost, answer_cost, stage_cost
 from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.circuit import circuit_of
+from mrql.rewrite.plan.cost import Cost
 from mrql.rewrite.plan.plan import Plan, Shape, Stage
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "incremental.md"
@@ -252,9 +253,10 @@ def table() -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for construct in CONSTRUCTS:
         plan = plan_of(construct)
+        circuit = circuit_of(plan)
         kept = "<br>".join(_kept(plan, stage) for stage in plan.stages)
-        read = max((stage_cost(stage)[0] for stage in plan.stages), key=list(Cost).index)
-        change = answer_cost(plan.answer, plan).cost.value
+        read = Cost.largest(circuit.cost(stage.name)[0] for stage in plan.stages)
+        change = circuit.change("answer").reads.value
         query = construct.query.replace("|", "\\|")
         yield f"| {construct.name} | `{query}` | {kept} | {read.value} | {change} |"
 

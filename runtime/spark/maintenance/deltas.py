@@ -11,8 +11,9 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names, all_names, free_vars, substitute
 from mrql.algebra.terms import CMap, Term, Var, element_type
 from mrql.algebra.types import Type
-from mrql.rewrite.plan.delta_rules import gives_one, linear_stage, row_by_row, tells_apart, touched_stage
-from mrql.rewrite.plan.plan import Plan, Stage
+from mrql.rewrite.plan.circuit import Circuit
+from mrql.rewrite.plan.delta_rules import DeltaRules, Rule
+from mrql.rewrite.plan.plan import Stage
 from mrql.runtime.sinks.row_format import item_type
 from mrql.runtime.spark.compiler.answers import answer_rows, output_columns, output_rows
 from mrql.runtime.spark.compiler.compiler import Compiler
@@ -40,9 +41,9 @@ class OfKeys:
 
 @attrs.define(eq=False)
 class Changes:
-    """Terms over the states of a view, and by how much their values differ between two times."""
+    """What is made of the states of a view, and how it differs between two times, by the rules of the circuit."""
 
-    plan: Plan
+    circuit: Circuit
     spark: SparkSession
     plans: Plans
     tables: Mapping[str, Frame]
@@ -55,20 +56,21 @@ class Changes:
 
     def answer(self, snapshots: list[Snapshot]) -> Relation:
         """The answer over states as they were at some time."""
-        return answer_rows(self._compiler(self.plan.answer, snapshots, Columns()), self.plan.answer)
+        term = self.circuit.answer.term
+        return answer_rows(self._compiler(term, snapshots, Columns()), term)
 
     def whole(self, term: Term) -> Frame:
         """All rows of what is derived from states, as a batch."""
         compiler = self._compiler(term, self._now(), self.columns)
         return self.added([_side(compiler, term, 1)], element_type(term))
 
-    def of_keys(self, term: Term, before: list[Snapshot] | None = None) -> OfKeys | None:
+    def of_keys(self, rules: DeltaRules, before: list[Snapshot] | None = None) -> OfKeys | None:
         """What a term has now of the keys that were touched since `before`, or of all; None where a key may have
         several elements, or they are not made of the keys of one state."""
-        stage = touched_stage(term, self.plan.stages)
-        if stage is None or not gives_one(term, stage.name):
+        stage = rules.one_by_key
+        if stage is None:
             return None
-        index = self.plan.stages.index(stage)
+        index = self._index(stage)
         now = self._now()[index]
         if now.keys is None or now.groups is None:
             return None
@@ -80,53 +82,54 @@ class Changes:
             bag = now.keyed(rows, {})
         else:
             rows, bag = touched.rows, touched.after()
-        return OfKeys(self._over({stage.name: bag}, self.columns).bag(term), now.keys, rows)
+        return OfKeys(self._over({stage.name: bag}, self.columns).bag(rules.term), now.keys, rows)
 
     # --- differences --------------------------------------------------------------------------
 
     def of_answer(self, after: list[Snapshot], before: list[Snapshot]) -> Relation:
         """The answer over some states minus that over others, as rows with a weight."""
-        sides = fitted(self._sides(self.plan.answer, after, before, Columns()), item_type(self.plan.answer.type))
+        rules = self.circuit.answer
+        sides = fitted(self._sides(rules, after, before, Columns()), item_type(rules.term.type))
         whole = union_all([output_rows(side, weighted=True) for side in sides])
         columns = [name for name, _ in output_columns(sides[0].value)]
         return whole.aggregate(columns, ["sum(weight) AS weight"]).where("weight <> 0")
 
-    def since(self, term: Term, before: list[Snapshot], *, starting: bool = False) -> Frame:
+    def since(self, rules: DeltaRules, before: list[Snapshot], *, starting: bool = False) -> Frame:
         """How what is derived from states has changed since `before`, as rows with a weight; what is no change is not
         among them."""
-        after, item = self._now(), element_type(term)
+        after, item = self._now(), element_type(rules.term)
         if starting:
             # Before there is anything, what there is now is the change, and its rows are all there.
-            side, *others = self._before_and_after(term, after, before, self.columns)
-            cancels = not others and not self._has_only_grown(term, after, before)
+            side, *others = self._before_and_after(rules, after, before, self.columns)
+            cancels = not others and not self._has_only_grown(rules, after, before)
             sides = [side]
         else:
-            sides = self._sides(term, after, before, self.columns)
-            cancels = self._may_cancel(term, after, before, len(sides))
+            sides = self._sides(rules, after, before, self.columns)
+            cancels = self._may_cancel(rules, after, before, len(sides))
         return self.added(sides, item) if cancels else self._together(sides, item)
 
-    def rows_since(self, term: Term, before: list[Snapshot]) -> Frame:
+    def rows_since(self, rules: DeltaRules, before: list[Snapshot]) -> Frame:
         """The same for what adds up equal rows itself: what is no change may be among them, come and gone."""
-        return self._together(self._sides(term, self._now(), before, self.columns), element_type(term))
+        return self._together(self._sides(rules, self._now(), before, self.columns), element_type(rules.term))
 
-    def sides_since(self, term: Term, before: list[Snapshot]) -> list[Frame]:
+    def sides_since(self, rules: DeltaRules, before: list[Snapshot]) -> list[Frame]:
         """The rows of `rows_since` as some frames with values of one layout, each as the states have it."""
-        return fitted(self._sides(term, self._now(), before, self.columns), element_type(term))
+        return fitted(self._sides(rules, self._now(), before, self.columns), element_type(rules.term))
 
-    def _may_cancel(self, term: Term, after: list[Snapshot], before: list[Snapshot], sides: int) -> bool:
+    def _may_cancel(self, rules: DeltaRules, after: list[Snapshot], before: list[Snapshot], sides: int) -> bool:
         """Whether rows of a change may be taken away by others of it. To add them up as they are would round sums, and
         lose those with an infinite value."""
-        bag = self._read_by_row(term, after, before)
-        if bag is None or not isinstance(term, CMap):
-            return sides > 1 or not self._has_only_grown(term, after, before)
-        index = self.plan.stages.index(bag)
+        found = rules.of(_changed(after, before))
+        if found.rule is not Rule.ELEMENTS or found.stage is None:
+            return sides > 1 or not self._has_only_grown(rules, after, before)
+        index = self._index(found.stage)
         still = after[index].is_as(before[index]) or not any(t.shrinks for t in self.states[index].all_tables())
-        return not still or not tells_apart(term)
+        return not still or not rules.tells_apart
 
-    def _has_only_grown(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> bool:
+    def _has_only_grown(self, rules: DeltaRules, after: list[Snapshot], before: list[Snapshot]) -> bool:
         """Whether of the states that a term reads those that have changed since `before` have lost nothing, ever."""
-        read, both = free_vars(term), zip(self.states, after, before, strict=True)
-        changed = [state for state, a, b in both if state.stage.name in read and not a.is_as(b)]
+        both = zip(self.states, after, before, strict=True)
+        changed = [state for state, a, b in both if state.stage.name in rules.reads and not a.is_as(b)]
         return not any(table.shrinks for state in changed for table in state.all_tables())
 
     def added(self, frames: Sequence[Frame], item: Type) -> Frame:
@@ -148,19 +151,12 @@ class Changes:
         (self.temporaries.counted if counted else self.temporaries.changes).append(run)
         return run
 
-    def _sides(self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:
+    def _sides(self, rules: DeltaRules, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:
         """Frames whose sum is a term over some states minus that over others."""
-        bag = self._read_by_row(term, after, before)
-        if bag is None or not isinstance(term, CMap):
-            return self._before_and_after(term, after, before, columns)
-        return self._compared(term, bag, after, before, columns)
-
-    def _read_by_row(self, term: Term, after: list[Snapshot], before: list[Snapshot]) -> Stage | None:
-        """The bag whose elements say by themselves what has changed, where that is more than the bag."""
-        bag = row_by_row(term, self.plan.stages)
-        read = free_vars(term) - {"" if bag is None else bag.name}
-        moved = (s.stage.name in read and not s.is_as(b) for s, b in zip(after, before, strict=True))
-        return bag if any(moved) else None
+        found = rules.of(_changed(after, before))
+        if found.rule is Rule.ELEMENTS and found.stage is not None and isinstance(rules.term, CMap):
+            return self._compared(rules.term, found.stage, after, before, columns)
+        return self._before_and_after(rules, after, before, columns)
 
     def _compared(
         self, term: CMap, bag: Stage, after: list[Snapshot], before: list[Snapshot], columns: Columns
@@ -174,7 +170,7 @@ class Changes:
                 if not now.is_as(was):
                     name = names.fresh(now.stage.name)
                     states[name], earlier[now.stage.name] = was.view(), Var(name, now.stage.var.type)
-        index = self.plan.stages.index(bag)
+        index = self._index(bag)
         now, was = after[index], before[index]
         body = substitute(term.function.body, earlier)
         frames = [self._over(states, columns).compared(term.function, body, was.elements())]
@@ -190,30 +186,28 @@ class Changes:
         return attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")
 
     def _before_and_after(
-        self, term: Term, after: list[Snapshot], before: list[Snapshot], columns: Columns
+        self, rules: DeltaRules, after: list[Snapshot], before: list[Snapshot], columns: Columns
     ) -> list[Frame]:
         """A term over some states and over others, the latter taken away.
 
         Where each key has its value by itself, only those that the batch touched are looked at; where the term is
         linear in a bag, it is computed over the bag's change.
         """
-        stages = self.plan.stages
-        read, pairs = free_vars(term), zip(after, before, strict=True)
-        others = {s.stage.name: s.view() for s, b in pairs if s.stage.name in read and s.is_as(b)}
-        moved = tuple(stage for stage in stages if stage.name not in others)
-        bag, keyed = linear_stage(term, moved), touched_stage(term, moved)
-        if bag is not None:
-            index = stages.index(bag)
-            return [self._over_change(term, bag, after[index].change(before[index]), others, columns)]
-        if keyed is not None:
-            index = stages.index(keyed)
-            touched = Touched(before[index], after[index], self.temporaries.lookups.append)
-            compilers = [
-                self._over({**others, keyed.name: side}, columns) for side in (touched.after(), touched.before())
-            ]
-        else:
+        found, term = rules.of_values(_changed(after, before)), rules.term
+        pairs = zip(after, before, strict=True)
+        others = {s.stage.name: s.view() for s, b in pairs if s.stage.name in rules.reads and s.is_as(b)}
+        if found.stage is None:
             compilers = [self._compiler(term, s, columns) for s in (after, before)]
+        else:
+            index, name = self._index(found.stage), found.stage.name
+            if found.rule is Rule.CHANGE:
+                return [self._over_change(term, found.stage, after[index].change(before[index]), others, columns)]
+            touched = Touched(before[index], after[index], self.temporaries.lookups.append)
+            compilers = [self._over({**others, name: side}, columns) for side in (touched.after(), touched.before())]
         return [_side(compiler, term, sign) for compiler, sign in zip(compilers, (1, -1), strict=True)]
+
+    def _index(self, stage: Stage) -> int:
+        return self.circuit.plan.stages.index(stage)
 
     def _compiler(self, term: Term, snapshots: list[Snapshot], columns: Columns) -> Compiler:
         """A compiler for a term over states as they were at some time."""
@@ -225,6 +219,11 @@ class Changes:
 
     def _now(self) -> list[Snapshot]:
         return [state.snapshot() for state in self.states]
+
+
+def _changed(after: list[Snapshot], before: list[Snapshot]) -> list[str]:
+    """The stages that have changed between two times."""
+    return [now.stage.name for now, was in zip(after, before, strict=True) if not now.is_as(was)]
 
 
 def _side(compiler: Compiler, term: Term, sign: int) -> Frame:

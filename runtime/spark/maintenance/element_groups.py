@@ -12,6 +12,7 @@ from functools import cached_property, partial
 
 import attrs
 
+from mrql.rewrite.plan.circuit import Access
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import PAIRS
 from mrql.runtime.spark.expressions.casts import canonical
@@ -57,7 +58,7 @@ class Alike:
 
     def table(self, plans: Plans) -> Table:
         """A table of such rows, which lie by what makes them alike."""
-        return weighted(plans, self.keys.names, self.lie_by, recurs=True, numbers=self.numbers)
+        return weighted(plans, self.keys.names, self.lie_by, access=Access.STEPS, numbers=self.numbers)
 
     def rows(self, sides: Sequence[Frame]) -> Relation:
         """The rows of a change, moved to where those that are like them are; if they come of a state, and what makes

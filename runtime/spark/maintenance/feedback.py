@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from mrql.rewrite.plan.delta_rules import DeltaRules
 from mrql.rewrite.plan.plan import Feedback
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual
@@ -45,8 +46,6 @@ class Carried:
     """What of that matters; it is computed with it."""
     rests: bool = False
     """Whether nothing matters of what is pending, but for what is offered."""
-    again: bool = False
-    """Whether the batch has compared before."""
     fed: list[Run] = attrs.Factory(list)
     """What the batch has fed so far."""
     steps: list[Run] = attrs.Factory(list)
@@ -76,7 +75,7 @@ class Carried:
 
     def start(self) -> None:
         """Forgets what a batch that failed has left."""
-        self.fed, self.steps, self.begun, self.offered, self.again = [], [], None, None, False
+        self.fed, self.steps, self.begun, self.offered = [], [], None, None
         self.measured = None
 
     def begin(self, start: Frame) -> Frame:
@@ -102,7 +101,7 @@ class Carried:
     def _begin(self, alike: Alike, rows: Relation) -> Frame:
         fed = self._feed(alike, self._kept(rows))
         self.begun = fed.df
-        self.repeats = elements_of_keys(self.changes, self.ledger, self.feedback.start) is None
+        self.repeats = elements_of_keys(self.changes, self.ledger, self.changes.circuit.starts[self.name]) is None
         return fed
 
     @property
@@ -153,14 +152,19 @@ class Carried:
         elif starting:
             groups = self._pending_since([self.changes.whole(self.feedback.value)])
         else:
-            groups = self._pending_since(self.changes.sides_since(self.feedback.value, before))
+            groups = self._pending_since(self.changes.sides_since(self._value, before))
         assert self.ledger.keys is not None
         self.offered = self._kept(Alike(self.ledger.keys).of_groups(groups, matter(self.threshold)))
         self.steps.append(self.offered)
-        self.begun, self.rests, self.again = None, True, True
+        self.begun, self.rests = None, True
+
+    @property
+    def _value(self) -> DeltaRules:
+        """How what a step makes of the bag follows the states."""
+        return self.changes.circuit.values[self.name]
 
     def _of_keys(self, before: list[Snapshot] | None = None) -> OfKeys | None:
-        return elements_of_keys(self.changes, self.ledger, self.feedback.value, before)
+        return elements_of_keys(self.changes, self.ledger, self._value, before)
 
     def _groups(self, different: Relation) -> Relation:
         """What some keys have now and what was fed of them, as groups."""
@@ -189,7 +193,7 @@ class Carried:
         if pending.is_passing:
             pending.merge(union_all(rows))
             return alike.groups(self._all(pending))
-        pending.append(union_all(rows), again=self.again, as_it_is=True)
+        pending.append(union_all(rows), as_it_is=True)
         return alike.groups(self._changed(pending))
 
     def _changes_little(self, size: int) -> bool:

@@ -81,7 +81,9 @@ class Rounds:
             if each.is_empty:
                 changes[each.name] = each.begin(self.changes.whole(each.feedback.start))
             elif each.feedback.start_reads & {*stepped}:
-                changes[each.name] = each.add_new(self.changes.sides_since(each.feedback.start, before))
+                changes[each.name] = each.add_new(
+                    self.changes.sides_since(self.changes.circuit.starts[each.name], before)
+                )
         merge(below - starts - {*merged}, changes)
         self._feed_back(loop, carried, inside, before, starting=starting)
         # What is derived from the loop's stages has changed with each of its steps.

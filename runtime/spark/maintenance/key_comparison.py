@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mrql.algebra.terms import Term
+from mrql.rewrite.plan.delta_rules import DeltaRules
 from mrql.runtime.spark.maintenance.deltas import Changes, OfKeys
 from mrql.runtime.spark.maintenance.element_groups import Alike, alike_of, table_of
 from mrql.runtime.spark.maintenance.input_rows import Ledger
@@ -18,11 +18,11 @@ from mrql.runtime.spark.relation.relation import Relation, union_all
 
 
 def elements_of_keys(
-    changes: Changes, ledger: Ledger, term: Term, before: list[Snapshot] | None = None
+    changes: Changes, ledger: Ledger, rules: DeltaRules, before: list[Snapshot] | None = None
 ) -> OfKeys | None:
     """What a term has now of the keys that were touched since `before`, or of all; None where these are not what tells
     its elements from others."""
-    found = changes.of_keys(term, before)
+    found = changes.of_keys(rules, before)
     if found is None:
         return None
     value = found.elements.value

@@ -92,16 +92,16 @@ class Settling:
                 self.found = [self._kept(self.changes.added(self.found, self._item)).frame]
             self.left = [self.pending.frame, signed(facts.frame, -1, Expressions())]
             self.earlier[self.changes.states.index(self.state)] = self.state.snapshot()
-            self.state.step({self.recursive.name: facts.frame}, again=True)
+            self.state.step({self.recursive.name: facts.frame})
             self._look()
 
     def _look(self) -> None:
         """Finds what is pending."""
-        term = self.recursive.term
+        rules = self.changes.circuit.derived[self.recursive.name]
         if self.left:
-            change = self.changes.added([*self.left, self.changes.rows_since(term, self.earlier)], self._item)
+            change = self.changes.added([*self.left, self.changes.rows_since(rules, self.earlier)], self._item)
         else:
-            change = self.changes.since(term, self.earlier, starting=self.starting)
+            change = self.changes.since(rules, self.earlier, starting=self.starting)
         self.pending = self._kept(change)
         self.following = None if self.time is None else self._at(self._next)
 

@@ -17,6 +17,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.terms import Term
 from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there, delta_choices
+from mrql.rewrite.plan.circuit import Access
 from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
 from mrql.rewrite.plan.plan import Component, Feed, Shape, Stage
 from mrql.runtime.spark.compiler.compiler import Compiler
@@ -138,27 +139,25 @@ class StageState:
     """What the joins of all stages keep of inputs, once of each; None where each stage is to keep its own."""
     steps: int = 0
     """How many steps it has taken, in all batches."""
-    recurs: bool = False
-    """Whether it reads a stream that is made from it."""
-    searches: bool = False
-    """Whether a batch is likely to find and to touch little, as where what is little is kept back, or else it would be
-    as well to run the loop anew."""
-    again: bool = False
-    """Whether the step is not the first one of its batch."""
+    access: Access = Access.ONCE
+    """How a batch reads and changes it."""
     failing: dict[int, bool] = attrs.Factory(dict)
     """Which feeds, by their numbers, may fail for rows that they put together, of those that were asked for it."""
 
+    @property
+    def in_steps(self) -> bool:
+        """Whether a batch changes it step by step."""
+        return Access.STEPS in self.access
+
     # --- a batch ------------------------------------------------------------------------------
 
-    def step(self, deltas: Mapping[str, Frame], *, starting: bool = False, again: bool = False) -> bool:
-        """Merges a batch into the state; nothing is computed until an action asks for it. A state that is `starting`
-        also gets what no stream changes, that is the feeds over static tables alone. A batch may come `again`, in
-        steps.
+    def step(self, deltas: Mapping[str, Frame], *, starting: bool = False) -> bool:
+        """Merges a batch, or a step of one, into the state; nothing is computed until an action asks for it. A state
+        that is `starting` also gets what no stream changes, that is the feeds over static tables alone.
 
         Returns whether there was anything to merge.
         """
         self.steps += 1
-        self.again = again
         shares = []
         for i, feed in enumerate(self.stage.feeds):
             reads = feed.rows.inputs
@@ -192,7 +191,7 @@ class StageState:
         """Whether the rows that a feed puts together may make it fail; found out once, and not in each batch."""
         if index not in self.failing:
             # The steps of a loop are counted, and numbers of them leave no range.
-            self.failing[index] = may_fail_for_pairs(feed, overflows=not self.recurs)
+            self.failing[index] = may_fail_for_pairs(feed, overflows=not self.in_steps)
         return self.failing[index]
 
     def _share(self, index: int, feed: Feed, sources: Mapping[str, Frame], changed: str | None = None) -> Share:
@@ -234,14 +233,14 @@ class StageState:
         place = feed, read.label
         if place not in self.inputs:
             own = InputState()
-            self.inputs[place] = own if self.recurs or self.shared is None else self.shared.setdefault(read, own)
+            self.inputs[place] = own if self.in_steps or self.shared is None else self.shared.setdefault(read, own)
         return self.inputs[place]
 
     def share_inputs(self, shared: dict[Input, InputState]) -> None:
         """Gives up what is kept of inputs of which others keep the same."""
         self.shared = shared
         reads = ((feed, read) for feed, each in enumerate(self.stage.feeds) for read in each.rows.inputs)
-        for feed, read in () if self.recurs else reads:
+        for feed, read in () if self.in_steps else reads:
             own = self.inputs.pop((feed, read.label), None)
             if own is not None and own is not shared.setdefault(read, own) and own.table is not None:
                 own.table.close()
@@ -263,7 +262,7 @@ class StageState:
             columns[-read.sums :] = [f"{a.sql} * {weight} AS {b.sql}" for a, b in sums]
         rows = change.df.select(*columns, *([] if read.sums else [f"{weight} AS w"]))
         state.table.shrinks |= change.weight is not None
-        run = state.table.append(state.table.partitioned(rows), again=self.again)
+        run = state.table.append(state.table.partitioned(rows))
         state.parts = [each.relation for each in state.table.runs if each is not run], run.relation
         old = state.frame(state.table.rows(but=run))
         return {"old": old, "new": state.frame(state.table.rows()), "delta": state.frame(run.relation, changes=True)}
@@ -279,13 +278,14 @@ class StageState:
             if drops_null_keys(read.term):
                 # A join on keys that are never missing is a plain equality, which finds the rows where they are.
                 shape = attrs.evolve(shape, fields=((name, present(key)), value))
-        recurs = self.recurs or self.searches
+        # Where a batch touches little of a state, what it joins with is looked up as in the steps of a loop.
+        access = Access.ONCE if self.access == Access.ONCE else Access.STEPS
         if not read.sums:
-            return shape, weighted(self.plans, names, by, recurs=recurs)
+            return shape, weighted(self.plans, names, by, access=access)
         kept, sums = names[: -read.sums], names[-read.sums :]
         # The first sum is the number of rows.
         measures = tuple(Measure(n, f"sum({n})") for n in sums)
-        return shape, Table(self.plans, kept, by or kept, measures, f"{sums[0]} <> 0", recurs=recurs)
+        return shape, Table(self.plans, kept, by or kept, measures, f"{sums[0]} <> 0", access=access)
 
     def _compiler(self, sources: Mapping[str, Frame]) -> Compiler:
         """A compiler over changes and over what is kept of inputs, whose rows may take others away."""
@@ -309,14 +309,14 @@ class StageState:
             self.groups = self._group_table()
         self.groups.changed_in = self.steps
         self.groups.shrinks |= any(share.shrinks for share in shares)
-        together = self.searches and bool(self.groups.keys) and bool(self.groups.runs)
+        together = Access.SPARSE in self.access and bool(self.groups.keys) and bool(self.groups.runs)
         if together:
             # Each is likely to be of few rows: to move and to add up those of each by themselves costs more than these.
             changes = self._changes_together(self.groups, shares)
         else:
             changes = union_all([self._group_changes(share) for share in shares])
         changes = self.groups.partitioned(changes)
-        self.groups.update(changes, again=self.again, searched=self.searches, by_key=together)
+        self.groups.update(changes, by_key=together)
 
     def _group_table(self) -> Table:
         assert self.keys is not None
@@ -331,7 +331,7 @@ class StageState:
         alive = " OR ".join(f"{measure.name} <> 0" for measure in supports)
         # A total is there also when nothing is.
         measures = (*supports, *values, mark())
-        return Table(self.plans, keys, keys, measures, alive if keys else "true", marked=True, recurs=self.recurs)
+        return Table(self.plans, keys, keys, measures, alive if keys else "true", marked=True, access=self.access)
 
     def _support(self, component: int) -> str:
         """The condition under which there are rows behind a component: without them, nothing is left of it."""
@@ -408,7 +408,7 @@ class StageState:
             table = self.bags[index]
             table.changed_in = self.steps
             table.shrinks |= any(share.shrinks for share in shares)
-            table.append(table.partitioned(union_all(changes)), again=self.again)
+            table.append(table.partitioned(union_all(changes)))
 
     def _bag_changes(self, index: int, share: Share, feed: Feed, unit: Term) -> Relation:
         """The rows (key…, element…, weight) that a feed adds to a bag."""
@@ -427,7 +427,7 @@ class StageState:
     def _bag_table(self, index: int) -> Table:
         assert self.keys is not None
         elements = tuple(unquote(atom) for atom in atoms(self.bag_shapes[index]))
-        return weighted(self.plans, (*self.keys.names, *elements), self.keys.names, recurs=self.recurs)
+        return weighted(self.plans, (*self.keys.names, *elements), self.keys.names, access=self.access & Access.STEPS)
 
     # --- what others see of it ----------------------------------------------------------------
 

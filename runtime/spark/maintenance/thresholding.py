@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import attrs
 
 from mrql.algebra.terms import element_type
+from mrql.rewrite.plan.delta_rules import DeltaRules
 from mrql.rewrite.plan.plan import Derived
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.spark.expressions.expressions import Expressions
@@ -46,13 +47,13 @@ class Withheld:
 
     def passed_on(self, before: list[Snapshot], *, starting: bool = False) -> Frame:
         """What matters of how the stream has changed since `before`, and of what was withheld then."""
-        term = self.derived.term
+        rules = self._rules
         now = self._of_keys(None if starting else before)
         if now is not None:
             return self._passed_on_of_keys(now)
         if starting:
-            return self._passed_on([self.changes.since(term, before, starting=True)])
-        return self._passed_on(self.changes.sides_since(term, before))
+            return self._passed_on([self.changes.since(rules, before, starting=True)])
+        return self._passed_on(self.changes.sides_since(rules, before))
 
     def _passed_on(self, change: Sequence[Frame]) -> Frame:
         """Only the groups of the change are compared: no other has changed, and none of them mattered before."""
@@ -73,8 +74,12 @@ class Withheld:
         passed = table.append(matters, as_it_is=True).relation
         return Frame(passed, alike.keys.value, "w", changes=True)
 
+    @property
+    def _rules(self) -> DeltaRules:
+        return self.changes.circuit.derived[self.derived.name]
+
     def _of_keys(self, before: list[Snapshot] | None = None) -> OfKeys | None:
-        return elements_of_keys(self.changes, self.ledger, self.derived.term, before)
+        return elements_of_keys(self.changes, self.ledger, self._rules, before)
 
     def _kept(self, rows: Relation) -> Relation:
         return self.changes.kept(rows).relation

@@ -12,6 +12,8 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
+from mrql.rewrite.plan.circuit import Access
+
 T = TypeVar("T")
 
 WHOLE = 200_000
@@ -49,6 +51,13 @@ YOUNG = 4
 
 SMALL = 50_000
 """A run of fewer rows is kept as bytes; measured for rows of four numbers."""
+
+
+def merged_whole(access: Access) -> int:
+    """Groups of at most so many rows are merged whole when they change."""
+    if Access.STEPS in access:
+        return STEPWISE
+    return SEARCHED if Access.SPARSE in access else WHOLE
 
 
 def due(sizes: Sequence[int | None]) -> int:

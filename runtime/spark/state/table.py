@@ -18,6 +18,7 @@ from typing import Any
 
 import attrs
 
+from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans
 from mrql.runtime.spark.relation.relation import Gathering, Relation, side_by_side, union_all, united
@@ -51,12 +52,12 @@ def weighted(
     columns: tuple[str, ...],
     partition_by: tuple[str, ...] = (),
     *,
-    recurs: bool = False,
+    access: Access = Access.ONCE,
     numbers: tuple[str, ...] = (),
 ) -> Table:
     """A table of rows with a weight `w`: equal rows are one, which is there while its weight is not 0."""
     measures = (Measure("w", "sum(w)"),)
-    return Table(plans, columns, partition_by or columns, measures, "w <> 0", recurs=recurs, numbers=numbers)
+    return Table(plans, columns, partition_by or columns, measures, "w <> 0", access=access, numbers=numbers)
 
 
 def mark() -> Measure:
@@ -103,6 +104,10 @@ class TableBatch:
     """The runs that it has added."""
     replaced: list[Run] = attrs.Factory(list)
     """Those that it has merged into others, which can be read until the next one is committed."""
+    by_runs: bool | None = None
+    """Whether its steps add runs, and are not merged with all the rest; None before the first."""
+    merged: bool = False
+    """Whether it was merged with all the rest: what it does after that is another step of it."""
 
 
 @attrs.define(eq=False)
@@ -125,10 +130,8 @@ class Table:
     marked: bool = False
     shrinks: bool = False
     """Whether a change may have taken something back, so that there may be rows that are not alive."""
-    recurs: bool = False
-    """Whether a batch may look things up in it several times, step by step, or finds little in it."""
-    by_runs: bool = False
-    """Whether the steps of the batch add runs, and are not merged with all the rest."""
+    access: Access = Access.ONCE
+    """How a batch reads and changes it."""
     is_passing: bool = False
     """Whether a batch is likely to merge all rows, so that it is not worth the while to pack them."""
     runs: list[Run] = attrs.Factory(list)
@@ -151,9 +154,14 @@ class Table:
         return [*self.keys, *(measure.name for measure in self.measures)]
 
     @property
+    def in_steps(self) -> bool:
+        """Whether the steps of a batch look things up in it, again and again."""
+        return Access.STEPS in self.access
+
+    @property
     def is_large(self) -> bool:
         """Whether it is worth a query more, or a job, not to touch all rows in a batch, or in each step of one."""
-        return _rows(self.runs) > (compaction.LOOKED_UP if self.recurs else compaction.WHOLE)
+        return _rows(self.runs) > (compaction.LOOKED_UP if self.in_steps else compaction.WHOLE)
 
     @property
     def added_up(self) -> list[str]:
@@ -163,13 +171,13 @@ class Table:
 
     # --- reading ------------------------------------------------------------------------------
 
-    def merged(self, parts: Sequence[Relation], *, whole: bool = True, again: bool = False) -> Relation:
+    def merged(self, parts: Sequence[Relation], *, whole: bool = True, further: bool = False) -> Relation:
         """Rows of equal keys in one row; those that are not alive are gone, if the parts are the `whole` of the table.
 
-        In a part of the whole, a row that is not alive is a change: it takes away what the others have. When a batch
-        changes the table `again`, what its steps before have touched stays marked.
+        In a part of the whole, a row that is not alive is a change: it takes away what the others have. In a `further`
+        step of a batch, what its steps before have touched stays marked.
         """
-        measures = [mark_too() if again and measure.name == TOUCHED else measure for measure in self.measures]
+        measures = [mark_too() if further and measure.name == TOUCHED else measure for measure in self.measures]
         merges = [f"{measure.merge} AS {measure.name}" for measure in measures]
         rows = self._by_key(union_all(parts), merges)
         if not self.shrinks or not whole:
@@ -233,29 +241,27 @@ class Table:
         """
         return changes.repartition(*self.partition_by) if self.partition_by else changes
 
-    def update(self, changes: Relation, *, again: bool = False, searched: bool = False, by_key: bool = False) -> None:
+    def update(self, changes: Relation, *, by_key: bool = False) -> None:
         """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own. All
-        steps of a batch do it alike. One that batches touch little of is `searched`, and large sooner. The change may
-        have one row `by_key` already."""
-        if not again:
-            large = compaction.SEARCHED if searched else compaction.WHOLE
-            self.by_runs = _rows(self.runs) > (compaction.STEPWISE if self.recurs else large)
-        if self.by_runs:
-            self.append(changes, again=again, as_it_is=by_key)
+        steps of a batch do it alike. The change may have one row `by_key` already."""
+        if self.batch.by_runs is None:
+            self.batch.by_runs = _rows(self.runs) > compaction.merged_whole(self.access)
+        if self.batch.by_runs:
+            self.append(changes, as_it_is=by_key)
         else:
-            self.merge(changes, again=again)
+            self.merge(changes)
 
-    def merge(self, changes: Relation, *, again: bool = False) -> None:
+    def merge(self, changes: Relation) -> None:
         """Merges a partitioned change and all runs into one new run."""
         self._take_merged()
         self.unsaved += 1
         self.batch.replaced += self._log_only()
         self.log = Run.of(self.plans, changes) if self.logged else None
         changes = changes if self.log is None else self.log.relation
-        merged = self.merged([*self.relations, changes], again=again)
+        merged = self.merged([*self.relations, changes], further=self.batch.merged)
         run = Run.of(self.plans, merged, self.runs)
         self.batch.replaced += self.runs
-        self.runs, self.batch.added, self.appended = [run], [], None
+        self.runs, self.batch.added, self.batch.merged, self.appended = [run], [], True, None
 
     def replace(self, rows: Relation) -> None:
         """Puts rows in the place of all that there are."""
@@ -264,15 +270,14 @@ class Table:
         self.batch.replaced += [*self.runs, *self._log_only()]
         self.runs, self.appended, self.log = [Run.of(self.plans, rows, self.runs)], None, None
 
-    def append(self, changes: Relation, *, again: bool = False, as_it_is: bool = False) -> Run:
+    def append(self, changes: Relation, *, as_it_is: bool = False) -> Run:
         """Adds a partitioned change as a run of its own, and returns the run.
 
-        What a batch adds `again`, in the steps of a loop, stays in a few runs that are merged with one another alone:
-        so the steps have few plans between them. A change to a table that has rows may be added `as_it_is`, if whoever
-        reads it merges rows of equal keys anyway.
+        What further steps of a batch add stays in a few runs that are merged with one another alone: so the steps have
+        few plans between them. A change to a table that has rows may be added `as_it_is`, if whoever reads it merges
+        rows of equal keys anyway.
         """
-        if not again or not self.batch.added:
-            # The first of the batch: some tables change in its steps alone.
+        if not self.batch.added:
             self._compact()
             self.batch.added = []
         elif len(self.batch.added) == compaction.YOUNG:
@@ -350,7 +355,7 @@ class Table:
 
     def _is_searched(self, run: Run) -> bool:
         """Whether the steps of a batch look something up in a run again and again, where it lies."""
-        return self.recurs and run.shape is not None
+        return self.in_steps and run.shape is not None
 
     @staticmethod
     def _lies_in_blocks(run: Run, rows: int) -> bool:
@@ -359,7 +364,7 @@ class Table:
     @property
     def _large(self) -> int:
         """A run of more rows is packed."""
-        return compaction.LOOKED_UP if self.recurs else compaction.ASIDE
+        return compaction.LOOKED_UP if self.in_steps else compaction.ASIDE
 
     def _large_rows(self) -> list[Run]:
         """A large run that is not packed, but should be."""

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -25,9 +26,11 @@ from mrql.algebra.terms import Stream, pair_type
 from mrql.explain import explain_graph, explain_json, explain_trace
 from mrql.explain.lineage import lineage_tree
 from mrql.explain.plan_facts import diminisher, facts_of, without_inverse
-from mrql.explain.tables import Role, component_names, stage_tables
+from mrql.explain.tables import Role, stage_tables
 from mrql.rewrite.pipeline import Trace, rewrite
+from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.delta_rules import linear_stage, touched_stage
+from mrql.rewrite.plan.labels import component_names
 from mrql.rewrite.plan.plan import Shape
 from mrql.translate.program import compile_program
 from tests.support.golden_cases import TYPES, program_traces, traces
@@ -493,6 +496,19 @@ SCHEMA: dict[str, Any] = {
     "ways": [{"place": MAYBE, "way": TEXT, "reason": TEXT}],
     "derived": [{"name": TEXT, "type": TEXT, "term": TEXT, **THRESHOLD, "cost": TEXT, "reason": TEXT}],
     "carried": [{"name": TEXT, "value": TEXT, "start": TEXT, **THRESHOLD, "steps": NUMBER}],
+    "operators": [
+        {
+            "id": TEXT,
+            "kind": TEXT,
+            "inputs": [TEXT],
+            "linearity": TEXT,
+            "delta": TEXT,
+            "keeps": MAYBE,
+            "cost": TEXT,
+            "reason": MAYBE,
+            "stage": MAYBE,
+        }
+    ],
     "python": [{"function": TEXT, "reason": TEXT}],
     "answer": {"term": TEXT, "cost": TEXT, "reason": TEXT},
 }
@@ -611,13 +627,15 @@ def boxes(svg: ElementTree.Element) -> list[tuple[float, float, float, float]]:
 
 @each_trace
 def test_the_picture_is_well_formed(trace: Trace) -> None:
-    """XML with a box for each source, each stage and the answer; the same one each time."""
+    """XML with a box for each operator: sources, states, the answer, and what lies between; the same each time."""
     text = explain_graph(trace)
     svg = ElementTree.fromstring(text)
     kinds = [rect.get("class") for rect in svg.iter(f"{SVG}rect") if rect.get("class")]
-    plan = trace.plan
-    expected = ["source"] * len(plan.streams) + ["table"] * len(plan.tables) + ["stage"] * len(plan.stages) + ["answer"]
-    assert kinds == expected
+    plan, operators = trace.plan, circuit_of(trace.plan).operators
+    assert len(kinds) == len(operators)
+    counted = Counter(kinds) - Counter(operator=len(operators))
+    tables = len(plan.tables) + len(plan.loops)
+    assert counted == Counter(source=len(plan.streams), table=tables, stage=len(plan.stages), answer=1)
     assert explain_graph(trace) == text
 
 
@@ -637,17 +655,21 @@ def test_boxes_lie_apart_and_inside(trace: Trace) -> None:
 
 
 def test_the_picture_of_the_paper_s_query() -> None:
-    """Two sources feed the stage, which feeds the answer; the stage says what it is and what a batch costs."""
+    """Two sources are kept by key and joined; what is joined goes to the stage, and that to the answer."""
     svg = ElementTree.fromstring(explain_graph(traces()["paper"]))
     arrows = [path for path in svg.iter(f"{SVG}path") if path.get("marker-end")]
-    assert len(arrows) == 3
+    assert len(arrows) == 6
     lines = [text.text for text in svg.iter(f"{SVG}text")]
     for line in (
+        "X1.S1: index",
+        "X1.join: join",
+        "Δ = ΔS1 ⋈ S2 ⊎ S1' ⋈ ΔS2",
+        "a batch costs the touched keys",
         "X1: groups by A",
         "key long",
         "⊗ = ⇑(+ × +)",
         "s: double, merged by +",
-        "a batch costs the touched keys",
+        "its changes cost the touched keys",
     ):
         assert line in lines
 

@@ -16,10 +16,11 @@ from mrql.algebra.values.values import Bag, same
 from mrql.algebra.values.zset import ZSet
 from mrql.api import _with_static
 from mrql.explain import explain_trace
-from mrql.explain.costs import Cost, answer_cost
 from mrql.explain.strict import require_incremental
 from mrql.rewrite.loops.rewrite_steps import invariants, loops
 from mrql.rewrite.pipeline import rewrite, run_passes
+from mrql.rewrite.plan.circuit import circuit_of
+from mrql.rewrite.plan.cost import Cost
 from mrql.runtime.reference.view import ReferenceView
 
 STREAMS = {"S": "bag((long, long))", "T": "bag((long, long))"}
@@ -119,10 +120,12 @@ def test_invariants_are_the_largest_parts_without_the_loop() -> None:
 def test_a_loop_over_streams_is_recomputed(text: str) -> None:
     """What changes its value is the whole state, and strict runs refuse it; what it reads are states."""
     trace = rewrite(mrql.compile(text, **STREAMS).term, shrinking=frozenset(STREAMS))
-    terms = [trace.plan.answer, *(derived.term for derived in trace.plan.derived)]
-    (looping,) = (term for term in terms if Repeat in kinds(term))
-    cost = answer_cost(looping, trace.plan)
-    assert cost.cost is Cost.STATE
+    circuit = circuit_of(trace.plan)
+    terms = {"answer": trace.plan.answer, **{derived.name: derived.term for derived in trace.plan.derived}}
+    ((name, looping),) = ((name, term) for name, term in terms.items() if Repeat in kinds(term))
+    cost = circuit.change(name)
+    assert cost.reads is Cost.STATE
+    assert cost.reason is not None
     assert cost.reason.startswith("a loop: it runs again from its start, over all of X1")
     assert Stream not in kinds(looping)
     assert "a loop: it runs again from its start" in explain_trace(trace)
@@ -135,7 +138,7 @@ def test_a_loop_over_an_element_follows_the_elements() -> None:
     """It is a function like any other."""
     text = "select (a, repeat n = a step n * 2 limit 3) from (a, b) in S"
     plan = rewrite(mrql.compile(text, **STREAMS).term, shrinking=frozenset(STREAMS)).plan
-    assert answer_cost(plan.answer, plan).cost is Cost.DELTA
+    assert circuit_of(plan).change("answer").reads is Cost.DELTA
     (stage,) = plan.stages
     assert alpha_equal(plan.answer, stage.var)
 

@@ -12,8 +12,8 @@ from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.printer import show
 from mrql.algebra.terms import Term
 from mrql.algebra.types import BOOL
-from mrql.explain.tables import joins_on_nothing
 from mrql.rewrite.normalize.normalize import normalize
+from mrql.rewrite.plan.labels import joins_on_nothing
 from tests.support.incremental_cases import STREAMS
 
 VARIABLES = dict.fromkeys("abcd", BOOL)

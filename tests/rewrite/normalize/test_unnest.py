@@ -10,8 +10,9 @@ from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import CMap, CoGroup, Stream, Term, element_type
 from mrql.algebra.values.values import Bag, close
-from mrql.explain.costs import Cost, answer_cost
 from mrql.rewrite.pipeline import Trace
+from mrql.rewrite.plan.circuit import circuit_of
+from mrql.rewrite.plan.cost import Cost
 from mrql.rewrite.plan.plan import Shape
 from tests.support.incremental_cases import STREAMS
 
@@ -54,8 +55,9 @@ def test_a_correlated_select_is_a_co_group(query: str) -> None:
     """No source is read for each element, and a batch costs its keys, wherever the equality's variable comes from."""
     trace = traced(query)
     assert nested_sources(trace.steps[-1].after) == []
-    answers = [trace.plan.answer, *(derived.term for derived in trace.plan.derived)]
-    assert Cost.STATE not in [answer_cost(term, trace.plan).cost for term in answers]
+    circuit = circuit_of(trace.plan)
+    made = ["answer", *(derived.name for derived in trace.plan.derived)]
+    assert Cost.STATE not in [circuit.change(name).reads for name in made]
 
 
 def test_sum_and_count_of_an_average_share_a_state() -> None:

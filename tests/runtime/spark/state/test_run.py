@@ -16,6 +16,7 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
+from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
@@ -210,7 +211,7 @@ def test_blocks_have_all_that_is_wanted(
     monkeypatch.setattr(runs, "MANY", 1_000_000)
     monkeypatch.setattr(block_index, "SIZE", 4)
     with settings(spark, held):
-        table = weighted(Plans(spark, held), ("a", "b"), ("b",), recurs=True)
+        table = weighted(Plans(spark, held), ("a", "b"), ("b",), access=Access.STEPS)
         for start, end in ((0, 1000), (1000, 1010)):
             change = Relation.of(spark.range(start, end).selectExpr("id AS a", f"{keys} AS b", "1L AS w"))
             run = table.append(table.partitioned(change))

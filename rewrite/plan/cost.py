@@ -1,5 +1,4 @@
-"""What a batch costs, as `runtime/spark/maintenance` and `runtime/spark/view.py` have it: how much of a state is read,
-and moved.
+"""What a batch costs: how much of a state is read, and moved.
 
 Rows that are moved go over the network; rows that are read stay where they are. A look-up by key goes over the keys of
 a state where they lie, and reads the rows of the wanted ones. What a batch brings is merged with what is there when
@@ -8,7 +7,7 @@ there is much of it, so that over many batches each row is merged as often as th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from enum import Enum
 
 import attrs
@@ -16,11 +15,10 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import free_vars
-from mrql.algebra.monoids import BagUnion
 from mrql.algebra.terms import CoGroup, GroupBy, OrderBy, Reduce, Repeat, Take, Term, Union
-from mrql.explain.tables import component_names, feed_name, joined_tables, joins_on_nothing, occurrence_names
 from mrql.rewrite.analysis.multilinear import occurrences
-from mrql.rewrite.plan.delta_rules import linear_stage, row_by_row, touched_stage
+from mrql.rewrite.plan.delta_rules import DeltaRules, Rule
+from mrql.rewrite.plan.labels import feed_name, joins_on_nothing, listed, occurrence_names
 from mrql.rewrite.plan.plan import Feed, Plan, Shape, Stage
 
 
@@ -31,20 +29,15 @@ class Cost(Enum):
     KEYS = "the touched keys"
     STATE = "the whole state"
 
-
-def largest(costs: Sequence[Cost]) -> Cost:
-    """The largest of some costs; that of nothing to do is the delta."""
-    return max(costs, key=list(Cost).index, default=Cost.DELTA)
-
-
-def listed(names: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+    @staticmethod
+    def largest(costs: Iterable[Cost]) -> Cost:
+        """The largest of some costs; that of nothing to do is the delta."""
+        return max(costs, key=list(Cost).index, default=Cost.DELTA)
 
 
 @attrs.frozen
 class Work:
-    """A part of what a batch has to do; `reason` says why it is more than the delta, where it is."""
+    """A part of what a batch has to do; `reason` says why it reads what it reads, where that is more than the delta."""
 
     what: str
     reads: Cost
@@ -52,52 +45,26 @@ class Work:
     reason: str | None = None
 
 
-@attrs.frozen
-class Answer:
-    """What it costs to say how a batch changed the answer, and why."""
-
-    cost: Cost
-    reason: str
-
-
 # --- stages -------------------------------------------------------------------------------------
 
 
-def stage_works(stage: Stage) -> tuple[Work, ...]:
-    """What a batch has to do for a stage, if it has rows of one of the stage's streams; otherwise nothing."""
-    return tuple(_works(stage))
-
-
-def stage_cost(stage: Stage) -> tuple[Cost, str | None]:
-    """The most that a batch reads of a stage, and why it is more than the delta."""
-    works = stage_works(stage)
-    cost = largest([work.reads for work in works])
-    reasons = dict.fromkeys(work.reason for work in works if work.reads is cost and work.reason)
-    return cost, "; ".join(reasons) or None
-
-
-def _works(stage: Stage) -> Iterator[Work]:
-    for feed in stage.feeds:
-        if len(feed.rows.inputs) > 1:
-            yield _join(feed)
-        if feed.rows.inputs and joined_tables(feed):
-            yield _join_with_tables(feed)
+def groups_work(stage: Stage) -> Work:
+    """To merge what a batch has of groups, or of totals."""
     match stage.shape:
         case Shape.KEYED:
-            yield Work(f"the groups of {stage.name}", Cost.DELTA, Cost.DELTA)
-        case Shape.TOTAL:
-            several = len(stage.components) > 1
-            yield Work(f"the {'totals' if several else 'total'} {stage.name}", Cost.DELTA, Cost.DELTA)
-        case Shape.BAG:
-            pass
-    for component, name in zip(stage.components, component_names(stage), strict=True):
-        if isinstance(component.monoid, BagUnion):
-            what = f"the bag {stage.name}" if stage.shape is Shape.BAG else f"the bag {name}"
-            yield Work(what, Cost.DELTA, Cost.DELTA)
+            what = f"the groups of {stage.name}"
+        case Shape.TOTAL | Shape.BAG:
+            what = f"the {'totals' if len(stage.components) > 1 else 'total'} {stage.name}"
+    return Work(what, Cost.DELTA, Cost.DELTA)
 
 
-def _join(feed: Feed) -> Work:
-    """A join of a batch with what is stored of the other inputs."""
+def bag_work(name: str) -> Work:
+    """To merge what a batch has of a bag."""
+    return Work(f"the bag {name}", Cost.DELTA, Cost.DELTA)
+
+
+def join_work(feed: Feed) -> Work:
+    """To join a batch with what is stored of the other inputs."""
     what = f"the join {feed_name(feed)}"
     shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
     if joins_on_nothing(feed):
@@ -113,8 +80,9 @@ def _join(feed: Feed) -> Work:
     return Work(what, Cost.STATE, Cost.STATE, f"{reason}; {costly}")
 
 
-def _join_with_tables(feed: Feed) -> Work:
-    tables = listed(joined_tables(feed))
+def table_join_work(names: tuple[str, ...]) -> Work:
+    """To join a batch with static tables."""
+    tables = listed(names)
     reason = f"all of {tables} is looked through for the partners of a batch's rows, and moved to them"
     return Work(f"the join with {tables}", Cost.STATE, Cost.STATE, reason)
 
@@ -130,35 +98,36 @@ def _joined_again(body: Term) -> list[tuple[str, list[str]]]:
     return found
 
 
-# --- the answer ---------------------------------------------------------------------------------
+# --- what is made of states ---------------------------------------------------------------------
 
 
-def answer_cost(term: Term, plan: Plan) -> Answer:
-    """What the changes of the answer cost, or of a derived stream.
+def change_work(what: str, rules: DeltaRules, plan: Plan) -> Work:
+    """To say how a batch has changed what is made of states: the answer, or a derived stream.
 
     The answer as a snapshot is made from the whole state in any case.
     """
-    stages = [stage for stage in plan.stages if stage.name in free_vars(term)]
+    cost, reason = _change(rules, [stage for stage in plan.stages if stage.name in rules.reads])
+    return Work(what, cost, cost, reason)
+
+
+def _change(rules: DeltaRules, stages: list[Stage]) -> tuple[Cost, str]:
     if not stages:
-        return Answer(Cost.DELTA, "no stream is read: the answer does not change")
-    stage = touched_stage(term, plan.stages)
-    if stage is not None:
-        return Answer(
-            Cost.KEYS,
-            f"each key of {stage.name} has its own answer; those of the touched keys, before and after, are compared",
-        )
-    bag = linear_stage(term, plan.stages)
-    if bag is not None:
-        return Answer(Cost.DELTA, f"what the batch adds to {bag.name} and takes from it is all that is looked at")
+        return Cost.DELTA, "no stream is read: the answer does not change"
+    found, term = rules.of_all, rules.term
+    name = "" if found.stage is None else found.stage.name
+    if found.rule is Rule.KEYS:
+        each = f"each key of {name} has its own answer"
+        return Cost.KEYS, f"{each}; those of the touched keys, before and after, are compared"
+    if found.rule is Rule.CHANGE:
+        return Cost.DELTA, f"what the batch adds to {name} and takes from it is all that is looked at"
     if all(stage.shape is Shape.TOTAL for stage in stages) and not any(isinstance(t, Repeat) for t in subterms(term)):
-        return Answer(Cost.KEYS, "a total is one row, under the key ()")
-    by_row = row_by_row(term, plan.stages)
+        return Cost.KEYS, "a total is one row, under the key ()"
     compared = (
-        "the answers before and after the batch are compared whole"
-        if by_row is None
-        else f"what each element of {by_row.name} gives is compared with what it gave, where it lies"
+        f"what each element of {name} gives is compared with what it gave, where it lies"
+        if found.rule is Rule.ELEMENTS
+        else "the answers before and after the batch are compared whole"
     )
-    return Answer(Cost.STATE, f"{_why_whole(term, stages)}; {compared}")
+    return Cost.STATE, f"{_why_whole(term, stages)}; {compared}"
 
 
 def _why_whole(term: Term, stages: list[Stage]) -> str:

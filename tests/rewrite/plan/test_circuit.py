@@ -1,0 +1,117 @@
+"""The circuit of a plan: its operators, how each follows a change, and that nothing else decides it."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations
+
+import pytest
+
+import mrql
+from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.circuit import Access, Circuit, Kind, Linearity, circuit_of
+from mrql.rewrite.plan.cost import Cost
+from mrql.rewrite.plan.delta_rules import Rule, linear_stage, row_by_row, touched_stage
+from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.plan import Plan, Stage
+from tests.support.incremental_cases import CONSTRUCTS, Construct, plan_of
+
+PAIRS = dict.fromkeys(("S", "T"), "{(long, long)}")
+WAYS = """
+repeat ways = select distinct e from e in S
+  step select distinct w from w in (ways union (select (a, d) from (a, b) in ways, (c, d) in S where b = c))
+"""
+RANKS = """
+repeat ranks = select (n, 1.0) from n in (select distinct a from (a, b) in S)
+  step select (b, 0.15 + 0.85 * sum(r)) from (a, r) in ranks, (c, b) in S where a = c group by b
+  limit 5
+"""
+
+
+def planned(text: str, *, shrinking: frozenset[str] = frozenset(), way: Way = Way.AUTO) -> Plan:
+    return rewrite(mrql.compile(text, **PAIRS).term, shrinking=shrinking, way=way).plan
+
+
+def circuit(text: str, *, shrinking: frozenset[str] = frozenset(), way: Way = Way.AUTO) -> Circuit:
+    return circuit_of(planned(text, shrinking=shrinking, way=way))
+
+
+def test_the_operators_of_a_join_under_groups() -> None:
+    """Two sides are kept by the join's key, their join by nobody, the groups by theirs."""
+    found = circuit("select (a, count(d)) from (a, b) in S, (c, d) in T where b = c group by a")
+    assert [(o.id, o.kind, o.inputs) for o in found.operators] == [
+        ("S", Kind.SOURCE, ()),
+        ("T", Kind.SOURCE, ()),
+        ("X1.S", Kind.INDEX, ("S",)),
+        ("X1.T", Kind.INDEX, ("T",)),
+        ("X1.join", Kind.JOIN, ("X1.S", "X1.T")),
+        ("X1", Kind.AGGREGATE, ("X1.join",)),
+        ("answer", Kind.ANSWER, ("X1",)),
+    ]
+    assert {o.id for o in found.operators if o.kept is not None} == {"X1.S", "X1.T", "X1"}
+    join = found.by_id["X1.join"]
+    assert (join.linearity, join.rule, join.cost) == (Linearity.BILINEAR, "ΔS ⋈ T ⊎ S' ⋈ ΔT", Cost.KEYS)
+    assert found.by_id["answer"].rule == Rule.KEYS.value
+
+
+def test_what_may_lose_rows_is_kept() -> None:
+    found = circuit("select (a, sum(b)) from (a, b) in S group by a", shrinking=frozenset("S"))
+    assert str(found.by_id["S"].kept) == "how many there are by (long, long)"
+    assert circuit("select (a, sum(b)) from (a, b) in S group by a").by_id["S"].kept is None
+
+
+def test_distinct_keeps_counts_alone() -> None:
+    found = circuit("select distinct a from (a, b) in S").by_id["X1"]
+    assert (found.kind, str(found.kept)) == (Kind.DISTINCT, "how many there are by long")
+
+
+def test_what_passes_from_stage_to_stage_is_differentiated() -> None:
+    found = circuit("select (n, count(a)) from (a, n) in (select (a, count(b)) from (a, b) in S group by a) group by n")
+    (passed,) = (o for o in found.operators if o.kind is Kind.DIFFERENTIATE)
+    assert passed.inputs == ("X1",)
+    assert found.by_id["X2.map"].inputs == (passed.id,)
+
+
+def test_a_loop_goes_round() -> None:
+    """A fixpoint's facts go back to the stage that they are made from; a bag that is carried over is a delay."""
+    facts = circuit(WAYS, shrinking=frozenset("S"), way=Way.FIXPOINT)
+    back = facts.by_id["F"]
+    assert back.kind is Kind.DIFFERENTIATE
+    (stage,) = back.inputs
+    assert any("F" in o.inputs for o in facts.of_stage(stage))
+    assert facts.access[stage] == Access.STEPS
+    ranks = circuit(RANKS, shrinking=frozenset("S"), way=Way.DIFFUSE)
+    assert [o.kind for o in ranks.operators if o.kind is Kind.DELAY] == [Kind.DELAY]
+    assert all(Access.SPARSE in access for access in ranks.access.values())
+
+
+@pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
+def test_a_circuit_hangs_together(construct: Construct) -> None:
+    """Every operator has an id of its own, the same each time, and is given something by operators that are there."""
+    plan = plan_of(construct)
+    found = circuit_of(plan)
+    assert len(found.by_id) == len(found.operators)
+    assert {given for o in found.operators for given in o.inputs} <= found.by_id.keys()
+    assert found.operators == circuit_of(plan).operators
+    assert {stage.name for stage in plan.stages} <= found.by_id.keys()
+
+
+@pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
+def test_the_rules_are_those_of_the_terms(construct: Construct) -> None:
+    """Whatever stages have changed: what is looked up is what the judgements say of them."""
+    plan = plan_of(construct)
+    found = circuit_of(plan)
+    for rules in (found.answer, *found.derived.values()):
+        by_row = row_by_row(rules.term, plan.stages)
+        for changed in subsets(plan.stages):
+            names = {stage.name for stage in changed}
+            rule = rules.of(names)
+            if by_row is not None and names & rules.reads - {by_row.name}:
+                assert (rule.rule, rule.stage) == (Rule.ELEMENTS, by_row)
+                continue
+            linear, touched = linear_stage(rules.term, changed), touched_stage(rules.term, changed)
+            expected = Rule.CHANGE if linear else Rule.KEYS if touched else Rule.WHOLE
+            assert (rule.rule, rule.stage) == (expected, linear or touched)
+
+
+def subsets(stages: tuple[Stage, ...]) -> list[tuple[Stage, ...]]:
+    return list(chain.from_iterable(combinations(stages, n) for n in range(len(stages) + 1)))
