@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from mrql.cli.main import COMMANDS
+
 ROOT = Path(__file__).parent.parent
 ROOMS = {"algebra", "rewrite", "runtime"}
 FLOORS = re.findall(r"^\| `([\w/]+)` \|", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"), re.MULTILINE)
@@ -22,8 +24,6 @@ UPWARDS = {
     "algebra/monoids.py": {"algebra/evaluation", "algebra/values"},
     "algebra/terms.py": {"algebra/functions", "algebra/values"},
     "algebra/values/documents.py": {"algebra/functions"},
-    "mrql/jobs/stream.py": {"mrql/cli"},
-    "mrql/shell/interpreter.py": {"mrql/cli"},
     "runtime/postgresql/copy_format.py": {"runtime/spark/io"},
     "runtime/sinks/files.py": {"runtime/spark/expressions", "runtime/spark/io"},
     "runtime/spark/expressions/python_udf.py": {"runtime/spark/session"},
@@ -33,6 +33,20 @@ UPWARDS = {
 
 GROUND = {"mrql.version"}
 """What everything may import."""
+
+PRINTS = {"mrql/cli", "mrql/shell"}
+"""The folders that print."""
+
+ALSO_PRINTS = {
+    "algebra/values/value_text.py",  # what a query traces
+    "mrql/monitoring/logs.py",
+    "mrql/output/console_sink.py",
+    "mrql/output/tables.py",
+}
+"""What else prints, which is what it is for."""
+
+EXITS = {"mrql/cli"}
+"""The folder that ends the process: all others raise."""
 
 TRANSLATE = "mrql/translate"
 SEEN_BY_TRANSLATE = {"algebra", "mrql/syntax", "mrql/parser", TRANSLATE}
@@ -121,7 +135,8 @@ def test_pyspark_is_imported_only_by_the_runtime(file: Path) -> None:
 
 def test_the_package_starts_without_pyspark() -> None:
     """`mrql check` and `mrql explain` answer before pyspark would be loaded."""
-    code = "import sys, mrql, mrql.cli.main; print('pyspark' in sys.modules)"
+    commands = ", ".join(f"mrql.cli.{name}" for name in COMMANDS)
+    code = f"import sys, mrql, mrql.cli.main, {commands}; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
@@ -135,6 +150,24 @@ def imported_when_needed(tree: ast.Module) -> Iterator[int]:
 
 def is_for_type_checkers(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+@pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))
+def test_only_the_front_prints_and_exits(file: Path) -> None:
+    """The rest returns what is to be said, or raises it."""
+    called = {ast.unparse(node.func) for node in ast.walk(read(file)) if isinstance(node, ast.Call)}
+    raised = {ast.unparse(node.exc) for node in ast.walk(read(file)) if isinstance(node, ast.Raise) and node.exc}
+    if folder_of(file) not in PRINTS:
+        says = {
+            name for name in called if name in PRINTING or name.endswith((".print", ".stdout.write", ".stderr.write"))
+        }
+        assert bool(says) == (str(relative(file)) in ALSO_PRINTS), says
+    if folder_of(file) not in EXITS:
+        assert {name for name in called | raised if name.split("(")[0] in EXITING} == set()
+
+
+PRINTING = {"print", "click.echo", "click.secho"}
+EXITING = {"sys.exit", "os._exit", "exit", "quit", "SystemExit"}
 
 
 def test_every_folder_has_its_floor() -> None:

@@ -7,7 +7,6 @@ import hashlib
 import logging
 import secrets
 import signal
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.metadata import version
@@ -20,9 +19,8 @@ import attrs
 from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.types import Type
-from mrql.cli.exit_codes import INTERRUPTED
-from mrql.cli.options import report_kept
 from mrql.jobs.batch import sources_of
+from mrql.jobs.kept_aside import keep_aside
 from mrql.jobs.places import Place
 from mrql.monitoring.logs import logged
 from mrql.monitoring.watch import Operation, Watch
@@ -55,6 +53,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
+
+
+class CutOff(KeyboardInterrupt):
+    """A stream was stopped at once, inside a batch. That has been logged; nothing more is to be said."""
+
 
 Planned: TypeAlias = tuple[Program, Query, Plan]
 """A program, its streaming query, and how that is kept up to date."""
@@ -96,7 +99,7 @@ class Running:
     def run(self, files: Files | None = None) -> None:
         """Runs it to its end, or until it is stopped.
 
-        Raises: UserError, EngineError.
+        Raises: UserError, EngineError; CutOff where it is stopped twice, and does not end its batch.
         """
         with ExitStack() as opened:
             opened.enter_context(logged(self.operation.log_level))
@@ -210,10 +213,10 @@ def _loop(
         _say_restored(commits, restored.built, changed=before is None)
         if kept is not None:  # files were read again; where they are read otherwise, other rows may be malformed
             kept.pass_over_known()
-    elif commits is None:
-        report_kept(kept, "tables")
-    elif kept is not None and (said := commits.keep(kept, "tables")) is not None:
-        logger.warning("%s", said)
+    elif kept is not None:
+        said = keep_aside(kept, "tables") if commits is None else commits.keep(kept, "tables")
+        if said is not None:
+            logger.warning("%s", said)
     _say_what_is_missing(specs.values(), running.options)
     number = 0 if before is None else before.number
     return Loop(
@@ -353,7 +356,7 @@ def _stopped_by_signals(stop: Stop) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         logger.warning("the batch was cut off")
-        sys.exit(INTERRUPTED)
+        raise CutOff from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -16,7 +16,7 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra.values.values import Bag, Value
-from mrql.cli.main import planned
+from mrql.cli.planning import planned
 from mrql.jobs.batch import ReferenceRunner
 from mrql.jobs.places import Place
 from mrql.jobs.stream import Running
