@@ -22,7 +22,9 @@ from mrql.algebra.values.values import Value
 from mrql.rewrite.pipeline import run_passes
 from mrql.runtime.files.quarantine import Quarantine, Reject, fail
 from mrql.runtime.sinks.replacing import write
+from mrql.runtime.sources.directory import static_files
 from mrql.runtime.sources.files import read_source
+from mrql.runtime.streaming.stream_loop import must_exist
 from mrql.translate.program import Program, Query
 
 if TYPE_CHECKING:
@@ -116,7 +118,7 @@ class ReferenceRunner:
 
     def _value(self, term: Term) -> Value:
         specs = sources_of(self.program, term)
-        _must_exist(specs)
+        must_exist(specs.values())
         data = {name: read_source(spec, self.reject) for name, spec in specs.items()}
         return evaluate(run_passes(term)[-1].after, {**self.tables, **data})
 
@@ -175,12 +177,11 @@ class SparkRunner:
     @contextmanager
     def _over(self, term: Term) -> Iterator[dict[str, Frame]]:
         """What a term reads; what is wrong with that data is an error with its place."""
-        from mrql.runtime.sources.directory import static_files
         from mrql.runtime.spark.io.readers import find_malformed, read_net
         from mrql.runtime.spark.session.errors import translated
 
         specs = sources_of(self.program, term)
-        _must_exist(specs)
+        must_exist(specs.values())
         from_files = [spec for spec in specs.values() if spec.adapter is None]
         files = [(part, static_files(part)) for spec in from_files for part, _ in spec.directories]
         with translated(None if self.span is None else self.span.source, lambda: find_malformed(files)):
@@ -197,10 +198,3 @@ class SparkRunner:
         table = _table(name, term.type)
         self.tables[table.name] = found
         return table
-
-
-def _must_exist(specs: Mapping[str, SourceSpec]) -> None:
-    """Raises: UserError for a source that is not there."""
-    from mrql.runtime.streaming.stream_loop import must_exist
-
-    must_exist(specs.values())

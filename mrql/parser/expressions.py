@@ -12,6 +12,7 @@ from mrql.parser.builder import Builder
 from mrql.parser.depth import check_depth
 from mrql.parser.patterns import pattern_of, pattern_of_names, variable
 from mrql.parser.precedence import Chain
+from mrql.parser.xml_literals import XmlReader
 from mrql.syntax import nodes as s
 
 OPTIONS = {"header", "allowMissingColumns", "multiline"}
@@ -152,9 +153,6 @@ class ExpressionBuilder(Builder):
         return pattern, expr
 
     def template(self, span: Span, token: Token) -> s.Expr:
-        # Few queries hold XML, and all would wait for its reader to be loaded.
-        from mrql.parser.xml_literals import XmlReader
-
         return XmlReader(self._source, span, self._parse_part).read()
 
     def projection(self, span: Span, expr: s.Expr, name: Token) -> s.Expr:

@@ -15,6 +15,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
 from mrql.parser.depth import MAX_DEPTH, check_depth
+from mrql.parser.errors import explain
 from mrql.parser.grammar import grammar
 from mrql.parser.lexer import TooLarge
 from mrql.parser.tree_builder import TreeBuilder
@@ -68,9 +69,6 @@ def _parse(start: str, source: Source, begin: int, end: int) -> Any:
     try:
         tree = grammar().parse(source.text[begin:end], start=start)
     except (UnexpectedToken, UnexpectedCharacters) as error:
-        # Most texts are right, and all would wait for the words to be loaded.
-        from mrql.parser.errors import explain
-
         raise explain(error, source, begin, end) from None
     except TooLarge as error:
         at = begin + (error.token.start_pos or 0)

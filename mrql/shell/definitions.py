@@ -16,9 +16,9 @@ from mrql.algebra.terms import Stream
 from mrql.parser.includes import Files
 from mrql.runtime.sources.files import row_type
 from mrql.syntax import nodes as syntax
-from mrql.translate.expression import translate
-from mrql.translate.program import Compiler, Program, Query
+from mrql.translate.program import Program, Query
 from mrql.translate.scope import Scope
+from mrql.translate.statements import Compiler
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Definitions(Compiler):
         def query() -> Query:
             self._forget_unused()
             expr = parse()
-            return Query(translate(expr, Scope(self.globals)), expr.span)
+            return Query(Scope(self.globals).translate(expr), expr.span)
 
         return _guarded(query)
 

@@ -18,7 +18,6 @@ from mrql.algebra.types import Type
 from mrql.parser.paths import path_in
 from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import no_duplicates, resolve
-from mrql.translate.expression import translate
 from mrql.translate.python_imports import must_be_allowed
 from mrql.translate.scope import Globals, Scope
 
@@ -214,7 +213,7 @@ def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -
     """A string that is written, or that is known before there are any data: `args[0] + "/left"`."""
     if isinstance(arg, syntax.StringLit):
         return arg
-    term = translate(arg, Scope(known))
+    term = Scope(known).translate(arg)
     value = None if term.type != ty.STRING or any(isinstance(t, Stream) for t in subterms(term)) else evaluate(term)
     if value is None:
         raise UserError(f"{what} must be a string", arg.span)

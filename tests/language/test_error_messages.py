@@ -19,11 +19,11 @@ ELSEWHERE = {
         "a command asks: tests/mrql/translate/test_python_imports.py"
     ),
     "mrql/translate/calls.py: a collection": "it is caught where it is raised",
-    "mrql/translate/program.py: … is nested too deeply": "the parser refuses such texts: tests/soak/test_fuzz.py",
+    "mrql/translate/compile_program.py: … is nested too deeply": "the parser refuses such texts: test_fuzz.py",
     "mrql/translate/expression.py: this has no type: …": "what the terms find where nothing before them has",
-    "mrql/translate/expression.py: the left side must be of type …": "the type is a common one of both sides",
-    "mrql/translate/expression.py: the right side must be of type …": "the type is a common one of both sides",
-    "mrql/translate/expression.py:  must be of type …": "a missing value is of any type",
+    "mrql/translate/operators.py: the left side must be of type …": "the type is a common one of both sides",
+    "mrql/translate/operators.py: the right side must be of type …": "the type is a common one of both sides",
+    "mrql/translate/scalar_functions.py:  must be of type …": "a missing value is of any type",
     "mrql/translate/user_aggregates.py: an element of `…` must be of type …": "it is looked at before",
 }
 """What is no case, and why."""

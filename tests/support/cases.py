@@ -34,7 +34,8 @@ from mrql.algebra.functions import convert
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
-from mrql.translate.program import Query, compile_program
+from mrql.translate.compile_program import compile_program
+from mrql.translate.program import Query
 
 DIRECTORY = Path(__file__).parent.parent / "language"
 SIGNS = {">": "query", "=": "value", ":": "type", "!": "error", "?": "hint"}

@@ -29,7 +29,7 @@ from mrql.explain.tables import Role, component_names, stage_tables
 from mrql.rewrite.incremental.answer import linear_stage, touched_stage
 from mrql.rewrite.pipeline import Trace, rewrite
 from mrql.rewrite.plan.plan import Shape
-from mrql.translate.program import compile_program
+from mrql.translate.compile_program import compile_program
 from tests.support.golden_cases import TYPES, program_traces, traces
 from tests.support.incremental_cases import CONSTRUCTS, PYTHON, Construct
 from tests.support.incremental_cases import STREAMS as STREAM_TYPES
@@ -354,7 +354,8 @@ def test_explaining_is_quick(trace: Trace) -> None:
 def test_explaining_loads_no_spark() -> None:
     """Nor is pyspark imported."""
     program = (
-        "import sys; from mrql.explain import explain_trace; from mrql.translate.program import compile_program; "
+        "import sys; from mrql.explain import explain_trace; "
+        "from mrql.translate.compile_program import compile_program; "
         "from mrql.rewrite.pipeline import rewrite; print(len(explain_trace(rewrite("
         "compile_program('1 + 2').queries[0].term)))); assert 'pyspark' not in sys.modules"
     )

@@ -21,7 +21,7 @@ from mrql.cli.planning import plan_of
 from mrql.rewrite.plan.loop_strategy import Way
 from mrql.runtime.checkpoint import notation
 from mrql.runtime.checkpoint.identity import Identities, identities
-from mrql.translate.program import compile_program
+from mrql.translate.compile_program import compile_program
 
 SOURCES = """
 S = stream(csv, "s", ",", type((long, long)));

@@ -27,7 +27,7 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session import session
 from mrql.runtime.spark.session.errors import translated
-from mrql.translate.program import compile_program
+from mrql.translate.compile_program import compile_program
 from tests.support.function_calls import Call, calls, split
 from tests.support.function_document import examples
 from tests.support.interpreted import interpreted
