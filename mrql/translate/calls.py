@@ -143,22 +143,22 @@ def _over_group(arg: syntax.Expr, scope: Scope) -> Term | None:
     group = scope.group
     if group is None or not (names_in(arg) & group.names):
         return None
-
-    def one(element: Scope) -> Term:
-        value = element.translate(arg)
-        if ty.is_collection(value.type):
-            raise UserError("a collection", arg.span)
-        return Single(value)
-
     try:
-        return group.over(scope, one)
-    except UserError as error:
-        try:
-            _collection_term(arg, scope)
-        except UserError:
-            if error.message != "a collection":
-                raise error from None
-        return None
+        values = group.over(scope, lambda element: Single(element.translate(arg)))
+    except UserError:
+        if _is_collection(arg, scope):
+            return None
+        raise
+    return None if ty.is_collection(element_type(values)) else values
+
+
+def _is_collection(arg: syntax.Expr, scope: Scope) -> bool:
+    """Whether an expression has a meaning as it stands, and is a collection."""
+    try:
+        _collection_term(arg, scope)
+    except UserError:
+        return False
+    return True
 
 
 def _one_collection(expr: syntax.Call, scope: Scope) -> Term:

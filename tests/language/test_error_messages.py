@@ -18,7 +18,6 @@ ELSEWHERE = {
     "mrql/translate/python_imports.py: … runs code in Python, which this command does not": (
         "a command asks: tests/mrql/translate/test_python_imports.py"
     ),
-    "mrql/translate/calls.py: a collection": "it is caught where it is raised",
     "mrql/translate/compile_program.py: … is nested too deeply": "the parser refuses such texts: test_fuzz.py",
     "mrql/translate/expression.py: this has no type: …": "what the terms find where nothing before them has",
     "mrql/translate/operators.py: the left side must be of type …": "the type is a common one of both sides",
