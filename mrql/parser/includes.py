@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
 from mrql.parser.parser import parse_program
 from mrql.parser.paths import path_in
-from mrql.syntax import nodes as syntax
 
 
 class Files:

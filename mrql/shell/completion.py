@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.stack import deep
@@ -21,7 +22,6 @@ from mrql.shell.cursor_context import Place, place_at
 from mrql.shell.definitions import Definitions
 from mrql.shell.interpreter import COMMANDS
 from mrql.shell.statement_reader import COMMAND, TAKES_EXPRESSION
-from mrql.syntax import nodes as syntax
 from mrql.translate.builtin_aggregates import AGGREGATIONS
 from mrql.translate.calls import LIBRARY
 from mrql.translate.coercion import BASIC, resolve

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mrql import syntax
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import all_names
 from mrql.algebra.errors import UserError
@@ -15,7 +16,6 @@ from mrql.algebra.stack import deep
 from mrql.algebra.terms import Stream
 from mrql.parser.includes import Files
 from mrql.runtime.sources.files import row_type
-from mrql.syntax import nodes as syntax
 from mrql.translate.program import Program, Query
 from mrql.translate.scope import Scope
 from mrql.translate.statements import Compiler

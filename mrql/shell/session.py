@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra.terms import STEPS
 from mrql.algebra.values.values import Value
 from mrql.explain import explain_trace
@@ -18,7 +19,6 @@ from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.shell.definitions import Definitions
 from mrql.shell.statement_reader import Transcript, without_semicolon
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import resolve
 from mrql.translate.program import Program, Query
 from mrql.translate.scope import Globals

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mrql import syntax
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import there
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import TRACE, Function
 from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, Single, Term, Tup, Var, element_type
-from mrql.syntax import nodes as syntax
 from mrql.translate.builtin_aggregates import AGGREGATIONS, aggregate
 from mrql.translate.coercion import coerce, resolve
 from mrql.translate.collection_functions import DERIVED, derived, flattened, is_bag_of_collections

@@ -1,15 +1,17 @@
-"""`case`: the branch whose pattern a value has.
+"""`case`: the first branch whose pattern a value fits.
 
-case e { p: a | q: b }  =  let v = e in if v fits p then (let p = v in a) else (let q = v in b)
+    case e { p: a | q: b }  =  let v = e in if v fits p then (let p = v in a) else (let q = v in b)
+
+Each value that can be there fits one of the branches; a value that is missing may fit none, and gives null.
 """
 
 from __future__ import annotations
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AND
 from mrql.algebra.terms import If, Let, Lit, Prim, PVar, Term, Var
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import common
 from mrql.translate.exhaustiveness import ANYTHING, OTHERS, left_out
 from mrql.translate.patterns import Match, match_pattern

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import EQ
@@ -21,7 +22,6 @@ from mrql.algebra.functions.recursive_data import TAG, Data, made, opened
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Empty, Get, If, Let, Lit, Nth, Prim, PVar, Rec, Term, Tup, Var
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce, resolve
 from mrql.translate.scope import Constructor, Globals
 

@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.data_types import is_constant
 from mrql.translate.scope import Globals
 

@@ -11,6 +11,7 @@ from typing import assert_never
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
@@ -28,7 +29,6 @@ from mrql.algebra.terms import (
     Union,
     Var,
 )
-from mrql.syntax import nodes as syntax
 from mrql.translate import xml
 from mrql.translate.calls import call_named
 from mrql.translate.case import case

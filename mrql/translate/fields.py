@@ -1,14 +1,16 @@
 """`e.A` and `e#i`: the parts of a record or a tuple, and of each element of a bag of them.
 
-e.A   =   {x.A | x ∈ e}     where `e` is a bag, as a from-variable is after `group by`
+    e.A  =  {x.A | x ∈ e}
+
+After `group by` a from-variable is such a bag.
 """
 
 from __future__ import annotations
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import CMap, Get, Lambda, Nth, PVar, Single, Term, Var
-from mrql.syntax import nodes as syntax
 from mrql.translate import xml
 from mrql.translate.json_values import member
 from mrql.translate.scope import Scope

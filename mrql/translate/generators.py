@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AND
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Pattern, Prim, Term, element_type
-from mrql.syntax import nodes as syntax
 from mrql.translate.json_values import as_collection
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.scope import Scope

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
 from mrql.algebra.terms import Let, Term
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce, resolve
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.recursive_functions import group_of

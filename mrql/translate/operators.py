@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from mrql import syntax
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.terms import Term, Union
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce
 from mrql.translate.data_types import compared
 from mrql.translate.json_values import met

@@ -18,6 +18,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.python_functions import Callee, Imported, NoModule, NotFound, imported, module_of
@@ -25,7 +26,6 @@ from mrql.algebra.functions.signatures import Exact
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Lambda, Prim, PVar, Term, Var
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce, resolve
 from mrql.translate.scope import Globals
 

@@ -15,6 +15,7 @@ with null is false, so that null is in no collection.
 
 from __future__ import annotations
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names, var_of
 from mrql.algebra.errors import UserError
@@ -22,7 +23,6 @@ from mrql.algebra.functions import EQ, GT, NOT
 from mrql.algebra.monoids import SUM
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Prim, PVar, Reduce, Single, Term, element_type
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce
 from mrql.translate.data_types import compared
 from mrql.translate.generators import guard, nest, translate_generators

@@ -17,13 +17,13 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import functions as fn
 from mrql.algebra.analysis.traversal import bottom_up, subterms
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.recursive_functions import Definition, Recursive, recursive, sign
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Prim, PVar, Stream, Term, Var
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce, resolve
 from mrql.translate.scope import Globals, Scope
 

@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
@@ -29,7 +30,6 @@ from mrql.algebra.monoids import OR as ANY
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Lambda, Let, Lit, Nth, Pattern, Prim, PVar, Reduce, Repeat, Single, Term, Tup, Var
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.scope import Scope

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
@@ -17,7 +18,6 @@ from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.types import Basic, RecordType, Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.size_limits import Effort
 
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import pattern_term
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import CMap, GroupBy, Lambda, OrderBy, Pattern, PTuple, PVar, Rec, Single, Take, Term, Tup, Var
-from mrql.syntax import nodes as syntax
 from mrql.translate.calls import distinct
 from mrql.translate.coercion import coerce
 from mrql.translate.generators import From, guard, nest, translate_generators

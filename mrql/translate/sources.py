@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.catalog import Column, Format, SourceSpec
@@ -16,7 +17,6 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import Stream
 from mrql.algebra.types import Type
 from mrql.parser.paths import path_in
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import no_duplicates, resolve
 from mrql.translate.python_imports import must_be_allowed
 from mrql.translate.scope import Globals, Scope

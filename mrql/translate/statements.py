@@ -8,6 +8,7 @@ from typing import assert_never
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import there
 from mrql.algebra.analysis.variables import source_names
@@ -17,7 +18,6 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Empty, Lambda, ListOf, Lit, PVar, Stream, Term, Var
 from mrql.algebra.types import Type
 from mrql.parser.includes import Files
-from mrql.syntax import nodes as syntax
 from mrql.translate import data_types
 from mrql.translate.coercion import BASIC, coerce, resolve
 from mrql.translate.expression import translate

@@ -11,6 +11,7 @@ associative and commute, and `zero` must change nothing.
 
 from __future__ import annotations
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import var_of
@@ -19,7 +20,6 @@ from mrql.algebra.functions import IS_NULL, NOT
 from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Prim, PTuple, PVar, Reduce, Single, Stream, Term, element_type
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce, resolve
 from mrql.translate.inlining import apply, closure_of
 from mrql.translate.scope import Aggregation, Scope

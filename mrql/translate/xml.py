@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from mrql import syntax
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names
@@ -19,7 +20,6 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, ListOf, Lit, Prim, PVar, Term, Union, Var
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.scope import Scope
 
 LIST = ty.ListType(ty.XML)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag, Value, same
 from mrql.jobs.batch import Runner
 from mrql.parser.parser import parse_program
 from mrql.shell.interruptible import InterruptibleRunner
 from mrql.shell.session import Session
-from mrql.syntax import nodes as syntax
 from mrql.translate.program import Program
 from tests.support.cases import Case, cases
 
