@@ -24,7 +24,7 @@ from mrql.rewrite.pipeline import Trace, rewrite, run_passes
 from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, Way
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.translate.compile_program import compile_program, compile_type
-from mrql.translate.program import Query as ProgramQuery
+from mrql.translate.program import CompiledExpression
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,7 +86,7 @@ def _bag_type(stream: str, t: str | Type) -> Type:
 class Query:
     """A compiled query."""
 
-    query: ProgramQuery
+    query: CompiledExpression
     streams: dict[str, Type]
 
     @property

@@ -16,7 +16,7 @@ from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
-from mrql.translate.program import Program, Query
+from mrql.translate.program import CompiledExpression, Program
 
 if TYPE_CHECKING:
     from mrql.jobs.stream import Planned
@@ -55,7 +55,7 @@ def planned(
     return typed
 
 
-def streaming_queries(program: Program, file: Path) -> list[Query]:
+def streaming_queries(program: Program, file: Path) -> list[CompiledExpression]:
     """The expressions of a program that read a stream; there must be one."""
     streaming = [q for q in program.queries if stream_names(q.term)]
     if not streaming:
@@ -63,7 +63,7 @@ def streaming_queries(program: Program, file: Path) -> list[Query]:
     return streaming
 
 
-def streaming_query(program: Program, file: Path) -> Query:
+def streaming_query(program: Program, file: Path) -> CompiledExpression:
     """The one expression of a program that reads a stream."""
     streaming = streaming_queries(program, file)
     if len(streaming) > 1:
@@ -72,7 +72,12 @@ def streaming_query(program: Program, file: Path) -> Query:
 
 
 def plan_of(
-    program: Program, query: Query, way: Way, threshold: Threshold | None = None, *, rewritable: bool = False
+    program: Program,
+    query: CompiledExpression,
+    way: Way,
+    threshold: Threshold | None = None,
+    *,
+    rewritable: bool = False,
 ) -> Plan:
     """How a query is kept up to date, with the deletions that its program declares, and those of files that change."""
     files = {name for name, spec in program.sources.items() if spec.stream and spec.adapter is None}

@@ -11,7 +11,7 @@ from mrql.cli.common import ARGS, FILE, Common, common_options
 from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import malformed_options, opened
 from mrql.cli.planning import load
-from mrql.jobs.batch import ReferenceRunner, Runner, SparkRunner
+from mrql.jobs.batch import BatchJob, ReferenceBatchJob, SparkBatchJob
 from mrql.jobs.kept_aside import keep_aside
 from mrql.output.tables import Printer, json_line, print_table
 from mrql.runtime.files.quarantine import Quarantine
@@ -29,19 +29,19 @@ def run(file: Path, args: tuple[str, ...], quarantine: Path | None, common: Comm
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     kept = opened(quarantine)
     console = Printer()
-    with contextlib.closing(_runner(program, common, kept)) as runner:
+    with contextlib.closing(_job(program, common, kept)) as job:
         for query in program.queries:
             if query.target is not None:
-                runner.write(query)
+                job.write(query)
             elif common.as_json:
-                click.echo(json_line(query.span.line, query.type, runner.answer(query)))
+                click.echo(json_line(query.span.line, query.type, job.answer(query)))
             else:
-                print_table(runner.answer(query), query.type, console, limit=None)
+                print_table(job.answer(query), query.type, console, limit=None)
     if (said := keep_aside(kept, "run")) is not None:
         click.echo(said, err=True)
 
 
-def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> Runner:
+def _job(program: Program, common: Common, quarantine: Quarantine | None) -> BatchJob:
     if common.engine == "reference":
-        return ReferenceRunner(program, quarantine)
-    return SparkRunner(program, common.session, quarantine)
+        return ReferenceBatchJob(program, quarantine)
+    return SparkBatchJob(program, common.session, quarantine)

@@ -9,9 +9,9 @@ import click
 from mrql.cli.common import ARGS, Common, common_options
 from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import malformed_options, opened
-from mrql.jobs.batch import ReferenceRunner, Runner
+from mrql.jobs.batch import BatchJob, ReferenceBatchJob
 from mrql.output.tables import SHOWN_ROWS
-from mrql.shell.interruptible import InterruptibleRunner
+from mrql.shell.interruptible import InterruptibleBatchJob
 from mrql.shell.session import Session
 from mrql.shell.start import start
 from mrql.translate.program import Program
@@ -32,10 +32,12 @@ from mrql.translate.program import Program
 def shell(args: tuple[str, ...], rows: int, quarantine: Path | None, common: Common) -> None:
     """Answer statements as they are typed, or as they arrive on standard input."""
 
-    def runner(program: Program) -> Runner:
+    def new_job(program: Program) -> BatchJob:
         reference = common.engine == "reference"
-        return ReferenceRunner(program, kept) if reference else InterruptibleRunner(program, common.session, kept)
+        return ReferenceBatchJob(program, kept) if reference else InterruptibleBatchJob(program, common.session, kept)
 
     kept = opened(quarantine)
-    session = Session(common.data, args, common.max_steps, runner=runner, quarantine=kept, may_import=common.may_import)
+    session = Session(
+        common.data, args, common.max_steps, new_job=new_job, quarantine=kept, may_import=common.may_import
+    )
     start(session, common.engine, common.as_json, rows or None)

@@ -15,7 +15,7 @@ from mrql.cli.options import PARTITIONS, loop_options, malformed_options
 from mrql.cli.output_option import places
 from mrql.cli.planning import planned
 from mrql.jobs.places import Place
-from mrql.jobs.stream import CutOff, Running
+from mrql.jobs.stream import CutOff, StreamJob
 from mrql.monitoring.watch import Operation, operation_options
 from mrql.rewrite.normalize.drop_traces import is_trace
 from mrql.rewrite.plan.loop_strategy import Way
@@ -115,7 +115,7 @@ def stream(
     for traced in filter(is_trace, subterms(query.term)):
         click.echo(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
     options = Options(once, interval, max_files, max_rows, Emit(emit))
-    job = Running(
+    job = StreamJob(
         program,
         query,
         plan,

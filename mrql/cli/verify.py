@@ -21,7 +21,7 @@ from mrql.rewrite.normalize.drop_traces import untrace
 from mrql.rewrite.plan.loop_strategy import Way
 from mrql.runtime.sources.files import read_source
 from mrql.runtime.streaming.stream_loop import must_exist
-from mrql.translate.program import Query
+from mrql.translate.program import CompiledExpression
 from mrql.verify import verifier
 from mrql.verify.engines import ReferenceIncremental, Start, on_spark
 from mrql.verify.report import document, render, rows_used
@@ -73,12 +73,12 @@ def verify(
         sys.exit(1)
 
 
-def _incremental(query: Query, common: Common) -> Start:
+def _incremental(query: CompiledExpression, common: Common) -> Start:
     return ReferenceIncremental if common.engine == "reference" else on_spark(common.session(), query.span.source)
 
 
 def verify_expression(
-    query: Query, specs: Mapping[str, SourceSpec], effort: Effort, start: Start, *, as_json: bool
+    query: CompiledExpression, specs: Mapping[str, SourceSpec], effort: Effort, start: Start, *, as_json: bool
 ) -> bool:
     """Verifies an expression over the data of its sources, in each scenario until one goes wrong; whether none does.
 
@@ -105,7 +105,7 @@ def _progress(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _document(query: Query, sampler: Sampler, effort: Effort, found: list[Verified]) -> dict[str, object]:
+def _document(query: CompiledExpression, sampler: Sampler, effort: Effort, found: list[Verified]) -> dict[str, object]:
     rows = {name: {"used": sampler.wanted[name], "of": len(rows)} for name, rows in sampler.data.items()}
     head = {"line": query.span.line, "type": type_name(query.type), "seed": effort.seed, "rows": rows}
     return {**head, "verified": list(map(document, found))}

@@ -25,7 +25,7 @@ from mrql.runtime.sinks.replacing import write
 from mrql.runtime.sources.directory import static_files
 from mrql.runtime.sources.files import read_source
 from mrql.runtime.streaming.stream_loop import must_exist
-from mrql.translate.program import Program, Query
+from mrql.translate.program import CompiledExpression, Program
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,11 +39,11 @@ def sources_of(program: Program, term: Term) -> dict[str, SourceSpec]:
     return {name: program.sources[name] for name in names if name in program.sources}
 
 
-class Runner(Protocol):
+class BatchJob(Protocol):
     """Evaluates the expressions of a program."""
 
-    def answer(self, query: Query) -> Value: ...
-    def write(self, query: Query) -> None:
+    def answer(self, query: CompiledExpression) -> Value: ...
+    def write(self, query: CompiledExpression) -> None:
         """Writes the answer of a query to its target."""
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ def _table(name: str, t: ty.Type) -> Stream:
     return Stream(f"stored {name}", t, static=True)  # no source of a program has such a name
 
 
-class ReferenceRunner:
+class ReferenceBatchJob:
     """Evaluates in plain Python."""
 
     def __init__(self, program: Program, quarantine: Quarantine | None = None) -> None:
@@ -106,10 +106,10 @@ class ReferenceRunner:
         self.tables: dict[str, Any] = {}
         self.stores = _Stores(program.stored, self._keep)
 
-    def answer(self, query: Query) -> Value:
+    def answer(self, query: CompiledExpression) -> Value:
         return self._value(self.stores.used(query.term))
 
-    def write(self, query: Query) -> None:
+    def write(self, query: CompiledExpression) -> None:
         assert query.target is not None
         write(query.target, self.answer(query))
 
@@ -131,7 +131,7 @@ class ReferenceRunner:
         return table
 
 
-class SparkRunner:
+class SparkBatchJob:
     """Evaluates on Spark, which is started when it is needed; what is kept lies there until `close`."""
 
     def __init__(
@@ -151,12 +151,12 @@ class SparkRunner:
     def spark(self) -> SparkSession:
         return self.start()
 
-    def answer(self, query: Query) -> Value:
+    def answer(self, query: CompiledExpression) -> Value:
         from mrql.runtime.spark.io.collect import collect_value
 
         return self._answered(query, lambda answer: collect_value(answer, query.type))
 
-    def write(self, query: Query) -> None:
+    def write(self, query: CompiledExpression) -> None:
         target = query.target
         assert target is not None
         self._answered(query, lambda answer: write(target, answer))
@@ -165,7 +165,7 @@ class SparkRunner:
         """Frees what is kept."""
         self.kept.free()
 
-    def _answered(self, query: Query, use: Callable[[Any], Value]) -> Value:
+    def _answered(self, query: CompiledExpression, use: Callable[[Any], Value]) -> Value:
         from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
         from mrql.runtime.spark.compiler.loops import passing
 

@@ -17,7 +17,7 @@ from mrql.parser.parser import parse_program
 from mrql.parser.paths import path_in
 
 
-class Files:
+class Includes:
     """The files of a program: those that are being read, and those that have been."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from mrql.shell.session import Session
 from mrql.shell.statement_reader import COMMAND
 from mrql.translate.calls import LIBRARY
 from mrql.translate.collection_functions import DERIVED
-from mrql.translate.program import Query
+from mrql.translate.program import CompiledExpression
 
 
 class Quit(Exception):
@@ -76,7 +76,7 @@ class Interpreter:
             act: Callable[[str, int], None] = getattr(self, f"_{command[1]}")
             act(text, command.end())
 
-    def _answer(self, queries: tuple[Query, ...]) -> None:
+    def _answer(self, queries: tuple[CompiledExpression, ...]) -> None:
         for query in queries:
             if query.target is not None:
                 self.session.write(query)

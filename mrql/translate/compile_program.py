@@ -13,7 +13,7 @@ from mrql.parser.parser import parse_program, parse_type
 from mrql.translate.coercion import resolve
 from mrql.translate.program import Program
 from mrql.translate.scope import RowOf, unknown_row
-from mrql.translate.statements import Compiler
+from mrql.translate.statements import ProgramTranslator
 
 
 @deep
@@ -38,8 +38,10 @@ def compile_program(
     """
     try:
         tree = parse_program(text, name)
-        compiler = Compiler(streams or {}, base or Path(), args, max_steps, may_import=may_import, row_of=row_of)
-        return compiler.program(tree)
+        translator = ProgramTranslator(
+            streams or {}, base or Path(), args, max_steps, may_import=may_import, row_of=row_of
+        )
+        return translator.program(tree)
     except RecursionError:
         raise UserError(f"{name} is nested too deeply") from None
 
@@ -49,4 +51,4 @@ def compile_type(text: str, name: str = "<type>") -> Type:
 
     Raises: UserError where it names none.
     """
-    return resolve(parse_type(text, name), Compiler({}, Path(), (), STEPS).globals)
+    return resolve(parse_type(text, name), ProgramTranslator({}, Path(), (), STEPS).globals)

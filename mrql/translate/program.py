@@ -13,7 +13,7 @@ from mrql.algebra.types import Type
 
 
 @attrs.frozen
-class Query:
+class CompiledExpression:
     """An expression of a program whose answer is wanted: to be shown, or to be written to a target."""
 
     term: Term
@@ -32,7 +32,7 @@ class Program:
     What is `stored` stands in the queries as it is written; it may be evaluated once for all of them.
     """
 
-    queries: tuple[Query, ...]
+    queries: tuple[CompiledExpression, ...]
     sources: Mapping[str, SourceSpec]
     stored: Mapping[str, Term] = attrs.Factory(dict)
 

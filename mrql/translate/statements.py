@@ -17,11 +17,11 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Empty, Lambda, ListOf, Lit, PVar, Stream, Term, Var
 from mrql.algebra.types import Type
-from mrql.parser.includes import Files
+from mrql.parser.includes import Includes
 from mrql.translate import data_types
 from mrql.translate.coercion import BASIC, coerce, resolve
 from mrql.translate.expression import translate
-from mrql.translate.program import Program, Query
+from mrql.translate.program import CompiledExpression, Program
 from mrql.translate.python_imports import imports, lines_of, must_be_allowed, parsed
 from mrql.translate.recursive_functions import define as define_recursive
 from mrql.translate.recursive_functions import foresee, group_of, written_within
@@ -33,7 +33,7 @@ from mrql.translate.user_aggregates import define
 from mrql.translate.xpath import follow
 
 
-class Compiler:
+class ProgramTranslator:
     """Makes the statements of a program known, one after the other."""
 
     def __init__(
@@ -60,12 +60,12 @@ class Compiler:
             may_import=may_import,
         )
         self.globals.names.taken.update(streams)
-        self.queries: list[Query] = []
+        self.queries: list[CompiledExpression] = []
         self.stored: dict[str, Term] = {}
-        self.files = Files()
+        self.includes = Includes()
 
     def program(self, tree: syntax.Program) -> Program:
-        self.files.begin(tree.span.source)
+        self.includes.begin(tree.span.source)
         self.foresee(tree.statements)
         for statement in tree.statements:
             self.statement(statement)
@@ -76,7 +76,7 @@ class Compiler:
         known.effort.begin(statement.span)
         match statement:
             case syntax.ExprStatement(expr):
-                self.queries.append(Query(self.answered(expr), expr.span))
+                self.queries.append(CompiledExpression(self.answered(expr), expr.span))
             case syntax.Definition(name, syntax.SourceExpr() as source):
                 self.fresh(name, statement.span)
                 known.values[name] = self.declare(source, name)
@@ -113,7 +113,7 @@ class Compiler:
                 term = self.answered(expr)
                 target = target_of(statement, term.type, known, self.base)
                 must_not_be_read(target, (self.sources[n] for n in source_names(term) if n in self.sources))
-                self.queries.append(Query(term, expr.span, target))
+                self.queries.append(CompiledExpression(term, expr.span, target))
             case syntax.DataDef(name, constructors):
                 self.fresh(name, statement.span)
                 for constructor in constructors:
@@ -123,7 +123,7 @@ class Compiler:
                 self.fresh(name, statement.span)
                 known.aggregations[name] = define(statement, Scope(known))
             case syntax.Include():
-                with self.files.statements(statement) as included:
+                with self.includes.statements(statement) as included:
                     self.foresee(included)
                     for inner in included:
                         self.statement(inner)
