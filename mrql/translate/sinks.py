@@ -15,7 +15,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
 from mrql.parser.paths import path_in
 from mrql.translate.scope import Globals
-from mrql.translate.sources import known_text
+from mrql.translate.source_arguments import known_text
 
 
 def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> SinkSpec:
