@@ -28,7 +28,7 @@ from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.engines import SparkEngine
 from mrql.runtime.sinks.sink import Answer, Passing, Several
 from mrql.runtime.streaming.stream_loop import Options, run
-from mrql.translate.program import compile_program
+from mrql.translate.compile_program import compile_program
 
 OURS = "mrql"
 QUERY = "select (x, avg(y)) from (x, y) in points group by x"

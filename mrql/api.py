@@ -19,15 +19,12 @@ from mrql.algebra.analysis.traversal import map_children
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.types import Type
-from mrql.parser.parser import parse_type
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.pipeline import Trace, rewrite, run_passes
 from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, Way
 from mrql.rewrite.plan.threshold import Threshold
-from mrql.translate.coercion import resolve
-from mrql.translate.program import Query as ProgramQuery
-from mrql.translate.program import compile_program
-from mrql.translate.scope import Globals
+from mrql.translate.compile_program import compile_program, compile_type
+from mrql.translate.program import CompiledExpression
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,7 +76,7 @@ def compile(text: str, name: str = "<query>", *, max_steps: int = STEPS, **strea
 def _bag_type(stream: str, t: str | Type) -> Type:
     if not isinstance(t, str | Type):
         raise UserError(f"the type of the stream `{stream}` is a text or a type, not {_kind(t)}")
-    resolved = resolve(parse_type(t, f"<type of {stream}>"), Globals()) if isinstance(t, str) else t
+    resolved = compile_type(t, f"<type of {stream}>") if isinstance(t, str) else t
     if not isinstance(resolved, ty.BagType):
         raise UserError(f"the stream `{stream}` must be a bag, not {resolved}", hint=f"bag({resolved})")
     return resolved
@@ -89,7 +86,7 @@ def _bag_type(stream: str, t: str | Type) -> Type:
 class Query:
     """A compiled query."""
 
-    query: ProgramQuery
+    query: CompiledExpression
     streams: dict[str, Type]
 
     @property

@@ -6,11 +6,13 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from mrql.cli.main import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 ROOMS = {"algebra", "rewrite", "runtime"}
@@ -22,8 +24,6 @@ UPWARDS = {
     "algebra/monoids.py": {"algebra/evaluation", "algebra/values"},
     "algebra/terms.py": {"algebra/functions", "algebra/values"},
     "algebra/values/documents.py": {"algebra/functions"},
-    "mrql/jobs/stream.py": {"mrql/cli"},
-    "mrql/shell/interpreter.py": {"mrql/cli"},
     "runtime/postgresql/copy_format.py": {"runtime/spark/io"},
     "runtime/sinks/files.py": {"runtime/spark/expressions", "runtime/spark/io"},
     "runtime/spark/expressions/python_udf.py": {"runtime/spark/session"},
@@ -31,8 +31,71 @@ UPWARDS = {
 }
 """What still points upwards, and to where. Nothing is to be added."""
 
+CIRCLES = {
+    frozenset(
+        {
+            "mrql.algebra.functions",
+            "mrql.algebra.functions.conversion",
+            "mrql.algebra.functions.function",
+            "mrql.algebra.functions.lists",
+            "mrql.algebra.functions.nulls",
+            "mrql.algebra.functions.numbers",
+            "mrql.algebra.functions.operators",
+            "mrql.algebra.functions.recursive_data",
+            "mrql.algebra.functions.regex",
+            "mrql.algebra.functions.side_sums",
+            "mrql.algebra.functions.strings",
+            "mrql.algebra.functions.time_parsing",
+            "mrql.algebra.functions.times",
+            "mrql.algebra.functions.xml",
+            "mrql.algebra.values.documents",
+        }
+    ),
+    frozenset(
+        {
+            "mrql.algebra.analysis.traversal",
+            "mrql.algebra.analysis.variables",
+            "mrql.algebra.evaluation.evaluate",
+            "mrql.algebra.evaluation.recursive_functions",
+            "mrql.algebra.monoids",
+            "mrql.algebra.notation.printer",
+            "mrql.algebra.terms",
+        }
+    ),
+}
+"""The modules that still need each other. Nothing is to be added."""
+
+LATE = {
+    "algebra/evaluation/recursive_functions.py",  # circles
+    "algebra/functions/function.py",
+    "algebra/monoids.py",
+    "algebra/values/documents.py",
+    "mrql/api.py",  # most queries are not explained
+    "mrql/cli/planning.py",
+    "mrql/monitoring/watch.py",  # a server, and a table on a terminal
+    "mrql/shell/start.py",  # what edits lines on a terminal
+    "runtime/sources/files.py",  # few queries read XML, and all would wait for expat
+}
+"""What imports modules of ours late for another reason than that they need Spark. Nothing is to be added."""
+
+SPARK = "runtime/spark"
+
 GROUND = {"mrql.version"}
 """What everything may import."""
+
+PRINTS = {"mrql/cli", "mrql/shell"}
+"""The folders that print."""
+
+ALSO_PRINTS = {
+    "algebra/values/value_text.py",  # what a query traces
+    "mrql/monitoring/logs.py",
+    "mrql/output/console_sink.py",
+    "mrql/output/tables.py",
+}
+"""What else prints, which is what it is for."""
+
+EXITS = {"mrql/cli"}
+"""The folder that ends the process: all others raise."""
 
 TRANSLATE = "mrql/translate"
 SEEN_BY_TRANSLATE = {"algebra", "mrql/syntax", "mrql/parser", TRANSLATE}
@@ -57,12 +120,13 @@ def folder_of(file: Path) -> str:
 @cache
 def folders() -> dict[str, str]:
     """The folder of each module, and that of each package, by its absolute name."""
-    found = {}
-    for file in source_files():
-        parts = relative(file).with_suffix("").parts
-        parts = parts[:-1] if parts[-1] == "__init__" else parts
-        found[".".join(parts if parts[0] == "mrql" else ("mrql", *parts))] = folder_of(file)
-    return found
+    return {module_of(file): folder_of(file) for file in source_files()}
+
+
+def module_of(file: Path) -> str:
+    parts = relative(file).with_suffix("").parts
+    parts = parts[:-1] if parts[-1] == "__init__" else parts
+    return ".".join(parts if parts[0] == "mrql" else ("mrql", *parts))
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -96,6 +160,59 @@ def test_imports_point_one_way(file: Path) -> None:
     assert upwards == UPWARDS.get(str(relative(file)), set())
 
 
+def test_no_modules_need_each_other() -> None:
+    """Each can be read, and loaded, before those that import it. Late imports count, those for type checkers do not."""
+    needs = {module_of(file): set(needed(file)) for file in source_files()}
+    assert set(circles(needs)) == CIRCLES
+
+
+def needed(file: Path) -> Iterator[str]:
+    """The modules of ours that a file needs when it runs."""
+    tree = read(file)
+    typing = {*lines_of(tree, is_for_type_checkers)}
+    for module, line in imports(tree):
+        if module in folders() and module != module_of(file) and line not in typing:
+            yield module
+
+
+def circles(needs: Mapping[str, set[str]]) -> Iterator[frozenset[str]]:
+    """The largest sets of modules of which each needs, by some way, each other one."""
+    below = {module: reached(module, needs) for module in needs}
+    seen: set[str] = set()
+    for module in needs:
+        if module in below[module] and module not in seen:
+            circle = frozenset(other for other in below[module] if module in below[other])
+            seen |= circle
+            yield circle
+
+
+def reached(module: str, needs: Mapping[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        more = needs[waiting.pop()] - found
+        found |= more
+        waiting += more
+    return found
+
+
+def test_circles_are_found() -> None:
+    """Those in a graph of which one knows them."""
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": {"d"}, "e": {"a", "f"}, "f": {"e"}}
+    assert set(circles(graph)) == {frozenset("bc"), frozenset("d"), frozenset("ef")}
+
+
+def test_modules_are_imported_at_the_head_of_a_file() -> None:
+    """A function imports one of ours only where that needs Spark, which `check` and `explain` do without."""
+    late = {}
+    for file in source_files():
+        tree = read(file)
+        lines = {*lines_of(tree, is_function)}
+        found = {module for module, line in imports(tree) if line in lines and module in folders()}
+        late[str(relative(file))] = {m for m in found if not (folders()[m] + "/").startswith(SPARK + "/")}
+    assert {file for file, modules in late.items() if modules} == LATE
+
+
 @pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))
 def test_the_rooms_are_imported_as_parts_of_the_package(file: Path) -> None:
     """`import algebra` would find the directory here, and nothing where the package is installed."""
@@ -121,20 +238,47 @@ def test_pyspark_is_imported_only_by_the_runtime(file: Path) -> None:
 
 def test_the_package_starts_without_pyspark() -> None:
     """`mrql check` and `mrql explain` answer before pyspark would be loaded."""
-    code = "import sys, mrql, mrql.cli.main; print('pyspark' in sys.modules)"
+    commands = ", ".join(f"mrql.cli.{name}" for name in COMMANDS)
+    code = f"import sys, mrql, mrql.cli.main, {commands}; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
 
 def imported_when_needed(tree: ast.Module) -> Iterator[int]:
     """The lines of imports inside functions and under `if TYPE_CHECKING`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or is_for_type_checkers(node):
-            yield from (n.lineno for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom))
+    return lines_of(tree, lambda node: is_function(node) or is_for_type_checkers(node))
+
+
+def lines_of(tree: ast.Module, inside: Callable[[ast.AST], bool]) -> Iterator[int]:
+    """The lines of imports inside some nodes."""
+    for node in filter(inside, ast.walk(tree)):
+        yield from (n.lineno for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom))
+
+
+def is_function(node: ast.AST) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def is_for_type_checkers(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+@pytest.mark.parametrize("file", source_files(), ids=lambda file: str(relative(file)))
+def test_only_the_front_prints_and_exits(file: Path) -> None:
+    """The rest returns what is to be said, or raises it."""
+    called = {ast.unparse(node.func) for node in ast.walk(read(file)) if isinstance(node, ast.Call)}
+    raised = {ast.unparse(node.exc) for node in ast.walk(read(file)) if isinstance(node, ast.Raise) and node.exc}
+    if folder_of(file) not in PRINTS:
+        says = {
+            name for name in called if name in PRINTING or name.endswith((".print", ".stdout.write", ".stderr.write"))
+        }
+        assert bool(says) == (str(relative(file)) in ALSO_PRINTS), says
+    if folder_of(file) not in EXITS:
+        assert {name for name in called | raised if name.split("(")[0] in EXITING} == set()
+
+
+PRINTING = {"print", "click.echo", "click.secho"}
+EXITING = {"sys.exit", "os._exit", "exit", "quit", "SystemExit"}
 
 
 def test_every_folder_has_its_floor() -> None:

@@ -44,6 +44,10 @@ class NotFound(Exception):
     """A module or a callable is not there, or cannot be imported."""
 
 
+class NoModule(NotFound):
+    """There is no module of that name."""
+
+
 @attrs.frozen
 class Callee:
     """Where a callable is found: a module, looked for in a directory first, and a name in it."""
@@ -135,7 +139,7 @@ def module_of(name: str, directory: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise NotFound(f"there is no module `{name}`") from None
+            raise NoModule(f"there is no module `{name}`") from None
         raise NotFound(f"the module `{name}` cannot be imported: {error}") from error
     except Exception as error:
         raise NotFound(f"the module `{name}` cannot be imported: {type(error).__name__}: {error}") from error

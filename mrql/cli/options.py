@@ -13,7 +13,6 @@ import click
 
 from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, Way
 from mrql.rewrite.plan.threshold import EPSILON, Threshold
-from mrql.runtime.files.durable import Files
 from mrql.runtime.files.quarantine import Quarantine
 
 R = TypeVar("R")
@@ -49,13 +48,6 @@ def opened(directory: Path | None) -> Quarantine | None:
     Raises: UserError where something is in the directory.
     """
     return None if directory is None else Quarantine.new(directory)
-
-
-def report_kept(quarantine: Quarantine | None, name: str) -> None:
-    """Writes the malformed rows that were found into a directory of this name, and says so, if there are any."""
-    kept = None if quarantine is None else quarantine.keep(name, Files().write)
-    if kept is not None:
-        click.echo(kept, err=True)
 
 
 # --- loops ---------------------------------------------------------------------------------------

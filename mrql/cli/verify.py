@@ -1,24 +1,84 @@
-"""What `mrql verify` does with one expression of a query file, and says of it."""
+"""`mrql verify FILE`: the query's own data replayed in random batches, and compared with the batch answer."""
 
 from __future__ import annotations
 
 import json
+import secrets
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
 from mrql.algebra.catalog import SourceSpec
+from mrql.cli.common import ARGS, FILE, Common, common_options
+from mrql.cli.exit_codes import reports_errors
+from mrql.cli.options import LOOP
+from mrql.cli.planning import load, streaming_queries
+from mrql.jobs.batch import sources_of
 from mrql.output.tables import type_name
 from mrql.rewrite.normalize.drop_traces import untrace
+from mrql.rewrite.plan.loop_strategy import Way
 from mrql.runtime.sources.files import read_source
-from mrql.translate.program import Query
-from mrql.verify.engines import Start
+from mrql.runtime.streaming.stream_loop import must_exist
+from mrql.translate.program import CompiledExpression
+from mrql.verify import verifier
+from mrql.verify.engines import ReferenceIncremental, Start, on_spark
 from mrql.verify.report import document, render, rows_used
-from mrql.verify.verifier import Effort, Sampler, Verified, scenarios, verify
+from mrql.verify.verifier import Effort, Sampler, Verified, scenarios
+
+
+@click.command()
+@FILE
+@ARGS
+@click.option("--seed", type=click.IntRange(min=0), help="Makes the histories what they are; random when not given.")
+@click.option("--histories", type=click.IntRange(min=1), default=4, show_default=True, help="How many histories.")
+@click.option("--batches", type=click.IntRange(min=1), default=6, show_default=True, help="How many batches in each.")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=30, show_default=True, help="At most so many rows of each source."
+)
+@LOOP
+@common_options
+@reports_errors
+def verify(
+    file: Path,
+    args: tuple[str, ...],
+    seed: int | None,
+    histories: int,
+    batches: int,
+    rows: int,
+    way: Way,
+    common: Common,
+) -> None:
+    """Replay the data of a query file in random batches, with deletions, and compare with the batch answer.
+
+    Every expression that reads a stream is verified, with the deletions that the file declares and with deletions from
+    all of its streams.
+    """
+    if way is Way.DIFFUSE:
+        raise click.UsageError(
+            "a loop that is carried over is no more exact than its residual says: nothing to compare"
+        )
+    program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
+    queries = streaming_queries(program, file)
+    must_exist(spec for query in queries for spec in sources_of(program, query.term).values())
+    effort = Effort(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows, way=way)
+    if not common.as_json:
+        click.echo(f"seed {effort.seed}")
+    right = True
+    for query in queries:
+        start = _incremental(query, common)
+        right &= verify_expression(query, sources_of(program, query.term), effort, start, as_json=common.as_json)
+    if not right:
+        sys.exit(1)
+
+
+def _incremental(query: CompiledExpression, common: Common) -> Start:
+    return ReferenceIncremental if common.engine == "reference" else on_spark(common.session(), query.span.source)
 
 
 def verify_expression(
-    query: Query, specs: Mapping[str, SourceSpec], effort: Effort, start: Start, *, as_json: bool
+    query: CompiledExpression, specs: Mapping[str, SourceSpec], effort: Effort, start: Start, *, as_json: bool
 ) -> bool:
     """Verifies an expression over the data of its sources, in each scenario until one goes wrong; whether none does.
 
@@ -31,7 +91,7 @@ def verify_expression(
     found: list[Verified] = []
     term = untrace(query.term)
     for scenario in scenarios(term, frozenset(name for name, spec in specs.items() if spec.shrinks)):
-        found.append(verify(term, sampler, scenario, effort, start, _progress))
+        found.append(verifier.verify(term, sampler, scenario, effort, start, _progress))
         if not as_json:
             click.echo("\n".join(render(found[-1], query.type)))
         if found[-1].counterexample is not None:
@@ -45,7 +105,7 @@ def _progress(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _document(query: Query, sampler: Sampler, effort: Effort, found: list[Verified]) -> dict[str, object]:
+def _document(query: CompiledExpression, sampler: Sampler, effort: Effort, found: list[Verified]) -> dict[str, object]:
     rows = {name: {"used": sampler.wanted[name], "of": len(rows)} for name, rows in sampler.data.items()}
     head = {"line": query.span.line, "type": type_name(query.type), "seed": effort.seed, "rows": rows}
     return {**head, "verified": list(map(document, found))}

@@ -22,8 +22,10 @@ from mrql.algebra.values.values import Value
 from mrql.rewrite.pipeline import run_passes
 from mrql.runtime.files.quarantine import Quarantine, Reject, fail
 from mrql.runtime.sinks.replacing import write
+from mrql.runtime.sources.directory import static_files
 from mrql.runtime.sources.files import read_source
-from mrql.translate.program import Program, Query
+from mrql.runtime.streaming.stream_loop import must_exist
+from mrql.translate.program import CompiledExpression, Program
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,11 +39,11 @@ def sources_of(program: Program, term: Term) -> dict[str, SourceSpec]:
     return {name: program.sources[name] for name in names if name in program.sources}
 
 
-class Runner(Protocol):
+class BatchJob(Protocol):
     """Evaluates the expressions of a program."""
 
-    def answer(self, query: Query) -> Value: ...
-    def write(self, query: Query) -> None:
+    def answer(self, query: CompiledExpression) -> Value: ...
+    def write(self, query: CompiledExpression) -> None:
         """Writes the answer of a query to its target."""
 
     def close(self) -> None:
@@ -95,7 +97,7 @@ def _table(name: str, t: ty.Type) -> Stream:
     return Stream(f"stored {name}", t, static=True)  # no source of a program has such a name
 
 
-class ReferenceRunner:
+class ReferenceBatchJob:
     """Evaluates in plain Python."""
 
     def __init__(self, program: Program, quarantine: Quarantine | None = None) -> None:
@@ -104,10 +106,10 @@ class ReferenceRunner:
         self.tables: dict[str, Any] = {}
         self.stores = _Stores(program.stored, self._keep)
 
-    def answer(self, query: Query) -> Value:
+    def answer(self, query: CompiledExpression) -> Value:
         return self._value(self.stores.used(query.term))
 
-    def write(self, query: Query) -> None:
+    def write(self, query: CompiledExpression) -> None:
         assert query.target is not None
         write(query.target, self.answer(query))
 
@@ -116,7 +118,7 @@ class ReferenceRunner:
 
     def _value(self, term: Term) -> Value:
         specs = sources_of(self.program, term)
-        _must_exist(specs)
+        must_exist(specs.values())
         data = {name: read_source(spec, self.reject) for name, spec in specs.items()}
         return evaluate(run_passes(term)[-1].after, {**self.tables, **data})
 
@@ -129,7 +131,7 @@ class ReferenceRunner:
         return table
 
 
-class SparkRunner:
+class SparkBatchJob:
     """Evaluates on Spark, which is started when it is needed; what is kept lies there until `close`."""
 
     def __init__(
@@ -149,12 +151,12 @@ class SparkRunner:
     def spark(self) -> SparkSession:
         return self.start()
 
-    def answer(self, query: Query) -> Value:
+    def answer(self, query: CompiledExpression) -> Value:
         from mrql.runtime.spark.io.collect import collect_value
 
         return self._answered(query, lambda answer: collect_value(answer, query.type))
 
-    def write(self, query: Query) -> None:
+    def write(self, query: CompiledExpression) -> None:
         target = query.target
         assert target is not None
         self._answered(query, lambda answer: write(target, answer))
@@ -163,7 +165,7 @@ class SparkRunner:
         """Frees what is kept."""
         self.kept.free()
 
-    def _answered(self, query: Query, use: Callable[[Any], Value]) -> Value:
+    def _answered(self, query: CompiledExpression, use: Callable[[Any], Value]) -> Value:
         from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
         from mrql.runtime.spark.compiler.loops import passing
 
@@ -175,12 +177,11 @@ class SparkRunner:
     @contextmanager
     def _over(self, term: Term) -> Iterator[dict[str, Frame]]:
         """What a term reads; what is wrong with that data is an error with its place."""
-        from mrql.runtime.sources.directory import static_files
         from mrql.runtime.spark.io.readers import find_malformed, read_net
         from mrql.runtime.spark.session.errors import translated
 
         specs = sources_of(self.program, term)
-        _must_exist(specs)
+        must_exist(specs.values())
         from_files = [spec for spec in specs.values() if spec.adapter is None]
         files = [(part, static_files(part)) for spec in from_files for part, _ in spec.directories]
         with translated(None if self.span is None else self.span.source, lambda: find_malformed(files)):
@@ -197,10 +198,3 @@ class SparkRunner:
         table = _table(name, term.type)
         self.tables[table.name] = found
         return table
-
-
-def _must_exist(specs: Mapping[str, SourceSpec]) -> None:
-    """Raises: UserError for a source that is not there."""
-    from mrql.runtime.streaming.stream_loop import must_exist
-
-    must_exist(specs.values())

@@ -9,7 +9,8 @@ from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.terms import STEPS
 from mrql.algebra.types import Type
 from mrql.runtime.sources.files import row_type
-from mrql.translate.program import Program, compile_program
+from mrql.translate.compile_program import compile_program
+from mrql.translate.program import Program
 
 
 def compile_over_files(

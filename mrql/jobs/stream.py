@@ -7,7 +7,6 @@ import hashlib
 import logging
 import secrets
 import signal
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from importlib.metadata import version
@@ -20,9 +19,8 @@ import attrs
 from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.types import Type
-from mrql.cli.exit_codes import INTERRUPTED
-from mrql.cli.options import report_kept
 from mrql.jobs.batch import sources_of
+from mrql.jobs.kept_aside import keep_aside
 from mrql.jobs.places import Place
 from mrql.monitoring.logs import logged
 from mrql.monitoring.watch import Operation, Watch
@@ -48,7 +46,7 @@ from mrql.runtime.sources.directory import Part, static_files
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.streaming.stream_loop import Emit, Loop, Options, Stop
 from mrql.runtime.streaming.widening import Wider
-from mrql.translate.program import Program, Query
+from mrql.translate.program import CompiledExpression, Program
 from mrql.version import __version__
 
 if TYPE_CHECKING:
@@ -56,16 +54,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Planned: TypeAlias = tuple[Program, Query, Plan]
+
+class CutOff(KeyboardInterrupt):
+    """A stream was stopped at once, inside a batch. That has been logged; nothing more is to be said."""
+
+
+Planned: TypeAlias = tuple[Program, CompiledExpression, Plan]
 """A program, its streaming query, and how that is kept up to date."""
 
 
 @attrs.frozen
-class Running:
+class StreamJob:
     """What a stream is started with."""
 
     program: Program
-    query: Query
+    query: CompiledExpression
     plan: Plan
     engine: str
     session: Callable[[], SparkSession]
@@ -96,7 +99,7 @@ class Running:
     def run(self, files: Files | None = None) -> None:
         """Runs it to its end, or until it is stopped.
 
-        Raises: UserError, EngineError.
+        Raises: UserError, EngineError; CutOff where it is stopped twice, and does not end its batch.
         """
         with ExitStack() as opened:
             opened.enter_context(logged(self.operation.log_level))
@@ -110,7 +113,7 @@ LOSSES = 3
 """So many times in a row a batch is done again when executors were lost in it."""
 
 
-def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
+def _run(job: StreamJob, store: Store | None, opened: ExitStack) -> None:
     """Runs a stream; what it opens is closed by whoever has called.
 
     With a checkpoint, a stream whose states were lost goes back to its last commit, and on from there.
@@ -122,16 +125,16 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
         committed = None if store is None else store.manifest
         try:
             with ExitStack() as held:
-                before = loop = _loop(running, store, stop, held, opened, before)
+                before = loop = _loop(job, store, stop, held, opened, before)
                 if watch is None:
-                    watch = opened.enter_context(running.operation.watched())
+                    watch = opened.enter_context(job.operation.watched())
                     opened.enter_context(_stopped_by_signals(stop))
                 loop.measuring = watch.needs_sizes
                 for report in loop.run():
                     watch.tell(report)
             break
         except Wider as wider:
-            running = _widened(running, wider, 0 if before is None else before.number)
+            job = _widened(job, wider, 0 if before is None else before.number)
         except StatesLost as error:
             if store is None:
                 raise
@@ -146,7 +149,7 @@ def _run(running: Running, store: Store | None, opened: ExitStack) -> None:
         logger.info("stopped")
 
 
-def _widened(running: Running, wider: Wider, number: int) -> Running:
+def _widened(job: StreamJob, wider: Wider, number: int) -> StreamJob:
     """A stream whose rows are of another type from a batch on.
 
     Raises: UserError where the query has no meaning for them, and where changes are put out, and some were: those of
@@ -154,17 +157,17 @@ def _widened(running: Running, wider: Wider, number: int) -> Running:
     """
     for path, row in wider.rows.items():
         said = f"the rows of {path} are of a wider type than those before, {row}"
-        if number and running.changes:
+        if number and job.changes:
             hint = "say with type(…) what is to come, or put out snapshots"
-            raise UserError(f"{said}, and changes do not follow on those that were put out", running.query.span, hint)
+            raise UserError(f"{said}, and changes do not follow on those that were put out", job.query.span, hint)
         logger.warning("%s: what is made of them is built again", said)
-    rows = {**running.rows, **wider.rows}
-    program, query, plan = running.typed(rows)
-    return attrs.evolve(running, program=program, query=query, plan=plan, rows=rows)
+    rows = {**job.rows, **wider.rows}
+    program, query, plan = job.typed(rows)
+    return attrs.evolve(job, program=program, query=query, plan=plan, rows=rows)
 
 
 def _loop(
-    running: Running, store: Store | None, stop: Stop, opened: ExitStack, outer: ExitStack, before: Loop | None = None
+    job: StreamJob, store: Store | None, stop: Stop, opened: ExitStack, outer: ExitStack, before: Loop | None = None
 ) -> Loop:
     """A stream from its beginning, or from its last commit on.
 
@@ -174,35 +177,35 @@ def _loop(
     going_on = store is not None and store.manifest is not None
     with nullcontext() if store is None else store.told():
         last = _last_batch(store, before)
-        sink = Several(tuple(_sinks(running, store, opened, last)))
+        sink = Several(tuple(_sinks(job, store, opened, last)))
         again = going_on or before is not None
-        kept = None if running.quarantine is None else Quarantine.new(running.quarantine, going_on=again)
+        kept = None if job.quarantine is None else Quarantine.new(job.quarantine, going_on=again)
         copies = None
-        if running.rewritable:
+        if job.rewritable:
             copies = before.copies if before is not None and store is None else _copies(store, outer)
         if kept is not None:
             opened.callback(Lock.of_quarantine(kept.directory).close)
-        commits = None if store is None else _commits(running, store, sink, copies)
+        commits = None if store is None else _commits(job, store, sink, copies)
         if store is not None:
             _clean(sink, kept, store.files)
-    specs = {name: running.program.sources[name] for name in stream_names(running.query.term)}
+    specs = {name: job.program.sources[name] for name in stream_names(job.query.term)}
     begun: list[tuple[SourceSpec, Sequence[Part]]] = [
-        (table, static_files(table)) for table in (running.program.sources[n] for n in running.plan.tables)
+        (table, static_files(table)) for table in (job.program.sources[n] for n in job.plan.tables)
     ]
     restored = None if commits is None else commits.restored()
     if restored is not None:
-        begun += [(running.program.sources[name], [*parts]) for name, parts in restored.arrived.items()]
+        begun += [(job.program.sources[name], [*parts]) for name, parts in restored.arrived.items()]
     watched = None
     if commits is not None:
         gone = GoingOn(commits.identities, restored)
     elif before is not None and before.number and before.watched is not None:
         watched = [one.of_type(specs[one.spec.name]) for one in before.watched]
-        everything = sources_of(running.program, running.query.term)
-        gone = GoingOn(identities(running.plan, everything), from_the_beginning(running.plan, watched))
+        everything = sources_of(job.program, job.query.term)
+        gone = GoingOn(identities(job.plan, everything), from_the_beginning(job.plan, watched))
         sink.start_anew()
     else:
         gone = None
-    engine = _engine(running, kept, gone)
+    engine = _engine(job, kept, gone)
     opened.callback(engine.close)
     if watched is not None and kept is not None:
         kept.pass_over_known()
@@ -210,14 +213,14 @@ def _loop(
         _say_restored(commits, restored.built, changed=before is None)
         if kept is not None:  # files were read again; where they are read otherwise, other rows may be malformed
             kept.pass_over_known()
-    elif commits is None:
-        report_kept(kept, "tables")
-    elif kept is not None and (said := commits.keep(kept, "tables")) is not None:
-        logger.warning("%s", said)
-    _say_what_is_missing(specs.values(), running.options)
+    elif kept is not None:
+        said = keep_aside(kept, "tables") if commits is None else commits.keep(kept, "tables")
+        if said is not None:
+            logger.warning("%s", said)
+    _say_what_is_missing(specs.values(), job.options)
     number = 0 if before is None else before.number
     return Loop(
-        engine, specs, running.options, sink, kept, commits, copies, stop, watched=watched, number=number, begun=begun
+        engine, specs, job.options, sink, kept, commits, copies, stop, watched=watched, number=number, begun=begun
     )
 
 
@@ -229,27 +232,27 @@ def _last_batch(store: Store | None, before: Loop | None) -> int | None:
 # --- its parts ----------------------------------------------------------------------------------
 
 
-def _sinks(running: Running, store: Store | None, opened: ExitStack, last: int | None) -> Iterator[Sink]:
+def _sinks(job: StreamJob, store: Store | None, opened: ExitStack, last: int | None) -> Iterator[Sink]:
     """Where the answers go; what the sinks hold is given back with what is `opened`.
 
     Raises: UserError where something is there already, and is not that of the checkpoint.
     """
     files, suffix = (Files(), "") if store is None else (store.files, f"-{store.token}")
-    query, changes = running.query, running.changes
+    query, changes = job.query, job.changes
     if query.target is not None:
-        named = bool(running.outputs)
+        named = bool(job.outputs)
         yield TargetSink.instead_of(query.target, named=named, changes=changes, files=files, suffix=suffix)
-    elif not running.outputs:
-        yield ConsoleSink(query.type, query.span.line, as_json=running.as_json, changes=changes)
-    if changes and running.outputs and all(isinstance(place, Address) for place in running.outputs):
+    elif not job.outputs:
+        yield ConsoleSink(query.type, query.span.line, as_json=job.as_json, changes=changes)
+    if changes and job.outputs and all(isinstance(place, Address) for place in job.outputs):
         raise UserError("a table is kept current, and holds no changes", hint="leave out --emit changes")
-    for place in running.outputs:
+    for place in job.outputs:
         if isinstance(place, Address):
-            table = _table_sink(running, place, store, opened, last)
+            table = _table_sink(job, place, store, opened, last)
             opened.callback(table.close)
             yield table
         else:
-            written = Output(query.type, changes, running.output_format, query.span)
+            written = Output(query.type, changes, job.output_format, query.span)
             after = last if store is None else _last_batch_in(place_of(place), store)
             yield DirectorySink(place, written, files=files, suffix=suffix, after=after)
 
@@ -261,7 +264,7 @@ def _last_batch_in(place: str, store: Store | None) -> int | None:
 
 
 def _table_sink(
-    running: Running, address: Address, store: Store | None, opened: ExitStack, last: int | None
+    job: StreamJob, address: Address, store: Store | None, opened: ExitStack, last: int | None
 ) -> TableSink:
     """A sink for a table.
 
@@ -269,10 +272,10 @@ def _table_sink(
     """
     if store is None:
         outbox = Path(opened.enter_context(TemporaryDirectory(prefix="mrql-")))
-        return TableSink(address, running.query.type, outbox, running.token, after=last)
+        return TableSink(address, job.query.type, outbox, job.token, after=last)
     return TableSink(
         address,
-        running.query.type,
+        job.query.type,
         store.root / OUTBOX / hashlib.sha256(address.shown.encode()).hexdigest()[:12],
         store.stream,
         store.files,
@@ -288,17 +291,17 @@ def _copies(store: Store | None, opened: ExitStack) -> Copies:
     return Copies(store.root / COPIES, store.files)
 
 
-def _commits(running: Running, store: Store, sink: Several, copies: Copies | None) -> Commits:
+def _commits(job: StreamJob, store: Store, sink: Several, copies: Copies | None) -> Commits:
     """The commits of a stream into a checkpoint.
 
     Raises: UserError where changes would be put out that do not follow on those before.
     """
     versions = {"mrql": __version__}
-    if running.engine == "spark":
+    if job.engine == "spark":
         versions["spark"] = version("pyspark")
-    specs = sources_of(running.program, running.query.term)
-    commits = Commits(store, running.plan, specs, running.engine, versions, sink, copies)
-    if commits.query_has_changed and running.changes:
+    specs = sources_of(job.program, job.query.term)
+    commits = Commits(store, job.plan, specs, job.engine, versions, sink, copies)
+    if commits.query_has_changed and job.changes:
         hint = "start with a new --checkpoint and a new --output, or put out snapshots"
         raise UserError("the query has changed, and its changes do not follow on those that were put out", hint=hint)
     if commits.query_has_changed:
@@ -312,12 +315,12 @@ def _clean(sink: Several, quarantine: Quarantine | None, files: Files) -> None:
         files.remove(path)
 
 
-def _engine(running: Running, kept: Quarantine | None, going_on: GoingOn | None) -> ReferenceEngine | SparkEngine:
-    sources = running.program.sources
-    if running.engine == "reference":
-        return ReferenceEngine(running.plan, sources, kept, going_on)
-    source = running.query.span.source
-    return SparkEngine(running.plan, sources, running.session(), source, kept, going_on, running.partitions)
+def _engine(job: StreamJob, kept: Quarantine | None, going_on: GoingOn | None) -> ReferenceEngine | SparkEngine:
+    sources = job.program.sources
+    if job.engine == "reference":
+        return ReferenceEngine(job.plan, sources, kept, going_on)
+    source = job.query.span.source
+    return SparkEngine(job.plan, sources, job.session(), source, kept, going_on, job.partitions)
 
 
 def _say_restored(commits: Commits, built: tuple[str, ...], *, changed: bool) -> None:
@@ -353,7 +356,7 @@ def _stopped_by_signals(stop: Stop) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         logger.warning("the batch was cut off")
-        sys.exit(INTERRUPTED)
+        raise CutOff from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from lark import Token
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
-from mrql.syntax import nodes as s
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "\\": "\\"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -24,7 +24,7 @@ class Builder:
     matched, and then its parts. `parse_part` parses the expression that stands between two offsets of the source.
     """
 
-    def __init__(self, source: Source, offset: int, parse_part: Callable[[int, int], s.Expr]) -> None:
+    def __init__(self, source: Source, offset: int, parse_part: Callable[[int, int], syntax.Expr]) -> None:
         self._source = source
         self._offset = offset
         self._parse_part = parse_part

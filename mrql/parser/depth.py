@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
-from mrql.syntax import nodes as s
 
 # The passes after the parser recurse along the tree (`algebra.stack` makes room), and so do Spark's.
 MAX_DEPTH = 200
 
 
-def check_depth(node: s.Node) -> None:
+def check_depth(node: syntax.Node) -> None:
     """Refuse a tree that is too deep for the passes to come."""
     level = [node]
     for _ in range(MAX_DEPTH):
-        level = [child for parent in level for child in s.children(parent)]
+        level = [child for parent in level for child in syntax.children(parent)]
         if not level:
             return
     raise UserError(

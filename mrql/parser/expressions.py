@@ -7,12 +7,13 @@ from typing import Any
 import attrs
 from lark import Token
 
+from mrql import syntax
 from mrql.algebra.span import Span
 from mrql.parser.builder import Builder
 from mrql.parser.depth import check_depth
 from mrql.parser.patterns import pattern_of, pattern_of_names, variable
 from mrql.parser.precedence import Chain
-from mrql.syntax import nodes as s
+from mrql.parser.xml_literals import XmlReader
 
 OPTIONS = {"header", "allowMissingColumns", "multiline"}
 
@@ -20,51 +21,59 @@ OPTIONS = {"header", "allowMissingColumns", "multiline"}
 class ExpressionBuilder(Builder):
     """The rules of expressions."""
 
-    def chain(self, span: Span, *items: Any) -> s.Expr:
+    def chain(self, span: Span, *items: Any) -> syntax.Expr:
         return Chain(self._source, self._offset).build(items)
 
-    def conditional(self, span: Span, condition: s.Expr, then: s.Expr, otherwise: s.Expr) -> s.Expr:
-        return s.IfExpr(condition, then, otherwise, span)
+    def conditional(self, span: Span, condition: syntax.Expr, then: syntax.Expr, otherwise: syntax.Expr) -> syntax.Expr:
+        return syntax.IfExpr(condition, then, otherwise, span)
 
-    def let(self, span: Span, *rest: Any) -> s.Expr:
+    def let(self, span: Span, *rest: Any) -> syntax.Expr:
         *bindings, body = rest
-        return s.LetExpr(tuple(bindings), body, span)
+        return syntax.LetExpr(tuple(bindings), body, span)
 
-    def binding(self, span: Span, pattern: s.Pattern, _: Token, expr: s.Expr) -> tuple[s.Pattern, s.Expr]:
+    def binding(
+        self, span: Span, pattern: syntax.Pattern, _: Token, expr: syntax.Expr
+    ) -> tuple[syntax.Pattern, syntax.Expr]:
         return pattern, expr
 
-    def bare_lambda(self, span: Span, name: Token, body: s.Expr) -> s.Expr:
-        return s.Lambda(((variable(str(name), self._span(name)), None),), None, body, span)
+    def bare_lambda(self, span: Span, name: Token, body: syntax.Expr) -> syntax.Expr:
+        return syntax.Lambda(((variable(str(name), self._span(name)), None),), None, body, span)
 
-    def untyped_lambda(self, span: Span, params: Any, body: s.Expr) -> s.Expr:
-        return s.Lambda(params, None, body, span)
+    def untyped_lambda(self, span: Span, params: Any, body: syntax.Expr) -> syntax.Expr:
+        return syntax.Lambda(params, None, body, span)
 
-    def typed_lambda(self, span: Span, params: Any, result: s.TypeExpr, body: s.Expr) -> s.Expr:
-        return s.Lambda(params, result, body, span)
+    def typed_lambda(self, span: Span, params: Any, result: syntax.TypeExpr, body: syntax.Expr) -> syntax.Expr:
+        return syntax.Lambda(params, result, body, span)
 
     def lambda_parameters(self, span: Span, *params: Any) -> Any:
         return params
 
-    def lambda_parameter(self, span: Span, pattern: s.Pattern, type_: s.TypeExpr | None = None) -> Any:
+    def lambda_parameter(self, span: Span, pattern: syntax.Pattern, type_: syntax.TypeExpr | None = None) -> Any:
         return pattern, type_
 
-    def quantified(self, span: Span, word: Token, generators: Any, body: s.Expr) -> s.Expr:
-        kind = s.QuantifierKind.ALL if word.lower() == "all" else s.QuantifierKind.SOME
-        return s.Quantified(kind, generators, body, span)
+    def quantified(self, span: Span, word: Token, generators: Any, body: syntax.Expr) -> syntax.Expr:
+        kind = syntax.QuantifierKind.ALL if word.lower() == "all" else syntax.QuantifierKind.SOME
+        return syntax.Quantified(kind, generators, body, span)
 
     def repeat(
-        self, span: Span, pattern: s.Pattern, _: Token, init: s.Expr, step: s.Expr, limit: s.Expr | None = None
-    ) -> s.Expr:
-        return s.Repeat(pattern, init, step, limit, span)
+        self,
+        span: Span,
+        pattern: syntax.Pattern,
+        _: Token,
+        init: syntax.Expr,
+        step: syntax.Expr,
+        limit: syntax.Expr | None = None,
+    ) -> syntax.Expr:
+        return syntax.Repeat(pattern, init, step, limit, span)
 
-    def incr(self, span: Span, expr: s.Expr) -> s.Expr:
-        return s.Incr(expr, span)
+    def incr(self, span: Span, expr: syntax.Expr) -> syntax.Expr:
+        return syntax.Incr(expr, span)
 
-    def select(self, span: Span, first: Any, *rest: Any) -> s.Expr:
+    def select(self, span: Span, first: Any, *rest: Any) -> syntax.Expr:
         distinct = isinstance(first, Token)
         head, generators, *clauses = rest if distinct else (first, *rest)
         by_kind = dict(clauses)
-        return s.Select(
+        return syntax.Select(
             distinct,
             head,
             generators,
@@ -74,139 +83,136 @@ class ExpressionBuilder(Builder):
             span,
         )
 
-    def generators(self, span: Span, *generators: s.Generator) -> tuple[s.Generator, ...]:
+    def generators(self, span: Span, *generators: syntax.Generator) -> tuple[syntax.Generator, ...]:
         return generators
 
-    def generator(self, span: Span, pattern: s.Pattern, *rest: Any) -> s.Generator:
+    def generator(self, span: Span, pattern: syntax.Pattern, *rest: Any) -> syntax.Generator:
         *equals, expr = rest
-        source = s.BagExpr((expr,), expr.span) if equals else expr
-        return s.Generator(pattern, source, span)
+        source = syntax.BagExpr((expr,), expr.span) if equals else expr
+        return syntax.Generator(pattern, source, span)
 
-    def where(self, span: Span, condition: s.Expr) -> tuple[str, s.Expr]:
+    def where(self, span: Span, condition: syntax.Expr) -> tuple[str, syntax.Expr]:
         return "where", condition
 
-    def group(self, span: Span, *parts: Any) -> tuple[str, s.GroupBy]:
-        keys = tuple(part for part in parts if isinstance(part, s.GroupKey))
-        having = None if isinstance(parts[-1], s.GroupKey) else parts[-1]
-        return "group", s.GroupBy(keys, having, span)
+    def group(self, span: Span, *parts: Any) -> tuple[str, syntax.GroupBy]:
+        keys = tuple(part for part in parts if isinstance(part, syntax.GroupKey))
+        having = None if isinstance(parts[-1], syntax.GroupKey) else parts[-1]
+        return "group", syntax.GroupBy(keys, having, span)
 
-    def having(self, span: Span, condition: s.Expr) -> s.Expr:
+    def having(self, span: Span, condition: syntax.Expr) -> syntax.Expr:
         return condition
 
-    def key(self, span: Span, first: s.Expr, second: s.Expr | None = None) -> s.GroupKey:
+    def key(self, span: Span, first: syntax.Expr, second: syntax.Expr | None = None) -> syntax.GroupKey:
         # Until the `:` nobody knows whether this is a pattern, so the grammar reads an expression.
         check_depth(first)
         if second is None:
-            return s.GroupKey(pattern_of_names(first), first, span)
-        return s.GroupKey(pattern_of(first), second, span)
+            return syntax.GroupKey(pattern_of_names(first), first, span)
+        return syntax.GroupKey(pattern_of(first), second, span)
 
-    def order(self, span: Span, *parts: Any) -> tuple[str, s.OrderBy]:
-        keys = tuple(part for part in parts if isinstance(part, s.OrderKey))
-        limit = None if isinstance(parts[-1], s.OrderKey) else parts[-1]
-        return "order", s.OrderBy(keys, limit, span)
+    def order(self, span: Span, *parts: Any) -> tuple[str, syntax.OrderBy]:
+        keys = tuple(part for part in parts if isinstance(part, syntax.OrderKey))
+        limit = None if isinstance(parts[-1], syntax.OrderKey) else parts[-1]
+        return "order", syntax.OrderBy(keys, limit, span)
 
-    def order_key(self, span: Span, expr: s.Expr, direction: Token | None = None) -> s.OrderKey:
-        return s.OrderKey(expr, direction is not None and direction.lower() == "desc", span)
+    def order_key(self, span: Span, expr: syntax.Expr, direction: Token | None = None) -> syntax.OrderKey:
+        return syntax.OrderKey(expr, direction is not None and direction.lower() == "desc", span)
 
-    def limit(self, span: Span, expr: s.Expr) -> s.Expr:
+    def limit(self, span: Span, expr: syntax.Expr) -> syntax.Expr:
         return expr
 
-    def name(self, span: Span, name: Token) -> s.Expr:
-        return s.Name(str(name), span)
+    def name(self, span: Span, name: Token) -> syntax.Expr:
+        return syntax.Name(str(name), span)
 
-    def literal(self, span: Span, token: Token) -> s.Literal:
+    def literal(self, span: Span, token: Token) -> syntax.Literal:
         if token.type == "INT":
-            return s.IntLit(self._integer(token), span)
+            return syntax.IntLit(self._integer(token), span)
         if token.type == "STRING":
-            return s.StringLit(self._string(token), span)
+            return syntax.StringLit(self._string(token), span)
         match token.lower():
             case "null":
-                return s.NullLit(span)
+                return syntax.NullLit(span)
             case "true" | "false" as word:
-                return s.BoolLit(word == "true", span)
+                return syntax.BoolLit(word == "true", span)
             case _:
-                return s.FloatLit(self._float(token), span)
+                return syntax.FloatLit(self._float(token), span)
 
-    def tuple_expr(self, span: Span, *items: s.Expr) -> s.Expr:
+    def tuple_expr(self, span: Span, *items: syntax.Expr) -> syntax.Expr:
         # A bracketed expression spans its brackets, so that `(a + b) * c` is underlined as a whole.
         if len(items) == 1:
             return attrs.evolve(items[0], span=span)
-        return s.TupleExpr(items, span)
+        return syntax.TupleExpr(items, span)
 
-    def bag_expr(self, span: Span, *items: s.Expr) -> s.Expr:
-        return s.BagExpr(items, span)
+    def bag_expr(self, span: Span, *items: syntax.Expr) -> syntax.Expr:
+        return syntax.BagExpr(items, span)
 
-    def list_expr(self, span: Span, *items: s.Expr) -> s.Expr:
-        return s.ListExpr(items, span)
+    def list_expr(self, span: Span, *items: syntax.Expr) -> syntax.Expr:
+        return syntax.ListExpr(items, span)
 
-    def record_expr(self, span: Span, *fields: tuple[str, s.Expr]) -> s.Expr:
-        return s.RecordExpr(fields, span)
+    def record_expr(self, span: Span, *fields: tuple[str, syntax.Expr]) -> syntax.Expr:
+        return syntax.RecordExpr(fields, span)
 
-    def field(self, span: Span, name: Token, expr: s.Expr) -> tuple[str, s.Expr]:
+    def field(self, span: Span, name: Token, expr: syntax.Expr) -> tuple[str, syntax.Expr]:
         return str(name), expr
 
-    def case_expr(self, span: Span, subject: s.Expr, *branches: tuple[s.Pattern, s.Expr]) -> s.Expr:
-        return s.CaseExpr(subject, branches, span)
+    def case_expr(self, span: Span, subject: syntax.Expr, *branches: tuple[syntax.Pattern, syntax.Expr]) -> syntax.Expr:
+        return syntax.CaseExpr(subject, branches, span)
 
-    def branch(self, span: Span, pattern: s.Pattern, expr: s.Expr) -> tuple[s.Pattern, s.Expr]:
+    def branch(self, span: Span, pattern: syntax.Pattern, expr: syntax.Expr) -> tuple[syntax.Pattern, syntax.Expr]:
         return pattern, expr
 
-    def template(self, span: Span, token: Token) -> s.Expr:
-        # Few queries hold XML, and all would wait for its reader to be loaded.
-        from mrql.parser.xml_literals import XmlReader
-
+    def template(self, span: Span, token: Token) -> syntax.Expr:
         return XmlReader(self._source, span, self._parse_part).read()
 
-    def projection(self, span: Span, expr: s.Expr, name: Token) -> s.Expr:
-        return s.Field(expr, str(name), span)
+    def projection(self, span: Span, expr: syntax.Expr, name: Token) -> syntax.Expr:
+        return syntax.Field(expr, str(name), span)
 
-    def children(self, span: Span, expr: s.Expr, _: Token) -> s.Expr:
-        return s.Children(expr, span)
+    def children(self, span: Span, expr: syntax.Expr, _: Token) -> syntax.Expr:
+        return syntax.Children(expr, span)
 
-    def attribute(self, span: Span, expr: s.Expr, name: Token) -> s.Expr:
-        return s.Attribute(expr, str(name), span)
+    def attribute(self, span: Span, expr: syntax.Expr, name: Token) -> syntax.Expr:
+        return syntax.Attribute(expr, str(name), span)
 
-    def nth(self, span: Span, expr: s.Expr, index: Token) -> s.Expr:
-        return s.Nth(expr, self._integer(index), span)
+    def nth(self, span: Span, expr: syntax.Expr, index: Token) -> syntax.Expr:
+        return syntax.Nth(expr, self._integer(index), span)
 
-    def indexing(self, span: Span, expr: s.Expr, index: s.Expr) -> s.Expr:
-        return s.Index(expr, index, span)
+    def indexing(self, span: Span, expr: syntax.Expr, index: syntax.Expr) -> syntax.Expr:
+        return syntax.Index(expr, index, span)
 
-    def slicing(self, span: Span, expr: s.Expr, low: s.Expr, high: s.Expr) -> s.Expr:
-        return s.Slice(expr, low, high, span)
+    def slicing(self, span: Span, expr: syntax.Expr, low: syntax.Expr, high: syntax.Expr) -> syntax.Expr:
+        return syntax.Slice(expr, low, high, span)
 
-    def ascribe(self, span: Span, expr: s.Expr, type_: s.TypeExpr) -> s.Expr:
-        return s.Ascribe(expr, type_, span)
+    def ascribe(self, span: Span, expr: syntax.Expr, type_: syntax.TypeExpr) -> syntax.Expr:
+        return syntax.Ascribe(expr, type_, span)
 
-    def call(self, span: Span, function: s.Expr, *args: s.Expr) -> s.Expr:
-        if isinstance(function, s.Name):
-            return s.Call(function.name, args, span)
-        return s.Apply(function, args, span)
+    def call(self, span: Span, function: syntax.Expr, *args: syntax.Expr) -> syntax.Expr:
+        if isinstance(function, syntax.Name):
+            return syntax.Call(function.name, args, span)
+        return syntax.Apply(function, args, span)
 
-    def source(self, span: Span, word: Token, format_: Token, *args: Any) -> s.Expr:
-        kind = s.SourceKind(word.lower())
-        return s.SourceExpr(kind, str(format_), tuple(map(_source_argument, args)), span)
+    def source(self, span: Span, word: Token, format_: Token, *args: Any) -> syntax.Expr:
+        kind = syntax.SourceKind(word.lower())
+        return syntax.SourceExpr(kind, str(format_), tuple(map(_source_argument, args)), span)
 
-    def type_argument(self, span: Span, type_: s.TypeExpr) -> s.SourceArg:
-        return s.TypeArg(type_, span)
+    def type_argument(self, span: Span, type_: syntax.TypeExpr) -> syntax.SourceArg:
+        return syntax.TypeArg(type_, span)
 
-    def deletions(self, span: Span, path: s.Expr) -> s.SourceArg:
-        return s.DeletionsArg(path, span)
+    def deletions(self, span: Span, path: syntax.Expr) -> syntax.SourceArg:
+        return syntax.DeletionsArg(path, span)
 
-    def xpath(self, span: Span, token: Token) -> s.SourceArg:
+    def xpath(self, span: Span, token: Token) -> syntax.SourceArg:
         path = token[token.index("(") + 1 : -1].strip()
         quoted = len(path) > 1 and path[0] in "\"'" and path.find(path[0], 1) == len(path) - 1
-        return s.XPathArg(path[1:-1] if quoted else path, span)
+        return syntax.XPathArg(path[1:-1] if quoted else path, span)
 
 
-def _source_argument(arg: s.SourceArg) -> s.SourceArg:
+def _source_argument(arg: syntax.SourceArg) -> syntax.SourceArg:
     """Some arguments of a source look like expressions, and are not."""
     match arg:
-        case s.Name("tagged", span=span):
-            return s.TaggedArg(span)
-        case s.Name(name, span=span) if name in OPTIONS:
-            return s.OptionArg(name, span)
-        case s.BagExpr(items, span=span) if items and all(isinstance(item, s.StringLit) for item in items):
-            return s.TagsArg(tuple(item.value for item in items if isinstance(item, s.StringLit)), span)
+        case syntax.Name("tagged", span=span):
+            return syntax.TaggedArg(span)
+        case syntax.Name(name, span=span) if name in OPTIONS:
+            return syntax.OptionArg(name, span)
+        case syntax.BagExpr(items, span=span) if items and all(isinstance(item, syntax.StringLit) for item in items):
+            return syntax.TagsArg(tuple(item.value for item in items if isinstance(item, syntax.StringLit)), span)
         case _:
             return arg

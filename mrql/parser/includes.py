@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
 from mrql.parser.parser import parse_program
 from mrql.parser.paths import path_in
-from mrql.syntax import nodes as syntax
 
 
-class Files:
+class Includes:
     """The files of a program: those that are being read, and those that have been."""
 
     def __init__(self) -> None:

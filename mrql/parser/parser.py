@@ -12,13 +12,14 @@ from typing import Any
 
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
 from mrql.parser.depth import MAX_DEPTH, check_depth
+from mrql.parser.errors import explain
 from mrql.parser.grammar import grammar
 from mrql.parser.lexer import TooLarge
 from mrql.parser.tree_builder import TreeBuilder
-from mrql.syntax import nodes as s
 
 __all__ = ["MAX_DEPTH", "parse_expression", "parse_expression_at", "parse_program", "parse_program_at", "parse_type"]
 
@@ -28,35 +29,35 @@ MOST_CHARACTERS = 1_000_000
 IN_A_FILE = "many or large values belong in a file of data, which a `source` reads"
 
 
-def parse_program(text: str, name: str = "<query>", *, included: bool = False) -> s.Program:
+def parse_program(text: str, name: str = "<query>", *, included: bool = False) -> syntax.Program:
     """The tree of a whole text; `name` is what errors call the text, and the file that it is if it is `included`."""
     return parse_program_at(Source(name, text, included=included), 0)
 
 
-def parse_program_at(source: Source, begin: int) -> s.Program:
+def parse_program_at(source: Source, begin: int) -> syntax.Program:
     """The tree of what a text holds from an offset on."""
-    program: s.Program = _parse("program", source, begin, len(source.text))
+    program: syntax.Program = _parse("program", source, begin, len(source.text))
     return program
 
 
-def parse_expression_at(source: Source, begin: int) -> s.Expr:
+def parse_expression_at(source: Source, begin: int) -> syntax.Expr:
     """The tree of the expression that a text holds from an offset on."""
     return _parse_expression(source, begin, len(source.text))
 
 
-def parse_expression(text: str, name: str = "<query>") -> s.Expr:
+def parse_expression(text: str, name: str = "<query>") -> syntax.Expr:
     """The tree of a text that is one expression."""
     return _parse_expression(Source(name, text), 0, len(text))
 
 
-def parse_type(text: str, name: str = "<query>") -> s.TypeExpr:
+def parse_type(text: str, name: str = "<query>") -> syntax.TypeExpr:
     """The tree of a text that is one type."""
-    type_: s.TypeExpr = _parse("type", Source(name, text), 0, len(text))
+    type_: syntax.TypeExpr = _parse("type", Source(name, text), 0, len(text))
     return type_
 
 
-def _parse_expression(source: Source, begin: int, end: int) -> s.Expr:
-    expr: s.Expr = _parse("expr", source, begin, end)
+def _parse_expression(source: Source, begin: int, end: int) -> syntax.Expr:
+    expr: syntax.Expr = _parse("expr", source, begin, end)
     return expr
 
 
@@ -68,9 +69,6 @@ def _parse(start: str, source: Source, begin: int, end: int) -> Any:
     try:
         tree = grammar().parse(source.text[begin:end], start=start)
     except (UnexpectedToken, UnexpectedCharacters) as error:
-        # Most texts are right, and all would wait for the words to be loaded.
-        from mrql.parser.errors import explain
-
         raise explain(error, source, begin, end) from None
     except TooLarge as error:
         at = begin + (error.token.start_pos or 0)

@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 import attrs
 from lark import Token
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
-from mrql.syntax import nodes as s
 
 
 @attrs.frozen
@@ -24,35 +24,40 @@ class Binding:
     chains: bool = True
 
 
-BINARY: dict[str, tuple[Binding, s.BinaryOp]] = {
+BINARY: dict[str, tuple[Binding, syntax.BinaryOp]] = {
     spelling: (binding, op)
     for binding, operators in (
-        (Binding(1), {"or": s.BinaryOp.OR}),
-        (Binding(2), {"and": s.BinaryOp.AND}),
+        (Binding(1), {"or": syntax.BinaryOp.OR}),
+        (Binding(2), {"and": syntax.BinaryOp.AND}),
         # Level 3 is `not`.
         (
             Binding(4, chains=False),
             {
-                "=": s.BinaryOp.EQUAL,
-                "<>": s.BinaryOp.NOT_EQUAL,
-                "!=": s.BinaryOp.NOT_EQUAL,
-                "<": s.BinaryOp.LESS,
-                "<=": s.BinaryOp.LESS_EQUAL,
-                ">": s.BinaryOp.GREATER,
-                ">=": s.BinaryOp.GREATER_EQUAL,
-                "in": s.BinaryOp.IN,
-                "not in": s.BinaryOp.IN,
+                "=": syntax.BinaryOp.EQUAL,
+                "<>": syntax.BinaryOp.NOT_EQUAL,
+                "!=": syntax.BinaryOp.NOT_EQUAL,
+                "<": syntax.BinaryOp.LESS,
+                "<=": syntax.BinaryOp.LESS_EQUAL,
+                ">": syntax.BinaryOp.GREATER,
+                ">=": syntax.BinaryOp.GREATER_EQUAL,
+                "in": syntax.BinaryOp.IN,
+                "not in": syntax.BinaryOp.IN,
             },
         ),
         (
             Binding(5),
-            {"union": s.BinaryOp.UNION, "intersect": s.BinaryOp.INTERSECT, "except": s.BinaryOp.EXCEPT},
+            {"union": syntax.BinaryOp.UNION, "intersect": syntax.BinaryOp.INTERSECT, "except": syntax.BinaryOp.EXCEPT},
         ),
         # Level 6 are the ranges.
-        (Binding(7), {"+": s.BinaryOp.ADD, "-": s.BinaryOp.SUBTRACT}),
+        (Binding(7), {"+": syntax.BinaryOp.ADD, "-": syntax.BinaryOp.SUBTRACT}),
         (
             Binding(8),
-            {"*": s.BinaryOp.MULTIPLY, "/": s.BinaryOp.DIVIDE, "%": s.BinaryOp.MOD, "mod": s.BinaryOp.MOD},
+            {
+                "*": syntax.BinaryOp.MULTIPLY,
+                "/": syntax.BinaryOp.DIVIDE,
+                "%": syntax.BinaryOp.MOD,
+                "mod": syntax.BinaryOp.MOD,
+            },
         ),
     )
     for spelling, op in operators.items()
@@ -77,10 +82,10 @@ class Chain:
     def __init__(self, source: Source, offset: int) -> None:
         self._source = source
         self._offset = offset
-        self._operands: list[s.Expr] = []
+        self._operands: list[syntax.Expr] = []
         self._operators: list[Operator] = []
 
-    def build(self, items: Iterable[Any]) -> s.Expr:
+    def build(self, items: Iterable[Any]) -> syntax.Expr:
         after_operand = False
         for item in items:
             if isinstance(item, Token):
@@ -119,23 +124,23 @@ class Chain:
         left = self._operands.pop()
         self._operands.append(self._joined(operator, left, right, left.span.to(right.span)))
 
-    def _prefixed(self, operator: Operator, operand: s.Expr) -> s.Expr:
+    def _prefixed(self, operator: Operator, operand: syntax.Expr) -> syntax.Expr:
         span = self._span(operator.token).to(operand.span)
         match operator.spelling:
             case "not":
-                return s.Unary(s.UnaryOp.NOT, operand, span)
+                return syntax.Unary(syntax.UnaryOp.NOT, operand, span)
             case "-":
-                return s.Unary(s.UnaryOp.NEGATE, operand, span)
+                return syntax.Unary(syntax.UnaryOp.NEGATE, operand, span)
             case "exists":
-                return s.Call("exists", (operand,), span)
+                return syntax.Call("exists", (operand,), span)
             case _:
                 return operand
 
-    def _joined(self, operator: Operator, left: s.Expr, right: s.Expr, span: Span) -> s.Expr:
+    def _joined(self, operator: Operator, left: syntax.Expr, right: syntax.Expr, span: Span) -> syntax.Expr:
         if operator.spelling in RANGES:
-            return s.RangeExpr(left, right, operator.spelling == "...", span)
-        joined = s.Binary(BINARY[operator.spelling][1], left, right, span)
-        return s.Unary(s.UnaryOp.NOT, joined, span) if operator.spelling == "not in" else joined
+            return syntax.RangeExpr(left, right, operator.spelling == "...", span)
+        joined = syntax.Binary(BINARY[operator.spelling][1], left, right, span)
+        return syntax.Unary(syntax.UnaryOp.NOT, joined, span) if operator.spelling == "not in" else joined
 
     def _span(self, token: Token) -> Span:
         return Span(self._source, self._offset + (token.start_pos or 0), self._offset + (token.end_pos or 0))

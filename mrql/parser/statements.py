@@ -7,62 +7,62 @@ from typing import Any
 import attrs
 from lark import Token
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.parser.builder import Builder
-from mrql.syntax import nodes as s
 
 
 class StatementBuilder(Builder):
     """The rules of statements."""
 
-    def program(self, span: Span, *statements: s.Statement) -> s.Program:
+    def program(self, span: Span, *statements: syntax.Statement) -> syntax.Program:
         whole = Span(self._source, self._offset, len(self._source.text))
-        return s.Program(statements, whole)
+        return syntax.Program(statements, whole)
 
-    def expression(self, span: Span, expr: s.Expr) -> s.Statement:
-        return s.ExprStatement(expr, span)
+    def expression(self, span: Span, expr: syntax.Expr) -> syntax.Statement:
+        return syntax.ExprStatement(expr, span)
 
-    def definition(self, span: Span, name: Token, _: Token, expr: s.Expr) -> s.Statement:
-        return s.Definition(str(name), expr, span)
+    def definition(self, span: Span, name: Token, _: Token, expr: syntax.Expr) -> syntax.Statement:
+        return syntax.Definition(str(name), expr, span)
 
-    def store(self, span: Span, name: Token, expr: s.Expr) -> s.Statement:
-        return s.Store(str(name), expr, span)
+    def store(self, span: Span, name: Token, expr: syntax.Expr) -> syntax.Statement:
+        return syntax.Store(str(name), expr, span)
 
-    def store_file(self, span: Span, path: s.Expr, expr: s.Expr) -> s.Statement:
-        return s.Dump(path, expr, False, span)
+    def store_file(self, span: Span, path: syntax.Expr, expr: syntax.Expr) -> syntax.Statement:
+        return syntax.Dump(path, expr, False, span)
 
-    def dump_file(self, span: Span, path: s.Expr, expr: s.Expr) -> s.Statement:
-        return s.Dump(path, expr, True, span)
+    def dump_file(self, span: Span, path: syntax.Expr, expr: syntax.Expr) -> syntax.Statement:
+        return syntax.Dump(path, expr, True, span)
 
-    def type_definition(self, span: Span, name: Token, _: Token, type_: s.TypeExpr) -> s.Statement:
-        return s.TypeDef(str(name), type_, span)
+    def type_definition(self, span: Span, name: Token, _: Token, type_: syntax.TypeExpr) -> syntax.Statement:
+        return syntax.TypeDef(str(name), type_, span)
 
-    def data_definition(self, span: Span, name: Token, _: Token, *constructors: s.Constructor) -> s.Statement:
-        return s.DataDef(str(name), constructors, span)
+    def data_definition(self, span: Span, name: Token, _: Token, *constructors: syntax.Constructor) -> syntax.Statement:
+        return syntax.DataDef(str(name), constructors, span)
 
-    def constructor(self, span: Span, name: Token, type_: s.TypeExpr | None = None) -> s.Constructor:
+    def constructor(self, span: Span, name: Token, type_: syntax.TypeExpr | None = None) -> syntax.Constructor:
         match type_:
             case None:
-                args: tuple[s.TypeExpr, ...] = ()
-            case s.TupleType(items):
+                args: tuple[syntax.TypeExpr, ...] = ()
+            case syntax.TupleType(items):
                 args = items
             case _:
                 args = (type_,)
-        return s.Constructor(str(name), args, span)
+        return syntax.Constructor(str(name), args, span)
 
-    def function(self, span: Span, name: Token, *rest: Any) -> s.Statement:
+    def function(self, span: Span, name: Token, *rest: Any) -> syntax.Statement:
         *params, result, body = rest
-        return s.FunctionDef(str(name), tuple(params), result, body, span)
+        return syntax.FunctionDef(str(name), tuple(params), result, body, span)
 
-    def parameter(self, span: Span, name: Token, type_: s.TypeExpr) -> tuple[str, s.TypeExpr]:
+    def parameter(self, span: Span, name: Token, type_: syntax.TypeExpr) -> tuple[str, syntax.TypeExpr]:
         return str(name), type_
 
-    def macro(self, span: Span, name: Token, *rest: Any) -> s.Statement:
+    def macro(self, span: Span, name: Token, *rest: Any) -> syntax.Statement:
         *params, body = rest
-        return s.MacroDef(str(name), tuple(map(str, params)), body, span)
+        return syntax.MacroDef(str(name), tuple(map(str, params)), body, span)
 
-    def aggregation(self, span: Span, name: Token, *rest: Any) -> s.Statement:
+    def aggregation(self, span: Span, name: Token, *rest: Any) -> syntax.Statement:
         *parts, type_ = rest
         if len(parts) not in (2, 3):
             raise UserError(
@@ -71,22 +71,22 @@ class StatementBuilder(Builder):
                 "aggregation total(\\(x: int, y: int): int. x + y, 0): int;",
             )
         combine, zero, *unit = parts
-        return s.AggregationDef(str(name), combine, zero, unit[0] if unit else None, type_, span)
+        return syntax.AggregationDef(str(name), combine, zero, unit[0] if unit else None, type_, span)
 
-    def include(self, span: Span, path: Token) -> s.Statement:
-        return s.Include(self._string(path), span)
+    def include(self, span: Span, path: Token) -> syntax.Statement:
+        return syntax.Include(self._string(path), span)
 
-    def parser(self, span: Span, name: Token, _: Token, target: Token) -> s.Statement:
-        return s.ParserDef(str(name), self._string(target), span)
+    def parser(self, span: Span, name: Token, _: Token, target: Token) -> syntax.Statement:
+        return syntax.ParserDef(str(name), self._string(target), span)
 
-    def import_module(self, span: Span, module: Token) -> s.Statement:
-        return s.Import(self._string(module), (), span)
+    def import_module(self, span: Span, module: Token) -> syntax.Statement:
+        return syntax.Import(self._string(module), (), span)
 
-    def import_names(self, span: Span, *rest: Any) -> s.Statement:
+    def import_names(self, span: Span, *rest: Any) -> syntax.Statement:
         *functions, module = rest
-        return s.Import(self._string(module), tuple(functions), span)
+        return syntax.Import(self._string(module), tuple(functions), span)
 
-    def import_callable(self, span: Span, target: Token, function: s.ImportedFunction) -> s.Statement:
+    def import_callable(self, span: Span, target: Token, function: syntax.ImportedFunction) -> syntax.Statement:
         module, colon, attribute = self._string(target).rpartition(":")
         if not colon or not module or not attribute:
             raise UserError(
@@ -94,19 +94,19 @@ class StatementBuilder(Builder):
                 self._span(target),
                 'import "module:callable" as f(int): int;',
             )
-        return s.Import(module, (attrs.evolve(function, attribute=attribute),), span)
+        return syntax.Import(module, (attrs.evolve(function, attribute=attribute),), span)
 
     def imported(
         self,
         span: Span,
         name: Token,
-        params: tuple[s.TypeExpr, ...] | None = None,
-        result: s.TypeExpr | None = None,
-    ) -> s.ImportedFunction:
+        params: tuple[syntax.TypeExpr, ...] | None = None,
+        result: syntax.TypeExpr | None = None,
+    ) -> syntax.ImportedFunction:
         text = self._string(name) if name.type == "STRING" else str(name)
-        return s.ImportedFunction(text, text, params, result, span)
+        return syntax.ImportedFunction(text, text, params, result, span)
 
-    def import_types(self, span: Span, *params: Any) -> tuple[s.TypeExpr, ...]:
+    def import_types(self, span: Span, *params: Any) -> tuple[syntax.TypeExpr, ...]:
         return tuple(p[1] if isinstance(p, tuple) else p for p in params)
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
-from mrql.syntax import nodes as s
 
 _NAME = r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?"
 _TAG = re.compile(rf"<({_NAME})\s*")
@@ -29,9 +29,9 @@ class OpenElement:
     """An element whose end has not been seen yet."""
 
     tag: str
-    attributes: tuple[tuple[str, s.Expr], ...]
+    attributes: tuple[tuple[str, syntax.Expr], ...]
     start: int
-    children: list[s.Expr] = attrs.Factory(list)
+    children: list[syntax.Expr] = attrs.Factory(list)
 
 
 class XmlReader:
@@ -40,7 +40,7 @@ class XmlReader:
     `parse_part` parses the expression that stands between two offsets of the source.
     """
 
-    def __init__(self, source: Source, span: Span, parse_part: Callable[[int, int], s.Expr]) -> None:
+    def __init__(self, source: Source, span: Span, parse_part: Callable[[int, int], syntax.Expr]) -> None:
         self._source = source
         self._parse_part = parse_part
         self._text = source.text
@@ -48,9 +48,9 @@ class XmlReader:
         self._at = self._text.index("|", span.start) + 1
         self._end = span.end - 2
         self._opened: list[OpenElement] = []
-        self._root: s.Expr | None = None
+        self._root: syntax.Expr | None = None
 
-    def read(self) -> s.Expr:
+    def read(self) -> syntax.Expr:
         kind = self._text[self._span.start + 1 : self._at - 1]
         if kind.lower() != "xml":
             raise UserError(f"`[{kind}| … |]` is not known", self._span, "[xml| <tag>{{e}}</tag> |]")
@@ -77,7 +77,7 @@ class XmlReader:
         if self._take(_SKIPPED):
             return
         if found := self._take(_CDATA):
-            self._add(s.StringLit(found[1], self._between(start)))
+            self._add(syntax.StringLit(found[1], self._between(start)))
         elif found := self._take(_END):
             self._close(found[1], start)
         elif found := self._take(_TAG):
@@ -86,14 +86,14 @@ class XmlReader:
             self._add(self._hole())
         elif found := self._take(_TEXT):
             if found[0].strip():
-                self._add(s.StringLit(html.unescape(found[0]), self._between(start)))
+                self._add(syntax.StringLit(html.unescape(found[0]), self._between(start)))
         else:
             raise UserError("expected an XML tag", self._between(start), "write `&lt;` for a `<` in a text")
 
-    def _add(self, expr: s.Expr) -> None:
+    def _add(self, expr: syntax.Expr) -> None:
         if self._opened:
             self._opened[-1].children.append(expr)
-        elif isinstance(expr, s.XmlElement) and self._root is None:
+        elif isinstance(expr, syntax.XmlElement) and self._root is None:
             self._root = expr
         else:
             raise UserError("an XML literal is one element", expr.span, "put everything inside one tag")
@@ -109,12 +109,12 @@ class XmlReader:
         else:
             raise UserError(f"expected an attribute, `>` or `/>` in the tag `{tag}`", self._between(self._at))
 
-    def _attributes(self) -> Iterator[tuple[str, s.Expr]]:
+    def _attributes(self) -> Iterator[tuple[str, syntax.Expr]]:
         while found := self._take(_ATTRIBUTE):
             yield found[1], self._value()
             self._take(_SPACE)
 
-    def _value(self) -> s.Expr:
+    def _value(self) -> syntax.Expr:
         start = self._at
         if self._text.startswith("{{", start):
             return self._hole()
@@ -126,7 +126,7 @@ class XmlReader:
             self._at += 1
             return hole
         if found := self._take(_QUOTED):
-            return s.StringLit(html.unescape(found[1] or found[2] or ""), self._between(start))
+            return syntax.StringLit(html.unescape(found[1] or found[2] or ""), self._between(start))
         raise UserError("expected an attribute's value in quotes", self._between(start))
 
     def _close(self, tag: str, start: int) -> None:
@@ -137,9 +137,9 @@ class XmlReader:
 
     def _finish(self, start: int) -> None:
         done = self._opened.pop()
-        self._add(s.XmlElement(done.tag, done.attributes, tuple(done.children), self._between(start)))
+        self._add(syntax.XmlElement(done.tag, done.attributes, tuple(done.children), self._between(start)))
 
-    def _hole(self) -> s.Expr:
+    def _hole(self) -> syntax.Expr:
         start = self._at
         depth = 0
         for part in _HOLE_PART.finditer(self._text, start + 2, self._end):

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.stack import deep
@@ -21,12 +22,10 @@ from mrql.shell.cursor_context import Place, place_at
 from mrql.shell.definitions import Definitions
 from mrql.shell.interpreter import COMMANDS
 from mrql.shell.statement_reader import COMMAND, TAKES_EXPRESSION
-from mrql.syntax import nodes as syntax
 from mrql.translate.builtin_aggregates import AGGREGATIONS
 from mrql.translate.calls import LIBRARY
 from mrql.translate.coercion import BASIC, resolve
 from mrql.translate.collection_functions import DERIVED
-from mrql.translate.expression import translate
 from mrql.translate.json_values import as_collection
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.scope import Globals, Scope
@@ -185,7 +184,7 @@ def _fields(place: Place, known: Globals) -> Iterator[Candidate]:
     if expr is None:
         return
     try:
-        t = translate(expr, _scope(place, known)).type
+        t = _scope(place, known).translate(expr).type
     except (UserError, IllTyped):
         return
     record = t.item if isinstance(t, ty.BagType) else t
@@ -222,11 +221,11 @@ def _with(rule: str, node: Any, scope: Scope) -> Scope:
     """The scope with what a binder binds."""
     match rule, node:
         case "generator", syntax.Generator(pattern, source):
-            return _matched(pattern, element_type(as_collection(translate(source, scope))), scope)
+            return _matched(pattern, element_type(as_collection(scope.translate(source))), scope)
         case "key", syntax.GroupKey(pattern, expr) if pattern is not None:
-            return _matched(pattern, translate(expr, scope).type, scope)
+            return _matched(pattern, scope.translate(expr).type, scope)
         case "binding", (pattern, expr):
-            return _matched(pattern, translate(expr, scope).type, scope)
+            return _matched(pattern, scope.translate(expr).type, scope)
         case "parameter", (str(name), written):
             return scope.bind({name: Var(name, resolve(written, scope.globals))})
         case "lambda_parameter", (pattern, written) if written is not None:

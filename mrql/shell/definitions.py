@@ -7,23 +7,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mrql import syntax
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import all_names
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.stack import deep
 from mrql.algebra.terms import Stream
-from mrql.parser.includes import Files
+from mrql.parser.includes import Includes
 from mrql.runtime.sources.files import row_type
-from mrql.syntax import nodes as syntax
-from mrql.translate.expression import translate
-from mrql.translate.program import Compiler, Program, Query
+from mrql.translate.program import CompiledExpression, Program
 from mrql.translate.scope import Scope
+from mrql.translate.statements import ProgramTranslator
 
 T = TypeVar("T")
 
 
-class Definitions(Compiler):
+class Definitions(ProgramTranslator):
     """The names of a session. Each input is one unit: where something in it is in error, nothing of it is defined.
 
     A name may be defined again. What is written from then on means the new one; a value that was made of the old one
@@ -35,31 +35,31 @@ class Definitions(Compiler):
         self.so_far = Program((), self.sources, self.stored)
         """What is defined, by now and by later inputs; the expressions are not kept."""
 
-    def add(self, parse: Callable[[], syntax.Program]) -> tuple[Query, ...]:
+    def add(self, parse: Callable[[], syntax.Program]) -> tuple[CompiledExpression, ...]:
         """Defines what a program defines, and returns its expressions.
 
         Raises: UserError at the first thing that is wrong.
         """
         with self._or_not_at_all():
             self.queries = []
-            self.files = Files()  # what is included again may have changed
+            self.includes = Includes()  # what is included again may have changed
 
-            def defined() -> tuple[Query, ...]:
+            def defined() -> tuple[CompiledExpression, ...]:
                 self._forget_unused()
                 return self.program(parse()).queries
 
             return _guarded(defined)
 
-    def query(self, parse: Callable[[], syntax.Expr]) -> Query:
+    def query(self, parse: Callable[[], syntax.Expr]) -> CompiledExpression:
         """An expression by itself.
 
         Raises: UserError where it is wrong.
         """
 
-        def query() -> Query:
+        def query() -> CompiledExpression:
             self._forget_unused()
             expr = parse()
-            return Query(translate(expr, Scope(self.globals)), expr.span)
+            return CompiledExpression(Scope(self.globals).translate(expr), expr.span)
 
         return _guarded(query)
 

@@ -9,18 +9,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import attrs
+import click
 from rich.console import Console
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.span import Span
-from mrql.cli.options import report_kept
+from mrql.jobs.kept_aside import keep_aside
 from mrql.output.tables import json_line, print_table, type_name
 from mrql.shell.session import Session
 from mrql.shell.statement_reader import COMMAND
 from mrql.translate.calls import LIBRARY
 from mrql.translate.collection_functions import DERIVED
-from mrql.translate.program import Query
+from mrql.translate.program import CompiledExpression
 
 
 class Quit(Exception):
@@ -75,7 +76,7 @@ class Interpreter:
             act: Callable[[str, int], None] = getattr(self, f"_{command[1]}")
             act(text, command.end())
 
-    def _answer(self, queries: tuple[Query, ...]) -> None:
+    def _answer(self, queries: tuple[CompiledExpression, ...]) -> None:
         for query in queries:
             if query.target is not None:
                 self.session.write(query)
@@ -83,7 +84,8 @@ class Interpreter:
                 self._print(json_line(query.span.line, query.type, self.session.answer(query)))
             else:
                 print_table(self.session.answer(query), query.type, self.console, self.rows)
-            report_kept(self.session.quarantine, f"answer-{next(self._numbers):06}")
+            if (said := keep_aside(self.session.quarantine, f"answer-{next(self._numbers):06}")) is not None:
+                click.echo(said, err=True)
 
     def _print(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

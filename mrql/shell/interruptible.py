@@ -13,9 +13,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
 from mrql.algebra.values.values import Value
-from mrql.jobs.batch import SparkRunner
+from mrql.jobs.batch import SparkBatchJob
 from mrql.runtime.files.quarantine import Quarantine
-from mrql.translate.program import Program, Query
+from mrql.translate.program import CompiledExpression, Program
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class InterruptibleRunner:
+class InterruptibleBatchJob:
     """Evaluates on Spark in a thread of its own; a KeyboardInterrupt ends the jobs that run, and then comes through."""
 
     def __init__(
@@ -31,18 +31,18 @@ class InterruptibleRunner:
     ) -> None:
         self._spark: SparkSession | None = None
         self._thread = ThreadPoolExecutor(1, "queries")
-        self._runner = SparkRunner(program, lambda: self._started(start), quarantine)
+        self._job = SparkBatchJob(program, lambda: self._started(start), quarantine)
 
-    def answer(self, query: Query) -> Value:
-        return self._in_thread(lambda: self._runner.answer(query))
+    def answer(self, query: CompiledExpression) -> Value:
+        return self._in_thread(lambda: self._job.answer(query))
 
-    def write(self, query: Query) -> None:
-        self._in_thread(lambda: self._runner.write(query))
+    def write(self, query: CompiledExpression) -> None:
+        self._in_thread(lambda: self._job.write(query))
 
     def close(self) -> None:
         """Frees what is kept."""
         if self._spark is not None:
-            self._in_thread(self._runner.close)
+            self._in_thread(self._job.close)
         self._thread.shutdown()
 
     def _started(self, start: Callable[[], SparkSession]) -> SparkSession:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra.terms import STEPS
 from mrql.algebra.values.values import Value
 from mrql.explain import explain_trace
-from mrql.jobs.batch import ReferenceRunner, Runner
+from mrql.jobs.batch import BatchJob, ReferenceBatchJob
 from mrql.output.tables import type_name
 from mrql.parser.includes import text_of
 from mrql.parser.parser import parse_expression_at, parse_program, parse_program_at
@@ -18,9 +19,8 @@ from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.shell.definitions import Definitions
 from mrql.shell.statement_reader import Transcript, without_semicolon
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import resolve
-from mrql.translate.program import Program, Query
+from mrql.translate.program import CompiledExpression, Program
 from mrql.translate.scope import Globals
 
 
@@ -28,23 +28,23 @@ from mrql.translate.scope import Globals
 class Session:
     """Statements are given to it one input after the other.
 
-    Expressions are evaluated by what `runner` makes of the session's program, in which later definitions appear.
+    Expressions are evaluated by what `new_job` makes of the session's program, in which later definitions appear.
     """
 
     base: Path = attrs.field(factory=Path)
     args: Sequence[str] = ()
     max_steps: int = STEPS
-    runner: Callable[[Program], Runner] = ReferenceRunner
+    new_job: Callable[[Program], BatchJob] = ReferenceBatchJob
     quarantine: Quarantine | None = None
     may_import: bool = True
     definitions: Definitions = attrs.field(init=False)
     transcript: Transcript = attrs.field(init=False, factory=lambda: Transcript("<shell>"))
-    _running: Runner | None = attrs.field(init=False, default=None)
+    _job: BatchJob | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self.definitions = Definitions(self.base, self.args, self.max_steps, may_import=self.may_import)
 
-    def define(self, text: str) -> tuple[Query, ...]:
+    def define(self, text: str) -> tuple[CompiledExpression, ...]:
         """Defines what an input defines, and returns its expressions, which are still to be answered.
 
         Raises: UserError where something in it is wrong; then nothing of it is defined.
@@ -52,7 +52,7 @@ class Session:
         source, begin = self.transcript.add(text)
         return self.definitions.add(lambda: parse_program_at(source, begin))
 
-    def load(self, path: Path) -> tuple[Query, ...]:
+    def load(self, path: Path) -> tuple[CompiledExpression, ...]:
         """Defines what a file defines, as one input, and returns its expressions.
 
         Raises: UserError where it cannot be read, or something in it is wrong.
@@ -60,19 +60,19 @@ class Session:
         text = text_of(path)
         return self.definitions.add(lambda: parse_program(text, str(path), included=True))
 
-    def answer(self, query: Query) -> Value:
+    def answer(self, query: CompiledExpression) -> Value:
         """The value of an expression.
 
         Raises: MrqlError where the data or the engine give none.
         """
-        return self._runner().answer(query)
+        return self._started().answer(query)
 
-    def write(self, query: Query) -> None:
+    def write(self, query: CompiledExpression) -> None:
         """Writes the value of an expression to its target.
 
         Raises: MrqlError where the data or the engine give none, or it cannot be written.
         """
-        self._runner().write(query)
+        self._started().write(query)
 
     def type_of(self, text: str, begin: int = 0) -> str:
         """The type of the expression that an input holds from an offset on; of a function, what it takes and gives.
@@ -97,17 +97,17 @@ class Session:
 
     def close(self) -> None:
         """Frees what is kept for the session."""
-        if self._running is not None:
-            self._running.close()
+        if self._job is not None:
+            self._job.close()
 
-    def _expression(self, text: str, begin: int) -> Query:
+    def _expression(self, text: str, begin: int) -> CompiledExpression:
         source, start = self.transcript.add(without_semicolon(text))
         return self.definitions.query(lambda: parse_expression_at(source, start + begin))
 
-    def _runner(self) -> Runner:
-        if self._running is None:
-            self._running = self.runner(self.definitions.so_far)
-        return self._running
+    def _started(self) -> BatchJob:
+        if self._job is None:
+            self._job = self.new_job(self.definitions.so_far)
+        return self._job
 
 
 def _signature(function: syntax.FunctionDef, known: Globals) -> str:

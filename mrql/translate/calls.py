@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mrql import syntax
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import there
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import TRACE, Function
 from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, Single, Term, Tup, Var, element_type
-from mrql.syntax import nodes as syntax
 from mrql.translate.builtin_aggregates import AGGREGATIONS, aggregate
 from mrql.translate.coercion import coerce, resolve
 from mrql.translate.collection_functions import DERIVED, derived, flattened, is_bag_of_collections
 from mrql.translate.data_types import construct
-from mrql.translate.expression import apply, translate
 from mrql.translate.inlining import call, named
 from mrql.translate.json_values import as_collection
 from mrql.translate.python_imports import call as call_imported
 from mrql.translate.recursive_functions import call as call_recursive
 from mrql.translate.recursive_functions import group_of
+from mrql.translate.scalar_functions import apply
 from mrql.translate.scope import Scope, Thunk, names_in
 from mrql.translate.user_aggregates import aggregated
 
@@ -42,12 +42,12 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
     if scope.lookup(expr.function) is not None and named(expr.function, scope) is not None:
         return call(expr, scope)
     if expr.function in known.constructors:
-        args = [translate(arg, scope) for arg in expr.args]
+        args = [scope.translate(arg) for arg in expr.args]
         return construct(known.constructors[expr.function], args, expr.span)
     if expr.function in known.functions:
         return _expand_function(known.functions[expr.function], expr, scope)
     if expr.function in known.imported:
-        return call_imported(known.imported[expr.function], [translate(arg, scope) for arg in expr.args], expr)
+        return call_imported(known.imported[expr.function], [scope.translate(arg) for arg in expr.args], expr)
     if expr.function in known.macros:
         return _expand_macro(known.macros[expr.function], expr, scope)
     if expr.function == "distinct":
@@ -55,16 +55,16 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
     if expr.function in AGGREGATIONS or expr.function in known.aggregations:
         return _aggregation(expr, scope)
     if expr.function in DERIVED:
-        return derived(expr, [as_collection(translate(arg, scope)) for arg in expr.args], scope)
+        return derived(expr, [as_collection(scope.translate(arg)) for arg in expr.args], scope)
     if expr.function in LIBRARY:
-        args = [translate(arg, scope) for arg in expr.args]
+        args = [scope.translate(arg) for arg in expr.args]
         if expr.function == "flatten" and len(args) == 1 and is_bag_of_collections(args[0].type):
             return flattened(args[0], scope.globals.names, expr.span)
         if expr.function == "flatten" and len(args) == 1 and ty.is_collection(args[0].type):
             args = [there(args[0])]
         return apply(LIBRARY[expr.function], args, expr.span, shown=expr.function)
     if expr.function == "trace":
-        return apply(TRACE, [translate(arg, scope) for arg in expr.args], expr.span)
+        return apply(TRACE, [scope.translate(arg) for arg in expr.args], expr.span)
     candidates = [
         *known.functions,
         *known.imported,
@@ -92,7 +92,7 @@ def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Sco
         variable = PVar(scope.globals.names.fresh(name), argument.type)
         lets.append((variable, argument))
         bindings[name] = Var(variable.name, variable.type)
-    body = translate(function.body, scope.outermost(function.name, bindings))
+    body = scope.outermost(function.name, bindings).translate(function.body)
     term = coerce(body, result, function.body.span, f"the result of `{function.name}`")
     for variable, value in reversed(lets):
         term = Let(variable, value, term)
@@ -103,7 +103,7 @@ def _arguments(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) ->
     """The arguments of a call by their names, in the types of the parameters."""
     for (name, written), arg in zip(function.params, expr.args, strict=True):
         t = resolve(written, scope.globals)
-        yield name, coerce(translate(arg, scope), t, arg.span, f"the argument `{name}` of `{function.name}`")
+        yield name, coerce(scope.translate(arg), t, arg.span, f"the argument `{name}` of `{function.name}`")
 
 
 def _expand_macro(macro: syntax.MacroDef, expr: syntax.Call, scope: Scope) -> Term:
@@ -113,7 +113,7 @@ def _expand_macro(macro: syntax.MacroDef, expr: syntax.Call, scope: Scope) -> Te
         hint = "a function can call itself: its parameters have types"
         raise UserError(f"the macro `{macro.name}` stands in itself, and would never end", expr.span, hint)
     thunks = {name: Thunk(arg, scope) for name, arg in zip(macro.params, expr.args, strict=True)}
-    return translate(macro.body, scope.outermost(macro.name, thunks))
+    return scope.outermost(macro.name, thunks).translate(macro.body)
 
 
 def _check_arity(name: str, arity: int, expr: syntax.Call) -> None:
@@ -143,22 +143,22 @@ def _over_group(arg: syntax.Expr, scope: Scope) -> Term | None:
     group = scope.group
     if group is None or not (names_in(arg) & group.names):
         return None
-
-    def one(element: Scope) -> Term:
-        value = translate(arg, element)
-        if ty.is_collection(value.type):
-            raise UserError("a collection", arg.span)
-        return Single(value)
-
     try:
-        return group.over(scope, one)
-    except UserError as error:
-        try:
-            _collection_term(arg, scope)
-        except UserError:
-            if error.message != "a collection":
-                raise error from None
-        return None
+        values = group.over(scope, lambda element: Single(element.translate(arg)))
+    except UserError:
+        if _is_collection(arg, scope):
+            return None
+        raise
+    return None if ty.is_collection(element_type(values)) else values
+
+
+def _is_collection(arg: syntax.Expr, scope: Scope) -> bool:
+    """Whether an expression has a meaning as it stands, and is a collection."""
+    try:
+        _collection_term(arg, scope)
+    except UserError:
+        return False
+    return True
 
 
 def _one_collection(expr: syntax.Call, scope: Scope) -> Term:
@@ -168,7 +168,7 @@ def _one_collection(expr: syntax.Call, scope: Scope) -> Term:
 
 
 def _collection_term(arg: syntax.Expr, scope: Scope, function: str = "this") -> Term:
-    term = as_collection(translate(arg, scope))
+    term = as_collection(scope.translate(arg))
     if not ty.is_collection(term.type):
         raise UserError(f"`{function}` takes a collection, not {term.type}", arg.span)
     return term

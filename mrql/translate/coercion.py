@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, Empty, Lit, Term
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.scope import Globals, Scope
 
 BASIC: dict[str, Type] = {**ty.BASIC}

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Lambda, OrderBy, PVar, Single, Term, Tup, Var, element_type
-from mrql.syntax import nodes as syntax
 from mrql.translate.builtin_aggregates import count
 from mrql.translate.scope import Scope
 

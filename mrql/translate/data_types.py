@@ -1,4 +1,4 @@
-"""Unions: `data Shape = Circle: double | Rectangle: (double, double) | Nothing`, and `case`.
+"""Unions: `data Shape = Circle: double | Rectangle: (double, double) | Nothing`.
 
 A value of a union is a record that says in its field `is` which constructor made it, and holds in a field of the
 constructor's name what it was made of; the other fields are missing:
@@ -7,8 +7,6 @@ constructor's name what it was made of; the other fields are missing:
 
 A missing part makes a comparison false, so that two such values are compared by their parts with a constant in the
 place of what another constructor would have made; that is a join key like any other.
-
-    case e { p: a | q: b }  =  let v = e in if v fits p then (let p = v in a) else (let q = v in b)
 """
 
 from __future__ import annotations
@@ -16,17 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import AND, EQ
+from mrql.algebra.functions import EQ
 from mrql.algebra.functions.recursive_data import TAG, Data, made, opened
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Empty, Get, If, Let, Lit, Nth, Prim, PVar, Rec, Term, Tup, Var
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
-from mrql.translate.coercion import coerce, common, resolve
-from mrql.translate.exhaustiveness import ANYTHING, OTHERS, left_out
-from mrql.translate.scope import Constructor, Globals, Scope
+from mrql.translate.coercion import coerce, resolve
+from mrql.translate.scope import Constructor, Globals
 
 
 def define(statement: syntax.DataDef, known: Globals) -> None:
@@ -114,6 +111,12 @@ def record_of(value: Term, constructor: Constructor) -> Term:
     return Prim(opened(constructor.data, constructor.union), (value,), span=value.span)
 
 
+def is_constant(name: str, t: Type, known: Globals) -> bool:
+    """Whether a name in a pattern is a constructor without parts, and not a new variable."""
+    found = known.constructors.get(name)
+    return found is not None and not found.args and found.type == t
+
+
 # --- comparison ---------------------------------------------------------------------------------
 
 
@@ -181,50 +184,3 @@ def _constant(t: Type) -> Term:
             return Empty(t)
         case ty.Nothing():
             return Lit(None, t)
-
-
-# --- case ---------------------------------------------------------------------------------------
-
-
-def case(expr: syntax.CaseExpr, scope: Scope) -> Term:
-    """`case e { p: a | q: b }`: the first branch whose pattern fits; of a missing value perhaps none, and then null.
-
-    Raises: UserError where a value could be there that no pattern fits.
-    """
-    from mrql.translate.expression import translate
-    from mrql.translate.patterns import Match, match_pattern  # which take unions apart
-
-    names = scope.globals.names
-    value = translate(expr.subject, scope)
-    v = PVar(names.fresh("v"), value.type)
-    subject = Var(v.name, v.type)
-    matched, bodies = [], []
-    for pattern, body in expr.branches:
-        match = Match()
-        matched.append((match_pattern(pattern, v.type, scope.globals, match), match))
-        bodies.append(translate(body, scope.bind(match.bindings)))
-    _check_complete(expr, v.type, scope.globals)
-    t, results = common(bodies, [body.span for _, body in expr.branches], "the branches of a `case`")
-    term: Term = Lit(None, t)
-    for (algebraic, match), result in zip(reversed(matched), reversed(results), strict=True):
-        tested = result
-        if match.conditions:
-            condition = match.conditions[0]
-            for further in match.conditions[1:]:
-                condition = Prim(AND, (condition, further), span=further.span)
-            tested = If(condition, result, term, span=expr.span)
-        term = Let(algebraic, subject, tested)
-    return Let(v, value, term, span=expr.span)
-
-
-def is_constant(name: str, t: Type, known: Globals) -> bool:
-    """Whether a name in a pattern is a constructor without parts, and not a new variable."""
-    found = known.constructors.get(name)
-    return found is not None and not found.args and found.type == t
-
-
-def _check_complete(expr: syntax.CaseExpr, t: Type, known: Globals) -> None:
-    missing = left_out([pattern for pattern, _ in expr.branches], t, known)
-    if missing is not None:
-        named = "other values" if missing in (OTHERS, ANYTHING) else f"`{missing}`"
-        raise UserError(f"this `case` has no branch for {named}", expr.span, "a last branch `_: …` takes what is left")

@@ -14,9 +14,10 @@ from typing import TypeAlias
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
+from mrql.translate.data_types import is_constant
 from mrql.translate.scope import Globals
 
 ANYTHING = "*"
@@ -42,8 +43,6 @@ def left_out(patterns: Sequence[syntax.Pattern], t: Type, known: Globals) -> str
 
 
 def _shape(pattern: syntax.Pattern, t: Type, known: Globals) -> Shape | None:
-    from mrql.translate.data_types import is_constant  # which asks this module
-
     match pattern, t:
         case syntax.TypedPattern(inner), _:
             return _shape(inner, t, known)

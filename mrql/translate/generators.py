@@ -11,12 +11,11 @@ from collections.abc import Iterable
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AND
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Pattern, Prim, Term, element_type
-from mrql.syntax import nodes as syntax
-from mrql.translate.expression import translate
 from mrql.translate.json_values import as_collection
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.scope import Scope
@@ -39,7 +38,7 @@ def translate_generators(generators: tuple[syntax.Generator, ...], scope: Scope,
     match = Match()
     translated = []
     for generator in generators:
-        source = as_collection(translate(generator.source, scope.bind(match.bindings)))
+        source = as_collection(scope.bind(match.bindings).translate(generator.source))
         if not ty.is_collection(source.type):
             raise UserError(f"`{word}` takes a collection, not {source.type}", generator.source.span)
         pattern = match_pattern(generator.pattern, element_type(source), scope.globals, match)

@@ -11,13 +11,13 @@ missing under a missing index or key is missing. Where m is made from streams, t
 
 from __future__ import annotations
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AT, EQ, IS_NULL, ONLY, RANGE, SLICE
 from mrql.algebra.terms import CMap, Empty, If, Lambda, ListOf, Lit, Prim, PTuple, PVar, Single, Term, Var
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 
 
 def integers(low: Term, high: Term, expr: syntax.RangeExpr) -> Term:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
 from mrql.algebra.terms import Let, Term
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce, resolve
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.recursive_functions import group_of
@@ -147,8 +147,6 @@ def _bound(
     closure: Closure, inner: Scope, args: Sequence[tuple[_Parameter, syntax.Expr]], outer: Scope, use: Use
 ) -> Term:
     """`let p = e in … body`, where a parameter that is a function is known by its name only."""
-    from mrql.translate.expression import translate  # which translates calls
-
     if not args:
         return use(closure, inner)
     ((pattern, written), arg), *rest = args
@@ -157,7 +155,7 @@ def _bound(
             raise UserError("a function has no parts: its parameter is a name", pattern.span)
         name = pattern.name
         return with_function(arg, outer, lambda given: _bound(closure, inner.bind({name: given}), rest, outer, use))
-    let, scope = _let(pattern, written, translate(arg, outer), arg.span, inner)
+    let, scope = _let(pattern, written, outer.translate(arg), arg.span, inner)
     return let(_bound(closure, scope, rest, outer, use))
 
 
@@ -175,9 +173,7 @@ def _let(
 
 
 def _value(closure: Closure, scope: Scope) -> Term:
-    from mrql.translate.expression import translate
-
-    term = translate(closure.body, scope)
+    term = scope.translate(closure.body)
     if closure.result is None:
         return term
     return coerce(term, resolve(closure.result, scope.globals), closure.body.span, "the result of the function")

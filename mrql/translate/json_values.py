@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.terms import Cast, Lit, Prim, Term
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 
 CAST_HINT = "`e as t` takes a value of type any as one of type t"
 EQUALITIES = {syntax.BinaryOp.EQUAL, syntax.BinaryOp.NOT_EQUAL}

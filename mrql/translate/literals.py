@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import INT_RANGES
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Lit
-from mrql.syntax import nodes as syntax
 
 
 def literal(value: syntax.Literal) -> Lit:

@@ -10,6 +10,7 @@ from typing import assert_never
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import match_pattern as parts_of
 from mrql.algebra.analysis.variables import substitute
@@ -19,7 +20,6 @@ from mrql.algebra.functions.recursive_data import TAG
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Get, Lit, Nth, PAny, Pattern, Prim, PTuple, PVar, Term, Var
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import resolve
 from mrql.translate.data_types import compared, is_constant, record_of
 from mrql.translate.literals import literal

@@ -18,14 +18,14 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluation.python_functions import Callee, Imported, NotFound, imported, module_of
+from mrql.algebra.evaluation.python_functions import Callee, Imported, NoModule, NotFound, imported, module_of
 from mrql.algebra.functions.signatures import Exact
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Lambda, Prim, PVar, Term, Var
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce, resolve
 from mrql.translate.scope import Globals
 
@@ -94,7 +94,7 @@ def _found(find: Callable[[], Any], span: Span) -> Any:
     try:
         return find()
     except NotFound as error:
-        raise UserError(str(error), span, WHERE if "there is no module" in str(error) else None) from None
+        raise UserError(str(error), span, WHERE if isinstance(error, NoModule) else None) from None
 
 
 def call(function: Imported, args: Sequence[Term], expr: syntax.Call) -> Term:

@@ -15,6 +15,7 @@ with null is false, so that null is in no collection.
 
 from __future__ import annotations
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names, var_of
 from mrql.algebra.errors import UserError
@@ -22,8 +23,9 @@ from mrql.algebra.functions import EQ, GT, NOT
 from mrql.algebra.monoids import SUM
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Prim, PVar, Reduce, Single, Term, element_type
-from mrql.syntax import nodes as syntax
+from mrql.translate.coercion import coerce
 from mrql.translate.data_types import compared
+from mrql.translate.generators import guard, nest, translate_generators
 from mrql.translate.scope import Globals, Scope
 
 ONE = Single(Lit(1, ty.LONG))
@@ -81,13 +83,9 @@ def quantified(expr: syntax.Quantified, scope: Scope) -> Term:
 
     Raises: UserError where the condition is no bool, and for the faults of the generators.
     """
-    from mrql.translate.coercion import coerce
-    from mrql.translate.expression import translate
-    from mrql.translate.generators import guard, nest, translate_generators  # these come back here
-
     word = expr.kind.value
     origin = translate_generators(expr.generators, scope, word)
-    condition = coerce(translate(expr.body, origin.scope), ty.BOOL, expr.body.span, f"the condition of `{word}`")
+    condition = coerce(origin.scope.translate(expr.body), ty.BOOL, expr.body.span, f"the condition of `{word}`")
     if expr.kind is syntax.QuantifierKind.SOME:
         return is_some(nest(origin.generators, guard([*origin.match.conditions, condition], ONE)), expr.span)
     violated = Prim(NOT, (condition,), span=condition.span)

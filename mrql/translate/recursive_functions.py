@@ -17,13 +17,13 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import functions as fn
 from mrql.algebra.analysis.traversal import bottom_up, subterms
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.recursive_functions import Definition, Recursive, recursive, sign
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Prim, PVar, Stream, Term, Var
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce, resolve
 from mrql.translate.scope import Globals, Scope
 
@@ -92,14 +92,12 @@ def define(group: frozenset[str], known: Globals) -> None:
     statements = [known.functions[name] for name in sorted(group) if name in known.functions]
     if any(name in known.calls and name not in known.functions and name not in _others(known) for name in group):
         return
-    from mrql.translate.expression import translate  # which translates calls
-
     for statement in statements:
         known.recursive[statement.name] = recursive(_declared(statement, known), _shown(statement.name))
     for statement in statements:
         definition = known.recursive[statement.name].definition
         params = {name: _variable(param) for (name, _), param in zip(statement.params, definition.params, strict=True)}
-        body = translate(statement.body, Scope(known, params))
+        body = Scope(known, params).translate(statement.body)
         what = f"the result of `{statement.name}`"
         definition.body = coerce(body, definition.result, statement.body.span, what)
     made = [known.recursive[statement.name].definition for statement in statements]

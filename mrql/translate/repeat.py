@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
@@ -29,7 +30,6 @@ from mrql.algebra.monoids import OR as ANY
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Lambda, Let, Lit, Nth, Pattern, Prim, PVar, Reduce, Repeat, Single, Term, Tup, Var
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.scope import Scope
@@ -46,10 +46,8 @@ def repeat(expr: syntax.Repeat, scope: Scope) -> Term:
     Raises: UserError where the pattern does not take every value, the limit is no integer, or a step does not fit what
     the loop began with.
     """
-    from mrql.translate.expression import translate  # which translates loops
-
-    source = translate(expr.init, scope)
-    limit = None if expr.limit is None else translate(expr.limit, scope)
+    source = scope.translate(expr.init)
+    limit = None if expr.limit is None else scope.translate(expr.limit)
     if expr.limit is not None and limit is not None and not (ty.is_integral(limit.type) or limit.type == ty.NOTHING):
         raise UserError(f"the limit of a loop must be an integer, not {limit.type}", expr.limit.span)
     carried, pattern, step, flags = _typed_step(expr, source.type, scope)
@@ -72,15 +70,13 @@ def repeat(expr: syntax.Repeat, scope: Scope) -> Term:
 
 def _typed_step(expr: syntax.Repeat, first: Type, scope: Scope) -> tuple[Type, Pattern, Term, Flags]:
     """The type that goes from step to step, the pattern and the step over it, and the flags of the step."""
-    from mrql.translate.expression import translate
-
     carried = first
     for _ in range(WIDENINGS):
         match = Match()
         pattern = match_pattern(expr.pattern, carried, scope.globals, match)
         if match.conditions:
             raise UserError("the pattern of a loop must match every value", expr.pattern.span)
-        step = translate(expr.step, scope.bind(match.bindings))
+        step = scope.bind(match.bindings).translate(expr.step)
         read = _flags(carried, step.type, takes_apart=isinstance(expr.pattern, syntax.TuplePattern))
         if read is None:
             raise _unfit(expr, carried, step.type)

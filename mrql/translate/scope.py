@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
@@ -17,7 +18,6 @@ from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.types import Basic, RecordType, Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.size_limits import Effort
 
 
@@ -40,6 +40,8 @@ class Closure:
 
 
 Binding: TypeAlias = Term | Thunk | Closure
+Translate: TypeAlias = "Callable[[syntax.Expr, Scope], Term]"
+DeclareSource: TypeAlias = Callable[[syntax.SourceExpr, str | None], Term]
 RowOf: TypeAlias = Callable[[SourceSpec], Type]
 
 
@@ -88,6 +90,10 @@ class Group:
 class Globals:
     """What the statements of a program have defined so far, and the supply of fresh names."""
 
+    translate: Translate
+    """Translates an expression at a place (`Scope.translate`)."""
+    declare_source: DeclareSource
+    """Makes a source known, under the name that it is given, if it is given one."""
     values: dict[str, Term] = attrs.Factory(dict)
     closures: dict[str, Closure] = attrs.Factory(dict)
     types: dict[str, Type] = attrs.Factory(dict)
@@ -111,7 +117,6 @@ class Globals:
     effort: Effort = attrs.Factory(Effort)
     max_steps: int = STEPS
     """How many steps a loop without a limit may take."""
-    declare_source: Callable[[syntax.SourceExpr, str | None], Term] | None = None
     row_of: RowOf = unknown_row
     """Finds the type of the rows of a source in its files, where the query gives none."""
     may_import: bool = True
@@ -127,6 +132,15 @@ class Scope:
     keys: tuple[tuple[syntax.Expr, Term], ...] = ()
     group: Group | None = None
     expanding: tuple[str, ...] = ()
+
+    def translate(self, expr: syntax.Expr) -> Term:
+        """The term of an expression at this place.
+
+        Each construct translates its parts by this, and knows nothing of the other constructs.
+
+        Raises: UserError at the first part that has no type.
+        """
+        return self.globals.translate(expr, self)
 
     def bind(self, bindings: Mapping[str, Binding]) -> Scope:
         """The scope with more variables; a group-by key that mentions a rebound name is one no longer."""

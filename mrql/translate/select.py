@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import pattern_term
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import CMap, GroupBy, Lambda, OrderBy, Pattern, PTuple, PVar, Rec, Single, Take, Term, Tup, Var
-from mrql.syntax import nodes as syntax
 from mrql.translate.calls import distinct
 from mrql.translate.coercion import coerce
-from mrql.translate.expression import translate
 from mrql.translate.generators import From, guard, nest, translate_generators
 from mrql.translate.json_values import CAST_HINT
 from mrql.translate.patterns import Match, match_pattern
@@ -33,7 +32,7 @@ def select(expr: syntax.Select, scope: Scope) -> Term:
     conditions = list(origin.match.conditions)
     if expr.where is not None:
         conditions.append(
-            coerce(translate(expr.where, origin.scope), ty.BOOL, expr.where.span, "the condition of `where`")
+            coerce(origin.scope.translate(expr.where), ty.BOOL, expr.where.span, "the condition of `where`")
         )
     if expr.group is None:
         heads = nest(origin.generators, guard(conditions, _head(expr, origin.scope)))
@@ -47,7 +46,7 @@ def select(expr: syntax.Select, scope: Scope) -> Term:
 
 def _head(expr: syntax.Select, scope: Scope) -> Term:
     """`{e}`, or `{(order key, e)}` when the select is ordered."""
-    head = translate(expr.head, scope)
+    head = scope.translate(expr.head)
     if expr.order is None:
         return Single(head, span=expr.head.span)
     return Single(Tup((_order_key(expr.order, scope), head)), span=expr.head.span)
@@ -56,7 +55,7 @@ def _head(expr: syntax.Select, scope: Scope) -> Term:
 def _order_key(order: syntax.OrderBy, scope: Scope) -> Term:
     parts = []
     for key, _ in _order_keys(order):
-        term = translate(key, scope)
+        term = scope.translate(key)
         if not ty.is_ordered(term.type):
             hint = CAST_HINT if term.type == ty.ANY else None
             raise UserError(f"values of type {term.type} have no order", key.span, hint)
@@ -88,7 +87,7 @@ def _finish(expr: syntax.Select, heads: Term, scope: Scope) -> Term:
     ordered: Term = OrderBy(rows, tuple(down for _, down in _order_keys(expr.order)), span=expr.span)
     if expr.order.limit is None:
         return ordered
-    limit = translate(expr.order.limit, scope)
+    limit = scope.translate(expr.order.limit)
     if not ty.is_integral(limit.type):
         raise UserError(f"`limit` takes a number of rows, not {limit.type}", expr.order.limit.span)
     return Take(limit, ordered, span=expr.span)
@@ -99,7 +98,7 @@ def _finish(expr: syntax.Select, heads: Term, scope: Scope) -> Term:
 
 def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, conditions: list[Term], scope: Scope) -> Term:
     variables = dict(origin.match.bindings)
-    keys = [translate(key.expr, origin.scope) for key in group.keys]
+    keys = [origin.scope.translate(key.expr) for key in group.keys]
     for key, term in zip(group.keys, keys, strict=True):
         if ty.has_collection(term.type) and any(isinstance(t, ty.ListType) for t in ty.walk(term.type)):
             # In a tuple of selects, the one behind `group by x,` is read as a second key.
@@ -122,7 +121,7 @@ def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, condition
     inner = attrs.evolve(inner, keys=(*named, *inner.keys))
     filters = list(match.conditions)
     if group.having is not None:
-        filters.append(coerce(translate(group.having, inner), ty.BOOL, group.having.span, "the condition of `having`"))
+        filters.append(coerce(inner.translate(group.having), ty.BOOL, group.having.span, "the condition of `having`"))
     body = guard(filters, _head(expr, inner))
     return CMap(Lambda(PTuple((key_pattern, s)), body), GroupBy(pairs, span=group.span))
 

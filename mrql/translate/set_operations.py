@@ -13,6 +13,7 @@ of a select.
 
 from __future__ import annotations
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
@@ -39,7 +40,6 @@ from mrql.algebra.terms import (
     element_type,
 )
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.quantifiers import exists, none
 
 

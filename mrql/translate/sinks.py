@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from mrql import syntax
 from mrql.algebra.catalog import Format, SinkSpec, SourceSpec, is_flat
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
 from mrql.parser.paths import path_in
-from mrql.syntax import nodes as syntax
 from mrql.translate.scope import Globals
-from mrql.translate.sources import known_text
+from mrql.translate.source_arguments import known_text
 
 
 def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> SinkSpec:

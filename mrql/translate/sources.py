@@ -5,57 +5,17 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import attrs
-
+from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.traversal import subterms
-from mrql.algebra.catalog import Column, Format, SourceSpec
+from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.span import Span
-from mrql.algebra.terms import Stream
-from mrql.algebra.types import Type
 from mrql.parser.paths import path_in
-from mrql.syntax import nodes as syntax
-from mrql.translate.coercion import no_duplicates, resolve
-from mrql.translate.expression import translate
-from mrql.translate.python_imports import must_be_allowed
-from mrql.translate.scope import Globals, Scope
-
-
-@attrs.frozen
-class Kind:
-    """A kind of source that is no files, by its name in a query."""
-
-    name: str
-    example: str
-    """The strings that it is given."""
-    names_adapter: bool = False
-    """Whether the query says what reads it."""
-
-
-_KINDS = (
-    Kind("postgresql", '"postgresql://host/db?table=t&column=id"'),
-    Kind("socket", '"host:port"'),
-    Kind(Format.ADAPTER.value, '"module:name", "…"', names_adapter=True),
-)
-ADAPTERS = {kind.name: kind for kind in _KINDS}
-"""The kinds of adapters, those that come with the package and one's own."""
+from mrql.translate.adapter_sources import ADAPTERS, adapted
+from mrql.translate.scope import Globals
+from mrql.translate.source_arguments import Arguments, arguments_of
+from mrql.translate.source_rows import with_article, with_row
 
 FORMATS: dict[str, Format] = {"line": Format.CSV, **{format.value: format for format in Format}}
-
-
-@attrs.define
-class Arguments:
-    """The arguments of a source, sorted by what they are."""
-
-    strings: list[syntax.StringLit] = attrs.Factory(list)
-    row: syntax.TypeArg | None = None
-    options: list[syntax.OptionArg] = attrs.Factory(list)
-    tags: syntax.TagsArg | None = None
-    xpath: syntax.XPathArg | None = None
-    deletions: syntax.StringLit | None = None
-    tagged: syntax.TaggedArg | None = None
 
 
 def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: Path) -> SourceSpec:
@@ -64,12 +24,12 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     Raises: UserError when an argument is missing, or of a kind or format that cannot be read yet.
     """
     if source.format in ADAPTERS:
-        return _adapted(source, ADAPTERS[source.format], name, known)
+        return adapted(source, ADAPTERS[source.format], name, known)
     if source.format not in FORMATS:
         named = ", ".join(dict.fromkeys((*FORMATS, *ADAPTERS)))
         raise UserError(f"unknown format `{source.format}`", source.span, f"formats that are read: {named}")
     format = FORMATS[source.format]
-    arguments = _arguments(source, known)
+    arguments = arguments_of(source, known)
     if not arguments.strings:
         raise UserError(
             f"`{source.format}` needs a path", source.span, f'{source.kind.value}({source.format}, "path", …)'
@@ -96,49 +56,7 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     )
     _check_deletions(spec, arguments)
     _check_format(spec, source, arguments)
-    return _with_row(spec, source, arguments, known)
-
-
-def _adapted(source: syntax.SourceExpr, kind: Kind, name: str | None, known: Globals) -> SourceSpec:
-    """The description of a stream that an adapter reads.
-
-    Raises: UserError when an argument is missing, or one too many.
-    """
-    arguments = _arguments(source, known)
-    if kind.names_adapter:
-        must_be_allowed("an adapter", source.span, known)
-    if source.kind is not syntax.SourceKind.STREAM:
-        hint = f"stream({source.format}, …); mrql run reads all of it"
-        raise UserError(f"what is read with `{source.format}` is a stream", source.span, hint)
-    others = (*arguments.options, arguments.tags, arguments.xpath, arguments.deletions, arguments.tagged)
-    wrong = next((other for other in others if other is not None), None)
-    if wrong is not None:
-        raise UserError(f"`{source.format}` takes strings and a type only", wrong.span)
-    texts = [text.value for text in arguments.strings]
-    if not kind.names_adapter:
-        texts.insert(0, kind.name)
-    if len(texts) != 2:
-        hint = f"stream({source.format}, {kind.example}, …)"
-        raise UserError(f"`{source.format}` is told where to read from", source.span, hint)
-    if source.format == "socket":
-        if arguments.row is not None:
-            raise UserError("the rows of a socket are strings", arguments.row.span, "leave the type out")
-        row: Type = ty.STRING
-    elif arguments.row is None:
-        raise UserError(f"`{source.format}` needs the type of its rows", source.span, "add type(<id: long>), say")
-    else:
-        row = resolve(arguments.row.type, known)
-    return SourceSpec(
-        name=name or source.format,
-        stream=True,
-        format=Format.ADAPTER,
-        path=texts[1],
-        row=row,
-        # What others read may take rows away again; what these read only grows.
-        tagged=kind.names_adapter,
-        adapter=texts[0],
-        span=source.span,
-    )
+    return with_row(spec, source, arguments, known)
 
 
 def xpath_of(source: syntax.SourceExpr) -> str | None:
@@ -159,18 +77,17 @@ def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Argume
         wrong = arguments.tags or arguments.xpath
         assert wrong is not None
         what = "tags" if wrong is arguments.tags else "xpath"
-        raise UserError(f"{_a(spec.format)} source has no {what}", wrong.span, "they are for xml")
+        raise UserError(f"{with_article(spec.format)} source has no {what}", wrong.span, "they are for xml")
     if spec.format in (Format.XML, Format.TEXT) and arguments.row is not None:
         rows = "XML elements" if spec.format is Format.XML else "strings"
-        raise UserError(f"the rows of {_a(spec.format)} source are {rows}", arguments.row.span, "leave the type out")
+        raise UserError(
+            f"the rows of {with_article(spec.format)} source are {rows}", arguments.row.span, "leave the type out"
+        )
     if spec.format is not Format.CSV and arguments.options:
         option = arguments.options[0]
-        raise UserError(f"{_a(spec.format)} source has no option `{option.name}`", option.span, "it is for csv")
-
-
-def _a(format: Format) -> str:
-    """A format with its article."""
-    return f"{'an' if format in (Format.XML, Format.ORC) else 'a'} {format.value}"
+        raise UserError(
+            f"{with_article(spec.format)} source has no option `{option.name}`", option.span, "it is for csv"
+        )
 
 
 _TAG = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?")
@@ -186,136 +103,6 @@ def _check_deletions(spec: SourceSpec, arguments: Arguments) -> None:
         raise UserError("the rows of a csv stream can be tagged; others have a directory of deletions", written.span)
     if arguments.tagged is not None and arguments.deletions is not None:
         raise UserError("a stream is tagged or has a directory of deletions, not both", arguments.tagged.span)
-
-
-def _arguments(source: syntax.SourceExpr, known: Globals) -> Arguments:
-    sorted_arguments = Arguments()
-    for given in source.args:
-        arg = _text(given, known) if isinstance(given, syntax.Expr) else given
-        match arg:
-            case syntax.StringLit():
-                sorted_arguments.strings.append(arg)
-            case syntax.TypeArg():
-                sorted_arguments.row = arg
-            case syntax.OptionArg():
-                sorted_arguments.options.append(arg)
-            case syntax.DeletionsArg(path):
-                sorted_arguments.deletions = _text(path, known, "a directory of deletions")
-            case syntax.TaggedArg():
-                sorted_arguments.tagged = arg
-            case syntax.TagsArg():
-                sorted_arguments.tags = arg
-            case syntax.XPathArg():
-                sorted_arguments.xpath = arg
-    return sorted_arguments
-
-
-def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -> syntax.StringLit:
-    """A string that is written, or that is known before there are any data: `args[0] + "/left"`."""
-    if isinstance(arg, syntax.StringLit):
-        return arg
-    term = translate(arg, Scope(known))
-    value = None if term.type != ty.STRING or any(isinstance(t, Stream) for t in subterms(term)) else evaluate(term)
-    if value is None:
-        raise UserError(f"{what} must be a string", arg.span)
-    return syntax.StringLit(value, arg.span)
-
-
-def known_text(arg: syntax.Expr, known: Globals, what: str) -> str:
-    """The value of a string that is known before there are any data.
-
-    Raises: UserError, which says `what` it is, where it is not.
-    """
-    return _text(arg, known, what).value
-
-
-def _with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, known: Globals) -> SourceSpec:
-    match spec.format, arguments.row:
-        case Format.CSV, None:
-            raise UserError("a csv source needs the type of its rows", source.span, "add type((long, string)), say")
-        case Format.CSV, row:
-            assert row is not None
-            columns, row_type = _csv_row(row.type, known)
-            if len(spec.delimiter) != 1:
-                raise UserError("a delimiter is one character", source.span)
-            if spec.header and not isinstance(row_type, ty.RecordType):
-                raise UserError("a header has names, and so must the columns", row.span, "type(<id: long>), say")
-            if spec.missing_columns and not spec.header:
-                raise UserError("only a header says that columns are missing", source.span, "add header")
-            return attrs.evolve(spec, columns=columns, row=row_type)
-        case Format.TEXT, _:
-            return attrs.evolve(spec, row=ty.STRING)
-        case Format.XML, _:
-            return attrs.evolve(spec, row=ty.XML)
-        case _, None:
-            spec = attrs.evolve(spec, found=spec.format is Format.JSON and spec.stream)
-            return attrs.evolve(spec, row=_found_row(spec, known))
-        case _, row:
-            assert row is not None
-            t = resolve(row.type, known)
-            if t == ty.ANY and spec.format is Format.JSON:
-                return attrs.evolve(spec, row=t)
-            if not isinstance(t, ty.RecordType):
-                raise UserError(f"rows of {spec.format.value} are records, not {t}", row.span)
-            if not ty.is_json(t):
-                what = "XML" if ty.XML in ty.walk(t) else "tuples"
-                raise UserError(f"{_a(spec.format)} file holds records and collections, no {what}", row.span)
-            if spec.format is not Format.JSON and ty.ANY in ty.walk(t):
-                raise UserError(f"the columns of {_a(spec.format)} file have types of their own", row.span)
-            return attrs.evolve(spec, row=t)
-
-
-def _csv_row(written: syntax.TypeExpr, known: Globals) -> tuple[tuple[Column, ...], Type]:
-    """The columns of a CSV row, and the row's type without the columns of type `any`."""
-    match written:
-        case syntax.TupleType(items):
-            columns = tuple(Column(f"_{i + 1}", _column(item, known)) for i, item in enumerate(items))
-            return columns, ty.TupleType(tuple(c.type for c in columns if c.type is not None))
-        case syntax.RecordType(fields):
-            no_duplicates([name for name, _ in fields], written.span)
-            columns = tuple(Column(name, _column(item, known)) for name, item in fields)
-            return columns, ty.RecordType(tuple((c.name, c.type) for c in columns if c.type is not None))
-        case syntax.NamedType(name) if name in known.types:
-            return _known_row(known.types[name], written.span)
-        case _:
-            t = _column(written, known)
-            if t is None:
-                raise UserError("all columns are left out", written.span)
-            return (Column("_1", t),), t
-
-
-def _known_row(t: Type, span: Span) -> tuple[tuple[Column, ...], Type]:
-    match t:
-        case ty.TupleType(items):
-            named = tuple((f"_{i + 1}", item) for i, item in enumerate(items))
-        case ty.RecordType(fields):
-            named = fields
-        case other:
-            named = (("_1", other),)
-    for _, item in named:
-        _must_be_atomic(item, span)
-    return tuple(Column(name, item) for name, item in named), t
-
-
-def _column(written: syntax.TypeExpr, known: Globals) -> Type | None:
-    if isinstance(written, syntax.NamedType) and written.name == "any":
-        return None
-    t = resolve(written, known)
-    _must_be_atomic(t, written.span)
-    return t
-
-
-def _must_be_atomic(t: Type, span: Span) -> None:
-    if not isinstance(t, ty.Basic) or t in (ty.ANY, ty.XML):
-        raise UserError(f"a column of a csv file holds an atomic value, not {t}", span)
-
-
-def _found_row(spec: SourceSpec, known: Globals) -> Type:
-    """The type of the rows of a source that has none given."""
-    try:
-        return known.row_of(spec)
-    except UserError as error:
-        raise UserError(error.message, spec.span, error.hint) from None
 
 
 def _name_from(path: str) -> str:

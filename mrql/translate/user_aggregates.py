@@ -11,6 +11,7 @@ associative and commute, and `zero` must change nothing.
 
 from __future__ import annotations
 
+from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import var_of
@@ -19,9 +20,7 @@ from mrql.algebra.functions import IS_NULL, NOT
 from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Prim, PTuple, PVar, Reduce, Single, Stream, Term, element_type
-from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce, resolve
-from mrql.translate.expression import translate
 from mrql.translate.inlining import apply, closure_of
 from mrql.translate.scope import Aggregation, Scope
 
@@ -32,7 +31,7 @@ def define(statement: syntax.AggregationDef, scope: Scope) -> Aggregation:
     Raises: UserError where the parts are no functions, do not fit the type, or read data.
     """
     name, t = statement.name, resolve(statement.type, scope.globals)
-    zero = coerce(translate(statement.zero, scope), t, statement.zero.span, f"the zero of `{name}`")
+    zero = coerce(scope.translate(statement.zero), t, statement.zero.span, f"the zero of `{name}`")
     x, y = (PVar(scope.globals.names.fresh(variable), t) for variable in "xy")
     span = statement.combine.span
     combine = closure_of(statement.combine, scope, f"`{name}` combines two values with a function")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from mrql import syntax
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names
@@ -19,7 +20,6 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, ListOf, Lit, Prim, PVar, Term, Union, Var
 from mrql.algebra.types import Type
-from mrql.syntax import nodes as syntax
 from mrql.translate.scope import Scope
 
 LIST = ty.ListType(ty.XML)
@@ -94,8 +94,6 @@ def _list(items: Sequence[Term], t: Type) -> Term:
 
 def _parts(children: Sequence[syntax.Expr], scope: Scope) -> list[Term]:
     """The parts of an element as lists; texts that stand side by side are one."""
-    from mrql.translate.expression import translate  # the two walks call each other
-
     parts: list[Term] = []
     texts: list[Term] = []
 
@@ -108,7 +106,7 @@ def _parts(children: Sequence[syntax.Expr], scope: Scope) -> list[Term]:
             texts.clear()
 
     for child in children:
-        term = translate(child, scope)
+        term = scope.translate(child)
         if term.type == ty.XML:
             end_text()
             parts.append(ListOf((term,)))
@@ -122,9 +120,7 @@ def _parts(children: Sequence[syntax.Expr], scope: Scope) -> list[Term]:
 
 
 def _string(value: syntax.Expr, scope: Scope) -> Term:
-    from mrql.translate.expression import translate  # the two walks call each other
-
-    return _as_string(translate(value, scope), value)
+    return _as_string(scope.translate(value), value)
 
 
 def _as_string(term: Term, written: syntax.Expr) -> Term:

@@ -10,7 +10,7 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.output.tables import type_name
-from mrql.translate.program import compile_program
+from mrql.translate.compile_program import compile_program
 
 STREAMS = {
     "S": "{(long, long)}",

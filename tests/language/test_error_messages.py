@@ -18,12 +18,11 @@ ELSEWHERE = {
     "mrql/translate/python_imports.py: … runs code in Python, which this command does not": (
         "a command asks: tests/mrql/translate/test_python_imports.py"
     ),
-    "mrql/translate/calls.py: a collection": "it is caught where it is raised",
-    "mrql/translate/program.py: … is nested too deeply": "the parser refuses such texts: tests/soak/test_fuzz.py",
+    "mrql/translate/compile_program.py: … is nested too deeply": "the parser refuses such texts: test_fuzz.py",
     "mrql/translate/expression.py: this has no type: …": "what the terms find where nothing before them has",
-    "mrql/translate/expression.py: the left side must be of type …": "the type is a common one of both sides",
-    "mrql/translate/expression.py: the right side must be of type …": "the type is a common one of both sides",
-    "mrql/translate/expression.py:  must be of type …": "a missing value is of any type",
+    "mrql/translate/operators.py: the left side must be of type …": "the type is a common one of both sides",
+    "mrql/translate/operators.py: the right side must be of type …": "the type is a common one of both sides",
+    "mrql/translate/scalar_functions.py:  must be of type …": "a missing value is of any type",
     "mrql/translate/user_aggregates.py: an element of `…` must be of type …": "it is looked at before",
 }
 """What is no case, and why."""
@@ -79,7 +78,7 @@ def test_message(message: str) -> None:
 def test_messages_are_found() -> None:
     """The tests above would be content with none; those that are no cases are still raised."""
     assert len(RAISED) > 80
-    assert "mrql/translate/sources.py: a csv source needs the type of its rows" in RAISED
+    assert "mrql/translate/source_rows.py: a csv source needs the type of its rows" in RAISED
     named = {*RAISED, *(message.partition(":")[0] for message in RAISED)}
     assert set(ELSEWHERE) <= named
     assert [message for message in ELSEWHERE if message in RAISED and has_case(message)] == []

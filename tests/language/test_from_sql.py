@@ -19,7 +19,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.algebra.values.zset import ZSet
-from mrql.jobs.batch import ReferenceRunner
+from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.loading import compile_over_files
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.pipeline import rewrite
@@ -93,7 +93,7 @@ def in_sql(pair: Pair, database: duckdb.DuckDBPyConnection) -> list[Row]:
 def in_mrql(text: str, home: Path) -> tuple[Value, ty.Type]:
     """The value of the last expression of a text over the tables, and its type."""
     program = compile_over_files(TABLES + text, base=home)
-    return ReferenceRunner(program).answer(program.queries[-1]), program.queries[-1].type
+    return ReferenceBatchJob(program).answer(program.queries[-1]), program.queries[-1].type
 
 
 def rows(value: Value, t: ty.Type) -> list[Row]:

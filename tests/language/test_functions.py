@@ -9,7 +9,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import same
 from mrql.output.tables import show_value
 from mrql.translate.calls import LIBRARY
-from mrql.translate.program import compile_program
+from mrql.translate.compile_program import compile_program
 from tests.support.cases import cases
 from tests.support.function_document import DOCUMENT, document, examples
 

@@ -11,7 +11,7 @@ import pytest
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value, same
-from mrql.jobs.batch import ReferenceRunner
+from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.loading import compile_over_files
 from tests.support.documents import fences, write_files
 
@@ -52,8 +52,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def values(text: str, home: Path) -> list[Value]:
     """The values of the expressions of a text over the tables of the document."""
     program = compile_over_files(TABLES + text, "huts.mrql", base=home)
-    runner = ReferenceRunner(program)
-    return [runner.answer(query) for query in program.queries]
+    job = ReferenceBatchJob(program)
+    return [job.answer(query) for query in program.queries]
 
 
 def test_there_are_examples() -> None:

@@ -28,7 +28,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Record, Value
 from mrql.rewrite.pipeline import rewrite, run_passes
 from mrql.runtime.sources.files import row_type
-from mrql.translate.program import compile_program
+from mrql.translate.compile_program import compile_program
 from tests.support.cases import cases
 
 ROOT = Path(__file__).parent.parent.parent

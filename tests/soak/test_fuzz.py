@@ -15,7 +15,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.stack import deep
 from mrql.parser.depth import MAX_DEPTH
-from mrql.translate.program import compile_program
+from mrql.translate.compile_program import compile_program
 from tests.soak.fuzz import Text, outcome, over_these, programs
 
 EXAMPLES = {"texts": 1200, "mutants": 1000, "grammatical": 100}

@@ -34,7 +34,8 @@ from mrql.algebra.functions import convert
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
-from mrql.translate.program import Query, compile_program
+from mrql.translate.compile_program import compile_program
+from mrql.translate.program import CompiledExpression
 
 DIRECTORY = Path(__file__).parent.parent / "language"
 SIGNS = {">": "query", "=": "value", ":": "type", "!": "error", "?": "hint"}
@@ -58,7 +59,7 @@ class Case:
     def name(self) -> str:
         return f"{self.file}:{self.line}"
 
-    def compiled(self) -> Query:
+    def compiled(self) -> CompiledExpression:
         """The last expression of the program."""
         return compile_program(self.query, "query", self.streams).queries[-1]
 

@@ -31,7 +31,8 @@ from mrql.explain.plan_facts import diminisher, without_inverse
 from mrql.rewrite.pipeline import Step, Trace, rewrite
 from mrql.rewrite.plan.labels import component_names
 from mrql.rewrite.plan.plan import Stage
-from mrql.translate.program import Program, compile_program
+from mrql.translate.compile_program import compile_program
+from mrql.translate.program import Program
 
 ROOT = Path(__file__).parent.parent.parent
 GOLDEN = ROOT / "tests" / "golden"

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import mrql
+from mrql import syntax
 from mrql.algebra.values.values import Bag, Record, Value, canonical
 from mrql.parser.parser import parse_program
-from mrql.syntax import nodes as syntax
 from mrql.translate.builtin_aggregates import AGGREGATIONS
 from tests.support.histories import Batch, net
 from tests.support.queries import STREAMS, Tables, histories, queries, rows_of, several_queries, streams_of, tables

@@ -14,7 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from mrql.algebra.values.values import Bag, close
-from mrql.cli.main import Common, main
+from mrql.cli.common import Common
+from mrql.cli.main import main
 
 QUERY = """
 S = stream(csv, "s", ",", type((long, double)));

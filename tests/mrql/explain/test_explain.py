@@ -32,7 +32,7 @@ from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.delta_rules import linear_stage, touched_stage
 from mrql.rewrite.plan.labels import component_names
 from mrql.rewrite.plan.plan import Shape
-from mrql.translate.program import compile_program
+from mrql.translate.compile_program import compile_program
 from tests.support.golden_cases import TYPES, program_traces, traces
 from tests.support.incremental_cases import CONSTRUCTS, PYTHON, Construct
 from tests.support.incremental_cases import STREAMS as STREAM_TYPES
@@ -357,7 +357,8 @@ def test_explaining_is_quick(trace: Trace) -> None:
 def test_explaining_loads_no_spark() -> None:
     """Nor is pyspark imported."""
     program = (
-        "import sys; from mrql.explain import explain_trace; from mrql.translate.program import compile_program; "
+        "import sys; from mrql.explain import explain_trace; "
+        "from mrql.translate.compile_program import compile_program; "
         "from mrql.rewrite.pipeline import rewrite; print(len(explain_trace(rewrite("
         "compile_program('1 + 2').queries[0].term)))); assert 'pyspark' not in sys.modules"
     )

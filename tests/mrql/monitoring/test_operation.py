@@ -250,6 +250,25 @@ def test_what_is_logged(home: Path) -> None:
     assert plain[2:] == [f"1 malformed row kept aside in {home}/aside/batch-000005"]
 
 
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_malformed_rows_of_a_table_are_logged(home: Path, checkpoint: bool) -> None:
+    """They are a warning, whether the stream has a checkpoint or not."""
+    put(home / "table" / "1.csv", "1,2\nx\n", 0)
+    text = """
+    s = stream(csv, "s", ",", type((int, int)));
+    t = source(csv, "table", ",", type((int, int)));
+    select (k, n) from (k, v) in s, (l, n) in t where k = l;
+    """
+    (home / "q.mrql").write_text(text)
+    options = ["--once", "--max-files", "1", "--data", str(home), "--engine", "reference", "--log-level", "warning"]
+    options += ["--malformed", "quarantine", "--quarantine", str(home / "aside")]
+    options += ["--checkpoint", str(home / "kept")] if checkpoint else []
+    done = CliRunner().invoke(main, ["stream", str(home / "q.mrql"), *options])
+    assert done.exit_code == 0, done.output
+    first = done.stderr.splitlines()[0]
+    assert first.endswith(f"WARNING mrql.jobs.stream: 1 malformed row kept aside in {home}/aside/tables"), done.stderr
+
+
 def test_nobody_reads_what_is_logged(home: Path) -> None:
     """The answers go on: a stream whose progress went to `head` ended with success, and left files unread."""
     options = ["--once", "--max-files", "1", "--data", home, "--engine", "reference", "--output", home / "out"]

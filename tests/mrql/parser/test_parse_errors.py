@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.parser.parser import MAX_DEPTH, parse_expression, parse_program, parse_type
-from mrql.syntax import nodes as s
 
 
-def outcome_of(parse: Callable[[str], s.Node], text: str) -> s.Node | UserError:
+def outcome_of(parse: Callable[[str], syntax.Node], text: str) -> syntax.Node | UserError:
     """The tree or the error; anything else that is raised is a fault of the parser."""
     try:
         return parse(text)
@@ -246,7 +246,7 @@ def test_deep_texts(title: str) -> None:
     """However deep a text is, it is a tree or an error, never a stack overflow."""
     outcome = outcome_of(parse_program, deep_text(title, 1000))
     if title == "round brackets":
-        assert isinstance(outcome, s.Program)
+        assert isinstance(outcome, syntax.Program)
     else:
         assert isinstance(outcome, UserError)
         assert outcome.message == f"nested too deeply: more than {MAX_DEPTH} levels"
@@ -254,7 +254,7 @@ def test_deep_texts(title: str) -> None:
 
 def test_a_very_deep_text() -> None:
     """Nor does Python's own stack overflow, where it takes a tree apart."""
-    assert isinstance(outcome_of(parse_program, "(" * 24_000 + "1" + ")" * 24_000), s.Program)
+    assert isinstance(outcome_of(parse_program, "(" * 24_000 + "1" + ")" * 24_000), syntax.Program)
     assert isinstance(outcome_of(parse_program, "- " * 50_000 + "1"), UserError)
 
 

@@ -7,75 +7,75 @@ import time
 import attrs
 import pytest
 
+from mrql import syntax
 from mrql.algebra.span import Source, Span
 from mrql.parser.grammar import grammar
 from mrql.parser.parser import parse_expression, parse_program, parse_type
 from mrql.parser.tree_builder import TreeBuilder
-from mrql.syntax import nodes as s
 
 NOWHERE = Span(Source("nowhere", ""), 0, 0)
 
 
-def name(text: str) -> s.Name:
-    return s.Name(text, NOWHERE)
+def name(text: str) -> syntax.Name:
+    return syntax.Name(text, NOWHERE)
 
 
-def number(value: int) -> s.IntLit:
-    return s.IntLit(value, NOWHERE)
+def number(value: int) -> syntax.IntLit:
+    return syntax.IntLit(value, NOWHERE)
 
 
-def string(value: str) -> s.StringLit:
-    return s.StringLit(value, NOWHERE)
+def string(value: str) -> syntax.StringLit:
+    return syntax.StringLit(value, NOWHERE)
 
 
-def var(text: str) -> s.VarPattern:
-    return s.VarPattern(text, NOWHERE)
+def var(text: str) -> syntax.VarPattern:
+    return syntax.VarPattern(text, NOWHERE)
 
 
-def named(text: str) -> s.NamedType:
-    return s.NamedType(text, NOWHERE)
+def named(text: str) -> syntax.NamedType:
+    return syntax.NamedType(text, NOWHERE)
 
 
-def generator(pattern: str, source: str) -> s.Generator:
-    return s.Generator(var(pattern), name(source), NOWHERE)
+def generator(pattern: str, source: str) -> syntax.Generator:
+    return syntax.Generator(var(pattern), name(source), NOWHERE)
 
 
-def statement(text: str) -> s.Statement:
+def statement(text: str) -> syntax.Statement:
     (only,) = parse_program(text).statements
     return only
 
 
-def select(text: str) -> s.Select:
+def select(text: str) -> syntax.Select:
     expr = parse_expression(text)
-    assert isinstance(expr, s.Select)
+    assert isinstance(expr, syntax.Select)
     return expr
 
 
-def brackets(expr: s.Expr) -> str:
+def brackets(expr: syntax.Expr) -> str:
     """The expression with a pair of brackets around everything that an operator joins."""
     match expr:
-        case s.Binary(op, left, right):
+        case syntax.Binary(op, left, right):
             return f"({brackets(left)} {op.value} {brackets(right)})"
-        case s.Unary(op, operand):
+        case syntax.Unary(op, operand):
             return f"({op.value} {brackets(operand)})"
-        case s.RangeExpr(low, high, large):
+        case syntax.RangeExpr(low, high, large):
             return f"({brackets(low)} {'...' if large else '..'} {brackets(high)})"
-        case s.Call(function, args):
+        case syntax.Call(function, args):
             return f"{function}({', '.join(map(brackets, args))})"
-        case s.Ascribe(inner, type_):
+        case syntax.Ascribe(inner, type_):
             return f"({brackets(inner)} as {type_.span.text})"
-        case s.Field(inner, field):
+        case syntax.Field(inner, field):
             return f"{brackets(inner)}.{field}"
-        case s.Name(text):
+        case syntax.Name(text):
             return text
-        case s.IntLit(value):
+        case syntax.IntLit(value):
             return str(value)
-        case s.IfExpr(condition, then, otherwise):
+        case syntax.IfExpr(condition, then, otherwise):
             return f"(if {brackets(condition)} then {brackets(then)} else {brackets(otherwise)})"
-        case s.LetExpr(bindings, body):
+        case syntax.LetExpr(bindings, body):
             bound = ", ".join(f"{p.span.text} = {brackets(e)}" for p, e in bindings)
             return f"(let {bound} in {brackets(body)})"
-        case s.Select(_, head, generators, where):
+        case syntax.Select(_, head, generators, where):
             sources = ", ".join(f"{g.pattern.span.text} in {brackets(g.source)}" for g in generators)
             return f"(select {brackets(head)} from {sources}{f' where {brackets(where)}' if where else ''})"
         case _:
@@ -177,33 +177,33 @@ def test_set_operators_join_whole_selects(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("42", s.IntLit(42, NOWHERE)),
-        ("2147483648", s.IntLit(2147483648, NOWHERE)),
-        ("1.5", s.FloatLit(1.5, NOWHERE)),
-        ("1e3", s.FloatLit(1000.0, NOWHERE)),
-        ("2.5E-1", s.FloatLit(0.25, NOWHERE)),
-        ("true", s.BoolLit(True, NOWHERE)),
-        ("False", s.BoolLit(False, NOWHERE)),
-        ("null", s.NullLit(NOWHERE)),
-        ('"a"', s.StringLit("a", NOWHERE)),
-        ("'a \"b\"'", s.StringLit('a "b"', NOWHERE)),
-        (r'"\"\\\n\t\u00e9"', s.StringLit('"\\\n\té', NOWHERE)),
-        (r'"\ud83d\ude00"', s.StringLit("😀", NOWHERE)),
-        (r'"\d+"', s.StringLit("\\d+", NOWHERE)),
-        ('"two\nlines"', s.StringLit("two\nlines", NOWHERE)),
-        ("()", s.TupleExpr((), NOWHERE)),
-        ("(1)", s.IntLit(1, NOWHERE)),
-        ("(1, 2)", s.TupleExpr((number(1), number(2)), NOWHERE)),
-        ("{}", s.BagExpr((), NOWHERE)),
-        ("{1, 2}", s.BagExpr((number(1), number(2)), NOWHERE)),
-        ("[]", s.ListExpr((), NOWHERE)),
-        ("[1, 2]", s.ListExpr((number(1), number(2)), NOWHERE)),
-        ("<A: 1>", s.RecordExpr((("A", number(1)),), NOWHERE)),
-        ("[1..3]", s.ListExpr((s.RangeExpr(number(1), number(3), False, NOWHERE),), NOWHERE)),
+        ("42", syntax.IntLit(42, NOWHERE)),
+        ("2147483648", syntax.IntLit(2147483648, NOWHERE)),
+        ("1.5", syntax.FloatLit(1.5, NOWHERE)),
+        ("1e3", syntax.FloatLit(1000.0, NOWHERE)),
+        ("2.5E-1", syntax.FloatLit(0.25, NOWHERE)),
+        ("true", syntax.BoolLit(True, NOWHERE)),
+        ("False", syntax.BoolLit(False, NOWHERE)),
+        ("null", syntax.NullLit(NOWHERE)),
+        ('"a"', syntax.StringLit("a", NOWHERE)),
+        ("'a \"b\"'", syntax.StringLit('a "b"', NOWHERE)),
+        (r'"\"\\\n\t\u00e9"', syntax.StringLit('"\\\n\té', NOWHERE)),
+        (r'"\ud83d\ude00"', syntax.StringLit("😀", NOWHERE)),
+        (r'"\d+"', syntax.StringLit("\\d+", NOWHERE)),
+        ('"two\nlines"', syntax.StringLit("two\nlines", NOWHERE)),
+        ("()", syntax.TupleExpr((), NOWHERE)),
+        ("(1)", syntax.IntLit(1, NOWHERE)),
+        ("(1, 2)", syntax.TupleExpr((number(1), number(2)), NOWHERE)),
+        ("{}", syntax.BagExpr((), NOWHERE)),
+        ("{1, 2}", syntax.BagExpr((number(1), number(2)), NOWHERE)),
+        ("[]", syntax.ListExpr((), NOWHERE)),
+        ("[1, 2]", syntax.ListExpr((number(1), number(2)), NOWHERE)),
+        ("<A: 1>", syntax.RecordExpr((("A", number(1)),), NOWHERE)),
+        ("[1..3]", syntax.ListExpr((syntax.RangeExpr(number(1), number(3), False, NOWHERE),), NOWHERE)),
         ("Nil", name("Nil")),
     ],
 )
-def test_values(text: str, expected: s.Expr) -> None:
+def test_values(text: str, expected: syntax.Expr) -> None:
     """Literals, tuples, records, bags and lists are what they look like."""
     assert expected == parse_expression(text)
 
@@ -216,34 +216,34 @@ def test_literals_of_different_types_differ() -> None:
 def test_record_ends_at_the_first_bare_angle() -> None:
     """Inside a record `>` ends it, unless brackets or `if … then` stand between."""
     expr = parse_expression("<A: x, B: (y > z), C: if y > z then <D: 1> else 0> > w")
-    assert isinstance(expr, s.Binary)
-    assert expr.op is s.BinaryOp.GREATER
-    assert isinstance(expr.left, s.RecordExpr)
+    assert isinstance(expr, syntax.Binary)
+    assert expr.op is syntax.BinaryOp.GREATER
+    assert isinstance(expr.left, syntax.RecordExpr)
     assert [field for field, _ in expr.left.fields] == ["A", "B", "C"]
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("e.A", s.Field(name("e"), "A", NOWHERE)),
-        ("e.count", s.Field(name("e"), "count", NOWHERE)),
-        ("e.from", s.Field(name("e"), "from", NOWHERE)),
-        ("e.in", s.Field(name("e"), "in", NOWHERE)),
-        ("e.@key", s.Attribute(name("e"), "key", NOWHERE)),
-        ("e.@*", s.Attribute(name("e"), "*", NOWHERE)),
-        ("e.*", s.Children(name("e"), NOWHERE)),
-        ("e#0", s.Nth(name("e"), 0, NOWHERE)),
-        ("e#0.A", s.Field(s.Nth(name("e"), 0, NOWHERE), "A", NOWHERE)),
-        ("e#0#1", s.Nth(s.Nth(name("e"), 0, NOWHERE), 1, NOWHERE)),
-        ("e[i]", s.Index(name("e"), name("i"), NOWHERE)),
-        ("e[1:2]", s.Slice(name("e"), number(1), number(2), NOWHERE)),
-        ("f()", s.Call("f", (), NOWHERE)),
-        ("f(1, x)", s.Call("f", (number(1), name("x")), NOWHERE)),
-        ("f(1)(2)", s.Apply(s.Call("f", (number(1),), NOWHERE), (number(2),), NOWHERE)),
-        ("e as {int}", s.Ascribe(name("e"), s.BagType(named("int"), NOWHERE), NOWHERE)),
+        ("e.A", syntax.Field(name("e"), "A", NOWHERE)),
+        ("e.count", syntax.Field(name("e"), "count", NOWHERE)),
+        ("e.from", syntax.Field(name("e"), "from", NOWHERE)),
+        ("e.in", syntax.Field(name("e"), "in", NOWHERE)),
+        ("e.@key", syntax.Attribute(name("e"), "key", NOWHERE)),
+        ("e.@*", syntax.Attribute(name("e"), "*", NOWHERE)),
+        ("e.*", syntax.Children(name("e"), NOWHERE)),
+        ("e#0", syntax.Nth(name("e"), 0, NOWHERE)),
+        ("e#0.A", syntax.Field(syntax.Nth(name("e"), 0, NOWHERE), "A", NOWHERE)),
+        ("e#0#1", syntax.Nth(syntax.Nth(name("e"), 0, NOWHERE), 1, NOWHERE)),
+        ("e[i]", syntax.Index(name("e"), name("i"), NOWHERE)),
+        ("e[1:2]", syntax.Slice(name("e"), number(1), number(2), NOWHERE)),
+        ("f()", syntax.Call("f", (), NOWHERE)),
+        ("f(1, x)", syntax.Call("f", (number(1), name("x")), NOWHERE)),
+        ("f(1)(2)", syntax.Apply(syntax.Call("f", (number(1),), NOWHERE), (number(2),), NOWHERE)),
+        ("e as {int}", syntax.Ascribe(name("e"), syntax.BagType(named("int"), NOWHERE), NOWHERE)),
     ],
 )
-def test_what_follows_an_expression(text: str, expected: s.Expr) -> None:
+def test_what_follows_an_expression(text: str, expected: syntax.Expr) -> None:
     """Projections, positions, slices, calls and ascriptions."""
     assert expected == parse_expression(text)
 
@@ -253,30 +253,30 @@ def test_what_follows_an_expression(text: str, expected: s.Expr) -> None:
 )
 def test_aggregations_are_plain_calls(word: str) -> None:
     """No aggregation is a reserved word."""
-    assert s.Call(word, (name("x"),), NOWHERE) == parse_expression(f"{word}(x)")
+    assert syntax.Call(word, (name("x"),), NOWHERE) == parse_expression(f"{word}(x)")
 
 
 @pytest.mark.parametrize("word", ["data", "step", "limit", "group", "order", "by", "store", "count", "source", "desc"])
 def test_soft_words_are_names(word: str) -> None:
     """A word with a meaning in some places is a name in the others."""
-    assert s.Definition(word, number(1), NOWHERE) == statement(f"{word} = 1;")
-    assert s.Binary(s.BinaryOp.ADD, number(1), name(word), NOWHERE) == parse_expression(f"1 + {word}")
+    assert syntax.Definition(word, number(1), NOWHERE) == statement(f"{word} = 1;")
+    assert syntax.Binary(syntax.BinaryOp.ADD, number(1), name(word), NOWHERE) == parse_expression(f"1 + {word}")
 
 
 def test_reserved_words_name_fields() -> None:
     """Fields may have any name, in records, patterns and types."""
-    assert s.RecordExpr((("from", number(1)), ("in", number(2))), NOWHERE) == parse_expression("<from: 1, in: 2>")
-    assert s.RecordType((("select", named("int")), ("if", named("int"))), NOWHERE) == parse_type(
+    assert syntax.RecordExpr((("from", number(1)), ("in", number(2))), NOWHERE) == parse_expression("<from: 1, in: 2>")
+    assert syntax.RecordType((("select", named("int")), ("if", named("int"))), NOWHERE) == parse_type(
         "<select: int, if: int>"
     )
-    assert s.RecordPattern((("min", var("a")), ("or", var("b"))), NOWHERE) == (
+    assert syntax.RecordPattern((("min", var("a")), ("or", var("b"))), NOWHERE) == (
         select("select a from <min: a, or: b> in X").generators[0].pattern
     )
 
 
 def test_a_word_ends_where_it_ends() -> None:
     """Keywords are whole words: `inner` does not begin with `in`."""
-    assert s.Binary(s.BinaryOp.IN, name("information"), name("order_by"), NOWHERE) == (
+    assert syntax.Binary(syntax.BinaryOp.IN, name("information"), name("order_by"), NOWHERE) == (
         parse_expression("information in order_by")
     )
 
@@ -294,15 +294,15 @@ def test_keywords_in_capitals() -> None:
 def test_lambdas() -> None:
     """A lambda has patterns with or without types, and one name needs no brackets."""
     typed = parse_expression("\\(x: int, y: (int, int)): int. x + y#0")
-    assert isinstance(typed, s.Lambda)
-    pair = s.TupleType((named("int"), named("int")), NOWHERE)
+    assert isinstance(typed, syntax.Lambda)
+    pair = syntax.TupleType((named("int"), named("int")), NOWHERE)
     assert ((var("x"), named("int")), (var("y"), pair)) == typed.params
     assert named("int") == typed.result
     assert brackets(typed.body) == "(x + y#0)"
-    short = s.Lambda(((var("x"), None),), None, name("x"), NOWHERE)
+    short = syntax.Lambda(((var("x"), None),), None, name("x"), NOWHERE)
     assert short == parse_expression("\\x. x")
     assert short == parse_expression("\\(x). x")
-    assert s.Apply(short, (number(1),), NOWHERE) == parse_expression("(\\x. x)(1)")
+    assert syntax.Apply(short, (number(1),), NOWHERE) == parse_expression("(\\x. x)(1)")
 
 
 def test_case() -> None:
@@ -310,15 +310,15 @@ def test_case() -> None:
     expr = parse_expression(
         'case t { Leaf(n): n | Node(l, *): 2 | (1, _): 3 | [a, -1]: 4 | "x": 5 | x as int: 6 | * : 7 }'
     )
-    assert isinstance(expr, s.CaseExpr)
-    wild = s.WildcardPattern(NOWHERE)
+    assert isinstance(expr, syntax.CaseExpr)
+    wild = syntax.WildcardPattern(NOWHERE)
     assert (
-        s.ConstructorPattern("Leaf", (var("n"),), NOWHERE),
-        s.ConstructorPattern("Node", (var("l"), wild), NOWHERE),
-        s.TuplePattern((s.ConstPattern(number(1), NOWHERE), wild), NOWHERE),
-        s.ListPattern((var("a"), s.ConstPattern(number(-1), NOWHERE)), NOWHERE),
-        s.ConstPattern(string("x"), NOWHERE),
-        s.TypedPattern(var("x"), named("int"), NOWHERE),
+        syntax.ConstructorPattern("Leaf", (var("n"),), NOWHERE),
+        syntax.ConstructorPattern("Node", (var("l"), wild), NOWHERE),
+        syntax.TuplePattern((syntax.ConstPattern(number(1), NOWHERE), wild), NOWHERE),
+        syntax.ListPattern((var("a"), syntax.ConstPattern(number(-1), NOWHERE)), NOWHERE),
+        syntax.ConstPattern(string("x"), NOWHERE),
+        syntax.TypedPattern(var("x"), named("int"), NOWHERE),
         wild,
     ) == tuple(pattern for pattern, _ in expr.branches)
 
@@ -326,22 +326,22 @@ def test_case() -> None:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("some x in A: p", s.QuantifierKind.SOME),
-        ("exists x in A: p", s.QuantifierKind.SOME),
-        ("all x in A: p", s.QuantifierKind.ALL),
+        ("some x in A: p", syntax.QuantifierKind.SOME),
+        ("exists x in A: p", syntax.QuantifierKind.SOME),
+        ("all x in A: p", syntax.QuantifierKind.ALL),
     ],
 )
-def test_quantifiers(text: str, kind: s.QuantifierKind) -> None:
+def test_quantifiers(text: str, kind: syntax.QuantifierKind) -> None:
     """`some`, `exists` and `all` before a generator quantify."""
-    assert s.Quantified(kind, (generator("x", "A"),), name("p"), NOWHERE) == parse_expression(text)
+    assert syntax.Quantified(kind, (generator("x", "A"),), name("p"), NOWHERE) == parse_expression(text)
 
 
 def test_quantifier_over_tuples_is_not_a_call() -> None:
     """`some (x, y) in E: p` quantifies, `some(E)` calls."""
     quantified = parse_expression("some (x, (y, *)) in A, z in B: p")
-    assert isinstance(quantified, s.Quantified)
+    assert isinstance(quantified, syntax.Quantified)
     assert len(quantified.generators) == 2
-    assert s.Binary(s.BinaryOp.OR, s.Call("some", (name("A"),), NOWHERE), name("p"), NOWHERE) == (
+    assert syntax.Binary(syntax.BinaryOp.OR, syntax.Call("some", (name("A"),), NOWHERE), name("p"), NOWHERE) == (
         parse_expression("some(A) or p")
     )
 
@@ -349,8 +349,8 @@ def test_quantifier_over_tuples_is_not_a_call() -> None:
 def test_quantifier_in_a_condition() -> None:
     """A quantifier reaches as far as the condition does."""
     query = select("select d from d in D where d.a = 1 and some x in d.xs: x = 1 or x = 2 group by k: d.a")
-    assert isinstance(query.where, s.Binary)
-    assert isinstance(query.where.right, s.Quantified)
+    assert isinstance(query.where, syntax.Binary)
+    assert isinstance(query.where.right, syntax.Quantified)
     assert brackets(query.where.right.body) == "((x = 1) or (x = 2))"
     assert query.group is not None
 
@@ -369,12 +369,12 @@ def test_all_clauses_of_a_select() -> None:
     assert query.where is not None
     assert query.group is not None
     key, pair = query.group.keys
-    assert s.GroupKey(var("k"), s.Field(name("p"), "X", NOWHERE), NOWHERE) == key
-    assert s.TuplePattern((var("i"), s.WildcardPattern(NOWHERE)), NOWHERE) == pair.pattern
+    assert syntax.GroupKey(var("k"), syntax.Field(name("p"), "X", NOWHERE), NOWHERE) == key
+    assert syntax.TuplePattern((var("i"), syntax.WildcardPattern(NOWHERE)), NOWHERE) == pair.pattern
     assert brackets(query.group.having or name("?")) == "(count(p) > 1)"
     assert query.order is not None
     assert [order.descending for order in query.order.keys] == [True, False, False]
-    assert s.Call("inv", (name("i"),), NOWHERE) == query.order.keys[1].expr
+    assert syntax.Call("inv", (name("i"),), NOWHERE) == query.order.keys[1].expr
     assert number(10) == query.order.limit
 
 
@@ -383,9 +383,9 @@ def test_group_by_names() -> None:
     query = select("select 1 from x in X group by (i, j), k, x.A")
     assert query.group is not None
     tuple_key, name_key, other = query.group.keys
-    assert s.TuplePattern((var("i"), var("j")), NOWHERE) == tuple_key.pattern
-    assert s.TupleExpr((name("i"), name("j")), NOWHERE) == tuple_key.expr
-    assert s.GroupKey(var("k"), name("k"), NOWHERE) == name_key
+    assert syntax.TuplePattern((var("i"), var("j")), NOWHERE) == tuple_key.pattern
+    assert syntax.TupleExpr((name("i"), name("j")), NOWHERE) == tuple_key.expr
+    assert syntax.GroupKey(var("k"), name("k"), NOWHERE) == name_key
     assert other.pattern is None
 
 
@@ -393,33 +393,33 @@ def test_patterns_in_generators() -> None:
     """Generators take any pattern, and `p = e` stands for a bag of one."""
     query = select("select 1 from (x, (y, *)) in X, <dno: 10, name: n> in E, Node(t, *, cs) in T, z = x * y")
     tuple_, record, constructor, let = query.generators
-    inner = s.TuplePattern((var("y"), s.WildcardPattern(NOWHERE)), NOWHERE)
-    assert s.TuplePattern((var("x"), inner), NOWHERE) == tuple_.pattern
-    ten = s.ConstPattern(number(10), NOWHERE)
-    assert s.RecordPattern((("dno", ten), ("name", var("n"))), NOWHERE) == record.pattern
-    assert isinstance(constructor.pattern, s.ConstructorPattern)
-    product = s.Binary(s.BinaryOp.MULTIPLY, name("x"), name("y"), NOWHERE)
-    assert s.Generator(var("z"), s.BagExpr((product,), NOWHERE), NOWHERE) == let
+    inner = syntax.TuplePattern((var("y"), syntax.WildcardPattern(NOWHERE)), NOWHERE)
+    assert syntax.TuplePattern((var("x"), inner), NOWHERE) == tuple_.pattern
+    ten = syntax.ConstPattern(number(10), NOWHERE)
+    assert syntax.RecordPattern((("dno", ten), ("name", var("n"))), NOWHERE) == record.pattern
+    assert isinstance(constructor.pattern, syntax.ConstructorPattern)
+    product = syntax.Binary(syntax.BinaryOp.MULTIPLY, name("x"), name("y"), NOWHERE)
+    assert syntax.Generator(var("z"), syntax.BagExpr((product,), NOWHERE), NOWHERE) == let
 
 
 def test_commas_belong_to_the_nearest_list() -> None:
     """A select as the last item of a tuple keeps its own commas; after a `where`, a comma ends it."""
     last = parse_expression("(1, select x from x in X, y in Y)")
-    assert isinstance(last, s.TupleExpr)
+    assert isinstance(last, syntax.TupleExpr)
     assert len(last.items) == 2
     ended = parse_expression("(select x from x in X where p, y)")
-    assert isinstance(ended, s.TupleExpr)
+    assert isinstance(ended, syntax.TupleExpr)
     assert len(ended.items) == 2
 
 
 def test_limit_belongs_to_the_nearest_order_or_repeat() -> None:
     """Without an `order by` in between, a `limit` is the loop's."""
     loop = parse_expression("repeat x = A step select y from y in x where y > 1 limit 5")
-    assert isinstance(loop, s.Repeat)
+    assert isinstance(loop, syntax.Repeat)
     assert number(5) == loop.limit
     inner = parse_expression("repeat x = A step select y from y in x order by y limit 3 limit 5")
-    assert isinstance(inner, s.Repeat)
-    assert isinstance(inner.step, s.Select)
+    assert isinstance(inner, syntax.Repeat)
+    assert isinstance(inner.step, syntax.Select)
     assert inner.step.order is not None
     assert (number(3), number(5)) == (inner.step.order.limit, inner.limit)
 
@@ -427,31 +427,33 @@ def test_limit_belongs_to_the_nearest_order_or_repeat() -> None:
 # --- sources and XML --------------------------------------------------------------------------------------------------
 
 
-def source(text: str) -> s.SourceExpr:
+def source(text: str) -> syntax.SourceExpr:
     expr = parse_expression(text)
-    assert isinstance(expr, s.SourceExpr)
+    assert isinstance(expr, syntax.SourceExpr)
     return expr
 
 
 def test_sources() -> None:
     """A source has a format and arguments; some look like expressions and are not."""
     csv = source('source(csv, "points", ",", type(<X: long, Y: long>), header)')
-    assert (csv.kind, csv.format) == (s.SourceKind.SOURCE, "csv")
+    assert (csv.kind, csv.format) == (syntax.SourceKind.SOURCE, "csv")
     path, delimiter, row, header = csv.args
     assert (string("points"), string(",")) == (path, delimiter)
-    assert s.TypeArg(s.RecordType((("X", named("long")), ("Y", named("long"))), NOWHERE), NOWHERE) == row
-    assert s.OptionArg("header", NOWHERE) == header
+    assert syntax.TypeArg(syntax.RecordType((("X", named("long")), ("Y", named("long"))), NOWHERE), NOWHERE) == row
+    assert syntax.OptionArg("header", NOWHERE) == header
     removed = source('stream(csv, "edges", ",", type((long, long)), deletions(dir + "/gone"))')
-    assert removed.kind is s.SourceKind.STREAM
-    assert isinstance(removed.args[-1], s.DeletionsArg)
-    assert s.TaggedArg(NOWHERE) == source('stream(csv, "e", ",", type(int), tagged)').args[-1]
+    assert removed.kind is syntax.SourceKind.STREAM
+    assert isinstance(removed.args[-1], syntax.DeletionsArg)
+    assert syntax.TaggedArg(NOWHERE) == source('stream(csv, "e", ",", type(int), tagged)').args[-1]
     assert (string("localhost"), number(9999)) == source('stream(line, "localhost", 9999, "|", type(int))').args[:2]
 
 
 @pytest.mark.parametrize("format_", ["line", "csv", "json", "xml", "parquet", "text", "binary", "orc", "socket"])
 def test_formats_are_names(format_: str) -> None:
     """A format is any name: it is up to whoever reads the data."""
-    assert s.SourceExpr(s.SourceKind.STREAM, format_, (name("path"),), NOWHERE) == source(f"stream({format_}, path)")
+    assert syntax.SourceExpr(syntax.SourceKind.STREAM, format_, (name("path"),), NOWHERE) == source(
+        f"stream({format_}, path)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -467,7 +469,7 @@ def test_formats_are_names(format_: str) -> None:
 def test_xpath_is_text(path: str, expected: str) -> None:
     """A path is kept as it is written; a quoted one loses its quotes."""
     args = source(f'source(xml, "f", {{"a", "b"}}, xpath({path}))').args
-    assert (string("f"), s.TagsArg(("a", "b"), NOWHERE), s.XPathArg(expected, NOWHERE)) == args
+    assert (string("f"), syntax.TagsArg(("a", "b"), NOWHERE), syntax.XPathArg(expected, NOWHERE)) == args
 
 
 def test_xml_literal() -> None:
@@ -475,12 +477,12 @@ def test_xml_literal() -> None:
     expr = parse_expression(
         '[xml| <a A="2" B=\'&lt;\' C={{x}}><b>1 &amp; {2}</b> <c/> {{f({1, 2}, "}}")}}<!-- no --></a> |]'
     )
-    hole = s.Call("f", (s.BagExpr((number(1), number(2)), NOWHERE), string("}}")), NOWHERE)
+    hole = syntax.Call("f", (syntax.BagExpr((number(1), number(2)), NOWHERE), string("}}")), NOWHERE)
     assert (
-        s.XmlElement(
+        syntax.XmlElement(
             "a",
             (("A", string("2")), ("B", string("<")), ("C", name("x"))),
-            (s.XmlElement("b", (), (string("1 & {2}"),), NOWHERE), s.XmlElement("c", (), (), NOWHERE), hole),
+            (syntax.XmlElement("b", (), (string("1 & {2}"),), NOWHERE), syntax.XmlElement("c", (), (), NOWHERE), hole),
             NOWHERE,
         )
         == expr
@@ -496,19 +498,19 @@ def test_xml_literal() -> None:
         ("int", named("int")),
         ("point", named("point")),
         ("(int)", named("int")),
-        ("()", s.TupleType((), NOWHERE)),
-        ("(int, string)", s.TupleType((named("int"), named("string")), NOWHERE)),
-        ("<A: int>", s.RecordType((("A", named("int")),), NOWHERE)),
-        ("<A: <B: int>>", s.RecordType((("A", s.RecordType((("B", named("int")),), NOWHERE)),), NOWHERE)),
-        ("{int}", s.BagType(named("int"), NOWHERE)),
-        ("bag(int)", s.BagType(named("int"), NOWHERE)),
-        ("!bag(int)", s.BagType(named("int"), NOWHERE)),
-        ("[int]", s.ListType(named("int"), NOWHERE)),
-        ("list(int)", s.ListType(named("int"), NOWHERE)),
-        ("[{any}]", s.ListType(s.BagType(named("any"), NOWHERE), NOWHERE)),
+        ("()", syntax.TupleType((), NOWHERE)),
+        ("(int, string)", syntax.TupleType((named("int"), named("string")), NOWHERE)),
+        ("<A: int>", syntax.RecordType((("A", named("int")),), NOWHERE)),
+        ("<A: <B: int>>", syntax.RecordType((("A", syntax.RecordType((("B", named("int")),), NOWHERE)),), NOWHERE)),
+        ("{int}", syntax.BagType(named("int"), NOWHERE)),
+        ("bag(int)", syntax.BagType(named("int"), NOWHERE)),
+        ("!bag(int)", syntax.BagType(named("int"), NOWHERE)),
+        ("[int]", syntax.ListType(named("int"), NOWHERE)),
+        ("list(int)", syntax.ListType(named("int"), NOWHERE)),
+        ("[{any}]", syntax.ListType(syntax.BagType(named("any"), NOWHERE), NOWHERE)),
     ],
 )
-def test_types(text: str, expected: s.TypeExpr) -> None:
+def test_types(text: str, expected: syntax.TypeExpr) -> None:
     """Types in both spellings."""
     assert expected == parse_type(text)
 
@@ -519,39 +521,39 @@ def test_types(text: str, expected: s.TypeExpr) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("x = 1;", s.Definition("x", number(1), NOWHERE)),
-        ("x;", s.ExprStatement(name("x"), NOWHERE)),
-        ("store x := 1;", s.Store("x", number(1), NOWHERE)),
-        ('store "f" from x;', s.Dump(string("f"), name("x"), False, NOWHERE)),
-        ('dump "f" from x;', s.Dump(string("f"), name("x"), True, NOWHERE)),
-        ("type t = int;", s.TypeDef("t", named("int"), NOWHERE)),
-        ("macro f(x, y) { x };", s.MacroDef("f", ("x", "y"), name("x"), NOWHERE)),
-        ("macro f() { 1 };", s.MacroDef("f", (), number(1), NOWHERE)),
-        ("function f(): int { 1 };", s.FunctionDef("f", (), named("int"), number(1), NOWHERE)),
+        ("x = 1;", syntax.Definition("x", number(1), NOWHERE)),
+        ("x;", syntax.ExprStatement(name("x"), NOWHERE)),
+        ("store x := 1;", syntax.Store("x", number(1), NOWHERE)),
+        ('store "f" from x;', syntax.Dump(string("f"), name("x"), False, NOWHERE)),
+        ('dump "f" from x;', syntax.Dump(string("f"), name("x"), True, NOWHERE)),
+        ("type t = int;", syntax.TypeDef("t", named("int"), NOWHERE)),
+        ("macro f(x, y) { x };", syntax.MacroDef("f", ("x", "y"), name("x"), NOWHERE)),
+        ("macro f() { 1 };", syntax.MacroDef("f", (), number(1), NOWHERE)),
+        ("function f(): int { 1 };", syntax.FunctionDef("f", (), named("int"), number(1), NOWHERE)),
         (
             "function f(x: int, y: t): int { x };",
-            s.FunctionDef("f", (("x", named("int")), ("y", named("t"))), named("int"), name("x"), NOWHERE),
+            syntax.FunctionDef("f", (("x", named("int")), ("y", named("t"))), named("int"), name("x"), NOWHERE),
         ),
-        ("aggregation a(f, 0): int;", s.AggregationDef("a", name("f"), number(0), None, named("int"), NOWHERE)),
+        ("aggregation a(f, 0): int;", syntax.AggregationDef("a", name("f"), number(0), None, named("int"), NOWHERE)),
         (
             "aggregation a(f, 0, u): int;",
-            s.AggregationDef("a", name("f"), number(0), name("u"), named("int"), NOWHERE),
+            syntax.AggregationDef("a", name("f"), number(0), name("u"), named("int"), NOWHERE),
         ),
-        ('include "f.mrql";', s.Include("f.mrql", NOWHERE)),
-        ('parser p = "m:C";', s.ParserDef("p", "m:C", NOWHERE)),
+        ('include "f.mrql";', syntax.Include("f.mrql", NOWHERE)),
+        ('parser p = "m:C";', syntax.ParserDef("p", "m:C", NOWHERE)),
     ],
 )
-def test_statements(text: str, expected: s.Statement) -> None:
+def test_statements(text: str, expected: syntax.Statement) -> None:
     """One statement of each kind."""
     assert expected == statement(text)
 
 
 def test_data_types() -> None:
     """A constructor has no argument, one, or as many as its tuple type."""
-    leaf = s.Constructor("Leaf", (named("int"),), NOWHERE)
-    node = s.Constructor("Node", (named("T"), named("T")), NOWHERE)
-    nil = s.Constructor("Nil", (), NOWHERE)
-    assert s.DataDef("T", (leaf, node, nil), NOWHERE) == statement("data T = Leaf: int | Node: (T, T) | Nil;")
+    leaf = syntax.Constructor("Leaf", (named("int"),), NOWHERE)
+    node = syntax.Constructor("Node", (named("T"), named("T")), NOWHERE)
+    nil = syntax.Constructor("Nil", (), NOWHERE)
+    assert syntax.DataDef("T", (leaf, node, nil), NOWHERE) == statement("data T = Leaf: int | Node: (T, T) | Nil;")
 
 
 @pytest.mark.parametrize(
@@ -560,25 +562,31 @@ def test_data_types() -> None:
         ('import "m";', "m", ()),
         ('import f from "m.n";', "m.n", (("f", "f", None, None),)),
         ('import f, "g" from "m";', "m", (("f", "f", None, None), ("g", "g", None, None))),
-        ('import "m:median" as f({int}): int;', "m", (("f", "median", (s.BagType(named("int"), NOWHERE),), "int"),)),
+        (
+            'import "m:median" as f({int}): int;',
+            "m",
+            (("f", "median", (syntax.BagType(named("int"), NOWHERE),), "int"),),
+        ),
         ('import "m:median" as f;', "m", (("f", "median", None, None),)),
         ('import f(x: int, int): int from "m";', "m", (("f", "f", (named("int"), named("int")), "int"),)),
         ('import f(): int from "m";', "m", (("f", "f", (), "int"),)),
     ],
 )
-def test_imports(text: str, module: str, functions: tuple[tuple[str, str, tuple[s.TypeExpr, ...], str | None]]) -> None:
+def test_imports(
+    text: str, module: str, functions: tuple[tuple[str, str, tuple[syntax.TypeExpr, ...], str | None]]
+) -> None:
     """Callables come with or without a type, under their own name or another."""
     expected = tuple(
-        s.ImportedFunction(local, attribute, params, named(result) if result else None, NOWHERE)
+        syntax.ImportedFunction(local, attribute, params, named(result) if result else None, NOWHERE)
         for local, attribute, params, result in functions
     )
-    assert s.Import(module, expected, NOWHERE) == statement(text)
+    assert syntax.Import(module, expected, NOWHERE) == statement(text)
 
 
 def test_comments_and_empty_statements() -> None:
     """Comments count as space, the last semicolon may be missing, and more of them than needed do no harm."""
     program = parse_program("// first\nx = 1; /* a\n* comment **/ ;\ny // no semicolon")
-    assert (s.Definition("x", number(1), NOWHERE), s.ExprStatement(name("y"), NOWHERE)) == program.statements
+    assert (syntax.Definition("x", number(1), NOWHERE), syntax.ExprStatement(name("y"), NOWHERE)) == program.statements
     assert parse_program("").statements == ()
 
 
@@ -590,8 +598,8 @@ def test_spans() -> None:
     text = "x = 1;\ny = (a + b) *\n  f(c)#0;\n"
     first, second = parse_program(text, "q.mrql").statements
     assert (first.span.text, first.span.line, first.span.column) == ("x = 1", 1, 1)
-    assert isinstance(second, s.Definition)
-    assert isinstance(second.expr, s.Binary)
+    assert isinstance(second, syntax.Definition)
+    assert isinstance(second.expr, syntax.Binary)
     left, right = second.expr.left, second.expr.right
     assert left.span.text == "(a + b)"
     assert (right.span.text, right.span.line, right.span.column) == ("f(c)#0", 3, 3)
@@ -601,26 +609,26 @@ def test_spans() -> None:
 def test_spans_in_a_hole() -> None:
     """An expression inside an XML literal has its place in the whole text."""
     expr = parse_expression("f(\n [xml| <a>{{ x.b }}</a> |])")
-    (field,) = [node for node in walk(expr) if isinstance(node, s.Field)]
+    (field,) = [node for node in walk(expr) if isinstance(node, syntax.Field)]
     assert (field.span.text, field.span.line, field.span.column) == ("x.b", 2, 14)
 
 
-def walk(node: s.Node) -> list[s.Node]:
-    return [node, *(below for child in s.children(node) for below in walk(child))]
+def walk(node: syntax.Node) -> list[syntax.Node]:
+    return [node, *(below for child in syntax.children(node) for below in walk(child))]
 
 
 def test_spans_lie_within_their_parents() -> None:
     """No node reaches out of the one above it."""
     for text in PROGRAMS.values():
         for parent in walk(parse_program(text)):
-            for child in s.children(parent):
+            for child in syntax.children(parent):
                 assert parent.span.start <= child.span.start <= child.span.end <= parent.span.end
 
 
 def test_spans_take_no_part_in_equality() -> None:
     """The same query written differently is the same tree."""
     assert parse_program("x=1;y") == parse_program("\n x  =  1 ; // one\n y")
-    assert all(not field.eq for field in attrs.fields(s.Name) if field.name == "span")
+    assert all(not field.eq for field in attrs.fields(syntax.Name) if field.name == "span")
 
 
 # --- whole programs ---------------------------------------------------------------------------------------------------
@@ -651,7 +659,7 @@ aggregation middle (\(p: (point, long), q: (point, long)): (point, long)
                       .(<X: p#0.X + q#0.X, Y: p#0.Y + q#0.Y>, p#1 + q#1),
                     (<X: 0.0 as double, Y :0.0 as double>, 0 as long)): (point, long);
 incr repeat centroids = {<X: 0.0 as double, Y: 0.0 as double>, <X: 10.0, Y: 0.0>}
-  step select (<X: avg(s.X), Y: avg(s.Y)>, true)
+  step select (<X: avg(syntax.X), Y: avg(syntax.Y)>, true)
          from s in stream(binary, "points.bin")
         group by k: (select c from c in centroids order by distance(c, s))[0]
   limit 5;
@@ -743,11 +751,11 @@ def test_programs(title: str, statements: int) -> None:
 def test_the_loop_of_a_program() -> None:
     """A loop over a pair has a pair of names, a pair of steps and a limit."""
     macro = parse_program(PROGRAMS["matrix factorisation"]).statements[7]
-    assert isinstance(macro, s.MacroDef)
+    assert isinstance(macro, syntax.MacroDef)
     loop = macro.body
-    assert isinstance(loop, s.Repeat)
-    assert s.TuplePattern((var("H"), var("W")), NOWHERE) == loop.pattern
-    assert isinstance(loop.step, s.TupleExpr)
+    assert isinstance(loop, syntax.Repeat)
+    assert syntax.TuplePattern((var("H"), var("W")), NOWHERE) == loop.pattern
+    assert isinstance(loop.step, syntax.TupleExpr)
     assert number(4) == loop.limit
 
 
@@ -768,5 +776,5 @@ def test_a_long_text_is_not_a_deep_one() -> None:
     """Thousands of elements or statements are no depth."""
     assert len(parse_program("x = 1;" * 3000).statements) == 3000
     bag = parse_expression("{" + ", ".join(f"({i}, {i})" for i in range(3000)) + "}")
-    assert isinstance(bag, s.BagExpr)
+    assert isinstance(bag, syntax.BagExpr)
     assert len(bag.items) == 3000

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from lark import Token
 
+from mrql import syntax
 from mrql.algebra.terms import Stream
 from mrql.parser.grammar import grammar
 from mrql.parser.parser import parse_program
 from mrql.shell.completion import KEYWORDS, completed
 from mrql.shell.session import Session
-from mrql.syntax import nodes as syntax
 from tests.support.cases import Case, cases
 
 QUERIES = Path(__file__).parent.parent.parent.parent / "queries"

@@ -15,11 +15,11 @@ from rich.console import Console
 
 from mrql.algebra.errors import EngineError
 from mrql.algebra.values.values import Value
-from mrql.jobs.batch import ReferenceRunner
+from mrql.jobs.batch import ReferenceBatchJob
 from mrql.shell.interpreter import Interpreter
 from mrql.shell.prompt import SessionCompleter, history_file, run_terminal
 from mrql.shell.session import Session
-from mrql.translate.program import Program, Query
+from mrql.translate.program import CompiledExpression, Program
 
 CTRL_D, ALT_ENTER = "\x04", "\x1b\r"
 
@@ -33,10 +33,10 @@ def typed(keys: str, session: Session, history: Path | None = None) -> str:
     return out.getvalue()
 
 
-class Failing(ReferenceRunner):
+class Failing(ReferenceBatchJob):
     """Fails as it is told to by the answer."""
 
-    def answer(self, query: Query) -> Value:
+    def answer(self, query: CompiledExpression) -> Value:
         value = super().answer(query)
         if value == 1:
             raise RuntimeError("a fault")
@@ -49,7 +49,7 @@ class Failing(ReferenceRunner):
 
 def test_nothing_but_leaving_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
     """Faults are shown as such, errors as messages, interrupts as one word; the definitions stay."""
-    session = Session(runner=Failing)
+    session = Session(new_job=Failing)
     assert typed("x = 7;\r1;\r2;\r3;\roops;\rx;\r", session) == "7\n"
     said = capsys.readouterr().err
     places = [
@@ -97,12 +97,12 @@ def test_files_are_completed(tmp_path: Path) -> None:
 
 
 def test_a_session_is_given_the_program_that_grows() -> None:
-    """The runner is made once."""
+    """The job is made once."""
     made: list[Program] = []
 
-    def runner(program: Program) -> ReferenceRunner:
+    def new_job(program: Program) -> ReferenceBatchJob:
         made.append(program)
-        return ReferenceRunner(program)
+        return ReferenceBatchJob(program)
 
-    assert typed("x = 1;\rx;\rx + 1;\r", Session(runner=runner)) == "1\n2\n"
+    assert typed("x = 1;\rx;\rx + 1;\r", Session(new_job=new_job)) == "1\n2\n"
     assert len(made) == 1

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from mrql import syntax
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag, Value, same
-from mrql.jobs.batch import Runner
+from mrql.jobs.batch import BatchJob
 from mrql.parser.parser import parse_program
-from mrql.shell.interruptible import InterruptibleRunner
+from mrql.shell.interruptible import InterruptibleBatchJob
 from mrql.shell.session import Session
-from mrql.syntax import nodes as syntax
 from mrql.translate.program import Program
 from tests.support.cases import Case, cases
 
@@ -271,11 +271,11 @@ def test_arguments_and_deep_texts() -> None:
 def test_a_session_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     """Definitions, what is stored, and the places of errors in earlier inputs are there as in the reference."""
 
-    def runner(program: Program) -> Runner:
-        return InterruptibleRunner(program, lambda: spark)
+    def new_job(program: Program) -> BatchJob:
+        return InterruptibleBatchJob(program, lambda: spark)
 
     (tmp_path / "a.csv").write_text("1,2\n1,0\n2,5\n")
-    session = Session(tmp_path, runner=runner)
+    session = Session(tmp_path, new_job=new_job)
     session.define('S = source(csv, "a.csv", ",", type((long, long)));')
     session.define("store sums := select (k, sum(v)) from (k, v) in S group by k;")
     assert answers(session, "sums; count(S);") == [Bag([(1, 2), (2, 5)]), 3]

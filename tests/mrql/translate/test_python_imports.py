@@ -21,7 +21,8 @@ from mrql.algebra.notation.printer import show
 from mrql.algebra.terms import Prim, Term
 from mrql.algebra.values.values import Bag
 from mrql.cli.main import main
-from mrql.translate.program import Program, compile_program
+from mrql.translate.compile_program import compile_program
+from mrql.translate.program import Program
 from tests.loops.test_queries import by_reference, by_spark
 
 LINES = """

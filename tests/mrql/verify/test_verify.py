@@ -276,7 +276,7 @@ def test_a_fault_before_any_data() -> None:
 
 def test_a_wrong_answer_ends_the_command(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 1, and the history also as JSON."""
-    monkeypatch.setattr("mrql.verify.engines.ReferenceIncremental", ForgetsDeletions)
+    monkeypatch.setattr("mrql.cli.verify.ReferenceIncremental", ForgetsDeletions)
     done = run(home / "q.mrql", "--data", home, "--seed", "3", "--histories", "20")
     assert done.exit_code == 1
     assert "S  − (2, 7)" in done.stdout

@@ -23,7 +23,7 @@ from mrql.rewrite.loops.semi_naive import NotAdding, fixpoint
 from mrql.rewrite.pipeline import Trace, rewrite
 from mrql.rewrite.plan.loop_strategy import Way
 from mrql.runtime.reference.view import ReferenceView
-from mrql.translate.program import compile_program
+from mrql.translate.compile_program import compile_program
 from tests.support.loop_queries import STREAMS, adding_loops, edge_histories
 
 History = list[dict[str, ZSet]]

@@ -35,7 +35,7 @@ class Killed:
 
     def until_done(self, most: int) -> None:
         """Starts it again until it has come to its end; it is killed so many times at most."""
-        assert self.stream.running.query is not None  # the query is written
+        assert self.stream.job.query is not None  # the query is written
         while self.kills < most:
             if not self._killed():
                 return

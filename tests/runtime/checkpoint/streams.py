@@ -16,10 +16,10 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra.values.values import Bag, Value
-from mrql.cli.main import planned
-from mrql.jobs.batch import ReferenceRunner
+from mrql.cli.planning import planned
+from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.places import Place
-from mrql.jobs.stream import Running
+from mrql.jobs.stream import StreamJob
 from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.checkpoint.restore import found_rows
@@ -82,8 +82,8 @@ def answers(directory: Path) -> dict[str, Bag]:
 
 def batch_answer(stream: Stream) -> Bag:
     """The answer to all the data, from scratch."""
-    runner = ReferenceRunner(stream.running.program)
-    answer = runner.answer(stream.running.query)
+    job = ReferenceBatchJob(stream.job.program)
+    answer = job.answer(stream.job.query)
     assert isinstance(answer, Bag)
     return answer
 
@@ -124,14 +124,14 @@ class Stream:
         return (self.out, *([] if self.address is None else [parse_address(self.address)]))
 
     @cached_property
-    def running(self) -> Running:
+    def job(self) -> StreamJob:
         file = self.home / "q.mrql"
         file.write_text(self.text)
         typed = planned(file, self.home, way=self.way, threshold=self.threshold, rewritable=self.rewritable)
         rows = found_rows(self.checkpoint)
         program, query, plan = typed(rows)
         options = Options(once=True, max_files=self.max_files, emit=self.emit)
-        return Running(
+        return StreamJob(
             program,
             query,
             plan,
@@ -161,7 +161,7 @@ class Stream:
 
     def run(self, files: Files | None = None) -> None:
         """Runs it over what is there."""
-        self.running.run(Counting() if files is None else files)
+        self.job.run(Counting() if files is None else files)
 
     def answers(self) -> dict[str, Bag]:
         """What it has put out."""
@@ -171,7 +171,7 @@ class Stream:
         """What it puts out when nothing happens to it, from the reference engine and without a checkpoint."""
         alone = self.home / "alone"
         shutil.rmtree(alone, ignore_errors=True)
-        attrs.evolve(self.running, engine="reference", outputs=(alone,), checkpoint=None).run()
+        attrs.evolve(self.job, engine="reference", outputs=(alone,), checkpoint=None).run()
         return answers(alone)
 
     def clear(self) -> None:

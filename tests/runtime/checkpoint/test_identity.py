@@ -17,11 +17,11 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
 from mrql.algebra.evaluation import python_functions
 from mrql.algebra.evaluation.python_modules import written
-from mrql.cli.main import plan_of
+from mrql.cli.planning import plan_of
 from mrql.rewrite.plan.loop_strategy import Way
 from mrql.runtime.checkpoint import notation
 from mrql.runtime.checkpoint.identity import Identities, identities
-from mrql.translate.program import compile_program
+from mrql.translate.compile_program import compile_program
 
 SOURCES = """
 S = stream(csv, "s", ",", type((long, long)));

@@ -215,7 +215,7 @@ def test_a_crash_before_the_output_is_in_its_place(home: Path, monkeypatch: pyte
         raise Crash
 
     stream = Stream(home)
-    relative = attrs.evolve(stream.running, outputs=(Path("out"),))
+    relative = attrs.evolve(stream.job, outputs=(Path("out"),))
     monkeypatch.chdir(home)
     with monkeypatch.context() as patched:
         patched.setattr(Publication, "publish", crash)

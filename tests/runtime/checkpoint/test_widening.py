@@ -52,7 +52,7 @@ def fill(home: Path) -> list[tuple[Path, Path]]:
 
 def started(stream: Stream, late: list[tuple[Path, Path]], **others: object) -> None:
     """Runs a stream that was started when only the first file was there."""
-    running = attrs.evolve(stream.running, **others)
+    running = attrs.evolve(stream.job, **others)
     for file, aside in late:
         if aside.exists():
             aside.rename(file)
@@ -91,7 +91,7 @@ def test_the_process_dies_at_any_moment(tmp_path: Path) -> None:
     late = fill(tmp_path)
     stream = Stream(tmp_path, QUERY)
     counting = Counting()
-    running = stream.running
+    running = stream.job
     for file, aside in late:
         aside.rename(file)
     running.run(counting)

@@ -17,7 +17,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Record, Value
 from mrql.cli.main import main
-from mrql.jobs.batch import ReferenceRunner
+from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.loading import compile_over_files
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.manifest import Manifest
@@ -38,7 +38,7 @@ READ = {
 def read(directory: Path, format: Format) -> Value:
     """What a query reads from a batch."""
     program = compile_over_files(f"select r from r in {READ[format].format(directory)};")
-    return ReferenceRunner(program).answer(program.queries[0])
+    return ReferenceBatchJob(program).answer(program.queries[0])
 
 
 @pytest.mark.parametrize("format", list(READ))
@@ -91,10 +91,10 @@ def test_two_directories(tmp_path: Path) -> None:
     """Both have all batches, also after a restart; one that is named later has those from then on."""
     fill(tmp_path, 3, Random(1))
     stream = Stream(tmp_path)
-    both = attrs.evolve(stream.running, outputs=(tmp_path / "out", tmp_path / "copy"))
+    both = attrs.evolve(stream.job, outputs=(tmp_path / "out", tmp_path / "copy"))
     both.run()
     fill(tmp_path, 1, Random(2), start=3)
-    third = attrs.evolve(stream.running, outputs=(*both.outputs, tmp_path / "late"))
+    third = attrs.evolve(stream.job, outputs=(*both.outputs, tmp_path / "late"))
     third.run()
     assert stream.answers() == attrs.evolve(stream, output="copy").answers()
     assert list(stream.answers()) == [f"batch-{n:06d}" for n in range(4)]

@@ -22,7 +22,7 @@ from mrql.algebra.values.values import close
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session.errors import translated
-from mrql.translate.program import Query
+from mrql.translate.program import CompiledExpression
 from tests.runtime.spark.test_equivalence import assert_equal_everywhere, few
 from tests.support.cases import Case, cases
 from tests.support.construct_queries import construct_queries
@@ -61,7 +61,7 @@ def test_answers(spark: SparkSession, together: tuple[Case, ...]) -> None:
     """Each query of the batch has its value."""
     compiled = [case.compiled() for case in together]
     term = Tup(tuple(query.term for query in compiled))
-    whole = mrql.Query(Query(term, compiled[0].span), dict(together[0].streams))
+    whole = mrql.Query(CompiledExpression(term, compiled[0].span), dict(together[0].streams))
     frames = {name: frame for case in together for name, frame in _frames(spark, case).items()}
     with interpreted(spark):
         found = collect_value(whole.batch(spark, **frames), whole.type)

@@ -17,7 +17,7 @@ from mrql.algebra.functions import Function
 from mrql.algebra.functions.operators import OPERATORS
 from mrql.algebra.functions.xml import DOCUMENTS
 from mrql.algebra.values.values import Bag, Record, Value, close, same
-from mrql.jobs.batch import SparkRunner
+from mrql.jobs.batch import SparkBatchJob
 from mrql.output.tables import show_value
 from mrql.runtime.spark.expressions import xml
 from mrql.runtime.spark.expressions.expressions import COMPARISONS, Expressions
@@ -27,7 +27,7 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session import session
 from mrql.runtime.spark.session.errors import translated
-from mrql.translate.program import compile_program
+from mrql.translate.compile_program import compile_program
 from tests.support.function_calls import Call, calls, split
 from tests.support.function_document import examples
 from tests.support.interpreted import interpreted
@@ -105,7 +105,7 @@ def test_examples(spark: SparkSession) -> None:
     wanted = list(examples())
     values = evaluate(compile_program(f"({', '.join(value for _, value in wanted)})").queries[0].term)
     program = compile_program(f"({', '.join(call for call, _ in wanted)})")
-    found = SparkRunner(program, lambda: spark).answer(program.queries[0])
+    found = SparkBatchJob(program, lambda: spark).answer(program.queries[0])
     wrong = [
         f"{call} is {show_value(value)}, not {text}"
         for (call, text), value, expected in zip(wanted, found, values, strict=True)

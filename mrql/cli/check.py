@@ -1,0 +1,41 @@
+"""`mrql check FILE`: parse and type only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
+from mrql.cli.exit_codes import reports_errors
+from mrql.cli.options import loop_options
+from mrql.cli.planning import load, must_be_incremental, plan_of
+from mrql.output.tables import type_name
+from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.threshold import Threshold
+
+
+@click.command()
+@FILE
+@ARGS
+@STRICT
+@loop_options
+@common_options
+@reports_errors
+def check(
+    file: Path, args: tuple[str, ...], strict: bool, way: Way, threshold: Threshold | None, common: Common
+) -> None:
+    """Parse and type a query file, and say what its expressions are."""
+    program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
+    # Otherwise it does not matter here how a query is kept up to date.
+    if strict or way is not Way.AUTO:
+        plans = [plan_of(program, query, way, threshold) for query in program.queries]
+        must_be_incremental(*(plans if strict else ()))
+    for query in program.queries:
+        if common.as_json:
+            click.echo(json.dumps({"line": query.span.line, "type": type_name(query.type)}))
+        else:
+            click.echo(f"{query.span.source.name}:{query.span.line}: {type_name(query.type)}")
+    if not program.queries and not common.as_json:
+        click.echo(f"{file}: definitions only")

@@ -1,0 +1,55 @@
+"""`mrql explain FILE`: every step from the text to the stages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
+from mrql.cli.exit_codes import reports_errors
+from mrql.cli.options import loop_options
+from mrql.cli.planning import load, must_be_incremental
+from mrql.explain import explain_graph, explain_json, explain_trace
+from mrql.output.tables import type_name
+from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.threshold import Threshold
+
+
+@click.command()
+@FILE
+@ARGS
+@click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document.")
+@click.option("--graph", type=click.Path(dir_okay=False, path_type=Path), help="Draw the stages into an SVG file.")
+@STRICT
+@loop_options
+@common_options
+@reports_errors
+def explain(
+    file: Path,
+    args: tuple[str, ...],
+    as_json: bool,
+    graph: Path | None,
+    strict: bool,
+    way: Way,
+    threshold: Threshold | None,
+    common: Common,
+) -> None:
+    """Show every step from a query's text to the stages that keep it up to date."""
+    program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
+    shrinking = program.shrinking
+    traces = [(q, rewrite(q.term, shrinking=shrinking, way=way, threshold=threshold)) for q in program.queries]
+    if strict:
+        must_be_incremental(*(trace.plan for _, trace in traces))
+    if graph is not None:
+        graph.write_text(explain_graph(traces[-1][1]), encoding="utf-8")
+        click.echo(f"wrote {graph}", err=True)
+    if as_json or common.as_json:
+        documents = [{"line": q.span.line, "type": type_name(q.type), **explain_json(t)} for q, t in traces]
+        click.echo(json.dumps(documents, ensure_ascii=False, indent=2))
+        return
+    for query, trace in traces:
+        click.echo(f"── {query.span.source.name}:{query.span.line}: {type_name(query.type)}\n")
+        click.echo(explain_trace(trace))

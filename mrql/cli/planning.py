@@ -1,0 +1,93 @@
+"""The program of a query file, and how its expressions are kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.terms import STEPS
+from mrql.algebra.types import Type
+from mrql.jobs.loading import compile_over_files
+from mrql.parser.includes import text_of
+from mrql.rewrite.analysis.infer_merge import stream_names
+from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.plan import Plan
+from mrql.rewrite.plan.threshold import Threshold
+from mrql.translate.program import CompiledExpression, Program
+
+if TYPE_CHECKING:
+    from mrql.jobs.stream import Planned
+
+
+def load(
+    file: Path, base: Path, args: tuple[str, ...] = (), max_steps: int = STEPS, *, may_import: bool = True
+) -> Program:
+    """The typed program of a file, and of the arguments that it is run with."""
+    return compile_over_files(text_of(file), str(file), base, args, max_steps, may_import=may_import)
+
+
+def planned(
+    file: Path,
+    base: Path,
+    args: tuple[str, ...] = (),
+    max_steps: int = STEPS,
+    way: Way = Way.AUTO,
+    threshold: Threshold | None = None,
+    *,
+    rewritable: bool = False,
+    strict: bool = False,
+    may_import: bool = True,
+) -> Callable[[Mapping[str, Type]], Planned]:
+    """What makes the streaming query of a file, as it is now, and its plan, with the types of rows that were found."""
+    text = text_of(file)
+
+    def typed(rows: Mapping[str, Type]) -> Planned:
+        program = compile_over_files(text, str(file), base, args, max_steps, may_import=may_import, rows=rows)
+        query = streaming_query(program, file)
+        plan = plan_of(program, query, way, threshold, rewritable=rewritable)
+        if strict:
+            must_be_incremental(plan)
+        return program, query, plan
+
+    return typed
+
+
+def streaming_queries(program: Program, file: Path) -> list[CompiledExpression]:
+    """The expressions of a program that read a stream; there must be one."""
+    streaming = [q for q in program.queries if stream_names(q.term)]
+    if not streaming:
+        raise UserError(f"{file} has no expression that reads a stream", hint='stream(csv, "directory", …) makes one')
+    return streaming
+
+
+def streaming_query(program: Program, file: Path) -> CompiledExpression:
+    """The one expression of a program that reads a stream."""
+    streaming = streaming_queries(program, file)
+    if len(streaming) > 1:
+        raise UserError("a second expression reads a stream; one is kept up to date at a time", streaming[1].span)
+    return streaming[0]
+
+
+def plan_of(
+    program: Program,
+    query: CompiledExpression,
+    way: Way,
+    threshold: Threshold | None = None,
+    *,
+    rewritable: bool = False,
+) -> Plan:
+    """How a query is kept up to date, with the deletions that its program declares, and those of files that change."""
+    files = {name for name, spec in program.sources.items() if spec.stream and spec.adapter is None}
+    shrinking = program.shrinking | (files if rewritable else frozenset())
+    return rewrite(query.term, shrinking=shrinking, way=way, threshold=threshold).plan
+
+
+def must_be_incremental(*plans: Plan) -> None:
+    """Refuses plans with a part that each batch computes again from a whole state."""
+    from mrql.explain import require_incremental
+
+    for plan in plans:
+        require_incremental(plan)

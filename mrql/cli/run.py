@@ -1,0 +1,47 @@
+"""`mrql run FILE`: every expression evaluated once."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import click
+
+from mrql.cli.common import ARGS, FILE, Common, common_options
+from mrql.cli.exit_codes import reports_errors
+from mrql.cli.options import malformed_options, opened
+from mrql.cli.planning import load
+from mrql.jobs.batch import BatchJob, ReferenceBatchJob, SparkBatchJob
+from mrql.jobs.kept_aside import keep_aside
+from mrql.output.tables import Printer, json_line, print_table
+from mrql.runtime.files.quarantine import Quarantine
+from mrql.translate.program import Program
+
+
+@click.command()
+@FILE
+@ARGS
+@malformed_options
+@common_options
+@reports_errors
+def run(file: Path, args: tuple[str, ...], quarantine: Path | None, common: Common) -> None:
+    """Evaluate every expression of a query file once."""
+    program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
+    kept = opened(quarantine)
+    console = Printer()
+    with contextlib.closing(_job(program, common, kept)) as job:
+        for query in program.queries:
+            if query.target is not None:
+                job.write(query)
+            elif common.as_json:
+                click.echo(json_line(query.span.line, query.type, job.answer(query)))
+            else:
+                print_table(job.answer(query), query.type, console, limit=None)
+    if (said := keep_aside(kept, "run")) is not None:
+        click.echo(said, err=True)
+
+
+def _job(program: Program, common: Common, quarantine: Quarantine | None) -> BatchJob:
+    if common.engine == "reference":
+        return ReferenceBatchJob(program, quarantine)
+    return SparkBatchJob(program, common.session, quarantine)

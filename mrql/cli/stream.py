@@ -1,0 +1,139 @@
+"""`mrql stream FILE`: the streaming query of a file kept up to date."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.catalog import Format
+from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
+from mrql.cli.exit_codes import INTERRUPTED, reports_errors
+from mrql.cli.options import PARTITIONS, loop_options, malformed_options
+from mrql.cli.output_option import places
+from mrql.cli.planning import planned
+from mrql.jobs.places import Place
+from mrql.jobs.stream import CutOff, StreamJob
+from mrql.monitoring.watch import Operation, operation_options
+from mrql.rewrite.normalize.drop_traces import is_trace
+from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.threshold import Threshold
+from mrql.runtime.checkpoint.restore import found_rows
+from mrql.runtime.streaming.stream_loop import Emit, Options
+
+
+@click.command()
+@FILE
+@ARGS
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    callback=places,
+    metavar="DIR|postgresql://…",
+    help="A directory for each batch goes here, or a table is kept current; may be given more than once.",
+)
+@click.option(
+    "--output-format",
+    "files_format",
+    type=click.Choice(["json", "csv", "parquet"]),
+    default="json",
+    show_default=True,
+    help="What the files of a directory are.",
+)
+@click.option("--once", is_flag=True, help="Take what is there, then stop.")
+@click.option(
+    "--interval", type=click.FloatRange(min=0.01), default=1.0, show_default=True, help="Seconds between looks."
+)
+@click.option(
+    "--max-files", type=click.IntRange(min=1), help="At most so many files a batch, over all streams, oldest first."
+)
+@click.option(
+    "--max-rows",
+    type=click.IntRange(min=1),
+    default=100_000,
+    show_default=True,
+    help="About so many rows a batch of a stream that is not a directory.",
+)
+@click.option(
+    "--rewrites",
+    type=click.Choice(["error", "apply"]),
+    default="error",
+    show_default=True,
+    help="What becomes of a file that was read and has changed or gone: apply takes its old rows back.",
+)
+@click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
+@click.option(
+    "--checkpoint",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the state here, and go on from it when started again.",
+)
+@PARTITIONS
+@STRICT
+@loop_options
+@malformed_options
+@operation_options
+@common_options
+@reports_errors
+def stream(
+    file: Path,
+    args: tuple[str, ...],
+    outputs: tuple[Place, ...],
+    files_format: str,
+    once: bool,
+    interval: float,
+    max_files: int | None,
+    max_rows: int,
+    rewrites: str,
+    emit: str,
+    checkpoint: Path | None,
+    partitions: int | None,
+    strict: bool,
+    way: Way,
+    threshold: Threshold | None,
+    quarantine: Path | None,
+    operation: Operation,
+    common: Common,
+) -> None:
+    """Keep the streaming query of a file up to date as files arrive."""
+    rewritable = rewrites == "apply"
+    typed = planned(
+        file,
+        common.data,
+        args,
+        common.max_steps,
+        way,
+        threshold,
+        rewritable=rewritable,
+        strict=strict,
+        may_import=common.may_import,
+    )
+    rows = found_rows(checkpoint)
+    program, query, plan = typed(rows)
+    for traced in filter(is_trace, subterms(query.term)):
+        click.echo(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
+    options = Options(once, interval, max_files, max_rows, Emit(emit))
+    job = StreamJob(
+        program,
+        query,
+        plan,
+        common.engine,
+        common.session,
+        options,
+        typed,
+        rows,
+        outputs=outputs,
+        output_format=Format(files_format),
+        as_json=common.as_json,
+        quarantine=quarantine,
+        checkpoint=checkpoint,
+        operation=operation,
+        rewritable=rewritable,
+        partitions=partitions,
+    )
+    try:
+        job.run()
+    except CutOff:
+        sys.exit(INTERRUPTED)

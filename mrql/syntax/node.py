@@ -1,0 +1,34 @@
+"""What the nodes of a syntax tree have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import attrs
+
+from mrql.algebra.span import Span
+
+
+class Node:
+    """What all nodes have in common: a place in the text."""
+
+    __slots__ = ()
+    __attrs_attrs__: ClassVar[Any]  # every node is an attrs class, though this one is not
+
+    span: Span
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below a node, in the order of its fields."""
+    for field in attrs.fields(type(node)):
+        if field.name != "span":
+            yield from _nodes_in(getattr(node, field.name))
+
+
+def _nodes_in(value: object) -> Iterator[Node]:
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _nodes_in(item)

@@ -1,0 +1,53 @@
+"""`case`: the first branch whose pattern a value fits.
+
+    case e { p: a | q: b }  =  let v = e in if v fits p then (let p = v in a) else (let q = v in b)
+
+Each value that can be there fits one of the branches; a value that is missing may fit none, and gives null.
+"""
+
+from __future__ import annotations
+
+from mrql import syntax
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import AND
+from mrql.algebra.terms import If, Let, Lit, Prim, PVar, Term, Var
+from mrql.algebra.types import Type
+from mrql.translate.coercion import common
+from mrql.translate.exhaustiveness import ANYTHING, OTHERS, left_out
+from mrql.translate.patterns import Match, match_pattern
+from mrql.translate.scope import Globals, Scope
+
+
+def case(expr: syntax.CaseExpr, scope: Scope) -> Term:
+    """`case e { p: a | q: b }`: the first branch whose pattern fits; of a missing value perhaps none, and then null.
+
+    Raises: UserError where a value could be there that no pattern fits.
+    """
+    names = scope.globals.names
+    value = scope.translate(expr.subject)
+    v = PVar(names.fresh("v"), value.type)
+    subject = Var(v.name, v.type)
+    matched, bodies = [], []
+    for pattern, body in expr.branches:
+        match = Match()
+        matched.append((match_pattern(pattern, v.type, scope.globals, match), match))
+        bodies.append(scope.bind(match.bindings).translate(body))
+    _check_complete(expr, v.type, scope.globals)
+    t, results = common(bodies, [body.span for _, body in expr.branches], "the branches of a `case`")
+    term: Term = Lit(None, t)
+    for (algebraic, match), result in zip(reversed(matched), reversed(results), strict=True):
+        tested = result
+        if match.conditions:
+            condition = match.conditions[0]
+            for further in match.conditions[1:]:
+                condition = Prim(AND, (condition, further), span=further.span)
+            tested = If(condition, result, term, span=expr.span)
+        term = Let(algebraic, subject, tested)
+    return Let(v, value, term, span=expr.span)
+
+
+def _check_complete(expr: syntax.CaseExpr, t: Type, known: Globals) -> None:
+    missing = left_out([pattern for pattern, _ in expr.branches], t, known)
+    if missing is not None:
+        named = "other values" if missing in (OTHERS, ANYTHING) else f"`{missing}`"
+        raise UserError(f"this `case` has no branch for {named}", expr.span, "a last branch `_: …` takes what is left")

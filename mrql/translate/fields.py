@@ -1,0 +1,53 @@
+"""`e.A` and `e#i`: the parts of a record or a tuple, and of each element of a bag of them.
+
+    e.A  =  {x.A | x ∈ e}
+
+After `group by` a from-variable is such a bag.
+"""
+
+from __future__ import annotations
+
+from mrql import syntax
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.terms import CMap, Get, Lambda, Nth, PVar, Single, Term, Var
+from mrql.translate import xml
+from mrql.translate.json_values import member
+from mrql.translate.scope import Scope
+
+
+def field(expr: syntax.Field, scope: Scope) -> Term:
+    term = scope.translate(expr.expr)
+    match term.type:
+        case ty.Basic(ty.Kind.ANY):
+            return member(term, expr.name)
+        case ty.BagType(ty.Basic(ty.Kind.ANY)) | ty.ListType(ty.Basic(ty.Kind.ANY)):
+            v = PVar(scope.globals.names.fresh("x"), ty.ANY)
+            return CMap(Lambda(v, Single(member(Var(v.name, ty.ANY), expr.name))), term)
+        case t if xml.is_xml(t):
+            return xml.children(term, expr.name, scope.globals.names, expr.span)
+        case ty.RecordType() as record:
+            if record.field(expr.name) is None:
+                raise scope.unknown("field", expr.name, record.names, expr.span)
+            return Get(term, expr.name)
+        case ty.BagType(ty.RecordType() as record):
+            # The projection of a bag of records, as a from-variable is after `group by`: the bag of the fields.
+            if record.field(expr.name) is None:
+                raise scope.unknown("field", expr.name, record.names, expr.span)
+            x = PVar(scope.globals.names.fresh("x"), record)
+            return CMap(Lambda(x, Single(Get(Var(x.name, record), expr.name))), term)
+        case other:
+            raise UserError(f"`.{expr.name}` takes a record, not {other}", expr.span)
+
+
+def nth(expr: syntax.Nth, scope: Scope) -> Term:
+    term = scope.translate(expr.expr)
+    tuple_type = term.type.item if isinstance(term.type, ty.BagType) else term.type
+    if not isinstance(tuple_type, ty.TupleType):
+        raise UserError(f"`#{expr.index}` takes a tuple, not {term.type}", expr.span)
+    if expr.index >= len(tuple_type.items):
+        raise UserError(f"`#{expr.index}` of a tuple of {len(tuple_type.items)}; the first part is `#0`", expr.span)
+    if term.type == tuple_type:
+        return Nth(term, expr.index)
+    x = PVar(scope.globals.names.fresh("x"), tuple_type)
+    return CMap(Lambda(x, Single(Nth(Var(x.name, tuple_type), expr.index))), term)

@@ -1,0 +1,47 @@
+"""Scalar functions, of the library and behind the operators, applied to arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mrql.algebra import functions as fn
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import Function
+from mrql.algebra.span import Span
+from mrql.algebra.terms import Empty, Lit, Prim, Term
+from mrql.translate.coercion import coerce
+from mrql.translate.json_values import CAST_HINT
+
+
+def apply(function: Function, args: Sequence[Term], span: Span, shown: str | None = None) -> Term:
+    """A scalar function applied; the error says what it takes."""
+    if function.type_rule([arg.type for arg in args]) is None:
+        found = " and ".join(str(arg.type) for arg in args) or "nothing"
+        hint = CAST_HINT if ty.ANY in [arg.type for arg in args] else None
+        raise UserError(f"`{shown or function.name}` takes {function.takes}, not {found}", span, hint)
+    check_constants(function, args, span, shown)
+    fitted = zip(args, fn.argument_types(function, [arg.type for arg in args]), strict=True)
+    # What is empty, or missing, is of the type that it is taken for.
+    typed = tuple(coerce(arg, t, span, "") if isinstance(arg, Empty | Lit) and ty.NOTHING in ty.walk(arg.type) else arg
+                  for arg, t in fitted)  # fmt: skip
+    return Prim(function, typed, span=span)
+
+
+def check_constants(function: Function, args: Sequence[Term], span: Span, shown: str | None = None) -> None:
+    """Some functions want a constant: a pattern, a unit, a number of digits.
+
+    Raises: UserError where there is none, or one that means nothing.
+    """
+    wanted = [args[i] for i in function.constants if i < len(args)]
+    for arg in wanted:
+        if not isinstance(arg, Lit) or arg.value is None:
+            takes = f"`{shown or function.name}` takes {function.takes}"
+            raise UserError(f"{takes}; here a constant is needed", arg.span or span)
+    wrong = (
+        function.constant([arg.value for arg in wanted if isinstance(arg, Lit)])
+        if function.constant and wanted
+        else None
+    )
+    if wrong is not None:
+        raise UserError(wrong, wanted[0].span or span)

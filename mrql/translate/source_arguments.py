@@ -1,0 +1,71 @@
+"""What `source(…)` and `stream(…)` are given, sorted by what it is."""
+
+from __future__ import annotations
+
+import attrs
+
+from mrql import syntax
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.errors import UserError
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.terms import Stream
+from mrql.translate.scope import Globals, Scope
+
+
+@attrs.define
+class Arguments:
+    """The arguments of a source, sorted by what they are."""
+
+    strings: list[syntax.StringLit] = attrs.Factory(list)
+    row: syntax.TypeArg | None = None
+    options: list[syntax.OptionArg] = attrs.Factory(list)
+    tags: syntax.TagsArg | None = None
+    xpath: syntax.XPathArg | None = None
+    deletions: syntax.StringLit | None = None
+    tagged: syntax.TaggedArg | None = None
+
+
+def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
+    """The arguments of a source.
+
+    Raises: UserError where a text is not known before there are any data.
+    """
+    sorted_arguments = Arguments()
+    for given in source.args:
+        arg = _text(given, known) if isinstance(given, syntax.Expr) else given
+        match arg:
+            case syntax.StringLit():
+                sorted_arguments.strings.append(arg)
+            case syntax.TypeArg():
+                sorted_arguments.row = arg
+            case syntax.OptionArg():
+                sorted_arguments.options.append(arg)
+            case syntax.DeletionsArg(path):
+                sorted_arguments.deletions = _text(path, known, "a directory of deletions")
+            case syntax.TaggedArg():
+                sorted_arguments.tagged = arg
+            case syntax.TagsArg():
+                sorted_arguments.tags = arg
+            case syntax.XPathArg():
+                sorted_arguments.xpath = arg
+    return sorted_arguments
+
+
+def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -> syntax.StringLit:
+    """A string that is written, or that is known before there are any data: `args[0] + "/left"`."""
+    if isinstance(arg, syntax.StringLit):
+        return arg
+    term = Scope(known).translate(arg)
+    value = None if term.type != ty.STRING or any(isinstance(t, Stream) for t in subterms(term)) else evaluate(term)
+    if value is None:
+        raise UserError(f"{what} must be a string", arg.span)
+    return syntax.StringLit(value, arg.span)
+
+
+def known_text(arg: syntax.Expr, known: Globals, what: str) -> str:
+    """The value of a string that is known before there are any data.
+
+    Raises: UserError, which says `what` it is, where it is not.
+    """
+    return _text(arg, known, what).value

@@ -1,0 +1,114 @@
+"""Of which type the rows of a source are, and which columns they have."""
+
+from __future__ import annotations
+
+import attrs
+
+from mrql import syntax
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import Column, Format, SourceSpec
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Span
+from mrql.algebra.types import Type
+from mrql.translate.coercion import no_duplicates, resolve
+from mrql.translate.scope import Globals
+from mrql.translate.source_arguments import Arguments
+
+
+def with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, known: Globals) -> SourceSpec:
+    """The description of a source with the type of its rows: the one that is given, that of its format, or that of its
+    files.
+
+    Raises: UserError where there is none, or rows of the format cannot be of it.
+    """
+    match spec.format, arguments.row:
+        case Format.CSV, None:
+            raise UserError("a csv source needs the type of its rows", source.span, "add type((long, string)), say")
+        case Format.CSV, row:
+            assert row is not None
+            columns, row_type = _csv_row(row.type, known)
+            if len(spec.delimiter) != 1:
+                raise UserError("a delimiter is one character", source.span)
+            if spec.header and not isinstance(row_type, ty.RecordType):
+                raise UserError("a header has names, and so must the columns", row.span, "type(<id: long>), say")
+            if spec.missing_columns and not spec.header:
+                raise UserError("only a header says that columns are missing", source.span, "add header")
+            return attrs.evolve(spec, columns=columns, row=row_type)
+        case Format.TEXT, _:
+            return attrs.evolve(spec, row=ty.STRING)
+        case Format.XML, _:
+            return attrs.evolve(spec, row=ty.XML)
+        case _, None:
+            spec = attrs.evolve(spec, found=spec.format is Format.JSON and spec.stream)
+            return attrs.evolve(spec, row=_found_row(spec, known))
+        case _, row:
+            assert row is not None
+            t = resolve(row.type, known)
+            if t == ty.ANY and spec.format is Format.JSON:
+                return attrs.evolve(spec, row=t)
+            if not isinstance(t, ty.RecordType):
+                raise UserError(f"rows of {spec.format.value} are records, not {t}", row.span)
+            if not ty.is_json(t):
+                what = "XML" if ty.XML in ty.walk(t) else "tuples"
+                raise UserError(f"{with_article(spec.format)} file holds records and collections, no {what}", row.span)
+            if spec.format is not Format.JSON and ty.ANY in ty.walk(t):
+                raise UserError(f"the columns of {with_article(spec.format)} file have types of their own", row.span)
+            return attrs.evolve(spec, row=t)
+
+
+def _csv_row(written: syntax.TypeExpr, known: Globals) -> tuple[tuple[Column, ...], Type]:
+    """The columns of a CSV row, and the row's type without the columns of type `any`."""
+    match written:
+        case syntax.TupleType(items):
+            columns = tuple(Column(f"_{i + 1}", _column(item, known)) for i, item in enumerate(items))
+            return columns, ty.TupleType(tuple(c.type for c in columns if c.type is not None))
+        case syntax.RecordType(fields):
+            no_duplicates([name for name, _ in fields], written.span)
+            columns = tuple(Column(name, _column(item, known)) for name, item in fields)
+            return columns, ty.RecordType(tuple((c.name, c.type) for c in columns if c.type is not None))
+        case syntax.NamedType(name) if name in known.types:
+            return _known_row(known.types[name], written.span)
+        case _:
+            t = _column(written, known)
+            if t is None:
+                raise UserError("all columns are left out", written.span)
+            return (Column("_1", t),), t
+
+
+def _known_row(t: Type, span: Span) -> tuple[tuple[Column, ...], Type]:
+    match t:
+        case ty.TupleType(items):
+            named = tuple((f"_{i + 1}", item) for i, item in enumerate(items))
+        case ty.RecordType(fields):
+            named = fields
+        case other:
+            named = (("_1", other),)
+    for _, item in named:
+        _must_be_atomic(item, span)
+    return tuple(Column(name, item) for name, item in named), t
+
+
+def _column(written: syntax.TypeExpr, known: Globals) -> Type | None:
+    if isinstance(written, syntax.NamedType) and written.name == "any":
+        return None
+    t = resolve(written, known)
+    _must_be_atomic(t, written.span)
+    return t
+
+
+def _must_be_atomic(t: Type, span: Span) -> None:
+    if not isinstance(t, ty.Basic) or t in (ty.ANY, ty.XML):
+        raise UserError(f"a column of a csv file holds an atomic value, not {t}", span)
+
+
+def _found_row(spec: SourceSpec, known: Globals) -> Type:
+    """The type of the rows of a source that has none given."""
+    try:
+        return known.row_of(spec)
+    except UserError as error:
+        raise UserError(error.message, spec.span, error.hint) from None
+
+
+def with_article(format: Format) -> str:
+    """A format with its article."""
+    return f"{'an' if format in (Format.XML, Format.ORC) else 'a'} {format.value}"
