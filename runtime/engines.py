@@ -187,9 +187,9 @@ class SparkEngine:
                 # The states are computed by the same action that puts out the answer.
                 put(step)
                 self.view.settle(counting=True)
-            except BaseException:
+            except BaseException as error:
                 with unless_stopped():
-                    self.view.rollback()
+                    self.view.give_up(error)
                 raise
 
     def sizes(self) -> Sizes:

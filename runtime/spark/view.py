@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import partial, reduce
 
 import attrs
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra.errors import UserError
@@ -106,7 +109,7 @@ class SparkView:
         self.changes = Changes(
             self.circuit, spark, self.plans, self.tables, self.columns, self.states, self.transaction.temporaries
         )
-        self.computing = Computing(spark, self._uncomputed)
+        self.computing = Computing(spark, self._uncomputed, self._check)
         self.rounds = Rounds(plan, self.changes, self._merge, self.computing, self._planning_ahead)
         self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
         self.ledgers = [
@@ -177,9 +180,9 @@ class SparkView:
 
     def advance(self, deltas: Mapping[str, Frame]) -> Step:
         """Plans a batch: its states are there to be read. While it is planned Spark begins to compute them; the rest is
-        computed with whatever is first asked of them.
+        computed with whatever is first asked of them, or when it is settled.
 
-        Raises: UserError when a row is deleted that is not there.
+        Raises: MissingRow when a row is deleted that is not there, if that is known by then.
         """
         self.transaction = self.transaction.begin(self.all_tables(), self._snapshots)
         self.changes.temporaries = self.transaction.temporaries
@@ -188,8 +191,11 @@ class SparkView:
                 name: attrs.evolve(frame, df=frame.df.of_batch(), changes=True) for name, frame in deltas.items()
             }
             for ledger in self.ledgers:
+                ledger.missing = None
                 if ledger.stream in changes:
                     changes[ledger.stream] = ledger.record(changes[ledger.stream])
+                if ledger.missing is not None:
+                    self.transaction.temporaries.counted.append(ledger.missing)
             self._go_through(changes)
             return Step(self, self.transaction.before)
 
@@ -265,6 +271,8 @@ class SparkView:
         """Computes the states that no action has computed yet, and frees what they have replaced.
 
         When `counting`, the same job counts the keys that the batch touched.
+
+        Raises: MissingRow when the batch has deleted a row that was not there.
         """
         with settings(self.spark, self.settings):
             touched = [rdd for state in self.states for rdd in state.touched()] if counting else []
@@ -288,10 +296,30 @@ class SparkView:
         """How large the settled states are, and how many keys the last batch touched, if those were counted."""
         return Sizes(sum(run.rows or 0 for table in self.all_tables() for run in table.runs), self.transaction.touched)
 
+    def _check(self) -> None:
+        """Raises: MissingRow when the batch has deleted a row that was not there."""
+        for ledger in self.ledgers:
+            ledger.check()
+
+    def give_up(self, error: BaseException) -> None:
+        """Takes back a batch that has ended with an error. Where it has deleted a row that was not there, that is what
+        is wrong: the query need not have a value for such a row, or for what is left without it.
+
+        Raises: MissingRow then.
+        """
+        try:
+            if isinstance(error, Exception):
+                with settings(self.spark, self.settings), suppress(PySparkException, Py4JError, ConnectionError):
+                    self._check()
+        finally:
+            self.rollback()
+
     def rollback(self) -> None:
         """Goes back to the states before the batch that was planned last."""
         self.computing.give_up()
         self.transaction.rollback(self.all_tables())
+        for ledger in self.ledgers:
+            ledger.missing = None
         for each in (each for loop in self.carried for each in loop):
             each.forget()
         self.columns.restart()
@@ -306,8 +334,8 @@ class SparkView:
             try:
                 step = self.advance(deltas)
                 self.settle()
-            except BaseException:
-                self.rollback()
+            except BaseException as error:
+                self.give_up(error)
                 raise
         return jvm.Lazy(step.changes, self.spark)
 

@@ -21,6 +21,8 @@ class Computing:
     spark: SparkSession
     uncomputed: Callable[[], list[Run]]
     """The runs whose rows are not known."""
+    check: Callable[[], None] = lambda: None
+    """Looks at what was computed, and raises an error if it is not as it should be."""
     job: jvm.Job | None = None
     """The job that was started last, if it was not waited for."""
     started: list[Run] = attrs.Factory(list)
@@ -47,6 +49,7 @@ class Computing:
             run.rows = rows
         others = self.counts[len(self.started) :]
         self.started, self.counts = [], []
+        self.check()
         return others
 
     def give_up(self) -> None:

@@ -256,11 +256,11 @@ def net(stream: str, rows: Frame, columns: Columns, spark: SparkSession) -> Fram
     if rows.weight is None:
         return rows
     left = netted(attrs.evolve(rows, value=canonical(Expressions(), rows.value)), columns)
-    _raise_if_missing(stream, left, spark)
+    raise_if_missing(stream, left, spark)
     return expanded(left, columns)
 
 
-def _raise_if_missing(stream: str, rows: Frame, spark: SparkSession) -> None:
+def raise_if_missing(stream: str, rows: Frame, spark: SparkSession) -> None:
     missing = rows.df.where(f"{rows.weight} < 0").select(f"{to_sql(rows.value)} AS row", f"{rows.weight} AS w")
     first = missing.dataframe(spark).head()
     if first is not None:
