@@ -29,7 +29,7 @@ def prune(annotated: Term) -> Term:
     >>> from mrql.rewrite.incremental.lineage import lineage
     >>> S = {"S": "{(long, long)}"}
     >>> print(show(prune(lineage(parse("cMap(λ(a, b). {(a, b)}, S)", S)))))
-    S
+    cMap(λ(a, b). {(a, b)}, S)
     """
     return columns(_without_lineage(annotated))
 
