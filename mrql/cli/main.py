@@ -52,7 +52,7 @@ from mrql.output.tables import SHOWN_ROWS, Printer, json_line, print_table, type
 from mrql.parser.includes import text_of
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.normalize.drop_traces import is_trace
-from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.pipeline import PlanOptions, plan_query
 from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
@@ -247,8 +247,8 @@ def explain(
     from mrql.explain import explain_graph, explain_json, explain_trace
 
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
-    shrinking = program.shrinking
-    traces = [(q, rewrite(q.term, shrinking=shrinking, way=way, threshold=threshold)) for q in program.queries]
+    options = PlanOptions(program.shrinking, way, threshold)
+    traces = [(query, plan_query(query.term, options)) for query in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))
     if graph is not None:
@@ -434,7 +434,7 @@ def plan_of(
     """How a query is kept up to date, with the deletions that its program declares, and those of files that change."""
     files = {name for name, spec in program.sources.items() if spec.stream and spec.adapter is None}
     shrinking = program.shrinking | (files if rewritable else frozenset())
-    return rewrite(query.term, shrinking=shrinking, way=way, threshold=threshold).plan
+    return plan_query(query.term, PlanOptions(shrinking, way, threshold)).plan
 
 
 def must_be_incremental(*plans: Plan) -> None:

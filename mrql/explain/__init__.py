@@ -13,7 +13,7 @@ from mrql.explain.plan_facts import facts_of
 from mrql.explain.strict import require_incremental
 from mrql.explain.svg_graph import render_graph
 from mrql.explain.text import render_text
-from mrql.rewrite.pipeline import Trace
+from mrql.rewrite.passes import Trace
 
 __all__ = ["explain_graph", "explain_json", "explain_trace", "require_incremental"]
 

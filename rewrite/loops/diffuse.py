@@ -61,6 +61,11 @@ class Diffused:
     """What stands for the loop in the query."""
 
     @property
+    def name(self) -> str:
+        """The streams that the step reads."""
+        return ", ".join(part.fed.name for part in self.parts)
+
+    @property
     def terms(self) -> tuple[Term, ...]:
         return tuple(term for part in self.parts for term in (part.value, part.start))
 

@@ -81,10 +81,10 @@ def partial(plan: Plan) -> Plan:
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
-    >>> from mrql.rewrite.pipeline import rewrite
+    >>> from mrql.rewrite.pipeline import plan_query
     >>> types = {"O": "{(long, double)}", "L": "{(long, double)}"}
     >>> q = "reduce(+, cMap(λ(a, r). cMap(λ(b, p). if a = b then {p * r} else {}:{double}, L), O))"
-    >>> (feed,) = rewrite(parse(q, types)).plan.stages[0].feeds
+    >>> (feed,) = plan_query(parse(q, types)).plan.stages[0].feeds
     >>> [read.sums for read in feed.rows.inputs], show(feed.units[0][1])
     ([2, 2], '(magnitudes(m, m1), s * s3, n * n1)')
     """

@@ -28,7 +28,6 @@ from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
 from mrql.rewrite.loops.diffuse import diffuse
-from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import NOTHING, Threshold
@@ -40,6 +39,7 @@ from tests.runtime.checkpoint.streams import Stream
 from tests.support.loop_files import FILES, LOOPS, kmeans, pagerank, present
 from tests.support.loop_queries import edge_histories
 from tests.support.moving_points import MIDDLE, POINTS, assert_goes_on
+from tests.support.planning import planned
 
 RANKS = """
 repeat r = select (a, 1.0) from (a, b) in E group by a
@@ -56,7 +56,7 @@ SHRINKING = frozenset({"E", "edges", "points"})
 
 
 def diffused(term: Term, threshold: Threshold = NOTHING) -> Plan:
-    plan = rewrite(term, checked=True, shrinking=SHRINKING, way=Way.DIFFUSE, threshold=threshold).plan
+    plan = planned(term, shrinking=SHRINKING, strategy=Way.DIFFUSE, threshold=threshold).plan
     assert [chosen.way for chosen in plan.ways] == [Way.DIFFUSE]
     return plan
 
@@ -451,11 +451,11 @@ HALVED = "repeat r = select (a, 1.0) from (a, b) in E step select (a, v / 2) fro
 )
 def test_what_cannot_be_carried_over(text: str, reason: str) -> None:
     with pytest.raises(UserError, match=reason):
-        rewrite(mrql.compile(text, **STREAMS).term, way=Way.DIFFUSE)
+        planned(mrql.compile(text, **STREAMS).term, strategy=Way.DIFFUSE)
 
 
 def test_what_only_adds_is_a_fixpoint() -> None:
     """It would keep what has been deleted; as a fixpoint it is exact."""
     text = "repeat x = E step select distinct z from z in (x union (select (b, a) from (a, b) in x))"
-    plan = rewrite(mrql.compile(text, **STREAMS).term, way=Way.DIFFUSE).plan
+    plan = planned(mrql.compile(text, **STREAMS).term, strategy=Way.DIFFUSE).plan
     assert [chosen.way for chosen in plan.ways] == [Way.FIXPOINT]

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value, close
-from mrql.rewrite.pipeline import rewrite, run_passes
+from mrql.rewrite.pipeline import normal_form
 from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.engines import ReferenceEngine, SparkEngine
@@ -21,6 +21,7 @@ from mrql.runtime.streaming.stream_loop import Engine, Options, run
 from mrql.translate.program import Program
 from queries.loops.generate import Batch, Size, history, rmat
 from tests.support.loop_files import EVERY_WAY, FILES, pagerank, present
+from tests.support.planning import planned
 
 BATCHES = 10
 ON_SPARK = (("paths", Way.FIXPOINT), ("pagerank", Way.EXACT), ("kmeans", Way.RECOMPUTE))
@@ -28,7 +29,7 @@ ON_SPARK = (("paths", Way.FIXPOINT), ("pagerank", Way.EXACT), ("kmeans", Way.REC
 
 def plan_of(program: Program, way: Way) -> Plan:
     (query,) = program.queries
-    plan = rewrite(query.term, shrinking=program.shrinking, way=way).plan
+    plan = planned(query.term, shrinking=program.shrinking, strategy=way).plan
     assert [chosen.way for chosen in plan.ways] == [way]
     return plan
 
@@ -58,7 +59,7 @@ def test_kept_up_to_date(name: str, way: Way, tmp_path: Path) -> None:
     program = file.program(tmp_path)
     (query,) = program.queries
     ((stream, _),) = program.sources.items()
-    term = run_passes(query.term)[-1].after
+    term = normal_form(query.term)
     found = in_the_reference(program, way)
     for number, answer in enumerate(found):
         rows = present(batches[: number + 1])

@@ -20,7 +20,6 @@ from mrql.algebra.terms import Term, element_type
 from mrql.algebra.types import BagType
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
@@ -39,12 +38,13 @@ from tests.support.interpreted import interpreted
 from tests.support.loop_files import FILES, pagerank, present
 from tests.support.loop_queries import edge_histories
 from tests.support.moving_points import MIDDLE, POINTS, assert_goes_on, write_batches
+from tests.support.planning import planned
 
 THRESHOLDS = (Threshold(0.01), Threshold(0.2), Threshold(absolute=0.1), Threshold(0.05, 0.2))
 
 
 def exact(term: Term, threshold: Threshold | None = None) -> Plan:
-    return rewrite(term, checked=True, shrinking=SHRINKING, way=Way.EXACT, threshold=threshold).plan
+    return planned(term, shrinking=SHRINKING, strategy=Way.EXACT, threshold=threshold).plan
 
 
 def check_bound(view: ReferenceView, expected: Value) -> None:

@@ -14,8 +14,8 @@ import attrs
 import mrql
 from mrql.algebra.notation.parser import parse_type
 from mrql.explain.costs import Cost, answer_cost, stage_cost
-from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.plan import Plan, Shape, Stage
+from tests.support.planning import planned
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "incremental.md"
 BEGIN, END = "<!-- constructs: begin -->", "<!-- constructs: end -->"
@@ -243,7 +243,7 @@ CONSTRUCTS = tuple(
 @cache
 def plan_of(construct: Construct) -> Plan:
     term = mrql.compile(construct.query, **STREAMS).term
-    return rewrite(term, checked=True, shrinking=frozenset(STREAMS)).plan
+    return planned(term, shrinking=frozenset(STREAMS)).plan
 
 
 def table() -> Iterator[str]:

@@ -19,8 +19,9 @@ from mrql.explain import explain_trace
 from mrql.explain.costs import Cost, answer_cost
 from mrql.explain.strict import require_incremental
 from mrql.rewrite.loops.rewrite_steps import invariants, loops
-from mrql.rewrite.pipeline import rewrite, run_passes
+from mrql.rewrite.pipeline import normal_form
 from mrql.runtime.reference.view import ReferenceView
+from tests.support.planning import planned
 
 STREAMS = {"S": "bag((long, long))", "T": "bag((long, long))"}
 DATA = {"S": Bag([(1, 2), (2, 3), (3, 1), (4, 4)]), "T": Bag([(2, 5), (3, 6), (3, 7)])}
@@ -29,7 +30,7 @@ DATA = {"S": Bag([(1, 2), (2, 3), (3, 1), (4, 4)]), "T": Bag([(2, 5), (3, 6), (3
 def rewritten(text: str) -> Term:
     """A query after all passes, which have not changed its value."""
     term = mrql.compile(text, **STREAMS).term
-    after = run_passes(term, checked=True)[-1].after
+    after = normal_form(term, checked=True)
     assert same(evaluate(after, DATA), evaluate(term, DATA))
     return after
 
@@ -79,7 +80,7 @@ def test_names_of_a_loop_do_not_capture() -> None:
     """A source, a variable of the step and what the loop carries may all be called alike."""
     rewritten("repeat S = S step select (S, x) from (x, y) in S, S in {y, x} where S <> 3 limit 2")
     term = parse("repeat(λx. cMap(λx. cMap(λ(x1, b). {x + x1}, S), x), 2, {1L})", {"S": "{(long, long)}"})
-    after = loops(term, lambda step: run_passes(step)[-1].after)
+    after = loops(term, lambda step: normal_form(step))
     assert same(evaluate(after, DATA), evaluate(term, DATA))
 
 
@@ -118,7 +119,7 @@ def test_invariants_are_the_largest_parts_without_the_loop() -> None:
 )
 def test_a_loop_over_streams_is_recomputed(text: str) -> None:
     """What changes its value is the whole state, and strict runs refuse it; what it reads are states."""
-    trace = rewrite(mrql.compile(text, **STREAMS).term, shrinking=frozenset(STREAMS))
+    trace = planned(mrql.compile(text, **STREAMS).term, shrinking=frozenset(STREAMS))
     terms = [trace.plan.answer, *(derived.term for derived in trace.plan.derived)]
     (looping,) = (term for term in terms if Repeat in kinds(term))
     cost = answer_cost(looping, trace.plan)
@@ -134,7 +135,7 @@ def test_a_loop_over_streams_is_recomputed(text: str) -> None:
 def test_a_loop_over_an_element_follows_the_elements() -> None:
     """It is a function like any other."""
     text = "select (a, repeat n = a step n * 2 limit 3) from (a, b) in S"
-    plan = rewrite(mrql.compile(text, **STREAMS).term, shrinking=frozenset(STREAMS)).plan
+    plan = planned(mrql.compile(text, **STREAMS).term, shrinking=frozenset(STREAMS)).plan
     assert answer_cost(plan.answer, plan).cost is Cost.DELTA
     (stage,) = plan.stages
     assert alpha_equal(plan.answer, stage.var)
@@ -148,7 +149,7 @@ def test_a_loop_over_tables_is_run_once() -> None:
         "(select (a, d) from (a, b) in S, (c, d) in r where a = c)"
     )
     term = _with_static(mrql.compile(text, **STREAMS).term, frozenset({"T"}))
-    trace = rewrite(term, checked=True, shrinking=frozenset({"S"}))
+    trace = planned(term, shrinking=frozenset({"S"}))
     ((name, loop),) = trace.plan.loops
     assert name == "L1"
     assert isinstance(loop, Repeat)
@@ -168,7 +169,7 @@ def test_a_loop_over_tables_has_no_name_of_another_table() -> None:
         " select (a, d) from (a, b) in f, (c, d) in l where b = c"
     )
     term = _with_static(mrql.compile(text, S=pairs, R=pairs, L1=pairs).term, frozenset({"R", "L1"}))
-    trace = rewrite(term, checked=True, shrinking=frozenset({"S"}))
+    trace = planned(term, shrinking=frozenset({"S"}))
     tables = {"R": Bag([(1, 2), (2, 3)]), "L1": Bag([(9, 1)])}
     view = ReferenceView(trace.plan, tables)
     view.apply({"S": ZSet.of([(8, 9)])})

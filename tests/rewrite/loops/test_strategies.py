@@ -20,11 +20,12 @@ from mrql.algebra.terms import Lit, Repeat, Term
 from mrql.algebra.values.values import Bag, Value, same
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.loops.semi_naive import NotAdding, fixpoint
-from mrql.rewrite.pipeline import Trace, rewrite
+from mrql.rewrite.passes import Trace
 from mrql.rewrite.plan.loop_strategy import Way
 from mrql.runtime.reference.view import ReferenceView
 from mrql.translate.program import compile_program
 from tests.support.loop_queries import STREAMS, adding_loops, edge_histories
+from tests.support.planning import planned
 
 History = list[dict[str, ZSet]]
 
@@ -52,7 +53,7 @@ def cases(examples: int) -> Any:
 
 def traced(text: str, way: Way, streams: Mapping[str, str] = STREAMS) -> tuple[Term, Trace]:
     term = mrql.compile(text, **streams).term
-    return term, rewrite(term, checked=True, shrinking=frozenset(streams), way=way)
+    return term, planned(term, shrinking=frozenset(streams), strategy=way)
 
 
 def assert_kept(text: str, history: History, way: Way, streams: Mapping[str, str] = STREAMS) -> ReferenceView:
@@ -136,7 +137,7 @@ def test_a_fixpoint_that_does_not_end() -> None:
     """A circle of negative length: the message is that of a loop that runs from its start; the state stays."""
     text = HOPS.replace("d + 1", "d - 1")
     term = mrql.compile(text, max_steps=20, **STREAMS).term
-    view = ReferenceView(rewrite(term, shrinking=frozenset(STREAMS)).plan)
+    view = ReferenceView(planned(term, shrinking=frozenset(STREAMS)).plan)
     view.apply({"E": ZSet.of([(1, 2), (2, 3)])})
     before = view.answer()
     with pytest.raises(UserError, match="this loop does not end: after 20 steps it still changes"):
@@ -286,11 +287,11 @@ def test_a_limit_made_of_arguments(way: Way, step: str) -> None:
     text = f"select z from z in (repeat x = E step {step} limit (args[0] as int) + 1);"
     streams = {"E": parse_type("{(long, long)}")}
     (query,) = compile_program(text, "test", streams=streams, args=["2"]).queries
-    (chosen,) = rewrite(query.term, way=way).plan.ways
+    (chosen,) = planned(query.term, strategy=way).plan.ways
     assert (chosen.way, chosen.loop.limit) == (way, Lit(3, ty.INT))
     (query,) = compile_program(text, "test", streams=streams, args=["two"]).queries
     with pytest.raises(UserError, match='"two" is not a value of type int') as caught:
-        rewrite(query.term, way=way)
+        planned(query.term, strategy=way)
     assert caught.value.span is not None
 
 

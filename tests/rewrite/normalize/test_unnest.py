@@ -11,7 +11,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import CMap, CoGroup, Stream, Term, element_type
 from mrql.algebra.values.values import Bag, close
 from mrql.explain.costs import Cost, answer_cost
-from mrql.rewrite.pipeline import Trace
+from mrql.rewrite.passes import Trace
 from mrql.rewrite.plan.plan import Shape
 from tests.support.incremental_cases import STREAMS
 

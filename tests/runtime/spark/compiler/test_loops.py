@@ -17,7 +17,6 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import BagType
 from mrql.algebra.values.values import Bag, Value, same
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.loop_strategy import Way
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
@@ -32,6 +31,7 @@ from tests.runtime.spark.test_equivalence import as_rows
 from tests.support.interpreted import interpreted
 from tests.support.loop_queries import STREAMS as EDGES_BY_NAME
 from tests.support.loop_queries import adding_loops, edge_histories
+from tests.support.planning import planned
 
 pytestmark = pytest.mark.spark
 
@@ -157,7 +157,7 @@ def test_a_view_runs_a_loop_over_tables_once(spark: SparkSession) -> None:
 def kept_up_to_date(spark: SparkSession, text: str, history: list[dict[str, ZSet]], way: Way) -> None:
     """After each batch the answer is the value over all data so far, and so is the one before with the changes."""
     query = mrql.compile(text, **EDGES_BY_NAME)
-    trace = rewrite(query.term, shrinking=frozenset(EDGES_BY_NAME), way=way)
+    trace = planned(query.term, shrinking=frozenset(EDGES_BY_NAME), strategy=way)
     view = SparkView(trace.plan, spark)
     held = {name: ZSet() for name in EDGES_BY_NAME}
     before = as_rows(collect_value(view.answer(), query.type), query.type)
