@@ -10,8 +10,6 @@ carried part by part.
 *Requires*: nothing; X is a name that no source and no variable has.
 
 *Source*: [MRQL] §5 (repeat), §6.
-
-Apart from that, `invariants` finds what is the same in all steps.
 """
 
 from __future__ import annotations
@@ -21,15 +19,11 @@ from collections.abc import Callable
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.traversal import children, map_children, subterms, with_children
+from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.analysis.variables import (
     Names,
-    all_names,
-    bound_names,
-    free_vars,
     pattern_vars,
     rename_pattern,
-    scopes,
     step_of,
     substitute,
     substitute_streams,
@@ -104,37 +98,6 @@ def _part_variables(name: str, t: ty.Type, names: Names) -> tuple[Pattern, Term]
 
 def _is_bag(t: ty.Type) -> bool:
     return isinstance(t, ty.BagType)
-
-
-# --- what does not change from step to step -----------------------------------------------------
-
-
-def invariants(loop: Repeat, names: Names, is_worthwhile: Callable[[Term], bool]) -> tuple[Repeat, dict[str, Term]]:
-    """The loop with the largest parts of its step that do not depend on it as variables, and what these stand for.
-
-    A part that `is_worthwhile` is taken out; it uses no variable that is bound in the loop.
-
-    >>> from mrql.algebra.notation.parser import parse
-    >>> from mrql.algebra.notation.printer import show
-    >>> loop = parse("repeat(λx. x ⊎ cMap(λy. {y + 1L}, E), 3, E)", {"E": "{long}"})
-    >>> found, parts = invariants(loop, Names(), lambda part: part.type == loop.type)
-    >>> show(found), {name: show(part) for name, part in parts.items()}
-    ('repeat(λx. x ⊎ c, 3, E)', {'c': 'cMap(λy. {y + 1L}, E)'})
-    """
-    names.taken |= all_names(loop)
-    parts: dict[str, Term] = {}
-
-    def visit(term: Term, local: frozenset[str]) -> Term:
-        if not free_vars(term) & local and is_worthwhile(term):
-            name = next((known for known, part in parts.items() if part == term), None) or names.fresh("c")
-            parts[name] = term
-            return Var(name, term.type, span=term.span)
-        inner = zip(children(term), scopes(term), strict=True)
-        new = tuple(visit(child, local | bound) for child, bound in inner)
-        return term if all(a is b for a, b in zip(new, children(term), strict=True)) else with_children(term, new)
-
-    param = loop.function.param
-    return with_step(loop, param, visit(step_of(loop), bound_names(param))), parts
 
 
 def carried(param: Pattern, names: Names) -> tuple[tuple[PVar, ...], Pattern]:

@@ -17,7 +17,8 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.loops.diffuse import Diffused, diffuse, diffuse_obstacle
-from mrql.rewrite.loops.semi_naive import Fixpoint, NotAdding, fixpoint
+from mrql.rewrite.loops.monotone import NotAdding
+from mrql.rewrite.loops.semi_naive import Fixpoint, fixpoint
 from mrql.rewrite.loops.unroll import obstacle
 from mrql.rewrite.plan.loop_strategy import Chosen, Way
 

@@ -18,7 +18,8 @@ from mrql.api import _with_static
 from mrql.explain import explain_trace
 from mrql.explain.costs import Cost, answer_cost
 from mrql.explain.strict import require_incremental
-from mrql.rewrite.loops.rewrite_steps import invariants, loops
+from mrql.rewrite.loops.invariants import invariants
+from mrql.rewrite.loops.rewrite_steps import loops
 from mrql.rewrite.pipeline import normal_form
 from mrql.runtime.reference.view import ReferenceView
 from tests.support.planning import planned
