@@ -23,7 +23,7 @@ from mrql.parser.parser import parse_type
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.passes import Trace
 from mrql.rewrite.pipeline import PlanOptions, normal_form, plan_query
-from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, Way
+from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.translate.coercion import resolve
 from mrql.translate.program import Query as ProgramQuery
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 Loop: TypeAlias = Literal["auto", "recompute", "exact", "fixpoint", "diffuse"]
-"""The ways in which loops over streams are kept up to date (`mrql.rewrite.loops.strategy.Way`)."""
+"""The ways in which loops over streams are kept up to date (`mrql.rewrite.loops.strategy.LoopStrategy`)."""
 
 
 @attrs.frozen
@@ -301,10 +301,10 @@ def _trace(
             raise UserError(f"{name} is a number, not {_kind(value)}")
     threshold = Threshold.of(epsilon, abs_epsilon)
     for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
-        if value is not None and (not value >= 0 or Way(loop) not in KEEPING_BACK):
+        if value is not None and (not value >= 0 or LoopStrategy(loop) not in KEEPING_BACK):
             raise UserError(f"{name} is 0 or more, for loop='diffuse' or loop='exact'")
     shrinking = frozenset[str]() if insert_only else frozenset(streams)
-    return plan_query(term, PlanOptions(shrinking, Way(loop), threshold))
+    return plan_query(term, PlanOptions(shrinking, LoopStrategy(loop), threshold))
 
 
 def _with_static(term: Term, tables: frozenset[str]) -> Term:

@@ -26,32 +26,32 @@ from mrql.rewrite.analysis.multilinear import multilinear
 from mrql.rewrite.incremental.answer import keyed_answer
 from mrql.rewrite.incremental.derive import derive
 from mrql.rewrite.incremental.lineage import lineage
-from mrql.rewrite.incremental.prune_lineage import prune
+from mrql.rewrite.incremental.prune_lineage import prune_lineage
 from mrql.rewrite.incremental.split import split
 from mrql.rewrite.loops.diffuse import Diffused, diffuse
-from mrql.rewrite.loops.hoist_static_loops import constant
-from mrql.rewrite.loops.rewrite_steps import loops
+from mrql.rewrite.loops.hoist_static_loops import hoist_static_loops
+from mrql.rewrite.loops.rewrite_steps import rewrite_steps
 from mrql.rewrite.loops.semi_naive import Fixpoint, fixpoint
 from mrql.rewrite.loops.strategy import Ways, choose
 from mrql.rewrite.loops.unroll import unroll
-from mrql.rewrite.normalize.drop_traces import untrace
-from mrql.rewrite.normalize.extract_joins import joins
+from mrql.rewrite.normalize.drop_traces import drop_traces
+from mrql.rewrite.normalize.extract_joins import extract_joins
 from mrql.rewrite.normalize.normalize import normalize
-from mrql.rewrite.normalize.prune_columns import columns
-from mrql.rewrite.normalize.unnest_subqueries import unnest
+from mrql.rewrite.normalize.prune_columns import prune_columns
+from mrql.rewrite.normalize.unnest_subqueries import unnest_subqueries
 from mrql.rewrite.passes import PLAN, QUERY, AnyPass, Pass, PassRun, Phase, PlanPass, Subject, TermPass, Trace
 from mrql.rewrite.plan.check_plan import check_plan
-from mrql.rewrite.plan.eager_aggregation import partial
-from mrql.rewrite.plan.join_order import order
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.eager_aggregation import aggregate_eagerly
+from mrql.rewrite.plan.join_order import order_joins
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Plan, Shape, Stage
-from mrql.rewrite.plan.share_totals import share
+from mrql.rewrite.plan.share_totals import share_totals
 from mrql.rewrite.plan.threshold import EPSILON, NOTHING, Threshold
 
 # --- prepare ------------------------------------------------------------------------------------
 
 PREPARE: tuple[TermPass, ...] = (
-    Pass("untrace", untrace, "ours", "nothing: the value of a trace is that of what it prints"),
+    Pass("untrace", drop_traces, "ours", "nothing: the value of a trace is that of what it prints"),
 )
 
 
@@ -62,28 +62,28 @@ def _as_it_is(loop: Term) -> Term:
     return loop
 
 
-LOOPS: dict[Way, AnyPass] = {
-    Way.FIXPOINT: Pass(
+LOOPS: dict[LoopStrategy, AnyPass] = {
+    LoopStrategy.FIXPOINT: Pass(
         "fixpoint",
         fixpoint,
         "[DBSP] §5, §6",
         "the loop has no condition and carries one bag; its step only adds: it is a group by that is linear in each "
         "bag that it reads, keeps what it had, and of a group what is equal, or the least or the greatest value",
     ),
-    Way.DIFFUSE: Pass(
+    LoopStrategy.DIFFUSE: Pass(
         "diffuse",
         diffuse,
         "[MRQL] §8.2 Def. 5",
         "it is asked for; the loop carries bags and its limit is a constant; its step leads near to the same value "
         "whatever it begins with, which is not checked: the residual says how far off it is",
     ),
-    Way.EXACT: Pass(
+    LoopStrategy.EXACT: Pass(
         "exact",
         unroll,  # by `derive`, which keeps each step in stages of its own
         "[DBSP] §6, Prop. 3.2",
         "it is asked for; the number of steps is a constant, at most 100; no condition; the loop carries bags",
     ),
-    Way.RECOMPUTE: Pass(
+    LoopStrategy.RECOMPUTE: Pass(
         "recompute",
         _as_it_is,
         "[MRQL] §5",
@@ -98,7 +98,7 @@ LOOPS: dict[Way, AnyPass] = {
 
 def _in_loops(term: Term) -> Term:
     """All of these passes, for the steps of loops."""
-    return loops(term, normal_form)
+    return rewrite_steps(term, normal_form)
 
 
 NORMALIZE: tuple[TermPass, ...] = (
@@ -119,7 +119,7 @@ NORMALIZE: tuple[TermPass, ...] = (
     # After normalize, which brings all generators of a comprehension into one nest of cMaps.
     Pass(
         "joins",
-        joins,
+        extract_joins,
         "[MRQL] §5",
         "both generators range over streams or tables, and neither depends on the other; a row whose key has a missing "
         "part has no partner; what may fail is no key, and stays behind the conditions that guard it",
@@ -127,7 +127,7 @@ NORMALIZE: tuple[TermPass, ...] = (
     # After joins: a generator is a join, and what is left of the selects over other sources is nested.
     Pass(
         "unnest",
-        unnest,
+        unnest_subqueries,
         "[MRQL] §6",
         "the nested select ranges over streams or tables by themselves, and an equality links it with the outer "
         "variables alone; an outer row without partners meets the empty bag",
@@ -135,7 +135,7 @@ NORMALIZE: tuple[TermPass, ...] = (
     # Last: only then it is known what each groupBy and coGroup holds.
     Pass(
         "columns",
-        columns,
+        prune_columns,
         "[CU]",
         "of the elements of a group some parts alone are used; duplicates stay, as groups are bags",
     ),
@@ -147,7 +147,7 @@ NORMALIZE: tuple[TermPass, ...] = (
 
 CONSTANT: AnyPass = Pass(
     "constant",
-    constant,
+    hoist_static_loops,
     "ours",
     "the loop reads static tables alone, is a bag, and has no free variable",
 )
@@ -173,7 +173,7 @@ SPLIT: AnyPass = Pass(
 )
 PRUNE: AnyPass = Pass(
     "prune",
-    prune,
+    prune_lineage,
     "ours",
     "h is an annotated homomorphism ([MRQL] Theorem 1): the merge inferred for it is that of its components",
 )
@@ -203,20 +203,20 @@ INCREMENTALIZE: tuple[AnyPass, ...] = (CONSTANT, DERIVE, LINEAGE, SPLIT, PRUNE, 
 OPTIMIZE: tuple[PlanPass, ...] = (
     Pass(
         "share",
-        share,
+        share_totals,
         "[MRQL] §5",
         "totals over the same rows; what a feed of one input does to a row counts as a part of its share",
     ),
     Pass(
         "partial",
-        partial,
+        aggregate_eagerly,
         "[CU]",
         "a feed of several inputs, of which one has a column that only sums use; the addend is a product of at most "
         "three longs or two doubles over different inputs, none of which fails or overflows where it is not added",
     ),
     Pass(
         "order",
-        order,
+        order_joins,
         "[CU] §3",
         "a feed of three inputs or more, linked by equalities; no key and no condition on joined rows may fail",
     ),
@@ -233,7 +233,7 @@ class PlanOptions:
 
     shrinking: frozenset[str] = frozenset()
     """The streams that may lose elements again; the others only grow."""
-    strategy: Way = Way.AUTO
+    strategy: LoopStrategy = LoopStrategy.AUTO
     """How loops over streams are kept up to date."""
     threshold: Threshold | None = None
     """What of a loop's value changes by no more is kept back from its steps; if nothing is said, `EPSILON` of loops
@@ -246,7 +246,7 @@ class PlanOptions:
     def kept_back(self) -> Threshold:
         if self.threshold is not None:
             return self.threshold
-        return EPSILON if self.strategy is Way.DIFFUSE else NOTHING
+        return EPSILON if self.strategy is LoopStrategy.DIFFUSE else NOTHING
 
 
 DEFAULT = PlanOptions()
@@ -294,14 +294,14 @@ def _incrementalized(query: Term, ways: Ways, options: PlanOptions) -> tuple[lis
 
     term = normalized(ways.term)
     opened = [loop.with_terms(_on(loop, normalized)) for loop in ways.opened]
-    normal, tables = constant(term, taken_names(query))
+    normal, tables = hoist_static_loops(term, taken_names(query))
     runs.append(PassRun(Phase.INCREMENTALIZE, CONSTANT, term, normal))
     plan = derive(
         normal,
         query,
         options.shrinking,
         loops=opened,
-        exact=options.strategy is Way.EXACT,
+        exact=options.strategy is LoopStrategy.EXACT,
         threshold=options.kept_back,
     )
     plan = attrs.evolve(plan, loops=tables, ways=ways.chosen)

@@ -53,7 +53,7 @@ from mrql.parser.includes import text_of
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.normalize.drop_traces import is_trace
 from mrql.rewrite.pipeline import PlanOptions, plan_query
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.files.quarantine import Quarantine
@@ -172,7 +172,7 @@ def planned(
     base: Path,
     args: tuple[str, ...] = (),
     max_steps: int = STEPS,
-    way: Way = Way.AUTO,
+    way: LoopStrategy = LoopStrategy.AUTO,
     threshold: Threshold | None = None,
     *,
     rewritable: bool = False,
@@ -207,12 +207,12 @@ STRICT = click.option("--strict", is_flag=True, help="Refuse a query with a part
 @common_options
 @reports_errors
 def check(
-    file: Path, args: tuple[str, ...], strict: bool, way: Way, threshold: Threshold | None, common: Common
+    file: Path, args: tuple[str, ...], strict: bool, way: LoopStrategy, threshold: Threshold | None, common: Common
 ) -> None:
     """Parse and type a query file, and say what its expressions are."""
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     # Otherwise it does not matter here how a query is kept up to date.
-    if strict or way is not Way.AUTO:
+    if strict or way is not LoopStrategy.AUTO:
         plans = [plan_of(program, query, way, threshold) for query in program.queries]
         must_be_incremental(*(plans if strict else ()))
     for query in program.queries:
@@ -241,7 +241,7 @@ def explain(
     graph: Path | None,
     passes: bool,
     strict: bool,
-    way: Way,
+    way: LoopStrategy,
     threshold: Threshold | None,
     common: Common,
 ) -> None:
@@ -367,7 +367,7 @@ def stream(
     checkpoint: Path | None,
     partitions: int | None,
     strict: bool,
-    way: Way,
+    way: LoopStrategy,
     threshold: Threshold | None,
     quarantine: Path | None,
     operation: Operation,
@@ -432,7 +432,7 @@ def streaming_query(program: Program, file: Path) -> Query:
 
 
 def plan_of(
-    program: Program, query: Query, way: Way, threshold: Threshold | None = None, *, rewritable: bool = False
+    program: Program, query: Query, way: LoopStrategy, threshold: Threshold | None = None, *, rewritable: bool = False
 ) -> Plan:
     """How a query is kept up to date, with the deletions that its program declares, and those of files that change."""
     files = {name for name, spec in program.sources.items() if spec.stream and spec.adapter is None}
@@ -501,7 +501,7 @@ def verify(
     histories: int,
     batches: int,
     rows: int,
-    way: Way,
+    way: LoopStrategy,
     common: Common,
 ) -> None:
     """Replay the data of a query file in random batches, with deletions, and compare with the batch answer.
@@ -509,7 +509,7 @@ def verify(
     Every expression that reads a stream is verified, with the deletions that the file declares and with deletions from
     all of its streams.
     """
-    if way is Way.DIFFUSE:
+    if way is LoopStrategy.DIFFUSE:
         raise click.UsageError(
             "a loop that is carried over is no more exact than its residual says: nothing to compare"
         )

@@ -9,7 +9,7 @@ import click
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.output.tables import type_name
-from mrql.rewrite.normalize.drop_traces import untrace
+from mrql.rewrite.normalize.drop_traces import drop_traces
 from mrql.runtime.sources.files import read_source
 from mrql.translate.program import Query
 from mrql.verify.engines import Start
@@ -29,7 +29,7 @@ def verify_expression(
         click.echo(f"{query.span.source.name}:{query.span.line}: {type_name(query.type)}")
         click.echo("\n".join(rows_used(sampler)))
     found: list[Verified] = []
-    term = untrace(query.term)
+    term = drop_traces(query.term)
     for scenario in scenarios(term, frozenset(name for name, spec in specs.items() if spec.shrinks)):
         found.append(verify(term, sampler, scenario, effort, start, _progress))
         if not as_json:

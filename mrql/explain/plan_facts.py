@@ -36,7 +36,7 @@ from mrql.rewrite.analysis.infer_merge import infer, stream_names
 from mrql.rewrite.analysis.multilinear import label_occurrences
 from mrql.rewrite.passes import Trace
 from mrql.rewrite.pipeline import normal_form
-from mrql.rewrite.plan.plan import Derived, Plan, Shape, Stage
+from mrql.rewrite.plan.plan import DerivedStream, Plan, Shape, Stage
 
 
 @attrs.frozen
@@ -99,7 +99,7 @@ class StageFacts:
 class DerivedFacts:
     """What stages pass on to those after them, and what it costs to say how a batch changed it."""
 
-    derived: Derived
+    derived: DerivedStream
     term: Term
     cost: Answer
 

@@ -13,7 +13,7 @@ from mrql.explain.costs import Cost, Work, listed
 from mrql.explain.differences import PRUNED, Difference
 from mrql.explain.plan_facts import DerivedFacts, Facts, StageFacts, without_inverse
 from mrql.explain.tables import Column, Role, Table, delta_rule, fed
-from mrql.rewrite.plan.loop_strategy import Chosen, Way
+from mrql.rewrite.plan.loop_strategy import Chosen, LoopStrategy
 from mrql.rewrite.plan.plan import Feedbacks, Shape, Stage
 
 STEP = 2
@@ -152,10 +152,10 @@ def _query(page: Page, facts: Facts) -> None:
 
 
 HOW = {
-    Way.FIXPOINT: "as a fixpoint (--loop fixpoint)",
-    Way.EXACT: "step by step (--loop exact)",
-    Way.DIFFUSE: "by carrying its value over (--loop diffuse)",
-    Way.RECOMPUTE: "by running it again (--loop recompute)",
+    LoopStrategy.FIXPOINT: "as a fixpoint (--loop fixpoint)",
+    LoopStrategy.EXACT: "step by step (--loop exact)",
+    LoopStrategy.DIFFUSE: "by carrying its value over (--loop diffuse)",
+    LoopStrategy.RECOMPUTE: "by running it again (--loop recompute)",
 }
 
 

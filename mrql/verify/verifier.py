@@ -16,7 +16,7 @@ from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Bag
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.pipeline import PlanOptions, plan_query
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.verify.engines import Start, as_rows
 from mrql.verify.histories import Data, History, deal
 from mrql.verify.odd import Odd, replaced
@@ -46,7 +46,7 @@ class Effort:
     histories: int
     batches: int
     rows: int
-    way: Way = Way.AUTO
+    way: LoopStrategy = LoopStrategy.AUTO
     """How loops over streams are kept up to date: in one of the ways that are exact."""
 
 

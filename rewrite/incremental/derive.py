@@ -54,7 +54,7 @@ from mrql.rewrite.incremental.answer import keyed_answer, value_term
 from mrql.rewrite.incremental.derived_streams import DerivedStreams, reads_streams
 from mrql.rewrite.incremental.feeds import Feeds, ranged_over
 from mrql.rewrite.incremental.lineage import lineage
-from mrql.rewrite.incremental.prune_lineage import prune
+from mrql.rewrite.incremental.prune_lineage import prune_lineage
 from mrql.rewrite.incremental.split import Part, split
 from mrql.rewrite.loops.diffuse import Diffused
 from mrql.rewrite.loops.semi_naive import Fixpoint
@@ -150,7 +150,7 @@ class _Deriver:
         if known is not None:
             return known.var
         annotated = lineage(term)
-        h = prune(annotated)
+        h = prune_lineage(annotated)
         feed = self.feeds.of_bag(h)
         name = self.new_name()
         components = (Component(name, BAG, term.type),)
@@ -160,7 +160,7 @@ class _Deriver:
     def total(self, term: Reduce) -> Term:
         """One total; totals over the same rows share a stage."""
         annotated = lineage(term)
-        h = prune(annotated)
+        h = prune_lineage(annotated)
         assert isinstance(h, Reduce)
         assert isinstance(term.monoid, Aggregate)
         feeds = self.feeds.of_total(h)
@@ -179,7 +179,7 @@ class _Deriver:
         shrinks = any(map(self.streams.shrinks, children(term.source)))
         parts, rest = split(body, bound_names(groups), self.names, shrinks=shrinks)
         annotated = _store(annotated_query, groups, parts)
-        h = prune(annotated)
+        h = prune_lineage(annotated)
         assert isinstance(h, CMap)
         monoids = tuple(part.monoid for part in parts)
         merge = by_key(monoids)

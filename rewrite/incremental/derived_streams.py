@@ -24,7 +24,7 @@ from mrql.rewrite.loops.semi_naive import Fixpoint
 from mrql.rewrite.normalize.group_functions import identity
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.delta_rules import touched_stage
-from mrql.rewrite.plan.plan import Derived, Feedback, Feedbacks, Shape, Stage
+from mrql.rewrite.plan.plan import DerivedStream, Feedback, Feedbacks, Shape, Stage
 from mrql.rewrite.plan.threshold import NOTHING, Threshold
 
 
@@ -49,7 +49,7 @@ class DerivedStreams:
         self.stages = stages
         self.visit = visit
         self.threshold = threshold
-        self.derived: list[Derived] = []
+        self.derived: list[DerivedStream] = []
         self.feedbacks: list[Feedbacks] = []
         self.values: dict[str, Term] = {}
         """The values of loops that are carried over, by the streams in their place."""
@@ -62,7 +62,7 @@ class DerivedStreams:
         facts = self.visit(fixpoint.facts)
         if touched_stage(facts, tuple(self.stages)) is None:
             raise InternalError("derive", "the facts of a loop are not by key of one stage")
-        self.derived.append(Derived(fixpoint.name, facts, fixpoint.loop))
+        self.derived.append(DerivedStream(fixpoint.name, facts, fixpoint.loop))
 
     def carry_over(self, loop: Diffused) -> None:
         """Derived streams for the value of a loop whose step reads what it had."""
@@ -70,7 +70,7 @@ class DerivedStreams:
         parts = [Feedback(part.fed, self.visit(part.value), self.visit(part.start)) for part in loop.parts]
         self.feedbacks.append(Feedbacks(loop.loop, tuple(parts), self.threshold))
         for part, fed in zip(loop.parts, parts, strict=True):
-            self.derived.append(Derived(part.read.name, fed.value))
+            self.derived.append(DerivedStream(part.read.name, fed.value))
             self.values[part.read.name] = fed.value
 
     def value_of_a_loop(self, term: Term) -> Term | None:
@@ -113,7 +113,7 @@ class DerivedStreams:
         for known in self.derived:
             if alpha_equal(known.term, value) and known.threshold == threshold:
                 return known.stream
-        derived = Derived(self.names.fresh("D1"), value, threshold=threshold)
+        derived = DerivedStream(self.names.fresh("D1"), value, threshold=threshold)
         self.derived.append(derived)
         self.shrinking.add(derived.name)
         return derived.stream

@@ -35,26 +35,28 @@ from mrql.algebra.terms import Let, PAny, Pattern, PTuple, PVar, Repeat, Stream,
 Rewrite = Callable[[Term], Term]
 
 
-def loops(term: Term, run: Rewrite) -> Term:
+def rewrite_steps(term: Term, run: Rewrite) -> Term:
     """The term with `run` applied inside its loops, to the steps by themselves.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
-    >>> from mrql.rewrite.normalize.extract_joins import joins
+    >>> from mrql.rewrite.normalize.extract_joins import extract_joins
     >>> step = "cMap(λ(a, b). cMap(λ(c, d). if b = c then {(a, d)} else {}:{(long, long)}, E), x)"
     >>> loop = parse(f"repeat(λx. {step}, 3, E)", {"E": "{(long, long)}"})
-    >>> "coGroup" in show(joins(loop)), "coGroup" in show(loops(loop, joins))
+    >>> "coGroup" in show(extract_joins(loop)), "coGroup" in show(rewrite_steps(loop, extract_joins))
     (False, True)
     """
     match term:
         case Repeat(function, source, limit):
-            outside = attrs.evolve(term, source=loops(source, run), limit=None if limit is None else loops(limit, run))
+            outside = attrs.evolve(
+                term, source=rewrite_steps(source, run), limit=None if limit is None else rewrite_steps(limit, run)
+            )
             return with_step(outside, *_rewritten(function.param, step_of(term), run))
         case Let(pattern, value, body) if has_loop(value):
             new_pattern, new_body = _rewritten(pattern, body, run)
-            return attrs.evolve(term, pattern=new_pattern, value=loops(value, run), body=new_body)
+            return attrs.evolve(term, pattern=new_pattern, value=rewrite_steps(value, run), body=new_body)
         case _:
-            return map_children(term, lambda child: loops(child, run))
+            return map_children(term, lambda child: rewrite_steps(child, run))
 
 
 def has_loop(term: Term) -> bool:

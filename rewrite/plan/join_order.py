@@ -50,7 +50,7 @@ from mrql.rewrite.plan.join_tree import (
 from mrql.rewrite.plan.plan import Feed, Plan, Stage
 
 
-def order(plan: Plan) -> Plan:
+def order_joins(plan: Plan) -> Plan:
     """The plan with an order of the joins for a batch of each input.
 
     >>> from mrql.algebra.notation.parser import parse

@@ -28,7 +28,7 @@ from mrql.rewrite.pipeline import (
     normal_form,
     plan_query,
 )
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Plan
 from tests.support.golden_cases import program_traces, traces
 from tests.support.planning import planned
@@ -51,7 +51,8 @@ EDGES = {"E": "{(long, long)}"}
 @cache
 def all_traces() -> dict[str, Trace]:
     loops = {
-        f"closure, {way.value}": planned(mrql.compile(f"{CLOSURE} limit 3", **EDGES).term, strategy=way) for way in Way
+        f"closure, {way.value}": planned(mrql.compile(f"{CLOSURE} limit 3", **EDGES).term, strategy=way)
+        for way in LoopStrategy
     }
     return {**traces(), **{name: trace for name, (trace, *_) in program_traces().items()}, **loops}
 
@@ -103,13 +104,13 @@ def term(found: Any) -> Term:
     return found
 
 
-@pytest.mark.parametrize("way", Way)
-def test_the_way_of_a_loop_is_a_pass(way: Way) -> None:
+@pytest.mark.parametrize("way", LoopStrategy)
+def test_the_way_of_a_loop_is_a_pass(way: LoopStrategy) -> None:
     """Which says what stands in the place of the loop, and why it was taken."""
     (run,) = (run for run in all_traces()[f"closure, {way.value}"].runs if run.phase is Phase.LOOPS)
-    taken = Way.FIXPOINT if way in (Way.AUTO, Way.DIFFUSE) else way
+    taken = LoopStrategy.FIXPOINT if way in (LoopStrategy.AUTO, LoopStrategy.DIFFUSE) else way
     assert run.rule is LOOPS[taken]
-    assert run.has_changed is (taken is Way.FIXPOINT)
+    assert run.has_changed is (taken is LoopStrategy.FIXPOINT)
     assert run.reason
 
 

@@ -17,7 +17,7 @@ from mrql.cli.main import main
 from mrql.explain import explain_passes, passes_document
 from mrql.explain.pass_changes import changed_part, changes
 from mrql.rewrite.passes import Phase, Trace
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Plan, Stage
 from tests.support.golden_cases import program_traces, traces
 from tests.support.planning import planned
@@ -33,13 +33,13 @@ CLOSURE = (
 CARRIED = "repeat x = S step select (a, sum(b) / 2) from (a, b) in (x union S) group by a limit 3"
 
 
-def trace_of(text: str, way: Way = Way.AUTO) -> Trace:
+def trace_of(text: str, way: LoopStrategy = LoopStrategy.AUTO) -> Trace:
     return planned(mrql.compile(text, **PAIRS).term, strategy=way)
 
 
 def all_traces() -> dict[str, Trace]:
     from_files = {f"{name}.mrql:{i}": t for name, found in program_traces().items() for i, t in enumerate(found)}
-    of_loops = {"closure": trace_of(CLOSURE), "carried": trace_of(CARRIED, Way.DIFFUSE)}
+    of_loops = {"closure": trace_of(CLOSURE), "carried": trace_of(CARRIED, LoopStrategy.DIFFUSE)}
     return {**traces(), **from_files, **of_loops}
 
 
@@ -100,8 +100,10 @@ def test_passes_over_plans_are_shown(text: str, name: str, shown: list[str]) -> 
         assert line in of_pass
 
 
-@pytest.mark.parametrize(("text", "way", "name"), [(CLOSURE, Way.AUTO, "fixpoint"), (CARRIED, Way.DIFFUSE, "diffuse")])
-def test_the_choice_for_a_loop_is_shown(text: str, way: Way, name: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "way", "name"), [(CLOSURE, LoopStrategy.AUTO, "fixpoint"), (CARRIED, LoopStrategy.DIFFUSE, "diffuse")]
+)
+def test_the_choice_for_a_loop_is_shown(text: str, way: LoopStrategy, name: str) -> None:
     """With the reason that `explain` gives, before all else that is done to the query."""
     trace = trace_of(text, way)
     of_phase = explain_passes(trace).split(f"Phase: {Phase.LOOPS.value}\n")[1].split("Phase: ")[0]

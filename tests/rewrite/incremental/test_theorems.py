@@ -42,8 +42,8 @@ from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.infer_merge import infer, infer_multilinear, overlay, stream_names
 from mrql.rewrite.analysis.multilinear import label_occurrences, stream_of
 from mrql.rewrite.incremental.answer import drop_lineage
-from mrql.rewrite.normalize.extract_joins import joins
-from mrql.rewrite.normalize.unnest_subqueries import unnest
+from mrql.rewrite.normalize.extract_joins import extract_joins
+from mrql.rewrite.normalize.unnest_subqueries import unnest_subqueries
 from mrql.rewrite.passes import Trace
 from mrql.rewrite.pipeline import NORMALIZE
 from mrql.rewrite.plan.plan import Plan, Shape, Stage
@@ -585,7 +585,7 @@ HELD = {
 }
 
 
-@pytest.mark.parametrize("rule", [unnest, joins])
+@pytest.mark.parametrize("rule", [unnest_subqueries, extract_joins])
 @pytest.mark.parametrize(
     "text",
     [

@@ -19,7 +19,7 @@ from mrql.explain import explain_trace
 from mrql.explain.costs import Cost, answer_cost
 from mrql.explain.strict import require_incremental
 from mrql.rewrite.loops.invariants import invariants
-from mrql.rewrite.loops.rewrite_steps import loops
+from mrql.rewrite.loops.rewrite_steps import rewrite_steps
 from mrql.rewrite.pipeline import normal_form
 from mrql.runtime.reference.view import ReferenceView
 from tests.support.planning import planned
@@ -81,7 +81,7 @@ def test_names_of_a_loop_do_not_capture() -> None:
     """A source, a variable of the step and what the loop carries may all be called alike."""
     rewritten("repeat S = S step select (S, x) from (x, y) in S, S in {y, x} where S <> 3 limit 2")
     term = parse("repeat(λx. cMap(λx. cMap(λ(x1, b). {x + x1}, S), x), 2, {1L})", {"S": "{(long, long)}"})
-    after = loops(term, lambda step: normal_form(step))
+    after = rewrite_steps(term, lambda step: normal_form(step))
     assert same(evaluate(after, DATA), evaluate(term, DATA))
 
 

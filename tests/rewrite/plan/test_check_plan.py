@@ -17,7 +17,7 @@ from mrql.algebra.errors import InternalError
 from mrql.algebra.monoids import BAG, SUM
 from mrql.algebra.terms import Empty, Lit, PAny, Single, Stream, Tup, Union, Var
 from mrql.rewrite.plan.check_plan import check_plan
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Feed, Plan, Shape
 from tests.support.construct_queries import construct_queries
 from tests.support.loop_queries import STREAMS as EDGES
@@ -41,7 +41,7 @@ CARRIED = "repeat x = S step select (a, sum(b) / 2) from (a, b) in (x union S) g
 
 @cache
 def plan(text: str) -> Plan:
-    way = Way.DIFFUSE if text == CARRIED else Way.AUTO
+    way = LoopStrategy.DIFFUSE if text == CARRIED else LoopStrategy.AUTO
     return planned(mrql.compile(text, **PAIRS).term, shrinking=frozenset("ST"), strategy=way).plan
 
 
@@ -251,6 +251,6 @@ def test_plans_of_generated_queries(text: str, shrinks: bool) -> None:
 
 
 @CASES
-@given(adding_loops(), st.sampled_from([Way.AUTO, Way.RECOMPUTE]))
-def test_plans_of_generated_loops(text: str, way: Way) -> None:
+@given(adding_loops(), st.sampled_from([LoopStrategy.AUTO, LoopStrategy.RECOMPUTE]))
+def test_plans_of_generated_loops(text: str, way: LoopStrategy) -> None:
     planned(mrql.compile(text, **EDGES).term, shrinking=frozenset(EDGES), strategy=way)
