@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 Loop: TypeAlias = Literal["auto", "recompute", "exact", "fixpoint", "diffuse"]
-"""The ways in which loops over streams are kept up to date (`mrql.rewrite.loops.strategy.LoopStrategy`)."""
+"""The ways in which loops over streams are kept up to date (`mrql.rewrite.plan.loop_strategy.LoopStrategy`)."""
 
 
 @attrs.frozen

@@ -14,10 +14,11 @@ from mrql.rewrite.plan.plan import Plan, Stage
 
 P = ParamSpec("P")
 R = TypeVar("R")
-S = TypeVar("S", covariant=True)
 
 Subject: TypeAlias = Term | Plan | Stage
 """What passes are given, and give."""
+
+S = TypeVar("S", bound=Subject, covariant=True)
 
 QUERY, PLAN = "the query", "the plan"
 """What a pass ran on where it is neither a loop nor a stage."""
@@ -73,9 +74,11 @@ class PassRun(Generic[S]):
     @property
     def has_changed(self) -> bool:
         """Whether it did more than to choose other names."""
-        if _is_whole(self.before) or _is_whole(self.after):
-            return self.before != self.after
-        return not alpha_equal(self.before, self.after)  # type: ignore[arg-type]
+        before: Subject = self.before
+        after: Subject = self.after
+        if isinstance(before, Plan | Stage) or isinstance(after, Plan | Stage):
+            return before != after
+        return not alpha_equal(before, after)
 
 
 @attrs.frozen
@@ -94,10 +97,6 @@ class Trace:
     def normal_form(self) -> Term:
         """What the last of these steps gave."""
         return self.steps[-1].after
-
-
-def _is_whole(subject: Any) -> TypeGuard[Plan | Stage]:
-    return isinstance(subject, Plan | Stage)
 
 
 def _is_step(run: PassRun[Subject]) -> TypeGuard[PassRun[Term]]:
