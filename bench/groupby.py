@@ -24,7 +24,7 @@ from bench.contender import (
 from bench.data import FULL, QUICK, Scale, write_files
 from bench.outcome import Outcome, Target, check
 from bench.rivals import RIVALS, SPARK, SPARK_FILES, STREAMING
-from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.pipeline import plan_query
 from mrql.runtime.engines import SparkEngine
 from mrql.runtime.sinks.sink import Answer, Passing, Several
 from mrql.runtime.streaming.stream_loop import Options, run
@@ -63,7 +63,7 @@ def stream(job: Job) -> Result:
 def _stream_pass(spark: SparkSession, directory: Path) -> Result:
     program = compile_program(f'points = stream(csv, "{directory}", ",", type((long, long))); {QUERY}', "bench")
     (query,) = program.queries
-    engine = SparkEngine(rewrite(query.term).plan, program.sources, spark, query.span.source)
+    engine = SparkEngine(plan_query(query.term).plan, program.sources, spark, query.span.source)
     last: list[DataFrame] = []
 
     def compute(answer: Answer) -> None:

@@ -20,8 +20,9 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.types import Type
 from mrql.rewrite.analysis.infer_merge import stream_names
-from mrql.rewrite.pipeline import Trace, rewrite, run_passes
-from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, Way
+from mrql.rewrite.passes import Trace
+from mrql.rewrite.pipeline import PlanOptions, normal_form, plan_query
+from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.translate.compile_program import compile_program, compile_type
 from mrql.translate.program import CompiledExpression
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 Loop: TypeAlias = Literal["auto", "recompute", "exact", "fixpoint", "diffuse"]
-"""The ways in which loops over streams are kept up to date (`mrql.rewrite.loops.strategy.Way`)."""
+"""The ways in which loops over streams are kept up to date (`mrql.rewrite.plan.loop_strategy.LoopStrategy`)."""
 
 
 @attrs.frozen
@@ -146,7 +147,7 @@ class Query:
         needed = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.analyzer.maxIterations")
         wanted = {**{name: STEP_SETTINGS[name] for name in needed}, **AS_WRITTEN}
         with settings(session, wanted), translated(self.query.span.source):
-            answer = rows_alone(evaluate(session, run_passes(self.term)[-1].after, frames), self.type)
+            answer = rows_alone(evaluate(session, normal_form(self.term), frames), self.type)
             return told(answer, self.query.span.source)
 
     def view(
@@ -297,10 +298,10 @@ def _trace(
             raise UserError(f"{name} is a number, not {_kind(value)}")
     threshold = Threshold.of(epsilon, abs_epsilon)
     for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
-        if value is not None and (not value >= 0 or Way(loop) not in KEEPING_BACK):
+        if value is not None and (not value >= 0 or LoopStrategy(loop) not in KEEPING_BACK):
             raise UserError(f"{name} is 0 or more, for loop='diffuse' or loop='exact'")
     shrinking = frozenset[str]() if insert_only else frozenset(streams)
-    return rewrite(term, shrinking=shrinking, way=Way(loop), threshold=threshold)
+    return plan_query(term, PlanOptions(shrinking, LoopStrategy(loop), threshold))
 
 
 def _with_static(term: Term, tables: frozenset[str]) -> Term:

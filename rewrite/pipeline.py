@@ -1,12 +1,19 @@
-"""The passes in their order, and the driver that runs them.
+"""The way from a translated query to its plan: all passes in their order, and the driver that runs them.
 
-This is the whole way from a translated query to its plan. Each pass is a function of a file of its own name.
+    PREPARE         what a query that is kept up to date does not do
+    LOOPS           each loop over streams: one of the ways in which it is kept up to date
+    NORMALIZE       the query, and the terms of the loops, in normal form ([MRQL] Def. 2)
+    INCREMENTALIZE  the largest parts that are homomorphisms of the streams: stages with a state, and an answer
+    OPTIMIZE        the plan that these make
+
+Each pass is a function of a file of its own. How a deletion is merged is no pass: it is the inverse of an insertion
+(`rewrite/incremental/diminish.py`), and an engine merges it as rows of the weight −1. What a stage keeps where there is
+no inverse is decided by `split`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator
 
 import attrs
 
@@ -15,129 +22,342 @@ from mrql.algebra.errors import InternalError
 from mrql.algebra.notation.typecheck import check
 from mrql.algebra.stack import deep
 from mrql.algebra.terms import Repeat, Term
+from mrql.rewrite.analysis.multilinear import multilinear
+from mrql.rewrite.incremental.answer import keyed_answer
 from mrql.rewrite.incremental.derive import derive
-from mrql.rewrite.loops.hoist_static_loops import constant
-from mrql.rewrite.loops.rewrite_steps import loops
-from mrql.rewrite.loops.strategy import choose
-from mrql.rewrite.normalize.drop_traces import untrace
-from mrql.rewrite.normalize.extract_joins import joins
+from mrql.rewrite.incremental.lineage import lineage
+from mrql.rewrite.incremental.prune_lineage import prune_lineage
+from mrql.rewrite.incremental.split import split
+from mrql.rewrite.loops.diffuse import Diffused, diffuse
+from mrql.rewrite.loops.hoist_static_loops import hoist_static_loops
+from mrql.rewrite.loops.rewrite_steps import rewrite_steps
+from mrql.rewrite.loops.semi_naive import Fixpoint, fixpoint
+from mrql.rewrite.loops.strategy import Ways, choose
+from mrql.rewrite.loops.unroll import unroll
+from mrql.rewrite.normalize.drop_traces import drop_traces
+from mrql.rewrite.normalize.extract_joins import extract_joins
 from mrql.rewrite.normalize.normalize import normalize
-from mrql.rewrite.normalize.prune_columns import columns
-from mrql.rewrite.normalize.unnest_subqueries import unnest
-from mrql.rewrite.plan.eager_aggregation import partial
-from mrql.rewrite.plan.join_order import order
-from mrql.rewrite.plan.loop_strategy import Way
-from mrql.rewrite.plan.plan import Plan
-from mrql.rewrite.plan.share_totals import share
+from mrql.rewrite.normalize.prune_columns import prune_columns
+from mrql.rewrite.normalize.unnest_subqueries import unnest_subqueries
+from mrql.rewrite.passes import PLAN, QUERY, AnyPass, Pass, PassRun, Phase, PlanPass, Subject, TermPass, Trace
+from mrql.rewrite.plan.check_plan import check_plan
+from mrql.rewrite.plan.eager_aggregation import aggregate_eagerly
+from mrql.rewrite.plan.join_order import order_joins
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
+from mrql.rewrite.plan.plan import Plan, Shape, Stage
+from mrql.rewrite.plan.share_totals import share_totals
 from mrql.rewrite.plan.threshold import EPSILON, NOTHING, Threshold
 
-T = TypeVar("T", Term, Plan)
+# --- prepare ------------------------------------------------------------------------------------
+
+PREPARE: tuple[TermPass, ...] = (
+    Pass("untrace", drop_traces, "ours", "nothing: the value of a trace is that of what it prints"),
+)
 
 
-@attrs.frozen
-class Pass(Generic[T]):
-    """A rewrite of the whole query, or of its whole plan, that keeps its value and its type."""
-
-    name: str
-    run: Callable[[T], T]
-    source: str
+# --- loops --------------------------------------------------------------------------------------
 
 
-def _inside(term: Term) -> Term:
-    """All passes, for a step of a loop."""
-    return run_passes(term)[-1].after
+def _as_it_is(loop: Term) -> Term:
+    return loop
 
 
-NORMALIZE: tuple[Pass[Term], ...] = (
+LOOPS: dict[LoopStrategy, AnyPass] = {
+    LoopStrategy.FIXPOINT: Pass(
+        "fixpoint",
+        fixpoint,
+        "[DBSP] §5, §6",
+        "the loop has no condition and carries one bag; its step only adds: it is a group by that is linear in each "
+        "bag that it reads, keeps what it had, and of a group what is equal, or the least or the greatest value",
+    ),
+    LoopStrategy.DIFFUSE: Pass(
+        "diffuse",
+        diffuse,
+        "[MRQL] §8.2 Def. 5",
+        "it is asked for; the loop carries bags and its limit is a constant; its step leads near to the same value "
+        "whatever it begins with, which is not checked: the residual says how far off it is",
+    ),
+    LoopStrategy.EXACT: Pass(
+        "exact",
+        unroll,  # by `derive`, which keeps each step in stages of its own
+        "[DBSP] §6, Prop. 3.2",
+        "it is asked for; the number of steps is a constant, at most 100; no condition; the loop carries bags",
+    ),
+    LoopStrategy.RECOMPUTE: Pass(
+        "recompute",
+        _as_it_is,
+        "[MRQL] §5",
+        "nothing: the loop stays in the answer, over states of what its steps read",
+    ),
+}
+"""Which way a loop over streams takes: the first of these that is allowed and fits (`rewrite/loops/strategy.py`)."""
+
+
+# --- normalize ----------------------------------------------------------------------------------
+
+
+def _in_loops(term: Term) -> Term:
+    """All of these passes, for the steps of loops."""
+    return rewrite_steps(term, normal_form)
+
+
+NORMALIZE: tuple[TermPass, ...] = (
     # First: what a loop carries is known as a source only while its step is looked at by itself.
-    Pass("loops", lambda term: loops(term, _inside), "[MRQL] §5"),
-    Pass("normalize", normalize, "[MRQL] §6, rule 4"),
+    Pass(
+        "loops",
+        _in_loops,
+        "[MRQL] §5",
+        "nothing: in the place of what a loop carries stands a source with a name that nothing else has",
+    ),
+    Pass(
+        "normalize",
+        normalize,
+        "[MRQL] §6, rule 4",
+        "no value that takes long is computed twice; over groups, the function is linear in the group; what cannot be "
+        "missing does not take the place of what can",
+    ),
     # After normalize, which brings all generators of a comprehension into one nest of cMaps.
-    Pass("joins", joins, "[MRQL] §5"),
+    Pass(
+        "joins",
+        extract_joins,
+        "[MRQL] §5",
+        "both generators range over streams or tables, and neither depends on the other; a row whose key has a missing "
+        "part has no partner; what may fail is no key, and stays behind the conditions that guard it",
+    ),
     # After joins: a generator is a join, and what is left of the selects over other sources is nested.
-    Pass("unnest", unnest, "[MRQL] §6"),
+    Pass(
+        "unnest",
+        unnest_subqueries,
+        "[MRQL] §6",
+        "the nested select ranges over streams or tables by themselves, and an equality links it with the outer "
+        "variables alone; an outer row without partners meets the empty bag",
+    ),
     # Last: only then it is known what each groupBy and coGroup holds.
-    Pass("columns", columns, "[CU]"),
+    Pass(
+        "columns",
+        prune_columns,
+        "[CU]",
+        "of the elements of a group some parts alone are used; duplicates stay, as groups are bags",
+    ),
 )
 """From the translated query to its normal form."""
 
 
-OPTIMIZE: tuple[Pass[Plan], ...] = (
-    Pass("share", share, "[MRQL] §5"),
-    Pass("partial", partial, "[CU]"),
-    Pass("order", order, "[CU] §3"),
+# --- incrementalize -----------------------------------------------------------------------------
+
+CONSTANT: AnyPass = Pass(
+    "constant",
+    hoist_static_loops,
+    "ours",
+    "the loop reads static tables alone, is a bag, and has no free variable",
+)
+DERIVE: AnyPass = Pass(
+    "derive",
+    derive,
+    "[MRQL] §9, [DBSP] Prop. 3.2",
+    "a part has no free variable, and merges: by key, as one total, or as a bag that is linear in its streams; what "
+    "may fail and stands under a condition is no part; what is below a part and does not merge is a derived stream",
+)
+LINEAGE: AnyPass = Pass(
+    "lineage",
+    lineage,
+    "[MRQL] §8 Alg. 1",
+    "the normal form of Def. 2; the sides of a join are annotated only where it joins them element by element",
+)
+SPLIT: AnyPass = Pass(
+    "split",
+    split,
+    "[MRQL] §9, §11",
+    "a component names no stream and nothing that is bound in the function, and merges in each group that it uses: "
+    "with a group, where rows may be deleted; what may fail and stands under a condition is none",
+)
+PRUNE: AnyPass = Pass(
+    "prune",
+    prune_lineage,
+    "ours",
+    "h is an annotated homomorphism ([MRQL] Theorem 1): the merge inferred for it is that of its components",
+)
+FEEDS: AnyPass = Pass(
+    "feeds",
+    multilinear,
+    "[DBSP] Thm 3.4, [CU] §3",
+    "the rows of h are linear in each occurrence of a stream, the others unchanged",
+)
+ANSWER: AnyPass = Pass(
+    "answer",
+    keyed_answer,
+    "[MRQL] Def. 4, §9",
+    "the state is h pruned: of what the answer does to its annotated state, the part that does not merge is left",
+)
+
+INCREMENTALIZE: tuple[AnyPass, ...] = (CONSTANT, DERIVE, LINEAGE, SPLIT, PRUNE, FEEDS, ANSWER)
+"""From the normal form to a plan.
+
+`derive` reads the query from the top, and those after it run in it, on each part that merges: a bag and a total have no
+`split`, and their answer is the state. A part of the answer, or what is below a part, is read in the same way.
+"""
+
+
+# --- optimize -----------------------------------------------------------------------------------
+
+OPTIMIZE: tuple[PlanPass, ...] = (
+    Pass(
+        "share",
+        share_totals,
+        "[MRQL] §5",
+        "totals over the same rows; what a feed of one input does to a row counts as a part of its share",
+    ),
+    Pass(
+        "partial",
+        aggregate_eagerly,
+        "[CU]",
+        "a feed of several inputs, of which one has a column that only sums use; the addend is a product of at most "
+        "three longs or two doubles over different inputs, none of which fails or overflows where it is not added",
+    ),
+    Pass(
+        "order",
+        order_joins,
+        "[CU] §3",
+        "a feed of three inputs or more, linked by equalities; no key and no condition on joined rows may fail",
+    ),
 )
 """What becomes of the plan once it is derived."""
 
 
-@attrs.frozen
-class Step:
-    """One pass as it ran: the term before and after."""
-
-    name: str
-    source: str
-    before: Term
-    after: Term
+# --- the driver ---------------------------------------------------------------------------------
 
 
 @attrs.frozen
-class Trace:
-    """How a query became its plan."""
+class PlanOptions:
+    """What is said of how a query is to be kept up to date."""
 
-    steps: tuple[Step, ...]
-    plan: Plan
+    shrinking: frozenset[str] = frozenset()
+    """The streams that may lose elements again; the others only grow."""
+    strategy: LoopStrategy = LoopStrategy.AUTO
+    """How loops over streams are kept up to date."""
+    threshold: Threshold | None = None
+    """What of a loop's value changes by no more is kept back from its steps; if nothing is said, `EPSILON` of loops
+    that are carried over, and nothing of others."""
+    checked: bool = False
+    """Whether each pass is followed by a check: a term is to be well-scoped, well-typed and of the type that it had, a
+    plan as `check_plan` says."""
+
+    @property
+    def kept_back(self) -> Threshold:
+        if self.threshold is not None:
+            return self.threshold
+        return EPSILON if self.strategy is LoopStrategy.DIFFUSE else NOTHING
+
+
+DEFAULT = PlanOptions()
 
 
 @deep
-def rewrite(
-    term: Term,
-    *,
-    checked: bool = False,
-    shrinking: frozenset[str] = frozenset(),
-    way: Way = Way.AUTO,
-    threshold: Threshold | None = None,
-) -> Trace:
-    """Runs all passes over a query and derives its stages. The streams in `shrinking` may lose elements again, and
-    loops over streams are kept up to date in the given way. What of a loop's value changes by no more than the
-    `threshold` is kept back from its steps: if nothing is said, `EPSILON` of loops that are carried over, and nothing
-    of others.
-
-    With `checked`, the term is checked after each pass: well-scoped, well-typed, and of the type that it had.
+def plan_query(term: Term, options: PlanOptions = DEFAULT) -> Trace:
+    """The plan of a translated query, and how it came about.
 
     Raises: UserError when the way that is asked for is not there for a loop; InternalError, naming the pass, when a
-        pass breaks a term.
+        pass breaks a term or a plan that is checked.
     """
-    query = untrace(term)
-    if threshold is None:
-        threshold = EPSILON if way is Way.DIFFUSE else NOTHING
+    prepared = _run_all(PREPARE, Phase.PREPARE, term, options.checked)
+    query = prepared[-1].after
     around: list[Repeat] = []
     while True:
-        ways = choose(query, way, around)
-        steps = run_passes(ways.term, checked=checked)
-        normal, loops_of_tables = constant(steps[-1].after, taken_names(query))
-        opened = [loop.with_terms(lambda part: run_passes(part, checked=checked)[-1].after) for loop in ways.opened]
-        plan = derive(normal, query, shrinking, loops=opened, exact=way is Way.EXACT, threshold=threshold)
+        ways = choose(query, options.strategy, around)
+        runs, plan = _incrementalized(query, ways, options)
         found = [derived.loop for derived in plan.derived if derived.loop is not None and plan.goes_around(derived)]
         if not found:
             break
+        # No fixpoints after all: what they find comes back to them by way of other stages.
         around += found
-    for improvement in OPTIMIZE:
-        plan = improvement.run(plan)
-    return Trace(steps, attrs.evolve(plan, loops=loops_of_tables, ways=ways.chosen))
+    optimized = _optimized(plan, options.checked)
+    return Trace((*prepared, *runs, *optimized), optimized[-1].after)
 
 
 @deep
-def run_passes(term: Term, *, checked: bool = False) -> tuple[Step, ...]:
-    """Runs all passes; what a query that is evaluated once needs."""
-    steps = []
-    current = term
-    for step in NORMALIZE:
-        after = step.run(current)
+def normal_form(term: Term, *, checked: bool = False) -> Term:
+    """The term in normal form: what a query that is evaluated once needs.
+
+    Raises: InternalError, naming the pass, when a pass breaks a term that is checked.
+    """
+    return _run_all(NORMALIZE, Phase.NORMALIZE, term, checked)[-1].after
+
+
+def _incrementalized(query: Term, ways: Ways, options: PlanOptions) -> tuple[list[PassRun[Subject]], Plan]:
+    """The plan of a query for which it is said how its loops are kept up to date."""
+    runs: list[PassRun[Subject]] = [*_of_loops(ways)]
+
+    def normalized(term: Term, subject: str = QUERY) -> Term:
+        steps = _run_all(NORMALIZE, Phase.NORMALIZE, term, options.checked, subject)
+        runs.extend(steps)
+        return steps[-1].after
+
+    term = normalized(ways.term)
+    opened = [loop.with_terms(_on(loop, normalized)) for loop in ways.opened]
+    normal, tables = hoist_static_loops(term, taken_names(query))
+    runs.append(PassRun(Phase.INCREMENTALIZE, CONSTANT, term, normal))
+    plan = derive(
+        normal,
+        query,
+        options.shrinking,
+        loops=opened,
+        exact=options.strategy is LoopStrategy.EXACT,
+        threshold=options.kept_back,
+    )
+    plan = attrs.evolve(plan, loops=tables, ways=ways.chosen)
+    runs.append(PassRun(Phase.INCREMENTALIZE, DERIVE, normal, plan))
+    runs.extend(run for stage in plan.stages for run in _of_stage(stage))
+    return runs, plan
+
+
+def _on(loop: Fixpoint | Diffused, run: Callable[[Term, str], Term]) -> Callable[[Term], Term]:
+    return lambda term: run(term, loop.name)
+
+
+def _of_loops(ways: Ways) -> Iterator[PassRun[Term]]:
+    """What stands in the place of each loop."""
+    for chosen in ways.chosen:
+        value = next((found.value for found in ways.opened if found.loop is chosen.loop), chosen.loop)
+        yield PassRun(Phase.LOOPS, LOOPS[chosen.way], chosen.loop, value, "a loop", chosen.reason)
+
+
+def _of_stage(stage: Stage) -> Iterator[PassRun[Subject]]:
+    """How `derive` came from a part of the query to its stage."""
+    d = stage.derivation
+    yield PassRun(Phase.INCREMENTALIZE, LINEAGE, d.query, d.lineage, stage.name)
+    if stage.shape is Shape.KEYED:
+        yield PassRun(Phase.INCREMENTALIZE, SPLIT, d.lineage, d.annotated, stage.name)
+    yield PassRun(Phase.INCREMENTALIZE, PRUNE, d.annotated, d.h, stage.name)
+    yield PassRun(Phase.INCREMENTALIZE, FEEDS, d.h, stage, stage.name)
+    if stage.shape is Shape.KEYED:
+        yield PassRun(Phase.INCREMENTALIZE, ANSWER, d.query, d.answer, stage.name)
+
+
+def _optimized(plan: Plan, checked: bool) -> list[PassRun[Plan]]:
+    if checked:
+        check_plan(DERIVE.name, plan)
+    runs = []
+    for step in OPTIMIZE:
+        after = step.run(plan)
         if checked:
-            _check(step.name, current, after)
-        steps.append(Step(step.name, step.source, current, after))
-        current = after
-    return tuple(steps)
+            check_plan(step.name, after)
+        runs.append(PassRun(Phase.OPTIMIZE, step, plan, after, PLAN))
+        plan = after
+    return runs
+
+
+def _run_all(
+    passes: tuple[TermPass, ...], phase: Phase, term: Term, checked: bool, subject: str = QUERY
+) -> list[PassRun[Term]]:
+    """Runs passes over a term, one after the other."""
+    runs = []
+    for step in passes:
+        after = step.run(term)
+        if checked:
+            _check(step.name, term, after)
+        runs.append(PassRun(phase, step, term, after, subject))
+        term = after
+    return runs
 
 
 def _check(name: str, before: Term, after: Term) -> None:

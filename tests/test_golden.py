@@ -29,7 +29,7 @@ from mrql.rewrite.analysis.infer_merge import infer, stream_names
 from mrql.rewrite.analysis.multilinear import label_occurrences, stream_of
 from mrql.rewrite.incremental.answer import drop_lineage
 from mrql.rewrite.incremental.diminish import diminish
-from mrql.rewrite.pipeline import Step, Trace
+from mrql.rewrite.passes import PassRun, Trace
 from mrql.rewrite.plan.plan import Plan, Shape, Stage
 from mrql.runtime.reference.view import ReferenceView
 from tests.support.golden_cases import CASES, GOLDEN, TYPES, Case, golden_files, program_traces, terms_in, traces
@@ -44,7 +44,7 @@ def all_traces() -> dict[str, Trace]:
     return {**traces(), **from_files}
 
 
-def all_steps() -> dict[str, Step]:
+def all_steps() -> dict[str, PassRun]:
     return {f"{name}-{step.name}": step for name, trace in all_traces().items() for step in trace.steps}
 
 
@@ -162,7 +162,7 @@ def data_for_plan(plan: Plan, seed: int) -> dict[str, Bag]:
 
 @seeds
 @steps
-def test_a_pass_keeps_the_value(step: Step, seed: int) -> None:
+def test_a_pass_keeps_the_value(step: PassRun, seed: int) -> None:
     """`⟦after⟧ = ⟦before⟧`."""
     data = data_for(step.before, seed)
     assert close(evaluate(step.after, data), evaluate(step.before, data))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, Way
+from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, LoopStrategy
 from mrql.rewrite.plan.threshold import EPSILON, Threshold
 from mrql.runtime.files.quarantine import Quarantine
 
@@ -56,8 +56,8 @@ def opened(directory: Path | None) -> Quarantine | None:
 LOOP = click.option(
     "--loop",
     "way",
-    type=click.Choice(Way, case_sensitive=False),
-    default=Way.AUTO,
+    type=click.Choice(LoopStrategy, case_sensitive=False),
+    default=LoopStrategy.AUTO,
     show_default="auto",
     help="How loops over streams are kept up to date.",
 )
@@ -79,7 +79,7 @@ def loop_options(command: Callable[..., R]) -> Callable[..., R]:
         help="Nor does what changes by no more than this, whatever its size.",
     )
     @functools.wraps(command)
-    def wrapped(way: Way, epsilon: float | None, abs_epsilon: float | None, **rest: Any) -> R:
+    def wrapped(way: LoopStrategy, epsilon: float | None, abs_epsilon: float | None, **rest: Any) -> R:
         for name, value in (("'--epsilon'", epsilon), ("'--abs-epsilon'", abs_epsilon)):
             if value is not None and way not in KEEPING_BACK:
                 raise click.BadParameter("only --loop diffuse and --loop exact have a threshold", param_hint=name)

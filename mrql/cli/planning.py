@@ -12,8 +12,8 @@ from mrql.algebra.types import Type
 from mrql.jobs.loading import compile_over_files
 from mrql.parser.includes import text_of
 from mrql.rewrite.analysis.infer_merge import stream_names
-from mrql.rewrite.pipeline import rewrite
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.pipeline import PlanOptions, plan_query
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.translate.program import CompiledExpression, Program
@@ -34,7 +34,7 @@ def planned(
     base: Path,
     args: tuple[str, ...] = (),
     max_steps: int = STEPS,
-    way: Way = Way.AUTO,
+    way: LoopStrategy = LoopStrategy.AUTO,
     threshold: Threshold | None = None,
     *,
     rewritable: bool = False,
@@ -74,7 +74,7 @@ def streaming_query(program: Program, file: Path) -> CompiledExpression:
 def plan_of(
     program: Program,
     query: CompiledExpression,
-    way: Way,
+    way: LoopStrategy,
     threshold: Threshold | None = None,
     *,
     rewritable: bool = False,
@@ -82,7 +82,7 @@ def plan_of(
     """How a query is kept up to date, with the deletions that its program declares, and those of files that change."""
     files = {name for name, spec in program.sources.items() if spec.stream and spec.adapter is None}
     shrinking = program.shrinking | (files if rewritable else frozenset())
-    return rewrite(query.term, shrinking=shrinking, way=way, threshold=threshold).plan
+    return plan_query(query.term, PlanOptions(shrinking, way, threshold)).plan
 
 
 def must_be_incremental(*plans: Plan) -> None:

@@ -18,7 +18,7 @@ from mrql.jobs.places import Place
 from mrql.jobs.stream import CutOff, StreamJob
 from mrql.monitoring.watch import Operation, operation_options
 from mrql.rewrite.normalize.drop_traces import is_trace
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.checkpoint.restore import found_rows
 from mrql.runtime.streaming.stream_loop import Emit, Options
@@ -91,7 +91,7 @@ def stream(
     checkpoint: Path | None,
     partitions: int | None,
     strict: bool,
-    way: Way,
+    way: LoopStrategy,
     threshold: Threshold | None,
     quarantine: Path | None,
     operation: Operation,

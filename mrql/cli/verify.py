@@ -17,8 +17,8 @@ from mrql.cli.options import LOOP
 from mrql.cli.planning import load, streaming_queries
 from mrql.jobs.batch import sources_of
 from mrql.output.tables import type_name
-from mrql.rewrite.normalize.drop_traces import untrace
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.normalize.drop_traces import drop_traces
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.runtime.sources.files import read_source
 from mrql.runtime.streaming.stream_loop import must_exist
 from mrql.translate.program import CompiledExpression
@@ -47,7 +47,7 @@ def verify(
     histories: int,
     batches: int,
     rows: int,
-    way: Way,
+    way: LoopStrategy,
     common: Common,
 ) -> None:
     """Replay the data of a query file in random batches, with deletions, and compare with the batch answer.
@@ -55,7 +55,7 @@ def verify(
     Every expression that reads a stream is verified, with the deletions that the file declares and with deletions from
     all of its streams.
     """
-    if way is Way.DIFFUSE:
+    if way is LoopStrategy.DIFFUSE:
         raise click.UsageError(
             "a loop that is carried over is no more exact than its residual says: nothing to compare"
         )
@@ -89,7 +89,7 @@ def verify_expression(
         click.echo(f"{query.span.source.name}:{query.span.line}: {type_name(query.type)}")
         click.echo("\n".join(rows_used(sampler)))
     found: list[Verified] = []
-    term = untrace(query.term)
+    term = drop_traces(query.term)
     for scenario in scenarios(term, frozenset(name for name, spec in specs.items() if spec.shrinks)):
         found.append(verifier.verify(term, sampler, scenario, effort, start, _progress))
         if not as_json:

@@ -9,18 +9,31 @@ from __future__ import annotations
 from typing import Any
 
 from mrql.explain.json_document import render_document
+from mrql.explain.passes import passes_document, render_passes
 from mrql.explain.plan_facts import facts_of
 from mrql.explain.strict import require_incremental
 from mrql.explain.svg_graph import render_graph
 from mrql.explain.text import render_text
-from mrql.rewrite.pipeline import Trace
+from mrql.rewrite.passes import Trace
 
-__all__ = ["explain_graph", "explain_json", "explain_trace", "require_incremental"]
+__all__ = [
+    "explain_graph",
+    "explain_json",
+    "explain_passes",
+    "explain_trace",
+    "passes_document",
+    "require_incremental",
+]
 
 
 def explain_trace(trace: Trace, width: int = 100) -> str:
     """The explanation as text, at most `width` columns wide where the names in it allow that."""
     return render_text(facts_of(trace), width)
+
+
+def explain_passes(trace: Trace, width: int = 100) -> str:
+    """Each pass that ran as text: in which phase, where it came from, when it holds, and what it changed."""
+    return render_passes(trace, width)
 
 
 def explain_json(trace: Trace) -> dict[str, Any]:

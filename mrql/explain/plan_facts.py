@@ -9,7 +9,7 @@ import re
 
 import attrs
 
-from mrql.algebra.analysis.variables import alpha_equal, free_vars
+from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.evaluation.recursive_functions import PythonFunction, rows_through_python
 from mrql.algebra.monoids import (
     BAG,
@@ -33,11 +33,12 @@ from mrql.explain.lineage import Lineage, lineage_of
 from mrql.explain.tables import Table, stage_tables
 from mrql.rewrite.analysis.infer_merge import infer, stream_names
 from mrql.rewrite.analysis.multilinear import label_occurrences
-from mrql.rewrite.pipeline import Trace, run_passes
+from mrql.rewrite.passes import Trace
+from mrql.rewrite.pipeline import normal_form
 from mrql.rewrite.plan.circuit import Circuit, circuit_of
 from mrql.rewrite.plan.cost import Cost, Work
 from mrql.rewrite.plan.labels import component_names, occurrence_names
-from mrql.rewrite.plan.plan import Derived, Plan, Shape, Stage
+from mrql.rewrite.plan.plan import DerivedStream, Plan, Shape, Stage
 
 
 @attrs.frozen
@@ -100,7 +101,7 @@ class StageFacts:
 class DerivedFacts:
     """What stages pass on to those after them, and what it costs to say how a batch changed it."""
 
-    derived: Derived
+    derived: DerivedStream
     term: Term
     cost: Work
 
@@ -143,18 +144,21 @@ class Facts:
 def _whole(trace: Trace) -> Term:
     """The query after all passes, with its loops: of a fixpoint the steps read its stream alone."""
     recursive = any(derived.loop is not None for derived in trace.plan.derived)
-    return (run_passes(trace.plan.query) if recursive else trace.steps)[-1].after
+    return normal_form(trace.plan.query) if recursive else trace.normal_form
+
+
+def author_names(trace: Trace) -> frozenset[str]:
+    """The names in the text of the query, which its author chose: they are kept."""
+    span = trace.plan.query.span
+    return frozenset(re.findall(r"\w+", span.source.text)) if span is not None else frozenset()
 
 
 def facts_of(trace: Trace) -> Facts:
     """What there is to say about how a query became its plan."""
     plan, circuit = trace.plan, circuit_of(trace.plan)
-    span = plan.query.span
-    # Names that the author of the query chose are kept.
-    keep = frozenset(re.findall(r"\w+", span.source.text)) if span is not None else frozenset()
+    span, keep = plan.query.span, author_names(trace)
     passes = tuple(
-        PassFacts(step.name, step.source, None if alpha_equal(step.before, step.after) else tidy(step.after, keep))
-        for step in trace.steps
+        PassFacts(step.name, step.source, tidy(step.after, keep) if step.has_changed else None) for step in trace.steps
     )
     stages = tuple(_stage_facts(stage, circuit, keep) for stage in plan.stages)
     loops = tuple((name, tidy(loop, keep)) for name, loop in plan.loops)

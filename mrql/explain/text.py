@@ -15,7 +15,7 @@ from mrql.explain.tables import Column, Role, Table, fed
 from mrql.rewrite.plan.circuit import delta_rule
 from mrql.rewrite.plan.cost import Cost, Work
 from mrql.rewrite.plan.labels import listed
-from mrql.rewrite.plan.loop_strategy import Chosen, Way
+from mrql.rewrite.plan.loop_strategy import Chosen, LoopStrategy
 from mrql.rewrite.plan.plan import Feedbacks, Shape, Stage
 
 STEP = 2
@@ -154,10 +154,10 @@ def _query(page: Page, facts: Facts) -> None:
 
 
 HOW = {
-    Way.FIXPOINT: "as a fixpoint (--loop fixpoint)",
-    Way.EXACT: "step by step (--loop exact)",
-    Way.DIFFUSE: "by carrying its value over (--loop diffuse)",
-    Way.RECOMPUTE: "by running it again (--loop recompute)",
+    LoopStrategy.FIXPOINT: "as a fixpoint (--loop fixpoint)",
+    LoopStrategy.EXACT: "step by step (--loop exact)",
+    LoopStrategy.DIFFUSE: "by carrying its value over (--loop diffuse)",
+    LoopStrategy.RECOMPUTE: "by running it again (--loop recompute)",
 }
 
 

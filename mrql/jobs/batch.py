@@ -19,7 +19,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
 from mrql.algebra.values.values import Value
-from mrql.rewrite.pipeline import run_passes
+from mrql.rewrite.pipeline import normal_form
 from mrql.runtime.files.quarantine import Quarantine, Reject, fail
 from mrql.runtime.sinks.replacing import write
 from mrql.runtime.sources.directory import static_files
@@ -120,7 +120,7 @@ class ReferenceBatchJob:
         specs = sources_of(self.program, term)
         must_exist(specs.values())
         data = {name: read_source(spec, self.reject) for name, spec in specs.items()}
-        return evaluate(run_passes(term)[-1].after, {**self.tables, **data})
+        return evaluate(normal_form(term), {**self.tables, **data})
 
     def _keep(self, name: str, term: Term) -> Term:
         value = self._value(term)
@@ -172,7 +172,7 @@ class SparkBatchJob:
         self.span = query.span
         term = self.stores.used(query.term)
         with self._over(term) as frames, passing() as kept:
-            return use(evaluate_on_spark(self.spark, run_passes(term)[-1].after, frames, kept))
+            return use(evaluate_on_spark(self.spark, normal_form(term), frames, kept))
 
     @contextmanager
     def _over(self, term: Term) -> Iterator[dict[str, Frame]]:
@@ -192,7 +192,7 @@ class SparkBatchJob:
         from mrql.runtime.spark.compiler.loops import computed_once
 
         with self._over(term) as frames:
-            found = computed_once(name, run_passes(term)[-1].after, Compiler(self.spark, frames), self.kept)
+            found = computed_once(name, normal_form(term), Compiler(self.spark, frames), self.kept)
         if isinstance(found, Lit):
             return found
         table = _table(name, term.type)

@@ -15,7 +15,7 @@ from mrql.jobs.batch import BatchJob, ReferenceBatchJob
 from mrql.output.tables import type_name
 from mrql.parser.includes import text_of
 from mrql.parser.parser import parse_expression_at, parse_program, parse_program_at
-from mrql.rewrite.pipeline import rewrite
+from mrql.rewrite.pipeline import PlanOptions, plan_query
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.shell.definitions import Definitions
 from mrql.shell.statement_reader import Transcript, without_semicolon
@@ -93,7 +93,7 @@ class Session:
         with self.definitions.unchanged():
             query = self._expression(text, begin)
             shrinking = self.definitions.so_far.shrinking
-        return explain_trace(rewrite(query.term, shrinking=shrinking), width)
+        return explain_trace(plan_query(query.term, PlanOptions(shrinking)), width)
 
     def close(self) -> None:
         """Frees what is kept for the session."""

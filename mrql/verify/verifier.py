@@ -15,8 +15,8 @@ import attrs
 from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Bag
 from mrql.rewrite.analysis.infer_merge import stream_names
-from mrql.rewrite.pipeline import rewrite
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.pipeline import PlanOptions, plan_query
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.verify.engines import Start, as_rows
 from mrql.verify.histories import Data, History, deal
 from mrql.verify.odd import Odd, replaced
@@ -46,7 +46,7 @@ class Effort:
     histories: int
     batches: int
     rows: int
-    way: Way = Way.AUTO
+    way: LoopStrategy = LoopStrategy.AUTO
     """How loops over streams are kept up to date: in one of the ways that are exact."""
 
 
@@ -133,7 +133,7 @@ class _Verifier:
         self.effort = effort
         self.start = start
         self.progress = progress
-        self.plan = rewrite(term, shrinking=scenario.deleting, way=effort.way).plan
+        self.plan = plan_query(term, PlanOptions(scenario.deleting, effort.way)).plan
         self.result = Verified(scenario)
 
     def run(self) -> Verified:

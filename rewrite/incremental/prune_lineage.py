@@ -18,20 +18,20 @@ from __future__ import annotations
 from mrql.algebra.analysis.variables import Names, all_names
 from mrql.algebra.monoids import Keyed
 from mrql.algebra.terms import CMap, GroupBy, Lambda, Nth, PTuple, PVar, Reduce, Single, Term, Tup, Var, pair_type
-from mrql.rewrite.normalize.prune_columns import columns
+from mrql.rewrite.normalize.prune_columns import prune_columns
 
 
-def prune(annotated: Term) -> Term:
+def prune_lineage(annotated: Term) -> Term:
     """`h` without the lineage below its outermost key, over the columns that are still used.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
     >>> from mrql.rewrite.incremental.lineage import lineage
     >>> S = {"S": "{(long, long)}"}
-    >>> print(show(prune(lineage(parse("cMap(λ(a, b). {(a, b)}, S)", S)))))
-    S
+    >>> print(show(prune_lineage(lineage(parse("cMap(λ(a, b). {(a, b)}, S)", S)))))
+    cMap(λ(a, b). {(a, b)}, S)
     """
-    return columns(_without_lineage(annotated))
+    return prune_columns(_without_lineage(annotated))
 
 
 def _without_lineage(term: Term) -> Term:

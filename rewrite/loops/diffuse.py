@@ -37,7 +37,7 @@ from mrql.rewrite.normalize.normalize import normalize
 
 
 @attrs.frozen
-class Carried:
+class CarriedBag:
     """A bag that a loop carries from batch to batch."""
 
     fed: Stream
@@ -55,10 +55,15 @@ class Diffused:
     """A loop as its step over what it had."""
 
     loop: Repeat
-    parts: tuple[Carried, ...]
+    parts: tuple[CarriedBag, ...]
     """For each bag that it carries."""
     value: Term
     """What stands for the loop in the query."""
+
+    @property
+    def name(self) -> str:
+        """The streams that the step reads."""
+        return ", ".join(part.fed.name for part in self.parts)
 
     @property
     def terms(self) -> tuple[Term, ...]:
@@ -112,7 +117,7 @@ def diffuse(loop: Repeat, names: Names) -> Diffused:
     for v in variables:
         value, start = (_without_flags(side[v.name], names) if flagged else side[v.name] for side in (after, before))
         read = Stream(names.fresh("V"), fed[v.name].type)
-        parts.append(Carried(fed[v.name], normalize(value), normalize(start), read))
+        parts.append(CarriedBag(fed[v.name], normalize(value), normalize(start), read))
     reads = [_with_flags(part.read, names) if flagged else part.read for part in parts]
     return Diffused(loop, tuple(parts), _made(pattern, iter(reads)))
 

@@ -20,14 +20,14 @@ from mrql.algebra.terms import Repeat, Stream, Term
 from mrql.rewrite.analysis.infer_merge import stream_names
 
 
-def constant(term: Term, taken: Set[str] = frozenset()) -> tuple[Term, tuple[tuple[str, Term], ...]]:
+def hoist_static_loops(term: Term, taken: Set[str] = frozenset()) -> tuple[Term, tuple[tuple[str, Term], ...]]:
     """The term with its loops over static tables as static tables, which have none of the taken names, and what these
     hold.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
     >>> sources = {"S": "{long}", "R": Stream("R", ty.BagType(ty.LONG), static=True)}
-    >>> term, found = constant(parse("cMap(λx. {x}, S ⊎ repeat(λy. y ⊎ R, 3, R))", sources))
+    >>> term, found = hoist_static_loops(parse("cMap(λx. {x}, S ⊎ repeat(λy. y ⊎ R, 3, R))", sources))
     >>> show(term), [(name, show(loop)) for name, loop in found]
     ('cMap(λx. {x}, S ⊎ L1)', [('L1', 'repeat(λy. y ⊎ R, 3, R)')])
     """

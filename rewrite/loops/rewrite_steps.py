@@ -10,8 +10,6 @@ carried part by part.
 *Requires*: nothing; X is a name that no source and no variable has.
 
 *Source*: [MRQL] §5 (repeat), §6.
-
-Apart from that, `invariants` finds what is the same in all steps.
 """
 
 from __future__ import annotations
@@ -21,15 +19,11 @@ from collections.abc import Callable
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.traversal import children, map_children, subterms, with_children
+from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.analysis.variables import (
     Names,
-    all_names,
-    bound_names,
-    free_vars,
     pattern_vars,
     rename_pattern,
-    scopes,
     step_of,
     substitute,
     substitute_streams,
@@ -41,26 +35,28 @@ from mrql.algebra.terms import Let, PAny, Pattern, PTuple, PVar, Repeat, Stream,
 Rewrite = Callable[[Term], Term]
 
 
-def loops(term: Term, run: Rewrite) -> Term:
+def rewrite_steps(term: Term, run: Rewrite) -> Term:
     """The term with `run` applied inside its loops, to the steps by themselves.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
-    >>> from mrql.rewrite.normalize.extract_joins import joins
+    >>> from mrql.rewrite.normalize.extract_joins import extract_joins
     >>> step = "cMap(λ(a, b). cMap(λ(c, d). if b = c then {(a, d)} else {}:{(long, long)}, E), x)"
     >>> loop = parse(f"repeat(λx. {step}, 3, E)", {"E": "{(long, long)}"})
-    >>> "coGroup" in show(joins(loop)), "coGroup" in show(loops(loop, joins))
+    >>> "coGroup" in show(extract_joins(loop)), "coGroup" in show(rewrite_steps(loop, extract_joins))
     (False, True)
     """
     match term:
         case Repeat(function, source, limit):
-            outside = attrs.evolve(term, source=loops(source, run), limit=None if limit is None else loops(limit, run))
+            outside = attrs.evolve(
+                term, source=rewrite_steps(source, run), limit=None if limit is None else rewrite_steps(limit, run)
+            )
             return with_step(outside, *_rewritten(function.param, step_of(term), run))
         case Let(pattern, value, body) if has_loop(value):
             new_pattern, new_body = _rewritten(pattern, body, run)
-            return attrs.evolve(term, pattern=new_pattern, value=loops(value, run), body=new_body)
+            return attrs.evolve(term, pattern=new_pattern, value=rewrite_steps(value, run), body=new_body)
         case _:
-            return map_children(term, lambda child: loops(child, run))
+            return map_children(term, lambda child: rewrite_steps(child, run))
 
 
 def has_loop(term: Term) -> bool:
@@ -104,37 +100,6 @@ def _part_variables(name: str, t: ty.Type, names: Names) -> tuple[Pattern, Term]
 
 def _is_bag(t: ty.Type) -> bool:
     return isinstance(t, ty.BagType)
-
-
-# --- what does not change from step to step -----------------------------------------------------
-
-
-def invariants(loop: Repeat, names: Names, is_worthwhile: Callable[[Term], bool]) -> tuple[Repeat, dict[str, Term]]:
-    """The loop with the largest parts of its step that do not depend on it as variables, and what these stand for.
-
-    A part that `is_worthwhile` is taken out; it uses no variable that is bound in the loop.
-
-    >>> from mrql.algebra.notation.parser import parse
-    >>> from mrql.algebra.notation.printer import show
-    >>> loop = parse("repeat(λx. x ⊎ cMap(λy. {y + 1L}, E), 3, E)", {"E": "{long}"})
-    >>> found, parts = invariants(loop, Names(), lambda part: part.type == loop.type)
-    >>> show(found), {name: show(part) for name, part in parts.items()}
-    ('repeat(λx. x ⊎ c, 3, E)', {'c': 'cMap(λy. {y + 1L}, E)'})
-    """
-    names.taken |= all_names(loop)
-    parts: dict[str, Term] = {}
-
-    def visit(term: Term, local: frozenset[str]) -> Term:
-        if not free_vars(term) & local and is_worthwhile(term):
-            name = next((known for known, part in parts.items() if part == term), None) or names.fresh("c")
-            parts[name] = term
-            return Var(name, term.type, span=term.span)
-        inner = zip(children(term), scopes(term), strict=True)
-        new = tuple(visit(child, local | bound) for child, bound in inner)
-        return term if all(a is b for a, b in zip(new, children(term), strict=True)) else with_children(term, new)
-
-    param = loop.function.param
-    return with_step(loop, param, visit(step_of(loop), bound_names(param))), parts
 
 
 def carried(param: Pattern, names: Names) -> tuple[tuple[PVar, ...], Pattern]:

@@ -17,9 +17,10 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.loops.diffuse import Diffused, diffuse, diffuse_obstacle
-from mrql.rewrite.loops.semi_naive import Fixpoint, NotAdding, fixpoint
+from mrql.rewrite.loops.monotone import NotAdding
+from mrql.rewrite.loops.semi_naive import Fixpoint, fixpoint
 from mrql.rewrite.loops.unroll import obstacle
-from mrql.rewrite.plan.loop_strategy import Chosen, Way
+from mrql.rewrite.plan.loop_strategy import Chosen, LoopStrategy
 
 AROUND = "a condition or a group in its step is a stage of its own, which reads what it has found"
 
@@ -34,7 +35,7 @@ class Ways:
     chosen: tuple[Chosen, ...]
 
 
-def choose(term: Term, way: Way = Way.AUTO, around: Sequence[Repeat] = ()) -> Ways:
+def choose(term: Term, way: LoopStrategy = LoopStrategy.AUTO, around: Sequence[Repeat] = ()) -> Ways:
     """The way for each loop over streams, but for those that a row, a group or another loop begins anew.
 
     Those in `around` are no fixpoints: what their steps find would come back to them by way of other stages.
@@ -54,7 +55,7 @@ def choose(term: Term, way: Way = Way.AUTO, around: Sequence[Repeat] = ()) -> Wa
 
 
 class _Choice:
-    def __init__(self, term: Term, way: Way, around: Sequence[Repeat]) -> None:
+    def __init__(self, term: Term, way: LoopStrategy, around: Sequence[Repeat]) -> None:
         self.term, self.way, self.around = term, way, around
         self.names = Names({*taken_names(term)})
         self.found: list[tuple[Repeat, Fixpoint | Diffused]] = []
@@ -74,14 +75,14 @@ class _Choice:
 
     def loop(self, loop: Repeat) -> Term:
         match self.way:
-            case Way.RECOMPUTE:
-                return self.kept(loop, Way.RECOMPUTE, "that was asked for")
-            case Way.EXACT:
+            case LoopStrategy.RECOMPUTE:
+                return self.kept(loop, LoopStrategy.RECOMPUTE, "that was asked for")
+            case LoopStrategy.EXACT:
                 reason = obstacle(loop)
                 if reason is not None:
                     raise _refused(loop, "step by step", reason)
-                return self.kept(loop, Way.EXACT, "that was asked for")
-            case Way.AUTO | Way.FIXPOINT | Way.DIFFUSE:
+                return self.kept(loop, LoopStrategy.EXACT, "that was asked for")
+            case LoopStrategy.AUTO | LoopStrategy.FIXPOINT | LoopStrategy.DIFFUSE:
                 return self.adding(loop)
 
     def adding(self, loop: Repeat) -> Term:
@@ -90,13 +91,13 @@ class _Choice:
                 raise NotAdding(AROUND)
             found = fixpoint(loop, self.names)
         except NotAdding as error:
-            if self.way is Way.FIXPOINT:
+            if self.way is LoopStrategy.FIXPOINT:
                 raise _refused(loop, "as a fixpoint", str(error)) from None
-            if self.way is Way.DIFFUSE:
+            if self.way is LoopStrategy.DIFFUSE:
                 return self.carried_over(loop)
-            return self.kept(loop, Way.RECOMPUTE, str(error))
+            return self.kept(loop, LoopStrategy.RECOMPUTE, str(error))
         self.found.append((loop, found))
-        self.chosen.append(Chosen(loop, Way.FIXPOINT, "its step only adds"))
+        self.chosen.append(Chosen(loop, LoopStrategy.FIXPOINT, "its step only adds"))
         return found.value
 
     def carried_over(self, loop: Repeat) -> Term:
@@ -105,10 +106,10 @@ class _Choice:
             raise _refused(loop, "by carrying its value over", reason)
         found = diffuse(loop, self.names)
         self.found.append((loop, found))
-        self.chosen.append(Chosen(loop, Way.DIFFUSE, "that was asked for, and its step does not only add"))
+        self.chosen.append(Chosen(loop, LoopStrategy.DIFFUSE, "that was asked for, and its step does not only add"))
         return found.value
 
-    def kept(self, loop: Repeat, way: Way, reason: str) -> Term:
+    def kept(self, loop: Repeat, way: LoopStrategy, reason: str) -> Term:
         if not any(alpha_equal(known.loop, loop) for known in self.chosen):
             self.chosen.append(Chosen(loop, way, reason))
         return loop

@@ -14,12 +14,12 @@ from mrql.algebra.functions import TRACE
 from mrql.algebra.terms import Prim, Term
 
 
-def untrace(term: Term) -> Term:
+def drop_traces(term: Term) -> Term:
     """The term without its traces.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
-    >>> show(untrace(parse("trace(1) + 2")))
+    >>> show(drop_traces(parse("trace(1) + 2")))
     '1 + 2'
     """
     return bottom_up(term, _identity) if any(map(is_trace, subterms(term))) else term

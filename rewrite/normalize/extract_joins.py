@@ -32,14 +32,14 @@ from mrql.rewrite.analysis.join_predicates import apart, co_grouped, conjuncts, 
 from mrql.rewrite.normalize.normalize import normalize
 
 
-def joins(term: Term) -> Term:
+def extract_joins(term: Term) -> Term:
     """The term with every comprehension over several sources turned into coGroups.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
     >>> S = {"S": "{(long, long)}", "T": "{(long, long)}"}
     >>> q = parse("cMap(λ(a, b). cMap(λ(c, d). if b = c then {(a, d)} else {}:{(long, long)}, T), S)", S)
-    >>> "coGroup" in show(joins(q))
+    >>> "coGroup" in show(extract_joins(q))
     True
     """
     return normalize(_joins(term, Names(set(all_names(term)))))

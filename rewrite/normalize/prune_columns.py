@@ -56,13 +56,13 @@ Path = tuple[int | str, ...]
 """A chain of projections: `(0, "A")` is `#0.A`."""
 
 
-def columns(term: Term) -> Term:
+def prune_columns(term: Term) -> Term:
     """The term with every groupBy and coGroup over the columns that are used.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
     >>> q = parse("cMap(λ(k, s). {(k, reduce(+, cMap(λx. {x#1}, s)))}, groupBy(S))", {"S": "{(long, (string, long))}"})
-    >>> print(show(columns(q)))
+    >>> print(show(prune_columns(q)))
     cMap(λ(k, s). {(k, reduce(+, s))}, groupBy(cMap(λ(k1, x1). {(k1, x1#1)}, S)))
     """
     for _ in range(MAX_ROUNDS):

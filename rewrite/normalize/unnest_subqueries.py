@@ -53,7 +53,7 @@ from mrql.rewrite.analysis.join_predicates import Link, apart, co_grouped, conju
 from mrql.rewrite.normalize.normalize import normalize
 
 
-def unnest(term: Term) -> Term:
+def unnest_subqueries(term: Term) -> Term:
     """The term with its correlated nested selects turned into coGroups.
 
     >>> from mrql.algebra.notation.parser import parse
@@ -61,7 +61,7 @@ def unnest(term: Term) -> Term:
     >>> S = {"X": "{(long, long)}", "Y": "{(long, long)}"}
     >>> nested = "cMap(λ(b, c). if a = b then {c} else {}:{long}, Y)"
     >>> q = parse(f"cMap(λ(a, d). if d > reduce(+, {nested}) then {{a}} else {{}}:{{long}}, X)", S)
-    >>> "coGroup" in show(unnest(q))
+    >>> "coGroup" in show(unnest_subqueries(q))
     True
     """
     return normalize(_unnest(term, Names(set(all_names(term)))))

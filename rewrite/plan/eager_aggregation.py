@@ -72,19 +72,19 @@ from mrql.rewrite.plan.join_tree import (
 )
 from mrql.rewrite.plan.plan import Component, Feed, Plan, Stage
 
-MOST = {ty.LONG: 3, ty.DOUBLE: 2}
+MAX_FACTORS = {ty.LONG: 3, ty.DOUBLE: 2}
 """A product of more factors than this is not taken apart: one of doubles may be infinite, or nothing, on the way."""
 
 
-def partial(plan: Plan) -> Plan:
+def aggregate_eagerly(plan: Plan) -> Plan:
     """The plan with sums in the place of rows in what its joins keep.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
-    >>> from mrql.rewrite.pipeline import rewrite
+    >>> from mrql.rewrite.pipeline import plan_query
     >>> types = {"O": "{(long, double)}", "L": "{(long, double)}"}
     >>> q = "reduce(+, cMap(λ(a, r). cMap(λ(b, p). if a = b then {p * r} else {}:{double}, L), O))"
-    >>> (feed,) = rewrite(parse(q, types)).plan.stages[0].feeds
+    >>> (feed,) = plan_query(parse(q, types)).plan.stages[0].feeds
     >>> [read.sums for read in feed.rows.inputs], show(feed.units[0][1])
     ([2, 2], '(magnitudes(m, m1), s * s3, n * n1)')
     """
@@ -159,7 +159,7 @@ def _product(term: Term, carrier: ty.Basic, owner: Mapping[str, int]) -> Product
         case Prim(fn.TIMES, (a, b)) if term.type == carrier:
             found = Times(_product(a, carrier, owner), _product(b, carrier, owner))
             leaves = [factor.leaf for factor in _factors(found) if isinstance(factor, Factor)]
-            if len(set(leaves)) == len(leaves) and len([*_factors(found)]) <= MOST[carrier]:
+            if len(set(leaves)) == len(leaves) and len([*_factors(found)]) <= MAX_FACTORS[carrier]:
                 return found
     raise Unknown
 
@@ -205,7 +205,7 @@ def _product_of(factors: Iterable[Term]) -> Term:
 
 
 @attrs.frozen
-class Share:
+class SumTerm:
     """What a sum gets of a row: the number, if all `conditions` hold and it is not missing."""
 
     component: int
@@ -273,7 +273,7 @@ class _Rewriter:
 
     # --- sums ---------------------------------------------------------------------------------
 
-    def _share(self, index: int, component: Component, unit: Term) -> Share | None:
+    def _share(self, index: int, component: Component, unit: Term) -> SumTerm | None:
         """A share of a sum, if it is a product; what may fail is computed for the rows that have partners alone."""
         carrier = component.type
         if component.monoid != SUM or not isinstance(carrier, ty.Basic) or not isinstance(unit, Reduce):
@@ -289,9 +289,9 @@ class _Rewriter:
             product = _product(bag.item, carrier, self.owner)
         except Unknown:
             return None
-        return Share(index, carrier, tuple(conditions), product, component.narrow)
+        return SumTerm(index, carrier, tuple(conditions), product, component.narrow)
 
-    def _sum(self, share: Share) -> Term:
+    def _sum(self, share: SumTerm) -> Term:
         """What a joined row of sums adds to a total, all of its rows together."""
         local: dict[int, Term] = {}
         conditions: list[Term] = [
@@ -317,7 +317,7 @@ class _Rewriter:
             case _:
                 return self._of_longs(share, local, held)
 
-    def _of_longs(self, share: Share, local: Mapping[int, Term], held: Term | None) -> Term:
+    def _of_longs(self, share: SumTerm, local: Mapping[int, Term], held: Term | None) -> Term:
         """A long where no addend is larger than an int, and otherwise its halves."""
         zero = Lit(0, ty.LONG)
         own = {factor.leaf for factor in _factors(share.product) if isinstance(factor, Factor)}

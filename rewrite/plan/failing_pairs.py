@@ -30,11 +30,11 @@ def may_fail_for_pairs(feed: Feed, *, overflows: bool = True) -> bool:
     """Whether a feed of several inputs may fail for rows that it puts together, also by `overflows`.
 
     >>> from mrql.algebra.notation.parser import parse
-    >>> from mrql.rewrite.pipeline import rewrite
+    >>> from mrql.rewrite.pipeline import plan_query
     >>> types = {"S": "{(long, long)}", "T": "{(long, long)}"}
     >>> q = "reduce(+, cMap(λ(a, b). cMap(λ(c, d). if a = c then {%s} else {}:{long}, T), S))"
     >>> terms = [parse(q % number, types) for number in ("b * d", "b + 1L", "b - d", "6L / d")]
-    >>> [may_fail_for_pairs(rewrite(term).plan.stages[0].feeds[0]) for term in terms]
+    >>> [may_fail_for_pairs(plan_query(term).plan.stages[0].feeds[0]) for term in terms]
     [False, False, True, True]
     """
     if len(feed.rows.inputs) < 2:

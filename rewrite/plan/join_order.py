@@ -50,15 +50,15 @@ from mrql.rewrite.plan.join_tree import (
 from mrql.rewrite.plan.plan import Feed, Plan, Stage
 
 
-def order(plan: Plan) -> Plan:
+def order_joins(plan: Plan) -> Plan:
     """The plan with an order of the joins for a batch of each input.
 
     >>> from mrql.algebra.notation.parser import parse
-    >>> from mrql.rewrite.pipeline import rewrite
+    >>> from mrql.rewrite.pipeline import plan_query
     >>> types = {name: "{(long, long)}" for name in "STP"}
     >>> inner = "cMap(λ(e, f). if d = e then {(a, f)} else {}:{(long, long)}, P)"
     >>> q = f"cMap(λ(a, b). cMap(λ(c, d). if b = c then {inner} else {{}}:{{(long, long)}}, T), S)"
-    >>> (feed,) = rewrite(parse(q, types)).plan.stages[0].feeds
+    >>> (feed,) = plan_query(parse(q, types)).plan.stages[0].feeds
     >>> [label for label, _ in feed.rows.orders]
     ['P·2']
     """

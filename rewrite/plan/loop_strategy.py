@@ -9,7 +9,7 @@ import attrs
 from mrql.algebra.terms import Repeat
 
 
-class Way(Enum):
+class LoopStrategy(Enum):
     """How a change of a stream reaches the value of a loop."""
 
     AUTO = "auto"
@@ -24,7 +24,7 @@ class Way(Enum):
     """What the loop had goes on to be improved: a change spreads from where it begins, as far as it matters."""
 
 
-KEEPING_BACK = (Way.DIFFUSE, Way.EXACT)
+KEEPING_BACK = (LoopStrategy.DIFFUSE, LoopStrategy.EXACT)
 """The ways that can keep small changes back."""
 
 
@@ -33,5 +33,5 @@ class Chosen:
     """A loop, the way in which it is kept up to date, and why."""
 
     loop: Repeat
-    way: Way
+    way: LoopStrategy
     reason: str

@@ -136,7 +136,7 @@ class Stage:
 
 
 @attrs.frozen
-class Derived:
+class DerivedStream:
     """A bag that stages read as a stream: `term` is over the variables of stages before them and static tables."""
 
     name: str
@@ -208,7 +208,7 @@ class Plan:
     query: Term
     stages: tuple[Stage, ...]
     answer: Term
-    derived: tuple[Derived, ...] = ()
+    derived: tuple[DerivedStream, ...] = ()
     shrinking: frozenset[str] = frozenset()
     """The streams that may lose rows again."""
     loops: tuple[tuple[str, Term], ...] = ()
@@ -219,7 +219,7 @@ class Plan:
     """How its loops over streams are kept up to date."""
 
     @property
-    def withholding(self) -> tuple[Derived, ...]:
+    def withholding(self) -> tuple[DerivedStream, ...]:
         """The streams of which small changes are kept back."""
         return tuple(derived for derived in self.derived if derived.threshold.is_given)
 
@@ -233,20 +233,20 @@ class Plan:
         """The streams that the query reads, with the types of their bags."""
         return {t.name: t.type for t in subterms(self.query) if isinstance(t, Stream) and not t.static}
 
-    def derived_for(self, stage: Stage) -> tuple[Derived, ...]:
+    def derived_for(self, stage: Stage) -> tuple[DerivedStream, ...]:
         """The derived streams that a stage reads, but for the one that is made from it."""
         return tuple(d for d in self.derived if d.name in stage.streams and stage.name not in d.reads)
 
-    def is_shared(self, derived: Derived) -> bool:
+    def is_shared(self, derived: DerivedStream) -> bool:
         """Whether a derived stream is read in more than one place."""
         reads = (read.stream for stage in self.stages for feed in stage.feeds for read in feed.rows.inputs)
         return sum(name == derived.name for name in reads) > 1
 
-    def recursion_of(self, stage: Stage) -> Derived | None:
+    def recursion_of(self, stage: Stage) -> DerivedStream | None:
         """The stream that is made from a stage and that the stage reads."""
         return next((d for d in self.derived if d.name in stage.streams and stage.name in d.reads), None)
 
-    def goes_around(self, derived: Derived) -> bool:
+    def goes_around(self, derived: DerivedStream) -> bool:
         """Whether a stream that is made from a stage comes back to it by way of other stages."""
         readers = {stage.name for stage in self.stages if derived.name in stage.streams}
         return bool(self.below(derived.reads) & readers - derived.reads)

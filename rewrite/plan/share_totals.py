@@ -23,13 +23,13 @@ from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.plan import Derivation, Feed, Feedbacks, Plan, Shape, Stage
 
 
-def share(plan: Plan) -> Plan:
+def share_totals(plan: Plan) -> Plan:
     """The plan with its totals over the same rows in one stage.
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.rewrite.incremental.derive import derive
     >>> q = parse("(reduce(+, S), reduce(max, S))", {"S": "{long}"})
-    >>> [stage.merge for stage in share(derive(q)).stages][0]
+    >>> [stage.merge for stage in share_totals(derive(q)).stages][0]
     ProductMonoid(items=(Aggregate(op=<Op.SUM: '+'>), Aggregate(op=<Op.MAX: 'max'>)))
     """
     groups: list[list[Stage]] = []

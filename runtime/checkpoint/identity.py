@@ -19,7 +19,7 @@ from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.evaluation.recursive_functions import python_functions
 from mrql.algebra.terms import Let, PTuple, Stream, Term, Tup, Var
 from mrql.rewrite.analysis.multilinear import MARK
-from mrql.rewrite.plan.plan import Derived, Feed, Plan, Stage
+from mrql.rewrite.plan.plan import DerivedStream, Feed, Plan, Stage
 from mrql.runtime.checkpoint.manifest import FORMAT
 from mrql.runtime.checkpoint.notation import SOURCE, connector, written
 
@@ -81,7 +81,7 @@ def source_identity(spec: SourceSpec) -> str:
     return _digest("source", *(f"{name}={written(value)}" for name, value, unused in values if value != unused))
 
 
-def _derived_digest(derived: Derived, known: _Known) -> str:
+def _derived_digest(derived: DerivedStream, known: _Known) -> str:
     """What a derived stream is known by; what is withheld of one depends on the threshold."""
     threshold = derived.threshold
     withheld = [written(threshold.relative), written(threshold.absolute)] if threshold.is_given else []
@@ -115,7 +115,7 @@ class _Known:
         return self.sources.get(stream, stream) + mark + number
 
 
-def _texts(stage: Stage, recursive: Derived | None, known: _Known) -> list[str]:
+def _texts(stage: Stage, recursive: DerivedStream | None, known: _Known) -> list[str]:
     """What a stage is; where it reads what is made from itself, that is known by what makes it."""
     if recursive is None:
         return _stage_texts(stage, known)

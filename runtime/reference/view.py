@@ -26,7 +26,7 @@ from mrql.algebra.values.values import Bag, Canonical, Value, canonical
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there
 from mrql.rewrite.incremental.diminish import diminish
-from mrql.rewrite.plan.plan import Component, Derived, Feed, Feedback, Feedbacks, Plan, Shape, Stage
+from mrql.rewrite.plan.plan import Component, DerivedStream, Feed, Feedback, Feedbacks, Plan, Shape, Stage
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual, divided, unlike
 
@@ -250,7 +250,7 @@ class ReferenceView:
         pending = ZSet.of(self._bag(part.value)) - self.present.get(part.fed.name, ZSet())
         return divided(pending, element_type(part.fed), threshold)
 
-    def _settled(self, state: StageState, recursive: Derived) -> ZSet:
+    def _settled(self, state: StageState, recursive: DerivedStream) -> ZSet:
         """Takes the changes of what is made from a state back to it, the earliest first, until there are none.
 
         Raises: UserError when that takes more steps than it may.
@@ -298,13 +298,13 @@ class ReferenceView:
         assert isinstance(value, Bag)
         return value
 
-    def _derived_change(self, derived: Derived) -> ZSet:
+    def _derived_change(self, derived: DerivedStream) -> ZSet:
         after = ZSet.of(self._bag(derived.term))
         change = after - self.derived.get(derived.name, ZSet())
         self.derived[derived.name] = after
         return change
 
-    def _passed_on(self, derived: Derived, change: ZSet) -> ZSet:
+    def _passed_on(self, derived: DerivedStream, change: ZSet) -> ZSet:
         """What matters of a change, and of what was withheld before; the rest is withheld."""
         if not derived.threshold.is_given:
             return change

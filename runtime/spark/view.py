@@ -17,7 +17,7 @@ from mrql.algebra.terms import Stream, element_type
 from mrql.rewrite.analysis.multilinear import Input
 from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.delta_rules import Rule
-from mrql.rewrite.plan.plan import Derived, Feedback, Plan
+from mrql.rewrite.plan.plan import DerivedStream, Feedback, Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.spark import jvm
@@ -172,7 +172,7 @@ class SparkView:
                         changes[derived.name] = self._for_readers(derived, self._passed_on_so_far(derived))
                 self._step(state, changes, before, starting=True)
 
-    def _passed_on_so_far(self, derived: Derived) -> Frame:
+    def _passed_on_so_far(self, derived: DerivedStream) -> Frame:
         """All rows of a derived stream that stages have been given."""
         if derived.name in self.withheld:
             return self.withheld[derived.name].so_far()
@@ -242,7 +242,7 @@ class SparkView:
                 if at_once:
                     self.computing.go_on()
 
-    def _change_of(self, derived: Derived, before: list[Snapshot], *, starting: bool) -> Frame:
+    def _change_of(self, derived: DerivedStream, before: list[Snapshot], *, starting: bool) -> Frame:
         """How a derived stream changes, but for what is withheld."""
         if derived.name in self.withheld:
             return self.withheld[derived.name].passed_on(before, starting=starting)
@@ -250,7 +250,7 @@ class SparkView:
             derived, self.changes.since(self.circuit.derived[derived.name], before, starting=starting)
         )
 
-    def _for_readers(self, derived: Derived, change: Frame) -> Frame:
+    def _for_readers(self, derived: DerivedStream, change: Frame) -> Frame:
         """A change of a derived stream as the stages that read it are given it: for several it is computed once."""
         return self.changes.aside(change) if self.plan.is_shared(derived) else change
 

@@ -10,9 +10,9 @@ from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, same
 from mrql.algebra.values.zset import ZSet
 from mrql.output.tables import type_name
-from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
 from tests.support.cases import Case, cases
+from tests.support.planning import planned
 
 ANSWERS = [case for case in cases() if case.error is None]
 ERRORS = [case for case in cases() if case.error is not None]
@@ -34,7 +34,7 @@ def test_answer(case: Case) -> None:
 def test_incremental_answer(case: Case, shrinks: bool) -> None:
     """The rows arrive one after the other, first of one stream and then of the next; some come and go again."""
     query = case.compiled()
-    plan = rewrite(query.term, checked=True, shrinking=frozenset(case.streams if shrinks else ())).plan
+    plan = planned(query.term, shrinking=frozenset(case.streams if shrinks else ())).plan
     view = ReferenceView(plan)
     present = {name: ZSet() for name in case.reads}
     batches = [{name: ZSet.of([row])} for name in case.reads for row in case.data[name]]

@@ -22,12 +22,12 @@ from mrql.algebra.values.zset import ZSet
 from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.loading import compile_over_files
 from mrql.rewrite.analysis.infer_merge import stream_names
-from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.files.quarantine import fail
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.sources.files import read_source
 from mrql.translate.program import Program
 from tests.support.documents import fences, write_files
+from tests.support.planning import planned
 
 FENCES = fences("from-sql.md")
 (SQL_TABLES,) = (body for kind, name, body in FENCES if (kind, name) == ("sql", "tables"))
@@ -183,7 +183,7 @@ def test_kept_up_to_date(text: str, home: Path) -> None:
     """Row by row, and when rows have gone and come back, the answer is that of the rows that are there."""
     program = streaming(text, home)
     query = program.queries[-1]
-    view = ReferenceView(rewrite(query.term, checked=True, shrinking=frozenset(program.sources)).plan)
+    view = ReferenceView(planned(query.term, shrinking=frozenset(program.sources)).plan)
     present = {name: ZSet() for name in stream_names(query.term)}
     rows = {name: list(read_source(program.sources[name], fail)) for name in present}
     batches = [{name: ZSet.of([row])} for name in present for row in rows[name]]

@@ -15,7 +15,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Record, Value, close, same
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.pipeline import rewrite, run_passes
+from mrql.rewrite.pipeline import normal_form
 from mrql.runtime.files.durable import Files
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.sinks.files import Output, write_output
@@ -24,6 +24,7 @@ from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation.frame import from_dataframe
 from tests.support.interpreted import interpreted
+from tests.support.planning import planned
 
 TYPE = """bag(<K: long, V: bag(long), L: list(long), T: (long, string), W: bag((long, long)), N: bag(bag(long)),
   R: <A: long, B: bag(long)>>)"""
@@ -167,8 +168,8 @@ def test_the_reference(case: Case) -> None:
     """The query as it is written, after all passes, and kept up to date."""
     term = mrql.compile(case.query, P=TYPE).term
     assert same(evaluate(term, {"P": Bag(ROWS)}), case.answer)
-    assert same(evaluate(run_passes(term, checked=True)[-1].after, {"P": Bag(ROWS)}), case.answer)
-    view = ReferenceView(rewrite(term, shrinking=frozenset({"P"})).plan)
+    assert same(evaluate(normal_form(term, checked=True), {"P": Bag(ROWS)}), case.answer)
+    view = ReferenceView(planned(term, shrinking=frozenset({"P"})).plan)
     assert same(changed(view, ROWS, 1), case.answer)
     assert same(changed(view, ROWS[2:], -1), evaluate(term, {"P": Bag(ROWS[:2])}))
 
@@ -202,7 +203,7 @@ def test_spark(spark: SparkSession) -> None:
     with interpreted(spark):
         for name, case in CASES.items():
             query = mrql.compile(case.query, P=TYPE)
-            term = run_passes(query.term)[-1].after
+            term = normal_form(query.term)
             found = collect_value(evaluate_on_spark(spark, term, {"P": from_dataframe(rows, bag.item)}), query.type)
             if not close(found, case.answer):
                 wrong.append(f"{name}: {found!r}, not {case.answer!r}")

@@ -28,8 +28,7 @@ from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
 from mrql.rewrite.loops.diffuse import diffuse
-from mrql.rewrite.pipeline import rewrite
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import NOTHING, Threshold
 from mrql.runtime.engine.residual import Residual, divided, relative_difference
@@ -40,6 +39,7 @@ from tests.runtime.checkpoint.streams import Stream
 from tests.support.loop_files import FILES, LOOPS, kmeans, pagerank, present
 from tests.support.loop_queries import edge_histories
 from tests.support.moving_points import MIDDLE, POINTS, assert_goes_on
+from tests.support.planning import planned
 
 RANKS = """
 repeat r = select (a, 1.0) from (a, b) in E group by a
@@ -56,8 +56,8 @@ SHRINKING = frozenset({"E", "edges", "points"})
 
 
 def diffused(term: Term, threshold: Threshold = NOTHING) -> Plan:
-    plan = rewrite(term, checked=True, shrinking=SHRINKING, way=Way.DIFFUSE, threshold=threshold).plan
-    assert [chosen.way for chosen in plan.ways] == [Way.DIFFUSE]
+    plan = planned(term, shrinking=SHRINKING, strategy=LoopStrategy.DIFFUSE, threshold=threshold).plan
+    assert [chosen.way for chosen in plan.ways] == [LoopStrategy.DIFFUSE]
     return plan
 
 
@@ -374,7 +374,7 @@ def test_a_stream_on_spark_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     from tests.support.interpreted import interpreted
 
     with interpreted(spark):
-        stream = Stream(tmp_path, MIDDLE, engine="spark", spark=spark, way=Way.DIFFUSE, max_files=None)
+        stream = Stream(tmp_path, MIDDLE, engine="spark", spark=spark, way=LoopStrategy.DIFFUSE, max_files=None)
         assert_goes_on(stream, POINTS)
 
 
@@ -451,11 +451,11 @@ HALVED = "repeat r = select (a, 1.0) from (a, b) in E step select (a, v / 2) fro
 )
 def test_what_cannot_be_carried_over(text: str, reason: str) -> None:
     with pytest.raises(UserError, match=reason):
-        rewrite(mrql.compile(text, **STREAMS).term, way=Way.DIFFUSE)
+        planned(mrql.compile(text, **STREAMS).term, strategy=LoopStrategy.DIFFUSE)
 
 
 def test_what_only_adds_is_a_fixpoint() -> None:
     """It would keep what has been deleted; as a fixpoint it is exact."""
     text = "repeat x = E step select distinct z from z in (x union (select (b, a) from (a, b) in x))"
-    plan = rewrite(mrql.compile(text, **STREAMS).term, way=Way.DIFFUSE).plan
-    assert [chosen.way for chosen in plan.ways] == [Way.FIXPOINT]
+    plan = planned(mrql.compile(text, **STREAMS).term, strategy=LoopStrategy.DIFFUSE).plan
+    assert [chosen.way for chosen in plan.ways] == [LoopStrategy.FIXPOINT]

@@ -12,7 +12,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Stream
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.jobs.loading import compile_over_files
-from mrql.rewrite.pipeline import run_passes
+from mrql.rewrite.pipeline import normal_form
 from mrql.runtime.sources.files import read_source
 from mrql.translate.program import Program
 from queries.loops.generate import matrices
@@ -21,7 +21,7 @@ from tests.support.loop_files import FILES, LOOPS, Matrix, present, product, tra
 
 def by_reference(program: Program) -> list[Value]:
     data = {name: read_source(spec) for name, spec in program.sources.items()}
-    return [evaluate(run_passes(query.term)[-1].after, data) for query in program.queries]
+    return [evaluate(normal_form(query.term), data) for query in program.queries]
 
 
 def by_spark(program: Program, spark: SparkSession) -> list[Value]:
@@ -36,7 +36,7 @@ def by_spark(program: Program, spark: SparkSession) -> list[Value]:
         read = {part.name for part in subterms(query.term) if isinstance(part, Stream)}
         with interpreted(spark), passing() as kept:
             frames = {name: read_net(spark, program.sources[name]) for name in read}
-            answer = evaluate_on_spark(spark, run_passes(query.term)[-1].after, frames, kept)
+            answer = evaluate_on_spark(spark, normal_form(query.term), frames, kept)
             values.append(collect_value(answer, query.type))
     return values
 

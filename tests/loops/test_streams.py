@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value, close
-from mrql.rewrite.pipeline import rewrite, run_passes
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.pipeline import normal_form
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.engines import ReferenceEngine, SparkEngine
 from mrql.runtime.sinks.sink import Passing, Several
@@ -21,14 +21,15 @@ from mrql.runtime.streaming.stream_loop import Engine, Options, run
 from mrql.translate.program import Program
 from queries.loops.generate import Batch, Size, history, rmat
 from tests.support.loop_files import EVERY_WAY, FILES, pagerank, present
+from tests.support.planning import planned
 
 BATCHES = 10
-ON_SPARK = (("paths", Way.FIXPOINT), ("pagerank", Way.EXACT), ("kmeans", Way.RECOMPUTE))
+ON_SPARK = (("paths", LoopStrategy.FIXPOINT), ("pagerank", LoopStrategy.EXACT), ("kmeans", LoopStrategy.RECOMPUTE))
 
 
-def plan_of(program: Program, way: Way) -> Plan:
+def plan_of(program: Program, way: LoopStrategy) -> Plan:
     (query,) = program.queries
-    plan = rewrite(query.term, shrinking=program.shrinking, way=way).plan
+    plan = planned(query.term, shrinking=program.shrinking, strategy=way).plan
     assert [chosen.way for chosen in plan.ways] == [way]
     return plan
 
@@ -43,13 +44,13 @@ def answers(engine: Engine, program: Program, read: Callable[[object], Value]) -
     return found
 
 
-def in_the_reference(program: Program, way: Way) -> list[Value]:
+def in_the_reference(program: Program, way: LoopStrategy) -> list[Value]:
     engine = ReferenceEngine(plan_of(program, way), program.sources)
     return answers(engine, program, lambda rows: rows)  # type: ignore[arg-type,return-value]
 
 
 @pytest.mark.parametrize(("name", "way"), EVERY_WAY)
-def test_kept_up_to_date(name: str, way: Way, tmp_path: Path) -> None:
+def test_kept_up_to_date(name: str, way: LoopStrategy, tmp_path: Path) -> None:
     """After each of ten batches the answer is that of networkx or plain Python, and that of the reference evaluator."""
     file = FILES[name]
     batches = file.history(BATCHES)
@@ -58,7 +59,7 @@ def test_kept_up_to_date(name: str, way: Way, tmp_path: Path) -> None:
     program = file.program(tmp_path)
     (query,) = program.queries
     ((stream, _),) = program.sources.items()
-    term = run_passes(query.term)[-1].after
+    term = normal_form(query.term)
     found = in_the_reference(program, way)
     for number, answer in enumerate(found):
         rows = present(batches[: number + 1])
@@ -69,12 +70,12 @@ def test_kept_up_to_date(name: str, way: Way, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("name", "way"), ON_SPARK)
-def test_kept_up_to_date_on_spark(name: str, way: Way, tmp_path: Path, spark: SparkSession) -> None:
+def test_kept_up_to_date_on_spark(name: str, way: LoopStrategy, tmp_path: Path, spark: SparkSession) -> None:
     """And so it is on Spark, over a handful of rows of which one goes: a file for each way."""
     assert_kept_on_spark(spark, tmp_path, name, way, FILES[name].short_history())
 
 
-def assert_kept_on_spark(spark: SparkSession, home: Path, name: str, way: Way, batches: list[Batch]) -> None:
+def assert_kept_on_spark(spark: SparkSession, home: Path, name: str, way: LoopStrategy, batches: list[Batch]) -> None:
     """The answer after each batch is the expected one, and no RDDs stay behind. `make soak` has ten batches of each."""
     from mrql.runtime.spark import jvm
     from mrql.runtime.spark.io.collect import collect_value
@@ -99,7 +100,7 @@ def test_ranks_are_those_of_networkx(tmp_path: Path) -> None:
     file = FILES["pagerank"]
     batches = file.history(BATCHES)
     file.fill(tmp_path, batches)
-    found = in_the_reference(file.program(tmp_path, steps=100), Way.RECOMPUTE)
+    found = in_the_reference(file.program(tmp_path, steps=100), LoopStrategy.RECOMPUTE)
     for number, answer in enumerate(found):
         graph = nx.DiGraph(present(batches[: number + 1]))
         moves = nx.google_matrix(graph, alpha=0.85)

@@ -20,8 +20,7 @@ from mrql.algebra.terms import Term, element_type
 from mrql.algebra.types import BagType
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.pipeline import rewrite
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual, divided, relative_difference
@@ -39,12 +38,13 @@ from tests.support.interpreted import interpreted
 from tests.support.loop_files import FILES, pagerank, present
 from tests.support.loop_queries import edge_histories
 from tests.support.moving_points import MIDDLE, POINTS, assert_goes_on, write_batches
+from tests.support.planning import planned
 
 THRESHOLDS = (Threshold(0.01), Threshold(0.2), Threshold(absolute=0.1), Threshold(0.05, 0.2))
 
 
 def exact(term: Term, threshold: Threshold | None = None) -> Plan:
-    return rewrite(term, checked=True, shrinking=SHRINKING, way=Way.EXACT, threshold=threshold).plan
+    return planned(term, shrinking=SHRINKING, strategy=LoopStrategy.EXACT, threshold=threshold).plan
 
 
 def check_bound(view: ReferenceView, expected: Value) -> None:
@@ -155,7 +155,7 @@ def test_a_stream_goes_on(request: pytest.FixtureRequest, tmp_path: Path, engine
     """What is withheld is in the checkpoint: a stream that is started again answers as one that is not."""
     spark = request.getfixturevalue("spark") if engine == "spark" else None
     threshold = Threshold(0.5)
-    stream = Stream(tmp_path, MIDDLE, engine, spark=spark, way=Way.EXACT, threshold=threshold, max_files=None)
+    stream = Stream(tmp_path, MIDDLE, engine, spark=spark, way=LoopStrategy.EXACT, threshold=threshold, max_files=None)
     assert_goes_on(stream, POINTS)
 
 
@@ -170,8 +170,8 @@ LINKS = (
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("way", [Way.EXACT, Way.DIFFUSE])
-def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, way: Way) -> None:
+@pytest.mark.parametrize("way", [LoopStrategy.EXACT, LoopStrategy.DIFFUSE])
+def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, way: LoopStrategy) -> None:
     """What was passed on of each page, or fed of it, is in the checkpoint."""
     threshold = Threshold(0.1)
     stream = Stream(tmp_path, GRAPH, engine="spark", spark=spark, way=way, threshold=threshold, max_files=None)
@@ -181,7 +181,7 @@ def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, way: Way
 @pytest.mark.spark
 def test_another_threshold(spark: SparkSession, tmp_path: Path) -> None:
     """The steps after the first begin anew with what they would have been passed on."""
-    coarse = Stream(tmp_path, GRAPH, engine="spark", spark=spark, way=Way.EXACT, threshold=Threshold(0.5))
+    coarse = Stream(tmp_path, GRAPH, engine="spark", spark=spark, way=LoopStrategy.EXACT, threshold=Threshold(0.5))
     write_batches(tmp_path, LINKS[:2])
     coarse.run()
     write_batches(tmp_path, LINKS[2:], start=2)

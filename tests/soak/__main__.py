@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.bad_input import deaths
@@ -143,7 +143,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
     @cases(60)
     @given(adding_loops(), edge_histories())
     def looped(text: str, history: History) -> None:
-        assert_kept(text, history, Way.FIXPOINT)
+        assert_kept(text, history, LoopStrategy.FIXPOINT)
         done[IN_THE_REFERENCE] += 1
 
     @seed(number)

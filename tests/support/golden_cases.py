@@ -28,11 +28,12 @@ from mrql.algebra.terms import Stream, Term
 from mrql.explain import explain_trace
 from mrql.explain.lineage import lineage_tree
 from mrql.explain.plan_facts import diminisher, without_inverse
-from mrql.rewrite.pipeline import Step, Trace, rewrite
+from mrql.rewrite.passes import PassRun, Trace
 from mrql.rewrite.plan.labels import component_names
 from mrql.rewrite.plan.plan import Stage
 from mrql.translate.compile_program import compile_program
 from mrql.translate.program import Program
+from tests.support.planning import planned
 
 ROOT = Path(__file__).parent.parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -139,7 +140,7 @@ CASES: tuple[Case, ...] = (
 @cache
 def traces() -> Mapping[str, Trace]:
     """How each case becomes its plan, every pass checked."""
-    return {case.name: rewrite(compiled(case), checked=True) for case in CASES}
+    return {case.name: planned(compiled(case)) for case in CASES}
 
 
 def compiled(case: Case) -> Term:
@@ -164,10 +165,7 @@ def programs() -> Mapping[str, Program]:
 @cache
 def program_traces() -> Mapping[str, tuple[Trace, ...]]:
     """How each query of each file in `queries/` becomes its plan."""
-    return {
-        name: tuple(rewrite(query.term, checked=True) for query in program.queries)
-        for name, program in programs().items()
-    }
+    return {name: tuple(planned(query.term) for query in program.queries) for name, program in programs().items()}
 
 
 # --- the files ----------------------------------------------------------------------------------
@@ -220,7 +218,7 @@ def _sections(trace: Trace) -> Iterator[tuple[str, list[Section]]]:
     yield "diminish", [section for stage in stages for section in _diminish(stage)]
 
 
-def _step(step: Step) -> list[Section]:
+def _step(step: PassRun) -> list[Section]:
     return [("before", text(step.before)), ("after", text(step.after))]
 
 

@@ -13,10 +13,10 @@ import attrs
 
 import mrql
 from mrql.algebra.notation.parser import parse_type
-from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.cost import Cost
 from mrql.rewrite.plan.plan import Plan, Shape, Stage
+from tests.support.planning import planned
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "incremental.md"
 BEGIN, END = "<!-- constructs: begin -->", "<!-- constructs: end -->"
@@ -244,7 +244,7 @@ CONSTRUCTS = tuple(
 @cache
 def plan_of(construct: Construct) -> Plan:
     term = mrql.compile(construct.query, **STREAMS).term
-    return rewrite(term, checked=True, shrinking=frozenset(STREAMS)).plan
+    return planned(term, shrinking=frozenset(STREAMS)).plan
 
 
 def table() -> Iterator[str]:

@@ -16,7 +16,7 @@ import networkx as nx
 
 from mrql.algebra.values.values import Bag, Record
 from mrql.jobs.loading import compile_over_files
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.translate.program import Program
 from queries.loops.generate import Batch, Row, Rows, Size, chains, history, points, ratings, rmat, with_lengths, write
 
@@ -34,7 +34,7 @@ class LoopFile:
     rows: Rows
     initial: int
     changes: int
-    ways: tuple[Way, ...]
+    ways: tuple[LoopStrategy, ...]
     expected: Callable[[list[Row]], Bag]
     few: tuple[Rows, int]
     """A handful of rows at first, for Spark."""
@@ -169,8 +169,8 @@ def error(v: Matrix, p: Matrix) -> float:
 
 # --- the files ----------------------------------------------------------------------------------
 
-ADDING = (Way.FIXPOINT, Way.RECOMPUTE)
-LIMITED = (Way.EXACT, Way.RECOMPUTE)
+ADDING = (LoopStrategy.FIXPOINT, LoopStrategy.RECOMPUTE)
+LIMITED = (LoopStrategy.EXACT, LoopStrategy.RECOMPUTE)
 
 FILES = {
     file.name: file
@@ -180,7 +180,7 @@ FILES = {
         LoopFile("hops", "edges", rmat(12), 20, 6, ADDING, hops, (rmat(5), 6)),
         LoopFile("paths", "edges", with_lengths(rmat(12), 9), 20, 6, ADDING, paths, (with_lengths(rmat(5), 9), 6)),
         LoopFile("pagerank", "edges", rmat(12), 30, 8, LIMITED, pagerank, (rmat(5), 6)),
-        LoopFile("kmeans", "points", points, 30, 10, (Way.RECOMPUTE,), kmeans, (points, 8)),
+        LoopFile("kmeans", "points", points, 30, 10, (LoopStrategy.RECOMPUTE,), kmeans, (points, 8)),
         LoopFile("factorisation", "ratings", ratings(2), 12, 4, LIMITED, factorisation, (ratings(1), 8)),
     )
 }

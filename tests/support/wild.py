@@ -17,7 +17,7 @@ from mrql.algebra.terms import Term
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.pipeline import run_passes
+from mrql.rewrite.pipeline import normal_form
 from mrql.verify.rounding import Rounding
 from tests.support.histories import Batch, net
 
@@ -66,7 +66,7 @@ class Oracle:
 
     @classmethod
     def of(cls, query: Term, tables: Mapping[str, Sequence[Value]], streams: Sequence[str]) -> Oracle:
-        return cls(query, run_passes(query)[-1].after, bags(tables), streams)
+        return cls(query, normal_form(query), bags(tables), streams)
 
     def answers(self, arrived: Sequence[Batch]) -> tuple[Outcome, Outcome, float]:
         """The answer as the query is written, the one that it may have besides, and how large its sums are."""

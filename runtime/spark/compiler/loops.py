@@ -26,7 +26,8 @@ from mrql.algebra.evaluation.evaluate import endless
 from mrql.algebra.terms import Cast, Lit, Nth, Pattern, PTuple, PVar, Reduce, Repeat, Stream, Term, Tup, Var
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
-from mrql.rewrite.loops.rewrite_steps import carried, invariants
+from mrql.rewrite.loops.invariants import invariants
+from mrql.rewrite.loops.rewrite_steps import carried
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.from_spark import from_spark

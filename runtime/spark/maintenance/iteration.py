@@ -12,7 +12,7 @@ from functools import partial
 import attrs
 
 from mrql.algebra.evaluation.evaluate import endless
-from mrql.rewrite.plan.plan import Derived, Feedbacks, Plan
+from mrql.rewrite.plan.plan import DerivedStream, Feedbacks, Plan
 from mrql.runtime.spark.maintenance.background_jobs import Computing
 from mrql.runtime.spark.maintenance.deltas import Changes
 from mrql.runtime.spark.maintenance.feedback import Carried
@@ -39,7 +39,9 @@ class Rounds:
 
     # --- stages that read what is made from them ----------------------------------------------
 
-    def settled(self, state: StageState, recursive: Derived, before: list[Snapshot], *, starting: bool) -> Frame | None:
+    def settled(
+        self, state: StageState, recursive: DerivedStream, before: list[Snapshot], *, starting: bool
+    ) -> Frame | None:
         """Takes the changes of what is made from a state back to it, those with the earliest time first, until there
         are none. Returns all of them; None where there are none.
 

@@ -12,7 +12,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import endless
 from mrql.algebra.terms import Repeat, element_type
 from mrql.algebra.types import Type
-from mrql.rewrite.plan.plan import Derived
+from mrql.rewrite.plan.plan import DerivedStream
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.layout import part, to_sql
 from mrql.runtime.spark.maintenance.deltas import Changes
@@ -37,7 +37,7 @@ class Settling:
 
     changes: Changes
     state: StageState
-    recursive: Derived
+    recursive: DerivedStream
     earlier: list[Snapshot]
     """The states before what was taken back last."""
     starting: bool

@@ -16,7 +16,7 @@ import attrs
 
 from mrql.algebra.terms import element_type
 from mrql.rewrite.plan.delta_rules import DeltaRules
-from mrql.rewrite.plan.plan import Derived
+from mrql.rewrite.plan.plan import DerivedStream
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.maintenance.deltas import Changes, OfKeys
@@ -33,7 +33,7 @@ from mrql.runtime.spark.state.run import Run
 class Withheld:
     """What is kept back of one derived stream."""
 
-    derived: Derived
+    derived: DerivedStream
     changes: Changes
     ledger: Ledger = attrs.Factory(
         lambda self: Ledger(self.derived.name, element_type(self.derived.stream), self.changes.plans, in_groups=True),

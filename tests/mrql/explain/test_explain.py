@@ -27,7 +27,7 @@ from mrql.explain import explain_graph, explain_json, explain_trace
 from mrql.explain.lineage import lineage_tree
 from mrql.explain.plan_facts import diminisher, facts_of, without_inverse
 from mrql.explain.tables import Role, stage_tables
-from mrql.rewrite.pipeline import Trace, rewrite
+from mrql.rewrite.passes import Trace
 from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.delta_rules import linear_stage, touched_stage
 from mrql.rewrite.plan.labels import component_names
@@ -36,6 +36,7 @@ from mrql.translate.compile_program import compile_program
 from tests.support.golden_cases import TYPES, program_traces, traces
 from tests.support.incremental_cases import CONSTRUCTS, PYTHON, Construct
 from tests.support.incremental_cases import STREAMS as STREAM_TYPES
+from tests.support.planning import planned
 from tests.support.queries import STREAMS, queries
 
 BLANK = "\n\n"
@@ -46,7 +47,7 @@ RECURSIVE = {"recursion": {"factorial", "gcd", "leaves", "insert"}}
 
 def trace_of(query: str) -> Trace:
     (compiled,) = compile_program(query, "q", TYPES).queries
-    return rewrite(compiled.term)
+    return planned(compiled.term)
 
 
 def all_traces() -> dict[str, Trace]:
@@ -314,7 +315,7 @@ def test_a_query_that_reads_no_stream() -> None:
 
 def test_a_term_without_a_text() -> None:
     """A query that was built as a term has no text to show."""
-    text = explain_trace(rewrite(tidy(parse("cMap(λx. {x}, groupBy(S))", {"S": "{(long, long)}"}))))
+    text = explain_trace(planned(tidy(parse("cMap(λx. {x}, groupBy(S))", {"S": "{(long, long)}"}))))
     assert "The query\n─────────\n" in text
 
 
@@ -359,7 +360,7 @@ def test_explaining_loads_no_spark() -> None:
     program = (
         "import sys; from mrql.explain import explain_trace; "
         "from mrql.translate.compile_program import compile_program; "
-        "from mrql.rewrite.pipeline import rewrite; print(len(explain_trace(rewrite("
+        "from mrql.rewrite.pipeline import plan_query; print(len(explain_trace(plan_query("
         "compile_program('1 + 2').queries[0].term)))); assert 'pyspark' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
@@ -606,7 +607,7 @@ def test_the_document_of_the_paper_s_query() -> None:
 @given(queries())
 def test_every_query_is_explained(text: str) -> None:
     """Whatever a query is, there is something to say of it, and it is true to the schema and to the plan."""
-    trace = rewrite(compile_program(text, "q", STREAMS).queries[-1].term)
+    trace = planned(compile_program(text, "q", STREAMS).queries[-1].term)
     assert sections(explain_trace(trace))["The query"]
     assert list(faults(explain_json(trace), SCHEMA)) == []
     test_the_terms_in_json_read_back(trace)
@@ -683,7 +684,7 @@ def test_names_are_escaped_in_the_picture() -> None:
 @pytest.mark.parametrize("construct", CONSTRUCTS, ids=lambda construct: construct.name)
 def test_rows_that_pass_through_python(construct: Construct) -> None:
     """None do, but for functions that call themselves and imported ones; explain names those."""
-    trace = rewrite(mrql.compile(construct.query, **STREAM_TYPES).term)
+    trace = planned(mrql.compile(construct.query, **STREAM_TYPES).term)
     found = [function.called for function in facts_of(trace).python]
     assert found == PYTHON.get(construct.name, [])
     line = "  Rows that pass through Python: none"
@@ -695,7 +696,7 @@ def test_rows_that_pass_through_python(construct: Construct) -> None:
 def test_no_rows_of_query_files_pass_through_python(file: Path) -> None:
     """Those of `queries/` compile to Catalyst as a whole, but for the functions that call themselves."""
     program = compile_program(file.read_text(encoding="utf-8"), str(file))
-    found = {function.called for query in program.queries for function in facts_of(rewrite(query.term)).python}
+    found = {function.called for query in program.queries for function in facts_of(planned(query.term)).python}
     assert found == RECURSIVE.get(file.stem, set())
 
 

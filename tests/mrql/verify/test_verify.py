@@ -18,7 +18,6 @@ from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
-from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.reference import view
 from mrql.verify.engines import ReferenceIncremental, Rows, Start
@@ -29,6 +28,7 @@ from mrql.verify.rounding import Rounding
 from mrql.verify.shrink import shrink
 from mrql.verify.verifier import Effort, Sampler, Scenario, Verified, scenarios, verify
 from tests.rewrite.incremental.test_theorems import streams_with_static
+from tests.support.planning import planned
 
 GROUPED = """
 S = stream(csv, "s", ",", type((long, long)));
@@ -392,7 +392,7 @@ def test_samples_have_rows_that_join() -> None:
 def test_sums_are_within_the_sizes_of_their_own_addends() -> None:
     """What was there before, or is in another group, does not count, but for what large numbers may leave behind."""
     term = mrql.compile("select (k, sum(y) / 2) from (k, y) in S group by k", S="bag((long, double))").term
-    rounding = Rounding.of(rewrite(term).plan)
+    rounding = Rounding.of(planned(term).plan)
 
     def close_to(*rows: Value) -> list[bool]:
         """Whether the last sum may be off by small parts of the largest number."""
@@ -449,7 +449,7 @@ OWN: dict[str, list[Value]] = {
 def found_by(text: str, start: Start, *, static: frozenset[str] = frozenset()) -> list[int]:
     """The seeds with which a fault is found, with what is tried when nothing is said."""
     term = streams_with_static(mrql.compile(text, **NUMBERS).term, static)
-    plan = rewrite(term).plan
+    plan = planned(term).plan
     data = {name: OWN[name] for name in (*plan.streams, *plan.tables)}
 
     def finds(seed: int) -> bool:
@@ -487,7 +487,7 @@ class ExpandsSums(ReferenceIncremental):
     def __init__(self, plan: Plan, tables: Mapping[str, Bag]) -> None:
         parts = (EXPANDED.format(product) for product in ("b * b", "b * d", "d * d"))
         text = "{} - 2.0 * {} + {}".format(*parts)
-        super().__init__(rewrite(mrql.compile(text, **NUMBERS).term, shrinking=plan.shrinking).plan, tables)
+        super().__init__(planned(mrql.compile(text, **NUMBERS).term, shrinking=plan.shrinking).plan, tables)
 
 
 def test_sums_that_are_expanded_are_found() -> None:

@@ -13,9 +13,9 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.plan import Plan, Shape
 from mrql.runtime.reference.view import ReferenceView
+from tests.support.planning import planned
 
 PAIRS = "bag((long, long))"
 Rows = Mapping[str, Bag]
@@ -27,7 +27,7 @@ def query_of(text: str) -> Term:
 
 def view_of(text: str) -> ReferenceView:
     """A view of streams that may take rows away."""
-    return ReferenceView(rewrite(query_of(text), shrinking=frozenset("STX")).plan)
+    return ReferenceView(planned(query_of(text), shrinking=frozenset("STX")).plan)
 
 
 def applied(view: ReferenceView, *batches: Mapping[str, ZSet]) -> Value:
@@ -147,7 +147,7 @@ def test_two_answers_over_the_same_groups() -> None:
     text = """
         (select (k, count(x)) from (k, x) in S group by k) union (select (k, -1 * count(x)) from (k, x) in S group by k)
     """
-    plan = rewrite(query_of(text), shrinking=frozenset("STX")).plan
+    plan = planned(query_of(text), shrinking=frozenset("STX")).plan
     assert len(plan.stages) == 1
     rows = come((1, 7), (1, 8), (2, 7))
     assert applied(view_of(text), {"S": rows}, {"S": gone((1, 8))}) == Bag([(1, 1), (1, -1), (2, 1), (2, -1)])
@@ -156,5 +156,5 @@ def test_two_answers_over_the_same_groups() -> None:
 def test_groups_that_are_stored_differently() -> None:
     """What has the same groups but stores something else of them has a state of its own."""
     text = "(select (k, sum(x)) from (k, x) in S group by k) union (select (k, sum(x + 1)) from (k, x) in S group by k)"
-    assert len(rewrite(query_of(text), shrinking=frozenset("STX")).plan.stages) == 2
+    assert len(planned(query_of(text), shrinking=frozenset("STX")).plan.stages) == 2
     assert applied(view_of(text), {"S": come((1, 7), (1, 8))}) == Bag([(1, 15), (1, 17)])

@@ -14,9 +14,9 @@ import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value
-from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
 from tests.support.histories import Batch, histories, net
+from tests.support.planning import planned
 
 LONGS, DOUBLES, WIDE = "bag((long, long))", "bag((long, double))", "bag((long, long, long))"
 MOST, LEAST = 2**63 - 1, -(2**63)
@@ -231,7 +231,7 @@ def test_the_answer_is_that_of_the_query(case: Case) -> None:
     """In the reference engine, after each batch, and by a single evaluation."""
     query = mrql.compile(case.query, S=case.types[0], T=case.types[1])
     streams = [*query.trace().plan.streams]
-    view = ReferenceView(rewrite(query.term, shrinking=frozenset(streams)).plan)
+    view = ReferenceView(planned(query.term, shrinking=frozenset(streams)).plan)
     for n, (batch, expected) in enumerate(zip(case.history, case.answers, strict=True), start=1):
         data = net(case.history[:n], ["S", "T"])
         for found in (
@@ -324,7 +324,7 @@ def test_generated_sums_keep_the_promise(drawn: tuple[str, tuple[str, ...], str]
     term = mrql.compile(queries(source, numbers, key), **TYPES).term
     sized = mrql.compile(queries(source, numbers, key, SIZES), **TYPES).term
     streams = [name for name in ROWS if f"in {name}" in source]
-    view = ReferenceView(rewrite(term, shrinking=frozenset(streams)).plan)
+    view = ReferenceView(planned(term, shrinking=frozenset(streams)).plan)
     history = data.draw(histories({name: ROWS[name] for name in streams}, deletions=True, largest=3))
     for n, batch in enumerate(history, start=1):
         contents = net(history[:n], streams)

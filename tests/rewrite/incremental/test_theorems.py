@@ -42,14 +42,16 @@ from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.infer_merge import infer, infer_multilinear, overlay, stream_names
 from mrql.rewrite.analysis.multilinear import label_occurrences, stream_of
 from mrql.rewrite.incremental.answer import drop_lineage
-from mrql.rewrite.normalize.extract_joins import joins
-from mrql.rewrite.normalize.unnest_subqueries import unnest
-from mrql.rewrite.pipeline import NORMALIZE, Trace, rewrite
+from mrql.rewrite.normalize.extract_joins import extract_joins
+from mrql.rewrite.normalize.unnest_subqueries import unnest_subqueries
+from mrql.rewrite.passes import Trace
+from mrql.rewrite.pipeline import NORMALIZE
 from mrql.rewrite.plan.plan import Plan, Shape, Stage
 from mrql.runtime.reference.view import ReferenceView
 from mrql.verify.rounding import Rounding
 from tests.support.construct_queries import construct_queries
 from tests.support.histories import Batch, net
+from tests.support.planning import planned
 from tests.support.queries import ROWS, STREAMS, Tables, histories, queries, simple_queries, streams_of
 from tests.support.queries import tables as tables_of
 from tests.support.strategies import contents, typed_terms, values
@@ -66,11 +68,10 @@ def cases(n: int) -> settings:
 def compiled(
     text: str,
     shrinking: frozenset[str] = frozenset(),
-    checked: bool = True,
     static: frozenset[str] = frozenset(),
 ) -> tuple[Term, Trace]:
     term = streams_with_static(mrql.compile(text, **STREAMS).term, static)
-    return term, rewrite(term, checked=checked, shrinking=shrinking)
+    return term, planned(term, shrinking=shrinking)
 
 
 def plan_of(text: str) -> Plan:
@@ -339,7 +340,7 @@ def test_plans_of_terms(term: Term, held: dict[str, Value]) -> None:
     except TypeError:
         assume(False)
     tables = {name: bag for name, bag in held.items() if name == "R"}
-    view = ReferenceView(rewrite(term).plan, tables)
+    view = ReferenceView(planned(term).plan, tables)
     view.apply({name: ZSet.of(bag) for name, bag in held.items() if name != "R"})
     assert_same(view.answer(), expected)
 
@@ -356,7 +357,7 @@ EXAMPLES = {
 
 
 def view_of(text: str) -> ReferenceView:
-    return ReferenceView(rewrite(mrql.compile(text, **EXAMPLES).term, checked=True).plan)
+    return ReferenceView(planned(mrql.compile(text, **EXAMPLES).term).plan)
 
 
 def rows(*records: Record, weight: int = 1) -> ZSet:
@@ -531,7 +532,7 @@ def test_a_table_beside_a_stream() -> None:
         mrql.compile("select (x.A, sum(select y#1 from y in Y where y#0 = x.A)) from x in X", **STREAMS).term,
         frozenset({"Y"}),
     )
-    view = ReferenceView(rewrite(query, checked=True).plan, {"Y": Bag([(1, 5, 0.0, True), (1, 6, 0.0, True)])})
+    view = ReferenceView(planned(query).plan, {"Y": Bag([(1, 5, 0.0, True), (1, 6, 0.0, True)])})
     view.apply({"X": rows(x(1), x(2))})
     assert_same(view.answer(), Bag([(1, 11), (2, 0)]))
 
@@ -541,7 +542,7 @@ def test_a_total_over_a_table_beside_a_stream() -> None:
     streams = dict.fromkeys("STU", "bag((long, long))")
     text = "select a from (a, b) in S, (c, d) in T where a = c and (all (u, w) in U, t in T: t#0 = u)"
     query = streams_with_static(mrql.compile(text, **streams).term, frozenset({"U"}))
-    view = ReferenceView(rewrite(query, checked=True).plan, {"U": Bag([(0, 0)])})
+    view = ReferenceView(planned(query).plan, {"U": Bag([(0, 0)])})
     view.apply({"S": ZSet.of([(0, 0)]), "T": ZSet.of([(0, 1)])})
     assert_same(view.answer(), Bag([0]))
     view.apply({"T": ZSet.of([(1, 1)])})
@@ -584,7 +585,7 @@ HELD = {
 }
 
 
-@pytest.mark.parametrize("rule", [unnest, joins])
+@pytest.mark.parametrize("rule", [unnest_subqueries, extract_joins])
 @pytest.mark.parametrize(
     "text",
     [

@@ -17,11 +17,13 @@ from mrql.algebra.values.zset import ZSet
 from mrql.api import _with_static
 from mrql.explain import explain_trace
 from mrql.explain.strict import require_incremental
-from mrql.rewrite.loops.rewrite_steps import invariants, loops
-from mrql.rewrite.pipeline import rewrite, run_passes
+from mrql.rewrite.loops.invariants import invariants
+from mrql.rewrite.loops.rewrite_steps import rewrite_steps
+from mrql.rewrite.pipeline import normal_form
 from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.cost import Cost
 from mrql.runtime.reference.view import ReferenceView
+from tests.support.planning import planned
 
 STREAMS = {"S": "bag((long, long))", "T": "bag((long, long))"}
 DATA = {"S": Bag([(1, 2), (2, 3), (3, 1), (4, 4)]), "T": Bag([(2, 5), (3, 6), (3, 7)])}
@@ -30,7 +32,7 @@ DATA = {"S": Bag([(1, 2), (2, 3), (3, 1), (4, 4)]), "T": Bag([(2, 5), (3, 6), (3
 def rewritten(text: str) -> Term:
     """A query after all passes, which have not changed its value."""
     term = mrql.compile(text, **STREAMS).term
-    after = run_passes(term, checked=True)[-1].after
+    after = normal_form(term, checked=True)
     assert same(evaluate(after, DATA), evaluate(term, DATA))
     return after
 
@@ -80,7 +82,7 @@ def test_names_of_a_loop_do_not_capture() -> None:
     """A source, a variable of the step and what the loop carries may all be called alike."""
     rewritten("repeat S = S step select (S, x) from (x, y) in S, S in {y, x} where S <> 3 limit 2")
     term = parse("repeat(λx. cMap(λx. cMap(λ(x1, b). {x + x1}, S), x), 2, {1L})", {"S": "{(long, long)}"})
-    after = loops(term, lambda step: run_passes(step)[-1].after)
+    after = rewrite_steps(term, lambda step: normal_form(step))
     assert same(evaluate(after, DATA), evaluate(term, DATA))
 
 
@@ -119,7 +121,7 @@ def test_invariants_are_the_largest_parts_without_the_loop() -> None:
 )
 def test_a_loop_over_streams_is_recomputed(text: str) -> None:
     """What changes its value is the whole state, and strict runs refuse it; what it reads are states."""
-    trace = rewrite(mrql.compile(text, **STREAMS).term, shrinking=frozenset(STREAMS))
+    trace = planned(mrql.compile(text, **STREAMS).term, shrinking=frozenset(STREAMS))
     circuit = circuit_of(trace.plan)
     terms = {"answer": trace.plan.answer, **{derived.name: derived.term for derived in trace.plan.derived}}
     ((name, looping),) = ((name, term) for name, term in terms.items() if Repeat in kinds(term))
@@ -137,7 +139,7 @@ def test_a_loop_over_streams_is_recomputed(text: str) -> None:
 def test_a_loop_over_an_element_follows_the_elements() -> None:
     """It is a function like any other."""
     text = "select (a, repeat n = a step n * 2 limit 3) from (a, b) in S"
-    plan = rewrite(mrql.compile(text, **STREAMS).term, shrinking=frozenset(STREAMS)).plan
+    plan = planned(mrql.compile(text, **STREAMS).term, shrinking=frozenset(STREAMS)).plan
     assert circuit_of(plan).change("answer").reads is Cost.DELTA
     (stage,) = plan.stages
     assert alpha_equal(plan.answer, stage.var)
@@ -151,7 +153,7 @@ def test_a_loop_over_tables_is_run_once() -> None:
         "(select (a, d) from (a, b) in S, (c, d) in r where a = c)"
     )
     term = _with_static(mrql.compile(text, **STREAMS).term, frozenset({"T"}))
-    trace = rewrite(term, checked=True, shrinking=frozenset({"S"}))
+    trace = planned(term, shrinking=frozenset({"S"}))
     ((name, loop),) = trace.plan.loops
     assert name == "L1"
     assert isinstance(loop, Repeat)
@@ -171,7 +173,7 @@ def test_a_loop_over_tables_has_no_name_of_another_table() -> None:
         " select (a, d) from (a, b) in f, (c, d) in l where b = c"
     )
     term = _with_static(mrql.compile(text, S=pairs, R=pairs, L1=pairs).term, frozenset({"R", "L1"}))
-    trace = rewrite(term, checked=True, shrinking=frozenset({"S"}))
+    trace = planned(term, shrinking=frozenset({"S"}))
     tables = {"R": Bag([(1, 2), (2, 3)]), "L1": Bag([(9, 1)])}
     view = ReferenceView(trace.plan, tables)
     view.apply({"S": ZSet.of([(8, 9)])})

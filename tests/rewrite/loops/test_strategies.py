@@ -20,11 +20,12 @@ from mrql.algebra.terms import Lit, Repeat, Term
 from mrql.algebra.values.values import Bag, Value, same
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.loops.semi_naive import NotAdding, fixpoint
-from mrql.rewrite.pipeline import Trace, rewrite
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.passes import Trace
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.runtime.reference.view import ReferenceView
 from mrql.translate.compile_program import compile_program
 from tests.support.loop_queries import STREAMS, adding_loops, edge_histories
+from tests.support.planning import planned
 
 History = list[dict[str, ZSet]]
 
@@ -50,14 +51,14 @@ def cases(examples: int) -> Any:
     return settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def traced(text: str, way: Way, streams: Mapping[str, str] = STREAMS) -> tuple[Term, Trace]:
+def traced(text: str, way: LoopStrategy, streams: Mapping[str, str] = STREAMS) -> tuple[Term, Trace]:
     term = mrql.compile(text, **streams).term
-    return term, rewrite(term, checked=True, shrinking=frozenset(streams), way=way)
+    return term, planned(term, shrinking=frozenset(streams), strategy=way)
 
 
-def assert_kept(text: str, history: History, way: Way, streams: Mapping[str, str] = STREAMS) -> ReferenceView:
+def assert_kept(text: str, history: History, way: LoopStrategy, streams: Mapping[str, str] = STREAMS) -> ReferenceView:
     """After each batch the answer is the value over all data so far."""
-    term, trace = traced(text, Way.AUTO if way is Way.RECOMPUTE else way, streams)
+    term, trace = traced(text, LoopStrategy.AUTO if way is LoopStrategy.RECOMPUTE else way, streams)
     assert {chosen.way for chosen in trace.plan.ways} == {way}
     view = ReferenceView(trace.plan)
     held = {name: ZSet() for name in streams}
@@ -81,34 +82,36 @@ def changes(*batches: tuple[list[Value], list[Value]]) -> History:
 @given(adding_loops(), edge_histories())
 def test_what_only_adds_is_kept_as_a_fixpoint(text: str, history: History) -> None:
     """Under insertions and deletions, however the edges form cycles."""
-    assert_kept(text, history, Way.FIXPOINT)
+    assert_kept(text, history, LoopStrategy.FIXPOINT)
 
 
 def test_closure() -> None:
     """[DBSP] §6.1: transitive closure, with edges that come and go."""
     assert_kept(
-        CLOSURE, changes(([(1, 2), (2, 3)], []), ([(3, 4)], []), ([], [(2, 3)]), ([(2, 4)], [(1, 2)])), Way.FIXPOINT
+        CLOSURE,
+        changes(([(1, 2), (2, 3)], []), ([(3, 4)], []), ([], [(2, 3)]), ([(2, 4)], [(1, 2)])),
+        LoopStrategy.FIXPOINT,
     )
 
 
 def test_a_cycle_does_not_support_itself() -> None:
     """What was found from an edge and then again from itself goes with the edge."""
     cycle = [(2, 3), (3, 4), (4, 2)]
-    view = assert_kept(CLOSURE, changes(([(1, 2), *cycle], []), ([], [(1, 2)])), Way.FIXPOINT)
+    view = assert_kept(CLOSURE, changes(([(1, 2), *cycle], []), ([], [(1, 2)])), LoopStrategy.FIXPOINT)
     assert not any(a == 1 for a, _ in view.answer())  # type: ignore[union-attr]
 
 
 def test_distinct_with_times() -> None:
     """[RZ] 2.9.11: what two steps give is told once, with the first of them; when that goes, with the other."""
     text = "repeat x = E step select distinct z from z in (x union (select (b, a) from (a, b) in x)) limit 2"
-    view = assert_kept(text, changes(([(1, 2), (2, 1)], []), ([], [(1, 2)])), Way.FIXPOINT)
+    view = assert_kept(text, changes(([(1, 2), (2, 1)], []), ([], [(1, 2)])), LoopStrategy.FIXPOINT)
     facts = next(iter(view.derived.values()))
     assert sorted(fact for fact, _ in facts) == [((1, 2), 1), ((2, 1), 0)]
 
 
 def test_what_a_fixpoint_begins_with_may_be_no_stream() -> None:
     """The start is there before any batch."""
-    assert_kept(HOPS, changes(([(1, 2), (2, 3)], []), ([(1, 3)], []), ([], [(1, 3), (1, 2)])), Way.FIXPOINT)
+    assert_kept(HOPS, changes(([(1, 2), (2, 3)], []), ([(1, 3)], []), ([], [(1, 3), (1, 2)])), LoopStrategy.FIXPOINT)
 
 
 @pytest.mark.parametrize(
@@ -125,18 +128,18 @@ def test_what_comes_back_by_way_of_another_stage(step: str) -> None:
     text = f"repeat x = E step {step}"
     edges, weighted = [(1, 2), (2, 3)], [(1, 9, 0), (3, 4, 0)]
     history = [{"E": ZSet.of(edges), "W": ZSet.of(weighted)}, {"E": ZSet.of([(3, 1)])}, {"W": -ZSet.of(weighted)}]
-    assert_kept(text, history, Way.RECOMPUTE)
-    _, trace = traced(text, Way.AUTO)
+    assert_kept(text, history, LoopStrategy.RECOMPUTE)
+    _, trace = traced(text, LoopStrategy.AUTO)
     assert "is a stage of its own, which reads what it has found" in trace.plan.ways[0].reason
     with pytest.raises(UserError, match="this loop cannot be kept up to date as a fixpoint"):
-        traced(text, Way.FIXPOINT)
+        traced(text, LoopStrategy.FIXPOINT)
 
 
 def test_a_fixpoint_that_does_not_end() -> None:
     """A circle of negative length: the message is that of a loop that runs from its start; the state stays."""
     text = HOPS.replace("d + 1", "d - 1")
     term = mrql.compile(text, max_steps=20, **STREAMS).term
-    view = ReferenceView(rewrite(term, shrinking=frozenset(STREAMS)).plan)
+    view = ReferenceView(planned(term, shrinking=frozenset(STREAMS)).plan)
     view.apply({"E": ZSet.of([(1, 2), (2, 3)])})
     before = view.answer()
     with pytest.raises(UserError, match="this loop does not end: after 20 steps it still changes"):
@@ -174,13 +177,13 @@ def test_a_fixpoint_that_does_not_end() -> None:
 def test_what_is_not_known_to_only_add(step: str, reason: str) -> None:
     """Such a loop runs again from its start, and the plan says why."""
     text = f"repeat x = E step {step} limit 3"
-    term, trace = traced(text, Way.AUTO)
-    assert [chosen.way for chosen in trace.plan.ways] == [Way.RECOMPUTE]
+    term, trace = traced(text, LoopStrategy.AUTO)
+    assert [chosen.way for chosen in trace.plan.ways] == [LoopStrategy.RECOMPUTE]
     assert reason in trace.plan.ways[0].reason
     with pytest.raises(NotAdding, match="|".join([reason])):
         fixpoint(next(part for part in subterms(term) if isinstance(part, Repeat)), Names())
     with pytest.raises(UserError, match="this loop cannot be kept up to date as a fixpoint"):
-        traced(text, Way.FIXPOINT)
+        traced(text, LoopStrategy.FIXPOINT)
 
 
 PAIRED = "bag((long, (long, long)))"
@@ -228,7 +231,7 @@ PASSED_ON = "select (d, z#1) from z in x, (c, d) in E where z#0 = c"
 def test_a_better_value_that_does_not_lead_to_a_better_one(of: str, step: str, batch: list[Value]) -> None:
     """Such a loop runs again from its start."""
     history = [{"N": ZSet.of(batch), "E": ZSet.of([(1, 2), (2, 3)])}, {"E": ZSet.of([(1, 3)])}]
-    assert_kept(f"repeat x = N step {step}", history, Way.RECOMPUTE, {"N": of, "E": STREAMS["E"]})
+    assert_kept(f"repeat x = N step {step}", history, LoopStrategy.RECOMPUTE, {"N": of, "E": STREAMS["E"]})
 
 
 def test_numbers_of_which_some_are_missing() -> None:
@@ -240,7 +243,7 @@ def test_numbers_of_which_some_are_missing() -> None:
         {"N": -ZSet.of([(2, 5)]), "E": -ZSet.of([(1, 2)])},
     ]
     text = f"repeat x = N step {step} group by k limit 4"
-    assert_kept(text, history, Way.FIXPOINT, {"N": "bag((long, long))", "E": STREAMS["E"]})
+    assert_kept(text, history, LoopStrategy.FIXPOINT, {"N": "bag((long, long))", "E": STREAMS["E"]})
 
 
 # --- step by step ---------------------------------------------------------------------------------------------------
@@ -250,14 +253,14 @@ def test_numbers_of_which_some_are_missing() -> None:
 @given(adding_loops().filter(lambda text: "limit" in text), edge_histories(most=3))
 def test_steps_that_only_add(text: str, history: History) -> None:
     """What is a fixpoint can be kept step by step too."""
-    assert_kept(text, history, Way.EXACT)
+    assert_kept(text, history, LoopStrategy.EXACT)
 
 
 @cases(20)
 @given(edge_histories(most=4))
 def test_steps_of_ranks(history: History) -> None:
     """Sums that go back and forth between the nodes."""
-    assert_kept(RANKS, history, Way.EXACT)
+    assert_kept(RANKS, history, LoopStrategy.EXACT)
 
 
 @cases(20)
@@ -270,27 +273,27 @@ def test_steps_over_two_bags(history: History, steps: int) -> None:
             (select (a, b) from (a, b) in y, (c, d) in x where a = c))
      limit {steps}
     """
-    assert_kept(text, history, Way.EXACT)
+    assert_kept(text, history, LoopStrategy.EXACT)
 
 
 @pytest.mark.parametrize(
     ("way", "step"),
     [
-        (Way.EXACT, "select (b, a) from (a, b) in x"),
-        (Way.FIXPOINT, "select distinct z from z in x"),
-        (Way.DIFFUSE, "select (b, a) from (a, b) in x"),
+        (LoopStrategy.EXACT, "select (b, a) from (a, b) in x"),
+        (LoopStrategy.FIXPOINT, "select distinct z from z in x"),
+        (LoopStrategy.DIFFUSE, "select (b, a) from (a, b) in x"),
     ],
 )
-def test_a_limit_made_of_arguments(way: Way, step: str) -> None:
+def test_a_limit_made_of_arguments(way: LoopStrategy, step: str) -> None:
     """The number of steps is known where it is computed without any data."""
     text = f"select z from z in (repeat x = E step {step} limit (args[0] as int) + 1);"
     streams = {"E": parse_type("{(long, long)}")}
     (query,) = compile_program(text, "test", streams=streams, args=["2"]).queries
-    (chosen,) = rewrite(query.term, way=way).plan.ways
+    (chosen,) = planned(query.term, strategy=way).plan.ways
     assert (chosen.way, chosen.loop.limit) == (way, Lit(3, ty.INT))
     (query,) = compile_program(text, "test", streams=streams, args=["two"]).queries
     with pytest.raises(UserError, match='"two" is not a value of type int') as caught:
-        rewrite(query.term, way=way)
+        planned(query.term, strategy=way)
     assert caught.value.span is not None
 
 
@@ -307,5 +310,5 @@ def test_a_limit_made_of_arguments(way: Way, step: str) -> None:
 def test_what_cannot_be_told_step_by_step(loop: str, reason: str) -> None:
     """The error has the reason and the place."""
     with pytest.raises(UserError, match=f"this loop cannot be kept up to date step by step: {reason}") as caught:
-        traced(loop, Way.EXACT)
+        traced(loop, LoopStrategy.EXACT)
     assert caught.value.span is not None

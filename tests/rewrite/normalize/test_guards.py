@@ -13,9 +13,9 @@ import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Value, same
-from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
 from tests.support.histories import histories, net
+from tests.support.planning import planned
 
 STREAMS = {
     "S": "bag((long, long))",
@@ -141,7 +141,7 @@ GUARDED = (
 def test_what_is_guarded_does_not_fail(text: str, data: st.DataObject) -> None:
     """Where a single evaluation over what is there does not fail, the view does not."""
     term = mrql.compile(text, **STREAMS).term
-    view = ReferenceView(rewrite(term, checked=True, shrinking=frozenset(STREAMS)).plan)
+    view = ReferenceView(planned(term, shrinking=frozenset(STREAMS)).plan)
     streams = [name for name in STREAMS if name in view.plan.streams]
     arrived = []
     for batch in data.draw(histories({name: ROWS[name] for name in streams}, deletions=True, most=3)):

@@ -10,7 +10,7 @@ from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import CMap, CoGroup, Stream, Term, element_type
 from mrql.algebra.values.values import Bag, close
-from mrql.rewrite.pipeline import Trace
+from mrql.rewrite.passes import Trace
 from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.cost import Cost
 from mrql.rewrite.plan.plan import Shape

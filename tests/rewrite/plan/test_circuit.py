@@ -7,13 +7,13 @@ from itertools import chain, combinations
 import pytest
 
 import mrql
-from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.circuit import Access, Circuit, Kind, Linearity, circuit_of
 from mrql.rewrite.plan.cost import Cost
 from mrql.rewrite.plan.delta_rules import Rule, linear_stage, row_by_row, touched_stage
-from mrql.rewrite.plan.loop_strategy import Way
-from mrql.rewrite.plan.plan import Plan, Stage
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
+from mrql.rewrite.plan.plan import Stage
 from tests.support.incremental_cases import CONSTRUCTS, Construct, plan_of
+from tests.support.planning import planned
 
 PAIRS = dict.fromkeys(("S", "T"), "{(long, long)}")
 WAYS = """
@@ -27,12 +27,10 @@ repeat ranks = select (n, 1.0) from n in (select distinct a from (a, b) in S)
 """
 
 
-def planned(text: str, *, shrinking: frozenset[str] = frozenset(), way: Way = Way.AUTO) -> Plan:
-    return rewrite(mrql.compile(text, **PAIRS).term, shrinking=shrinking, way=way).plan
-
-
-def circuit(text: str, *, shrinking: frozenset[str] = frozenset(), way: Way = Way.AUTO) -> Circuit:
-    return circuit_of(planned(text, shrinking=shrinking, way=way))
+def circuit(
+    text: str, *, shrinking: frozenset[str] = frozenset(), strategy: LoopStrategy = LoopStrategy.AUTO
+) -> Circuit:
+    return circuit_of(planned(mrql.compile(text, **PAIRS).term, shrinking=shrinking, strategy=strategy).plan)
 
 
 def test_the_operators_of_a_join_under_groups() -> None:
@@ -73,13 +71,13 @@ def test_what_passes_from_stage_to_stage_is_differentiated() -> None:
 
 def test_a_loop_goes_round() -> None:
     """A fixpoint's facts go back to the stage that they are made from; a bag that is carried over is a delay."""
-    facts = circuit(WAYS, shrinking=frozenset("S"), way=Way.FIXPOINT)
+    facts = circuit(WAYS, shrinking=frozenset("S"), strategy=LoopStrategy.FIXPOINT)
     back = facts.by_id["F"]
     assert back.kind is Kind.DIFFERENTIATE
     (stage,) = back.inputs
     assert any("F" in o.inputs for o in facts.of_stage(stage))
     assert facts.access[stage] == Access.STEPS
-    ranks = circuit(RANKS, shrinking=frozenset("S"), way=Way.DIFFUSE)
+    ranks = circuit(RANKS, shrinking=frozenset("S"), strategy=LoopStrategy.DIFFUSE)
     assert [o.kind for o in ranks.operators if o.kind is Kind.DELAY] == [Kind.DELAY]
     assert all(Access.SPARSE in access for access in ranks.access.values())
 

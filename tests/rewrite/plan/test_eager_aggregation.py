@@ -13,11 +13,11 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.notation.printer import show
 from mrql.algebra.values.values import close
 from mrql.rewrite.analysis.multilinear import Input
-from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
 from tests.rewrite.incremental.test_document import ROWS
 from tests.support.histories import histories, net
 from tests.support.incremental_cases import STREAMS
+from tests.support.planning import planned
 
 TYPES: dict[str, ty.Type] = {
     "orders": parse_type("{<key: long, rate: double, day: long, count: long>}"),
@@ -124,7 +124,7 @@ def test_sums_over_joins_are_exact(text: str, data: st.DataObject) -> None:
     """After each batch the answer is that of a single evaluation over what is left."""
     query = mrql.compile(text, **STREAMS).term
     streams = sorted(STREAMS.keys() if " P" in text else STREAMS.keys() - {"P"})
-    view = ReferenceView(rewrite(query, shrinking=frozenset(streams)).plan)
+    view = ReferenceView(planned(query, shrinking=frozenset(streams)).plan)
     history = data.draw(histories({name: ROWS[name] for name in streams}, deletions=True, largest=3))
     for n, batch in enumerate(history, start=1):
         view.apply(batch.changes())

@@ -15,11 +15,11 @@ from mrql.algebra.terms import CMap, CoGroup, Stream
 from mrql.algebra.values.values import Bag, close
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.multilinear import Multilinear, occurrences
-from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
 from tests.rewrite.incremental.test_document import ROWS
 from tests.support.histories import histories, net
 from tests.support.incremental_cases import STREAMS
+from tests.support.planning import planned
 
 
 def joined(text: str) -> Multilinear:
@@ -78,7 +78,7 @@ def test_an_equality_over_two_inputs_is_kept_in_every_order() -> None:
     streams = dict.fromkeys("STQ", "bag((long, long))")
     text = "select (a, e) from (a, x) in S, (b, y) in T, (c, e) in Q where a = b and a = c and x + y = e"
     query = mrql.compile(text, **streams).term
-    view = ReferenceView(rewrite(query).plan)
+    view = ReferenceView(planned(query).plan)
     view.apply({"S": ZSet.of([(1, 10)]), "T": ZSet.of([(1, 20)])})
     view.apply({"Q": ZSet.of([(1, 99)])})
     assert view.answer() == Bag([])
@@ -115,7 +115,7 @@ def joins(draw: st.DrawFn) -> str:
 def test_any_join_is_exact(text: str, data: st.DataObject) -> None:
     """After each batch the answer is that of a single evaluation over what is left; every order is well-formed."""
     query = mrql.compile(text, **STREAMS).term
-    plan = rewrite(query, shrinking=frozenset(STREAMS)).plan
+    plan = planned(query, shrinking=frozenset(STREAMS)).plan
     for stage in plan.stages:
         for feed in stage.feeds:
             for label, body in feed.rows.orders:

@@ -20,7 +20,7 @@ from mrql.cli.planning import planned
 from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.places import Place
 from mrql.jobs.stream import StreamJob
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.checkpoint.restore import found_rows
 from mrql.runtime.files.durable import Files
@@ -115,7 +115,7 @@ class Stream:
     """The address of a table that it writes to, besides."""
     checkpoint_name: str = "checkpoint"
     rewritable: bool = False
-    way: Way = Way.AUTO
+    way: LoopStrategy = LoopStrategy.AUTO
     threshold: Threshold | None = None
     partitions: int | None = None
 

@@ -15,7 +15,6 @@ from mrql.algebra.functions.recursive_data import Data
 from mrql.algebra.values.values import close
 from mrql.algebra.values.zset import ZSet
 from mrql.api import Query
-from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.values import from_plain, to_plain
 from mrql.runtime.reference.checkpoint import ReferenceStates
@@ -27,6 +26,7 @@ from tests.support import loop_queries
 from tests.support.histories import Batch
 from tests.support.incremental_cases import CONSTRUCTS, Construct
 from tests.support.incremental_cases import STREAMS as TYPES
+from tests.support.planning import planned
 from tests.support.queries import STREAMS, histories, queries, streams_of
 
 
@@ -34,7 +34,7 @@ def assert_restored_in_the_reference(
     query: Query, streams: list[str], batches: list[dict[str, ZSet]], home: Path
 ) -> None:
     """A view that starts again after each batch, with all of its states or with some, has the answers of the query."""
-    plan = rewrite(query.term, shrinking=frozenset(streams)).plan
+    plan = planned(query.term, shrinking=frozenset(streams)).plan
     saved = Saved.of(plan, home)
     view = ReferenceView(plan)
     states = ReferenceStates(view, saved.known)

@@ -14,7 +14,6 @@ from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.spark.checkpoint import BY_PARTITION, Reader, SparkStates
@@ -35,6 +34,7 @@ from tests.runtime.spark.test_plan_shape import exchanged_states
 from tests.support.incremental_cases import CONSTRUCTS, Construct
 from tests.support.incremental_cases import STREAMS as TYPES
 from tests.support.interpreted import interpreted
+from tests.support.planning import planned
 
 pytestmark = pytest.mark.spark
 
@@ -67,7 +67,7 @@ class Restarted:
         self.query = mrql.compile(self.text, **TYPES)
         self.streams = sorted(self.query.trace().plan.streams.keys() - self.tables.keys())
         term = streams_with_static(self.query.term, frozenset(self.tables))
-        self.plan = rewrite(term, shrinking=frozenset(self.streams)).plan
+        self.plan = planned(term, shrinking=frozenset(self.streams)).plan
         self.saved = Saved.of(self.plan, self.home)
         self.present = {name: ZSet() for name in self.streams}
         self.view = SparkView(self.plan, self.spark, self.frames())

@@ -17,8 +17,7 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import BagType
 from mrql.algebra.values.values import Bag, Value, same
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.pipeline import rewrite
-from mrql.rewrite.plan.loop_strategy import Way
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
 from mrql.runtime.spark.compiler.compiler import Compiler
@@ -32,6 +31,7 @@ from tests.runtime.spark.test_equivalence import as_rows
 from tests.support.interpreted import interpreted
 from tests.support.loop_queries import STREAMS as EDGES_BY_NAME
 from tests.support.loop_queries import adding_loops, edge_histories
+from tests.support.planning import planned
 
 pytestmark = pytest.mark.spark
 
@@ -154,10 +154,10 @@ def test_a_view_runs_a_loop_over_tables_once(spark: SparkSession) -> None:
 # --- fixpoints --------------------------------------------------------------------------------------------------------
 
 
-def kept_up_to_date(spark: SparkSession, text: str, history: list[dict[str, ZSet]], way: Way) -> None:
+def kept_up_to_date(spark: SparkSession, text: str, history: list[dict[str, ZSet]], way: LoopStrategy) -> None:
     """After each batch the answer is the value over all data so far, and so is the one before with the changes."""
     query = mrql.compile(text, **EDGES_BY_NAME)
-    trace = rewrite(query.term, shrinking=frozenset(EDGES_BY_NAME), way=way)
+    trace = planned(query.term, shrinking=frozenset(EDGES_BY_NAME), strategy=way)
     view = SparkView(trace.plan, spark)
     held = {name: ZSet() for name in EDGES_BY_NAME}
     before = as_rows(collect_value(view.answer(), query.type), query.type)
@@ -186,7 +186,7 @@ def change_frame(spark: SparkSession, view: SparkView, name: str, change: ZSet) 
 def test_fixpoints(spark: SparkSession, text: str, history: list[dict[str, ZSet]]) -> None:
     """What only adds is kept as a fixpoint on Spark as in the reference semantics, also where each step adds runs."""
     with interpreted(spark), patch.object(compaction, "STEPWISE", -1):
-        kept_up_to_date(spark, text, history, Way.FIXPOINT)
+        kept_up_to_date(spark, text, history, LoopStrategy.FIXPOINT)
 
 
 def test_a_fixpoint_under_deletions(spark: SparkSession) -> None:
@@ -194,7 +194,7 @@ def test_a_fixpoint_under_deletions(spark: SparkSession) -> None:
     edges = [(1, 2), (2, 3), (3, 4), (4, 2)]
     history = [{"E": ZSet.of(edges)}, {"E": ZSet.of([(4, 5)]) - ZSet.of([(1, 2)])}, {"E": -ZSet.of([(3, 4)])}]
     with interpreted(spark):
-        kept_up_to_date(spark, CLOSURE, history, Way.FIXPOINT)
+        kept_up_to_date(spark, CLOSURE, history, LoopStrategy.FIXPOINT)
 
 
 def test_steps_one_by_one(spark: SparkSession) -> None:
@@ -209,7 +209,7 @@ def test_steps_one_by_one(spark: SparkSession) -> None:
     """
     history = [{"E": ZSet.of([(1, 2), (2, 3), (3, 1)])}, {"E": ZSet.of([(2, 4)]) - ZSet.of([(3, 1)])}]
     with interpreted(spark):
-        kept_up_to_date(spark, ranks, history, Way.EXACT)
+        kept_up_to_date(spark, ranks, history, LoopStrategy.EXACT)
 
 
 def test_a_fixpoint_that_does_not_end(spark: SparkSession) -> None:

@@ -14,7 +14,6 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.documents import of_value
 from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.pipeline import rewrite
 from mrql.rewrite.plan.delta_rules import row_by_row
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
@@ -23,6 +22,7 @@ from mrql.runtime.spark.session.session import settings
 from tests.runtime.spark.test_plan_shape import NODE
 from tests.support.histories import Batch
 from tests.support.interpreted import interpreted
+from tests.support.planning import planned
 
 STREAMS = {
     "S": parse_type("{(long, double)}"),
@@ -87,7 +87,7 @@ HISTORY = (
 def is_by_row(text: str) -> bool:
     """Whether the answer, or anything that is passed on, is compared row by row."""
     query = mrql.compile(text, **STREAMS)
-    plan = rewrite(query.term, shrinking=frozenset(query.streams)).plan
+    plan = planned(query.term, shrinking=frozenset(query.streams)).plan
     return any(row_by_row(term, plan.stages) is not None for term in (plan.answer, *(d.term for d in plan.derived)))
 
 

@@ -14,7 +14,6 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.jobs.loading import compile_over_files
-from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.engines import SparkEngine
 from mrql.runtime.sinks.sink import Answer, Passing, Several
 from mrql.runtime.sources.files import read_source
@@ -23,6 +22,7 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.readers import read
 from mrql.runtime.spark.relation.file_scans import Scans
 from mrql.runtime.streaming.stream_loop import Options, run
+from tests.support.planning import planned
 
 pytestmark = pytest.mark.spark
 
@@ -102,7 +102,7 @@ def test_a_stream_plans_its_files_once(spark: SparkSession, tmp_path: Path, form
     program = compile_over_files(PROGRAMS[form].format(directory), "test")
     (query,) = program.queries
     specs = dict(program.sources)
-    engine = SparkEngine(rewrite(query.term).plan, specs, spark, query.span.source)
+    engine = SparkEngine(planned(query.term).plan, specs, spark, query.span.source)
     answers: list[DataFrame] = []
     sink = Several((Passing(lambda answer: answers.append(_computed(answer))),))
     reports = run(engine, specs, Options(interval=0), sink)

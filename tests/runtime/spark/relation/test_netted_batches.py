@@ -16,11 +16,11 @@ from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
-from mrql.rewrite.pipeline import rewrite
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from tests.support.interpreted import interpreted
+from tests.support.planning import planned
 
 LONGS, DOUBLES = parse_type("{(string, long)}"), parse_type("{(string, double)}")
 NESTED = parse_type("{<K: string, V: double, I: {double}>}")
@@ -66,7 +66,7 @@ CASES: dict[str, tuple[mrql.Query, Batches, Value]] = {
 def test_in_the_reference(name: str) -> None:
     """Rows that are equal, however they are written, cancel before the batch is evaluated."""
     query, batches, expected = CASES[name]
-    view = ReferenceView(rewrite(query.term, shrinking=frozenset("S")).plan)
+    view = ReferenceView(planned(query.term, shrinking=frozenset("S")).plan)
     for come, gone in batches:
         view.apply({"S": ZSet.of(come) - ZSet.of(gone)})
     assert close(view.answer(), expected), show_value(view.answer())

@@ -1,0 +1,142 @@
+"""The rows from which the components of a stage are computed, and the share of each row in each component.
+
+*Equation*: `h` of a single row is its share, and `h(A ⊎ B) = h(A) ⊕ h(B)`. So a component over a group s, `e(s)`, gets
+of a row x the share `e({x})`, and one over the two groups of a coGroup, `e(xs, ys)`, of a row of their join the share
+`e({x}, {y})`.
+
+*Requires*: a component merges in each group that it uses, the other unchanged, which `split` has seen to.
+
+*Source*: [MRQL] §8.1 (what a batch merges), [DBSP] Thm 3.4 (rows that are linear in each input), [CU] §3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from mrql.algebra.analysis.variables import Names, free_vars, substitute, var_of
+from mrql.algebra.errors import InternalError
+from mrql.algebra.terms import (
+    CMap,
+    CoGroup,
+    GroupBy,
+    Lambda,
+    Pattern,
+    PTuple,
+    PVar,
+    Reduce,
+    Single,
+    Term,
+    Tup,
+    Var,
+    element_type,
+    pair_type,
+)
+from mrql.rewrite.analysis.multilinear import multilinear, summands
+from mrql.rewrite.normalize.group_functions import function_parts
+from mrql.rewrite.normalize.normalize import normalize
+from mrql.rewrite.plan.plan import Feed
+
+
+class Feeds:
+    """Makes the feeds of stages; the names that it takes are new."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+    def of_bag(self, h: Term) -> Feed:
+        """Each element of a bag, as itself."""
+        x = PVar(self.names.fresh("x"), element_type(h))
+        return self._feed(_under_unit(h, x), PTuple(()), x, [(0, Single(var_of(x)))])
+
+    def of_total(self, h: Reduce) -> tuple[Feed, ...]:
+        """Each element of what is reduced, a feed for each part of a union."""
+        return tuple(self._of_part(h, part) for part in summands(h.source))
+
+    def _of_part(self, h: Reduce, part: Term) -> Feed:
+        x = PVar(self.names.fresh("x"), element_type(part))
+        return self._feed(_under_unit(part, x), PTuple(()), x, [(0, Reduce(h.monoid, Single(var_of(x))))])
+
+    def of_groups(self, h: CMap, ranged: int | None) -> tuple[Feed, ...]:
+        """The rows from which the components of a keyed `h` are computed.
+
+        `ranged` is the group that the function ranges over: a key without elements there has no answer.
+        """
+        key, groups, stored = function_parts(h)
+        assert isinstance(stored, Single)
+        assert isinstance(stored.item, Tup)
+        value = stored.item.items[1]
+        parts = _values(value)
+        match h.source, groups:
+            case GroupBy(source), PVar() as s:
+                return tuple(self._of_side(key, s, parts, part, supports=True) for part in summands(source))
+            case CoGroup(left, right), PTuple((PVar() as xs, PVar() as ys)):
+                return self._of_sides(key, (xs, ys), parts, (left, right), ranged)
+            case _:
+                raise InternalError("feeds", "a keyed stage over neither a groupBy nor a coGroup")
+
+    def _of_sides(
+        self,
+        key: Pattern,
+        groups: tuple[PVar, PVar],
+        parts: list[tuple[int, Term]],
+        sides: tuple[Term, Term],
+        ranged: int | None,
+    ) -> tuple[Feed, ...]:
+        feeds = []
+        names = [group.name for group in groups]
+        for i, (group, side) in enumerate(zip(groups, sides, strict=True)):
+            own = [(n, e) for n, e in parts if free_vars(e) & set(names) == {group.name}]
+            supports = ranged is None or ranged == i
+            if own or supports:
+                feeds += [self._of_side(key, group, own, part, supports=supports) for part in summands(side)]
+        both = [(n, e) for n, e in parts if set(names) <= free_vars(e)]
+        if both:
+            for left in summands(sides[0]):
+                for right in summands(sides[1]):
+                    feeds.append(self._of_join(key, groups, both, left, right))
+        return tuple(feeds)
+
+    def _of_side(
+        self, key: Pattern, group: PVar, parts: Iterable[tuple[int, Term]], rows: Term, *, supports: bool
+    ) -> Feed:
+        x = PVar(self.names.fresh("x"), pair_type(rows)[1])
+        units = [(i, substitute(e, {group.name: Single(var_of(x))})) for i, e in parts]
+        return attrs.evolve(self._feed(rows, key, x, units), supports=supports)
+
+    def _of_join(
+        self, key: Pattern, groups: tuple[PVar, PVar], parts: list[tuple[int, Term]], left: Term, right: Term
+    ) -> Feed:
+        """The rows of a join: each element of the left group with each of the right one."""
+        xs, ys = groups
+        x = PVar(self.names.fresh("x"), element_type(var_of(xs)))
+        y = PVar(self.names.fresh("y"), element_type(var_of(ys)))
+        k = PVar(self.names.fresh("k"), pair_type(CoGroup(left, right))[0])
+        pair: Term = Single(Tup((var_of(k), Tup((var_of(x), var_of(y))))))
+        pair = CMap(Lambda(x, CMap(Lambda(y, pair), var_of(ys))), var_of(xs))
+        rows = CMap(Lambda(PTuple((k, PTuple((xs, ys)))), pair), CoGroup(left, right))
+        units = [(i, substitute(e, {xs.name: Single(var_of(x)), ys.name: Single(var_of(y))})) for i, e in parts]
+        return attrs.evolve(self._feed(rows, key, PTuple((x, y)), units), supports=False)
+
+    def _feed(self, rows: Term, key: Pattern, element: Pattern, units: Iterable[tuple[int, Term]]) -> Feed:
+        return Feed(multilinear(rows), key, element, tuple((i, normalize(unit)) for i, unit in units))
+
+
+def _values(value: Term) -> list[tuple[int, Term]]:
+    """The components of a stored value, numbered; a single component is the value itself."""
+    return list(enumerate(value.items)) if isinstance(value, Tup) else [(0, value)]
+
+
+def ranged_over(body: Term, groups: Pattern) -> int | None:
+    """Which of two groups a function is a cMap over, if one: where that is empty, it gives nothing."""
+    match body, groups:
+        case CMap(_, Var(name, _)), PTuple((PVar(xs, _), PVar(ys, _))):
+            return {xs: 0, ys: 1}.get(name)
+        case _:
+            return None
+
+
+def _under_unit(bag: Term, x: PVar) -> Term:
+    """`{((), x) | x ∈ X}`."""
+    return normalize(CMap(Lambda(x, Single(Tup((Tup(()), var_of(x))))), bag))

@@ -1,0 +1,103 @@
+"""What a pass is, what is known of each one that ran, and the trace that they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeGuard, TypeVar
+
+import attrs
+
+from mrql.algebra.analysis.variables import alpha_equal
+from mrql.algebra.terms import Term
+from mrql.rewrite.plan.plan import Plan, Stage
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Subject: TypeAlias = Term | Plan | Stage
+"""What passes are given, and give."""
+
+S = TypeVar("S", bound=Subject, covariant=True)
+
+QUERY, PLAN = "the query", "the plan"
+"""What a pass ran on where it is neither a loop nor a stage."""
+
+
+class Phase(Enum):
+    """The phases by which a query becomes its plan, in their order."""
+
+    PREPARE = "prepare"
+    LOOPS = "choose how loops are kept up to date"
+    NORMALIZE = "normalize"
+    INCREMENTALIZE = "incrementalize"
+    OPTIMIZE = "optimize the plan"
+
+
+@attrs.frozen
+class Pass(Generic[P, R]):
+    """A rewrite that keeps the value and the type of what it is given."""
+
+    name: str
+    run: Callable[P, R]
+    source: str
+    requires: str
+    """What has to hold where it fires: its side condition."""
+
+
+TermPass: TypeAlias = Pass[[Term], Term]
+PlanPass: TypeAlias = Pass[[Plan], Plan]
+AnyPass: TypeAlias = Pass[..., Any]
+
+
+@attrs.frozen
+class PassRun(Generic[S]):
+    """One pass as it ran: on what, and what that was before and after."""
+
+    phase: Phase
+    rule: AnyPass
+    before: S
+    after: S
+    subject: str = QUERY
+    """The query, a loop, a stage or the plan."""
+    reason: str = ""
+    """Why this one of several was taken, if that was a choice."""
+
+    @property
+    def name(self) -> str:
+        return self.rule.name
+
+    @property
+    def source(self) -> str:
+        return self.rule.source
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether it did more than to choose other names."""
+        before: Subject = self.before
+        after: Subject = self.after
+        if isinstance(before, Plan | Stage) or isinstance(after, Plan | Stage):
+            return before != after
+        return not alpha_equal(before, after)
+
+
+@attrs.frozen
+class Trace:
+    """How a query became its plan: each pass that ran, in order."""
+
+    runs: tuple[PassRun[Subject], ...]
+    plan: Plan
+
+    @property
+    def steps(self) -> tuple[PassRun[Term], ...]:
+        """How the query, apart from its loops that are opened, came into normal form."""
+        return tuple(run for run in self.runs if _is_step(run))
+
+    @property
+    def normal_form(self) -> Term:
+        """What the last of these steps gave."""
+        return self.steps[-1].after
+
+
+def _is_step(run: PassRun[Subject]) -> TypeGuard[PassRun[Term]]:
+    return run.phase is Phase.NORMALIZE and run.subject == QUERY

@@ -1,0 +1,143 @@
+"""The passes as data, and the traces that they leave."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import attrs
+import pytest
+
+import mrql
+from mrql.algebra.analysis.variables import alpha_equal
+from mrql.algebra.errors import InternalError
+from mrql.algebra.notation.parser import parse
+from mrql.algebra.terms import Lit, Term
+from mrql.algebra.types import LONG
+from mrql.rewrite import pipeline
+from mrql.rewrite.passes import PLAN, QUERY, AnyPass, Pass, PassRun, Phase, Trace
+from mrql.rewrite.pipeline import (
+    INCREMENTALIZE,
+    LOOPS,
+    NORMALIZE,
+    OPTIMIZE,
+    PREPARE,
+    PlanOptions,
+    normal_form,
+    plan_query,
+)
+from mrql.rewrite.plan.loop_strategy import LoopStrategy
+from mrql.rewrite.plan.plan import Plan
+from tests.support.golden_cases import program_traces, traces
+from tests.support.planning import planned
+
+BY_PHASE: dict[Phase, tuple[AnyPass, ...]] = {
+    Phase.PREPARE: PREPARE,
+    Phase.LOOPS: (*LOOPS.values(),),
+    Phase.NORMALIZE: NORMALIZE,
+    Phase.INCREMENTALIZE: INCREMENTALIZE,
+    Phase.OPTIMIZE: OPTIMIZE,
+}
+ALL = [rule for rules in BY_PHASE.values() for rule in rules]
+
+CLOSURE = (
+    "repeat x = E step select distinct z from z in (x union (select (a, d) from (a, b) in x, (c, d) in E where b = c))"
+)
+EDGES = {"E": "{(long, long)}"}
+
+
+@cache
+def all_traces() -> dict[str, Trace]:
+    loops = {
+        f"closure, {way.value}": planned(mrql.compile(f"{CLOSURE} limit 3", **EDGES).term, strategy=way)
+        for way in LoopStrategy
+    }
+    return {**traces(), **{name: trace for name, (trace, *_) in program_traces().items()}, **loops}
+
+
+def test_each_pass_says_where_it_comes_from_and_when_it_holds() -> None:
+    names = [rule.name for rule in ALL]
+    assert len({*names}) == len(names)
+    for rule in ALL:
+        assert rule.requires
+        assert rule.source == "ours" or re.match(r"\[(MRQL|DBSP|CU)\]", rule.source)
+
+
+@pytest.mark.parametrize("name", all_traces())
+def test_a_trace_has_the_passes_of_each_phase_in_order(name: str) -> None:
+    """Phases do not mix, and a pass is of the phase in which it runs; over each subject they are in their order."""
+    runs = all_traces()[name].runs
+    phases = [run.phase for run in runs]
+    assert phases == sorted(phases, key=list(Phase).index)
+    for run in runs:
+        assert run.rule in BY_PHASE[run.phase]
+    for phase in (Phase.PREPARE, Phase.NORMALIZE):
+        assert [run.rule for run in runs if run.phase is phase and run.subject == QUERY] == [*BY_PHASE[phase]]
+    assert [run.rule for run in runs if run.subject == PLAN] == [*OPTIMIZE]
+
+
+@pytest.mark.parametrize("name", all_traces())
+def test_what_one_pass_gives_the_next_one_gets(name: str) -> None:
+    trace = all_traces()[name]
+    whole = [run for run in trace.runs if run.subject == QUERY and run.phase is not Phase.PREPARE]
+    for one, other in pairwise(whole):
+        assert other.before is one.after
+    optimized = [run for run in trace.runs if run.phase is Phase.OPTIMIZE]
+    for one, other in pairwise([whole[-1], *optimized]):
+        assert other.before is one.after
+    assert optimized[-1].after is trace.plan
+
+
+@pytest.mark.parametrize("name", all_traces())
+def test_a_pass_has_run_as_it_is_told(name: str) -> None:
+    """What is said of the passes inside `derive` is what their functions give."""
+    runs = [run for run in all_traces()[name].runs if run.rule.name in ("lineage", "prune")]
+    assert runs
+    for run in runs:
+        assert alpha_equal(run.rule.run(run.before), term(run.after))
+
+
+def term(found: Any) -> Term:
+    assert not isinstance(found, Plan)
+    return found
+
+
+@pytest.mark.parametrize("way", LoopStrategy)
+def test_the_way_of_a_loop_is_a_pass(way: LoopStrategy) -> None:
+    """Which says what stands in the place of the loop, and why it was taken."""
+    (run,) = (run for run in all_traces()[f"closure, {way.value}"].runs if run.phase is Phase.LOOPS)
+    taken = LoopStrategy.FIXPOINT if way in (LoopStrategy.AUTO, LoopStrategy.DIFFUSE) else way
+    assert run.rule is LOOPS[taken]
+    assert run.has_changed is (taken is LoopStrategy.FIXPOINT)
+    assert run.reason
+
+
+@pytest.mark.parametrize("broken", [Lit("text", LONG), Lit(1, LONG)], ids=["not typed", "of another type"])
+def test_a_pass_that_breaks_a_term_is_named(broken: Term, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = mrql.compile("select a from (a, b) in E", **EDGES).term
+    monkeypatch.setattr(pipeline, "NORMALIZE", (*NORMALIZE, Pass("break", lambda _: broken, "ours", "nothing")))
+    normal_form(query)
+    with pytest.raises(InternalError, match="internal error in break"):
+        plan_query(query, PlanOptions(checked=True))
+
+
+def test_a_pass_that_breaks_a_plan_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pass, and the stage."""
+    query = mrql.compile("select (a, sum(b)) from (a, b) in E group by a", **EDGES).term
+
+    def without_components(plan: Plan) -> Plan:
+        return attrs.evolve(plan, stages=tuple(attrs.evolve(stage, components=()) for stage in plan.stages))
+
+    monkeypatch.setattr(pipeline, "OPTIMIZE", (*OPTIMIZE, Pass("break", without_components, "ours", "nothing")))
+    plan_query(query)
+    with pytest.raises(InternalError, match=r"internal error in break: stage X1: "):
+        plan_query(query, PlanOptions(checked=True))
+
+
+def test_a_run_tells_changes_from_new_names() -> None:
+    one, same, other = (parse(f"cMap(λ{v}. {{{e}}}, S)", {"S": "{long}"}) for v, e in ("xx", "yy", ("x", "x + 1L")))
+    rule = NORMALIZE[0]
+    assert not PassRun(Phase.NORMALIZE, rule, one, same).has_changed
+    assert PassRun(Phase.NORMALIZE, rule, one, other).has_changed
