@@ -167,8 +167,7 @@ class SparkStates:
             for ledger in self.view.ledgers:
                 if ledger.stream in restored.ledgers:
                     saved = restored.ledgers[ledger.stream]
-                    ledger.keys = ledger.keys_like(layout_from_json(saved.form["keys"]))
-                    ledger.table = reader.table(saved.tables["rows"])
+                    ledger.restore(layout_from_json(saved.form["keys"]), reader.table(saved.tables["rows"]))
 
 
 def _live_stage(state: StageState, view: SparkView) -> LiveState:

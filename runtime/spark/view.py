@@ -139,7 +139,7 @@ class SparkView:
             self.transaction.before = before = self._snapshots()
             for ledger in self.ledgers:
                 if ledger.table is None and ledger.stream in changes:
-                    ledger.record(changes[ledger.stream])
+                    self._recorded(ledger, changes[ledger.stream])
             built: frozenset[str] = frozenset()
             for loop, carried in zip(self.plan.feedbacks, self.carried, strict=True):
                 if self.plan.inside(loop) <= {*kept}:
@@ -191,11 +191,9 @@ class SparkView:
                 name: attrs.evolve(frame, df=frame.df.of_batch(), changes=True) for name, frame in deltas.items()
             }
             for ledger in self.ledgers:
-                ledger.missing = None
+                ledger.begin()
                 if ledger.stream in changes:
-                    changes[ledger.stream] = ledger.record(changes[ledger.stream])
-                if ledger.missing is not None:
-                    self.transaction.temporaries.counted.append(ledger.missing)
+                    changes[ledger.stream] = self._recorded(ledger, changes[ledger.stream])
             self._go_through(changes)
             return Step(self, self.transaction.before)
 
@@ -296,6 +294,12 @@ class SparkView:
         """How large the settled states are, and how many keys the last batch touched, if those were counted."""
         return Sizes(sum(run.rows or 0 for table in self.all_tables() for run in table.runs), self.transaction.touched)
 
+    def _recorded(self, ledger: Ledger, change: Frame) -> Frame:
+        """A batch of a stream that may lose rows, once it is noted what there is of it."""
+        left = ledger.record(change)
+        self.transaction.temporaries.counted += [run for run in (ledger.batch, ledger.missing) if run is not None]
+        return left
+
     def _check(self) -> None:
         """Raises: MissingRow when the batch has deleted a row that was not there."""
         for ledger in self.ledgers:
@@ -319,7 +323,7 @@ class SparkView:
         self.computing.give_up()
         self.transaction.rollback(self.all_tables())
         for ledger in self.ledgers:
-            ledger.missing = None
+            ledger.begin()
         for each in (each for loop in self.carried for each in loop):
             each.forget()
         self.columns.restart()

@@ -1,14 +1,21 @@
 """What is there of a stream that can lose rows again: each row with how often it is there.
 
 A state of aggregates cannot tell a row that was there from one that never was: taking away `(k, 5)` from the sum of
-a key leaves some sum either way. So the rows themselves are kept, and only those that a batch takes away are looked up:
+a key leaves some sum either way. So it is kept which rows are there, and those that a batch takes away are looked up:
 in the batch's own job, which is taken back if one of them is missing.
+
+Of a row that is made of basic values two hashes of 64 bits are kept, its *digest*: to be found it is joined by one
+number, and of large runs one column is read, whatever the row has. Two rows have one digest with a chance of one in
+2¹²⁸; a deletion would have to be of a row that is not there, and have the digest of one that is, to be taken for a
+right one. Other rows (with bags in them) are kept as they are, since Spark's hash does not tell a missing element from
+none.
 """
 
 from __future__ import annotations
 
 import attrs
 
+from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.runtime.engine.residual import is_number
 from mrql.runtime.spark.expressions.casts import canonical
@@ -21,40 +28,85 @@ from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table, weighted
 
+DIGEST = ("digest0", "digest1")
+"""The columns of a digest. Rows lie by the first of them, and are looked up by it."""
+
 
 @attrs.define
 class Ledger:
-    """The rows of one stream, as a table of `(row…, weight)`."""
+    """The rows of one stream, or their digests, as a table of `(row…, weight)`."""
 
     stream: str
     item: Type
     plans: Plans
     in_groups: bool = False
-    """Whether rows that are alike but for their numbers lie together (`element_groups.py`)."""
+    """Whether the rows themselves are asked for, those that are alike but for their numbers together
+    (`element_groups.py`)."""
     table: Table | None = None
     keys: Keys | None = None
+    batch: Run | None = None
+    """The rows of the batch, if it may have rows that come and go: what is left of them."""
     missing: Run | None = None
-    """The rows that the batch takes away and that are not there, which there should be none of."""
+    """What the batch takes away that is not there, which there should be nothing of."""
+    arrived: Relation | None = None
+    """The rows of the batch with their digests, to say which of them is missing."""
 
     def keys_like(self, value: Layout) -> Keys:
         """Rows in the layout of one of them as the columns of keys."""
         numbers = (i for i, atom in enumerate(atoms(value)) if self.in_groups and is_number(atom.type))
         return Keys(value, "r", frozenset(numbers))
 
+    def begin(self) -> None:
+        """Forgets the batch before."""
+        self.batch = self.missing = self.arrived = None
+
     def record(self, change: Frame) -> Frame:
         """Adds a batch, and returns it without the rows that come and go in it: those are not to be evaluated, for the
         query need not have a value for them. Whether what it takes away is there, `check` says."""
         if self.table is None or self.keys is None:
             self.keys = self.keys_like(canonical(Expressions(), change.value))
-            self.table = weighted(self.plans, self.keys.names)
+            self.table = self._table(self.keys)
         rows = self.keys.rows(change)
+        if change.mixed:
+            left = rows.aggregate(self.keys.names, ["sum(w) AS w"]).where("w <> 0")
+            self.batch = Run.of(self.plans, left)
+            rows = self.batch.relation
+        self.arrived = rows.select("*", *self._digests(self.keys)) if self._is_digested(self.keys) else rows
         self.table.shrinks |= change.weight is not None
-        latest = self.table.append(self.table.partitioned(rows)).relation
+        kept = self.arrived.select(*self.table.keys, "w")
+        latest = self.table.append(self.table.partitioned(kept)).relation
         self.missing = None if change.weight is None else self._missing(latest)
-        return Frame(latest.where("w <> 0"), self.keys.value, "w", changes=True) if change.mixed else change
+        return Frame(rows, self.keys.value, "w", changes=True) if change.mixed else change
+
+    def restore(self, keys: Layout, table: Table) -> None:
+        """Puts in what a checkpoint has: rows, or their digests."""
+        self.keys, self.table = self.keys_like(keys), table
+        if self._is_digested(self.keys) and table.keys != DIGEST:
+            (run,) = table.runs
+            self.table = self._table(self.keys)
+            self.table.shrinks = table.shrinks
+            digests = run.relation.select(*self._digests(self.keys), "w")
+            self.table.replace(self.table.merged([self.table.partitioned(digests)]))
+            # The runs that are written down are of other columns: the next commit writes all of it.
+            self.table.appended, self.table.unsaved = self.table.runs[0], 2
+            self.table.batch.replaced = [run]
+
+    def _is_digested(self, keys: Keys) -> bool:
+        return not self.in_groups and all(isinstance(atom.type, ty.Basic) for atom in atoms(keys.shape))
+
+    def _table(self, keys: Keys) -> Table:
+        if self._is_digested(keys):
+            return weighted(self.plans, DIGEST, DIGEST[:1])
+        return weighted(self.plans, keys.names)
+
+    @staticmethod
+    def _digests(keys: Keys) -> list[str]:
+        """The digest of a row: two hashes that begin with different numbers."""
+        named = ", ".join(keys.names)
+        return [f"xxhash64({named}) AS {DIGEST[0]}", f"xxhash64(1L, {named}) AS {DIGEST[1]}"]
 
     def _missing(self, latest: Relation) -> Run:
-        """What is left below nothing of the rows that a batch takes away."""
+        """What is left below nothing of what a batch takes away."""
         assert self.table is not None
         found = self.table.lookup(self.table.relations, latest.where("w < 0"))
         assert found is not None
@@ -65,13 +117,18 @@ class Ledger:
 
         Raises: MissingRow when it was not.
         """
-        missing = self.missing
-        if missing is None or self.keys is None:
+        if self.missing is None or self.table is None or self.keys is None:
             return
-        if missing.rows is None:
-            missing.rows = self.plans.count(missing.relation)
-        if missing.rows:
-            raise_if_missing(self.stream, Frame(missing.relation, self.keys.value, "w"), self.plans.spark)
+        if self.missing.rows is None:
+            self.missing.rows = self.plans.count(self.missing.relation)
+        if self.missing.rows:
+            assert self.arrived is not None
+            rows = self.missing.relation
+            if self._is_digested(self.keys):
+                named = self.arrived.select(*self.keys.names, *DIGEST)
+                short = rows.select(*(f"{name} AS missing_{name}" for name in DIGEST), "w")
+                rows = short.join(named, " AND ".join(f"{name} = missing_{name}" for name in DIGEST))
+            raise_if_missing(self.stream, Frame(rows, self.keys.value, "w"), self.plans.spark)
 
 
 def without_passing(rows: Frame, columns: Columns) -> Frame:
