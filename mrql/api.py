@@ -24,6 +24,7 @@ from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.pipeline import Trace, rewrite, run_passes
 from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, Way
 from mrql.rewrite.plan.threshold import Threshold
+from mrql.runtime.sources.catalog import CATALOG
 from mrql.translate.coercion import resolve
 from mrql.translate.program import Query as ProgramQuery
 from mrql.translate.program import compile_program
@@ -64,7 +65,7 @@ def compile(text: str, name: str = "<query>", *, max_steps: int = STEPS, **strea
     if not isinstance(max_steps, int) or max_steps < 1:
         raise UserError(f"max_steps is a number of steps, 1 or more, not {max_steps!r}")
     types = {stream: _bag_type(stream, t) for stream, t in streams.items()}
-    program = compile_program(text, name, types, max_steps=max_steps)
+    program = compile_program(text, name, types, max_steps=max_steps, catalog=CATALOG)
     if not program.queries:
         raise UserError(f"{name} has no expression to answer")
     for query in program.queries:

@@ -24,10 +24,6 @@ UPWARDS = {
     "algebra/values/documents.py": {"algebra/functions"},
     "mrql/jobs/stream.py": {"mrql/cli"},
     "mrql/shell/interpreter.py": {"mrql/cli"},
-    "runtime/postgresql/copy_format.py": {"runtime/spark/io"},
-    "runtime/sinks/files.py": {"runtime/spark/expressions", "runtime/spark/io"},
-    "runtime/spark/expressions/python_udf.py": {"runtime/spark/session"},
-    "runtime/streaming/report.py": {"runtime/spark/jvm"},
 }
 """What still points upwards, and to where. Nothing is to be added."""
 

@@ -27,7 +27,6 @@ import attrs
 import click
 
 from mrql.algebra.analysis.traversal import subterms
-from mrql.algebra.catalog import Format
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import STEPS
 from mrql.algebra.types import Type
@@ -57,6 +56,7 @@ from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.files.quarantine import Quarantine
+from mrql.runtime.sources.formats.formats import answer_formats
 from mrql.translate.program import Program, Query
 from mrql.version import __version__
 
@@ -311,7 +311,7 @@ def _runner(program: Program, common: Common, quarantine: Quarantine | None) -> 
 @click.option(
     "--output-format",
     "files_format",
-    type=click.Choice(["json", "csv", "parquet"]),
+    type=click.Choice([*answer_formats()]),
     default="json",
     show_default=True,
     help="What the files of a directory are.",
@@ -402,7 +402,7 @@ def stream(
         typed,
         rows,
         outputs=outputs,
-        output_format=Format(files_format),
+        output_format=answer_formats()[files_format],
         as_json=common.as_json,
         quarantine=quarantine,
         checkpoint=checkpoint,

@@ -20,7 +20,9 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
 from mrql.algebra.values.values import Value
 from mrql.rewrite.pipeline import run_passes
+from mrql.runtime.engine.answer import Rows
 from mrql.runtime.files.quarantine import Quarantine, Reject, fail
+from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.sinks.replacing import write
 from mrql.runtime.sources.files import read_source
 from mrql.translate.program import Program, Query
@@ -109,7 +111,7 @@ class ReferenceRunner:
 
     def write(self, query: Query) -> None:
         assert query.target is not None
-        write(query.target, self.answer(query))
+        write(query.target, ReferenceRows(self.answer(query), query.type))
 
     def close(self) -> None:
         self.tables = {}
@@ -150,9 +152,7 @@ class SparkRunner:
         return self.start()
 
     def answer(self, query: Query) -> Value:
-        from mrql.runtime.spark.io.collect import collect_value
-
-        return self._answered(query, lambda answer: collect_value(answer, query.type))
+        return self._answered(query, lambda answer: answer.collect())
 
     def write(self, query: Query) -> None:
         target = query.target
@@ -163,14 +163,16 @@ class SparkRunner:
         """Frees what is kept."""
         self.kept.free()
 
-    def _answered(self, query: Query, use: Callable[[Any], Value]) -> Value:
+    def _answered(self, query: Query, use: Callable[[Rows], Value]) -> Value:
         from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
         from mrql.runtime.spark.compiler.loops import passing
+        from mrql.runtime.spark.io.answer import SparkRows
 
         self.span = query.span
         term = self.stores.used(query.term)
         with self._over(term) as frames, passing() as kept:
-            return use(evaluate_on_spark(self.spark, run_passes(term)[-1].after, frames, kept))
+            answer = evaluate_on_spark(self.spark, run_passes(term)[-1].after, frames, kept)
+            return use(SparkRows(answer, query.type))
 
     @contextmanager
     def _over(self, term: Term) -> Iterator[dict[str, Frame]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.types import Type
 from mrql.cli.exit_codes import INTERRUPTED
@@ -32,20 +32,21 @@ from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.identity import identities
 from mrql.runtime.checkpoint.lock import Lock
-from mrql.runtime.checkpoint.restore import from_the_beginning
+from mrql.runtime.checkpoint.restore import GoingOn, from_the_beginning
 from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
+from mrql.runtime.engine.answer import AnswerFormat, Output
 from mrql.runtime.engine.errors import StatesLost
-from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
+from mrql.runtime.engines import make_engine
 from mrql.runtime.files.durable import Files
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.postgresql.address import Address
 from mrql.runtime.postgresql.sink import TableSink
 from mrql.runtime.sinks.directory import DirectorySink, place_of
-from mrql.runtime.sinks.files import Output
 from mrql.runtime.sinks.replacing import TargetSink
 from mrql.runtime.sinks.sink import Several, Sink
 from mrql.runtime.sources.directory import Part, static_files
 from mrql.runtime.sources.file_archive import Copies
+from mrql.runtime.sources.formats.json import JSON
 from mrql.runtime.streaming.stream_loop import Emit, Loop, Options, Stop
 from mrql.runtime.streaming.widening import Wider
 from mrql.translate.program import Program, Query
@@ -76,7 +77,7 @@ class Running:
     """The types of rows that the three were made with, by the absolute path of the stream (`found_rows`)."""
     outputs: tuple[Place, ...] = ()
     """Where the answers go; without any, to the console."""
-    output_format: Format = Format.JSON
+    output_format: AnswerFormat = JSON
     """What the files of a directory are."""
     as_json: bool = False
     quarantine: Path | None = None
@@ -202,7 +203,8 @@ def _loop(
         sink.start_anew()
     else:
         gone = None
-    engine = _engine(running, kept, gone)
+    sources, source = running.program.sources, running.query.span.source
+    engine = make_engine(running.engine, running.plan, sources, kept, gone, running.session, source, running.partitions)
     opened.callback(engine.close)
     if watched is not None and kept is not None:
         kept.pass_over_known()
@@ -310,14 +312,6 @@ def _clean(sink: Several, quarantine: Quarantine | None, files: Files) -> None:
     """Removes what a process that was cut off has written aside."""
     for path in [*sink.hidden(), *([] if quarantine is None else quarantine.hidden())]:
         files.remove(path)
-
-
-def _engine(running: Running, kept: Quarantine | None, going_on: GoingOn | None) -> ReferenceEngine | SparkEngine:
-    sources = running.program.sources
-    if running.engine == "reference":
-        return ReferenceEngine(running.plan, sources, kept, going_on)
-    source = running.query.span.source
-    return SparkEngine(running.plan, sources, running.session(), source, kept, going_on, running.partitions)
 
 
 def _say_restored(commits: Commits, built: tuple[str, ...], *, changed: bool) -> None:

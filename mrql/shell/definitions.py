@@ -14,6 +14,7 @@ from mrql.algebra.span import Span
 from mrql.algebra.stack import deep
 from mrql.algebra.terms import Stream
 from mrql.parser.includes import Files
+from mrql.runtime.sources.catalog import CATALOG
 from mrql.runtime.sources.files import row_type
 from mrql.syntax import nodes as syntax
 from mrql.translate.expression import translate
@@ -31,7 +32,7 @@ class Definitions(Compiler):
     """
 
     def __init__(self, base: Path, args: Sequence[str], max_steps: int, *, may_import: bool = True) -> None:
-        super().__init__({}, base, args, max_steps, may_import=may_import, row_of=row_type)
+        super().__init__({}, base, args, max_steps, may_import=may_import, row_of=row_type, catalog=CATALOG)
         self.so_far = Program((), self.sources, self.stored)
         """What is defined, by now and by later inputs; the expressions are not kept."""
 

@@ -11,7 +11,7 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import there
 from mrql.algebra.analysis.variables import source_names
-from mrql.algebra.catalog import SinkSpec, SourceSpec
+from mrql.algebra.catalog import Catalog, SinkSpec, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.stack import deep
@@ -26,7 +26,7 @@ from mrql.translate.expression import translate
 from mrql.translate.python_imports import imports, lines_of, must_be_allowed, parsed
 from mrql.translate.recursive_functions import define as define_recursive
 from mrql.translate.recursive_functions import foresee, group_of, written_within
-from mrql.translate.scope import Closure, Globals, RowOf, Scope, unknown_row
+from mrql.translate.scope import NOTHING, Closure, Globals, RowOf, Scope, unknown_row
 from mrql.translate.sinks import must_not_be_read, target_of
 from mrql.translate.size_limits import check_copies
 from mrql.translate.sources import declare, xpath_of
@@ -74,19 +74,23 @@ def compile_program(
     max_steps: int = STEPS,
     may_import: bool = True,
     row_of: RowOf = unknown_row,
+    catalog: Catalog = NOTHING,
 ) -> Program:
     """Parses and types a program.
 
     `streams` are names that stand for streams of the given (bag) types; relative paths of sources start at `base`;
     `args` are the strings that the program knows as `args`; a loop without a limit may take `max_steps` steps.
-    Without `may_import` it is an error to name code in Python: an import, a parser, an adapter. `row_of` finds the type
-    of the rows of a source where the program gives none (`runtime.sources.files.row_type`).
+    Without `may_import` it is an error to name code in Python: an import, a parser, an adapter. `catalog` has what a
+    source may be, and `row_of` finds the type of its rows where the program gives none; `compile_over_files` of
+    `mrql.jobs.loading` has both.
 
     Raises: UserError at the first thing that is wrong.
     """
     try:
         tree = parse_program(text, name)
-        compiler = Compiler(streams or {}, base or Path(), args, max_steps, may_import=may_import, row_of=row_of)
+        compiler = Compiler(
+            streams or {}, base or Path(), args, max_steps, may_import=may_import, row_of=row_of, catalog=catalog
+        )
         return compiler.program(tree)
     except RecursionError:
         raise UserError(f"{name} is nested too deeply") from None
@@ -104,6 +108,7 @@ class Compiler:
         *,
         may_import: bool = True,
         row_of: RowOf = unknown_row,
+        catalog: Catalog = NOTHING,
     ) -> None:
         self.base = base
         self.sources: dict[str, SourceSpec] = {}
@@ -111,7 +116,12 @@ class Compiler:
         if "args" not in values:
             values["args"] = _strings(args)
         self.globals = Globals(
-            values=values, declare_source=self.declare, row_of=row_of, max_steps=max_steps, may_import=may_import
+            values=values,
+            declare_source=self.declare,
+            catalog=catalog,
+            row_of=row_of,
+            max_steps=max_steps,
+            may_import=may_import,
         )
         self.globals.names.taken.update(streams)
         self.queries: list[Query] = []

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra.analysis.variables import Names
-from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.catalog import Catalog, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.python_functions import Imported
 from mrql.algebra.evaluation.recursive_functions import Recursive
@@ -41,6 +41,8 @@ class Closure:
 
 Binding: TypeAlias = Term | Thunk | Closure
 RowOf: TypeAlias = Callable[[SourceSpec], Type]
+NOTHING = Catalog()
+"""Where a query reads nothing but the streams that it is given."""
 
 
 def unknown_row(spec: SourceSpec) -> Type:
@@ -112,6 +114,8 @@ class Globals:
     max_steps: int = STEPS
     """How many steps a loop without a limit may take."""
     declare_source: Callable[[syntax.SourceExpr, str | None], Term] | None = None
+    catalog: Catalog = NOTHING
+    """What there is to read from and to write to."""
     row_of: RowOf = unknown_row
     """Finds the type of the rows of a source in its files, where the query gives none."""
     may_import: bool = True

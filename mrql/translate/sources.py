@@ -9,7 +9,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
-from mrql.algebra.catalog import Column, Format, SourceSpec
+from mrql.algebra.catalog import ADAPTER, Always, Column, Columns, Connector, Records, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.span import Span
@@ -21,28 +21,6 @@ from mrql.translate.coercion import no_duplicates, resolve
 from mrql.translate.expression import translate
 from mrql.translate.python_imports import must_be_allowed
 from mrql.translate.scope import Globals, Scope
-
-
-@attrs.frozen
-class Kind:
-    """A kind of source that is no files, by its name in a query."""
-
-    name: str
-    example: str
-    """The strings that it is given."""
-    names_adapter: bool = False
-    """Whether the query says what reads it."""
-
-
-_KINDS = (
-    Kind("postgresql", '"postgresql://host/db?table=t&column=id"'),
-    Kind("socket", '"host:port"'),
-    Kind(Format.ADAPTER.value, '"module:name", "…"', names_adapter=True),
-)
-ADAPTERS = {kind.name: kind for kind in _KINDS}
-"""The kinds of adapters, those that come with the package and one's own."""
-
-FORMATS: dict[str, Format] = {"line": Format.CSV, **{format.value: format for format in Format}}
 
 
 @attrs.define
@@ -63,19 +41,20 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
 
     Raises: UserError when an argument is missing, or of a kind or format that cannot be read yet.
     """
-    if source.format in ADAPTERS:
-        return _adapted(source, ADAPTERS[source.format], name, known)
-    if source.format not in FORMATS:
-        named = ", ".join(dict.fromkeys((*FORMATS, *ADAPTERS)))
+    catalog = known.catalog
+    if source.format in catalog.connectors:
+        return _adapted(source, catalog.connectors[source.format], name, known)
+    if source.format not in catalog.formats:
+        named = ", ".join(catalog.names)
         raise UserError(f"unknown format `{source.format}`", source.span, f"formats that are read: {named}")
-    format = FORMATS[source.format]
+    format = catalog.formats[source.format]
     arguments = _arguments(source, known)
     if not arguments.strings:
         raise UserError(
             f"`{source.format}` needs a path", source.span, f'{source.kind.value}({source.format}, "path", …)'
         )
     path, *rest = arguments.strings
-    if len(rest) > (1 if format is Format.CSV else 0):
+    if len(rest) > int("delimiter" in format.takes):
         raise UserError("one argument too many", rest[-1].span)
     resolved = str(path_in(base, path.value, path.span))
     gone = arguments.deletions
@@ -94,18 +73,19 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
         tagged=arguments.tagged is not None,
         span=source.span,
     )
-    _check_deletions(spec, arguments)
-    _check_format(spec, source, arguments)
+    _check_deletions(spec, arguments, known)
+    _check_format(spec, source, arguments, known)
     return _with_row(spec, source, arguments, known)
 
 
-def _adapted(source: syntax.SourceExpr, kind: Kind, name: str | None, known: Globals) -> SourceSpec:
+def _adapted(source: syntax.SourceExpr, connector: Connector, name: str | None, known: Globals) -> SourceSpec:
     """The description of a stream that an adapter reads.
 
     Raises: UserError when an argument is missing, or one too many.
     """
     arguments = _arguments(source, known)
-    if kind.names_adapter:
+    names_adapter = connector.adapter is None
+    if names_adapter:
         must_be_allowed("an adapter", source.span, known)
     if source.kind is not syntax.SourceKind.STREAM:
         hint = f"stream({source.format}, …); mrql run reads all of it"
@@ -115,15 +95,16 @@ def _adapted(source: syntax.SourceExpr, kind: Kind, name: str | None, known: Glo
     if wrong is not None:
         raise UserError(f"`{source.format}` takes strings and a type only", wrong.span)
     texts = [text.value for text in arguments.strings]
-    if not kind.names_adapter:
-        texts.insert(0, kind.name)
+    if not names_adapter:
+        texts.insert(0, connector.name)
     if len(texts) != 2:
-        hint = f"stream({source.format}, {kind.example}, …)"
+        hint = f"stream({source.format}, {connector.example}, …)"
         raise UserError(f"`{source.format}` is told where to read from", source.span, hint)
-    if source.format == "socket":
+    if connector.row is not None:
         if arguments.row is not None:
-            raise UserError("the rows of a socket are strings", arguments.row.span, "leave the type out")
-        row: Type = ty.STRING
+            what = connector.row.called
+            raise UserError(f"the rows of a {source.format} are {what}", arguments.row.span, "leave the type out")
+        row = connector.row.type
     elif arguments.row is None:
         raise UserError(f"`{source.format}` needs the type of its rows", source.span, "add type(<id: long>), say")
     else:
@@ -131,11 +112,11 @@ def _adapted(source: syntax.SourceExpr, kind: Kind, name: str | None, known: Glo
     return SourceSpec(
         name=name or source.format,
         stream=True,
-        format=Format.ADAPTER,
+        format=ADAPTER,
         path=texts[1],
         row=row,
         # What others read may take rows away again; what these read only grows.
-        tagged=kind.names_adapter,
+        tagged=names_adapter,
         adapter=texts[0],
         span=source.span,
     )
@@ -146,44 +127,45 @@ def xpath_of(source: syntax.SourceExpr) -> str | None:
     return next((arg.path for arg in source.args if isinstance(arg, syntax.XPathArg)), None)
 
 
-def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments) -> None:
+def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, known: Globals) -> None:
     """What only some formats have."""
-    if spec.format is Format.XML:
+    takes = spec.format.takes
+    if "tags" in takes:
         if arguments.tags is None:
-            hint = f'{source.kind.value}(xml, "path", {{"tag"}})'
-            raise UserError("an xml source needs the tags of the elements that are its rows", source.span, hint)
+            hint = f'{source.kind.value}({spec.format.name}, "path", {{"tag"}})'
+            raise UserError(f"{spec.format} source needs the tags of the elements that are its rows", source.span, hint)
         bad = next((tag for tag in arguments.tags.tags if not _TAG.fullmatch(tag)), None)
         if bad is not None:
             raise UserError(f'"{bad}" is not the tag of an element', arguments.tags.span)
-    elif arguments.tags is not None or arguments.xpath is not None:
-        wrong = arguments.tags or arguments.xpath
-        assert wrong is not None
-        what = "tags" if wrong is arguments.tags else "xpath"
-        raise UserError(f"{_a(spec.format)} source has no {what}", wrong.span, "they are for xml")
-    if spec.format in (Format.XML, Format.TEXT) and arguments.row is not None:
-        rows = "XML elements" if spec.format is Format.XML else "strings"
-        raise UserError(f"the rows of {_a(spec.format)} source are {rows}", arguments.row.span, "leave the type out")
-    if spec.format is not Format.CSV and arguments.options:
-        option = arguments.options[0]
-        raise UserError(f"{_a(spec.format)} source has no option `{option.name}`", option.span, "it is for csv")
-
-
-def _a(format: Format) -> str:
-    """A format with its article."""
-    return f"{'an' if format in (Format.XML, Format.ORC) else 'a'} {format.value}"
+    for what, wrong in (("tags", arguments.tags), ("xpath", arguments.xpath)):
+        if wrong is not None and what not in takes:
+            raise UserError(f"{spec.format} source has no {what}", wrong.span, f"they are for {_taking(what, known)}")
+    if isinstance(spec.format.rows, Always) and arguments.row is not None:
+        what = spec.format.rows.called
+        raise UserError(f"the rows of {spec.format} source are {what}", arguments.row.span, "leave the type out")
+    for option in arguments.options:
+        if option.name not in takes:
+            hint = f"it is for {_taking(option.name, known)}"
+            raise UserError(f"{spec.format} source has no option `{option.name}`", option.span, hint)
 
 
 _TAG = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?")
 
 
-def _check_deletions(spec: SourceSpec, arguments: Arguments) -> None:
+def _taking(argument: str, known: Globals) -> str:
+    """The formats that take an argument."""
+    return " and ".join(format.name for format in known.catalog.taking(argument))
+
+
+def _check_deletions(spec: SourceSpec, arguments: Arguments, known: Globals) -> None:
     written = arguments.deletions or arguments.tagged
     if written is None:
         return
     if not spec.stream:
         raise UserError("nothing is taken away from a static source", written.span, "stream(…) makes it a stream")
-    if arguments.tagged is not None and spec.format is not Format.CSV:
-        raise UserError("the rows of a csv stream can be tagged; others have a directory of deletions", written.span)
+    if arguments.tagged is not None and "tagged" not in spec.format.takes:
+        those = " and ".join(map(str, known.catalog.taking("tagged")))
+        raise UserError(f"the rows of {those} stream can be tagged; others have a directory of deletions", written.span)
     if arguments.tagged is not None and arguments.deletions is not None:
         raise UserError("a stream is tagged or has a directory of deletions, not both", arguments.tagged.span)
 
@@ -230,12 +212,13 @@ def known_text(arg: syntax.Expr, known: Globals, what: str) -> str:
 
 
 def _with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, known: Globals) -> SourceSpec:
-    match spec.format, arguments.row:
-        case Format.CSV, None:
-            raise UserError("a csv source needs the type of its rows", source.span, "add type((long, string)), say")
-        case Format.CSV, row:
+    match spec.format.rows, arguments.row:
+        case Columns(), None:
+            hint = "add type((long, string)), say"
+            raise UserError(f"{spec.format} source needs the type of its rows", source.span, hint)
+        case Columns(), row:
             assert row is not None
-            columns, row_type = _csv_row(row.type, known)
+            columns, row_type = _columns_of(row.type, spec, known)
             if len(spec.delimiter) != 1:
                 raise UserError("a delimiter is one character", source.span)
             if spec.header and not isinstance(row_type, ty.RecordType):
@@ -243,48 +226,51 @@ def _with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments,
             if spec.missing_columns and not spec.header:
                 raise UserError("only a header says that columns are missing", source.span, "add header")
             return attrs.evolve(spec, columns=columns, row=row_type)
-        case Format.TEXT, _:
-            return attrs.evolve(spec, row=ty.STRING)
-        case Format.XML, _:
-            return attrs.evolve(spec, row=ty.XML)
-        case _, None:
-            spec = attrs.evolve(spec, found=spec.format is Format.JSON and spec.stream)
-            return attrs.evolve(spec, row=_found_row(spec, known))
-        case _, row:
-            assert row is not None
-            t = resolve(row.type, known)
-            if t == ty.ANY and spec.format is Format.JSON:
-                return attrs.evolve(spec, row=t)
-            if not isinstance(t, ty.RecordType):
-                raise UserError(f"rows of {spec.format.value} are records, not {t}", row.span)
-            if not ty.is_json(t):
-                what = "XML" if ty.XML in ty.walk(t) else "tuples"
-                raise UserError(f"{_a(spec.format)} file holds records and collections, no {what}", row.span)
-            if spec.format is not Format.JSON and ty.ANY in ty.walk(t):
-                raise UserError(f"the columns of {_a(spec.format)} file have types of their own", row.span)
+        case Always(t), _:
             return attrs.evolve(spec, row=t)
+        case Records(typed), None:
+            spec = attrs.evolve(spec, found=spec.stream and not typed)
+            return attrs.evolve(spec, row=_found_row(spec, known))
+        case Records(typed), row:
+            assert row is not None
+            return attrs.evolve(spec, row=_given_record(spec, row, known, typed=typed))
 
 
-def _csv_row(written: syntax.TypeExpr, known: Globals) -> tuple[tuple[Column, ...], Type]:
-    """The columns of a CSV row, and the row's type without the columns of type `any`."""
+def _given_record(spec: SourceSpec, row: syntax.TypeArg, known: Globals, *, typed: bool) -> Type:
+    """The type of rows that are records, and may be anything where the files do not say of which types they are."""
+    t = resolve(row.type, known)
+    if t == ty.ANY and not typed:
+        return t
+    if not isinstance(t, ty.RecordType):
+        raise UserError(f"rows of {spec.format.name} are records, not {t}", row.span)
+    if not ty.is_json(t):
+        what = "XML" if ty.XML in ty.walk(t) else "tuples"
+        raise UserError(f"{spec.format} file holds records and collections, no {what}", row.span)
+    if typed and ty.ANY in ty.walk(t):
+        raise UserError(f"the columns of {spec.format} file have types of their own", row.span)
+    return t
+
+
+def _columns_of(written: syntax.TypeExpr, spec: SourceSpec, known: Globals) -> tuple[tuple[Column, ...], Type]:
+    """The columns of a row, and the row's type without the columns of type `any`."""
     match written:
         case syntax.TupleType(items):
-            columns = tuple(Column(f"_{i + 1}", _column(item, known)) for i, item in enumerate(items))
+            columns = tuple(Column(f"_{i + 1}", _column(item, spec, known)) for i, item in enumerate(items))
             return columns, ty.TupleType(tuple(c.type for c in columns if c.type is not None))
         case syntax.RecordType(fields):
             no_duplicates([name for name, _ in fields], written.span)
-            columns = tuple(Column(name, _column(item, known)) for name, item in fields)
+            columns = tuple(Column(name, _column(item, spec, known)) for name, item in fields)
             return columns, ty.RecordType(tuple((c.name, c.type) for c in columns if c.type is not None))
         case syntax.NamedType(name) if name in known.types:
-            return _known_row(known.types[name], written.span)
+            return _known_row(known.types[name], spec, written.span)
         case _:
-            t = _column(written, known)
+            t = _column(written, spec, known)
             if t is None:
                 raise UserError("all columns are left out", written.span)
             return (Column("_1", t),), t
 
 
-def _known_row(t: Type, span: Span) -> tuple[tuple[Column, ...], Type]:
+def _known_row(t: Type, spec: SourceSpec, span: Span) -> tuple[tuple[Column, ...], Type]:
     match t:
         case ty.TupleType(items):
             named = tuple((f"_{i + 1}", item) for i, item in enumerate(items))
@@ -293,21 +279,21 @@ def _known_row(t: Type, span: Span) -> tuple[tuple[Column, ...], Type]:
         case other:
             named = (("_1", other),)
     for _, item in named:
-        _must_be_atomic(item, span)
+        _must_be_atomic(item, spec, span)
     return tuple(Column(name, item) for name, item in named), t
 
 
-def _column(written: syntax.TypeExpr, known: Globals) -> Type | None:
+def _column(written: syntax.TypeExpr, spec: SourceSpec, known: Globals) -> Type | None:
     if isinstance(written, syntax.NamedType) and written.name == "any":
         return None
     t = resolve(written, known)
-    _must_be_atomic(t, written.span)
+    _must_be_atomic(t, spec, written.span)
     return t
 
 
-def _must_be_atomic(t: Type, span: Span) -> None:
+def _must_be_atomic(t: Type, spec: SourceSpec, span: Span) -> None:
     if not isinstance(t, ty.Basic) or t in (ty.ANY, ty.XML):
-        raise UserError(f"a column of a csv file holds an atomic value, not {t}", span)
+        raise UserError(f"a column of {spec.format} file holds an atomic value, not {t}", span)
 
 
 def _found_row(spec: SourceSpec, known: Globals) -> Type:

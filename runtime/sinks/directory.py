@@ -7,12 +7,11 @@ from pathlib import Path
 
 import attrs
 
-from mrql.algebra.catalog import Format
 from mrql.algebra.errors import UserError
+from mrql.runtime.engine.answer import Answer, Output
 from mrql.runtime.files.batch_names import batch_name, batch_number
 from mrql.runtime.files.durable import Files, Publication
-from mrql.runtime.sinks.files import Output, write_output
-from mrql.runtime.sinks.sink import Answer
+from mrql.runtime.sinks.files import write_output
 
 
 @attrs.define
@@ -75,7 +74,3 @@ class DirectorySink:
 def place_of(directory: Path) -> str:
     """A directory, as a checkpoint notes it."""
     return str(directory.absolute())
-
-
-FORMATS = (Format.JSON, Format.CSV, Format.PARQUET)
-"""The formats that answers are written in."""

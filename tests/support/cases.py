@@ -34,6 +34,7 @@ from mrql.algebra.functions import convert
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
+from mrql.runtime.sources.catalog import CATALOG
 from mrql.translate.program import Query, compile_program
 
 DIRECTORY = Path(__file__).parent.parent / "language"
@@ -60,7 +61,7 @@ class Case:
 
     def compiled(self) -> Query:
         """The last expression of the program."""
-        return compile_program(self.query, "query", self.streams).queries[-1]
+        return compile_program(self.query, "query", self.streams, catalog=CATALOG).queries[-1]
 
     def expected(self, t: Type) -> Value:
         """The value, as one of a type."""

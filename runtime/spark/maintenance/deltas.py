@@ -9,11 +9,11 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names, all_names, free_vars, substitute
+from mrql.algebra.catalog import item_type
 from mrql.algebra.terms import CMap, Term, Var, element_type
 from mrql.algebra.types import Type
 from mrql.rewrite.incremental.answer import gives_one, linear_stage, row_by_row, tells_apart, touched_stage
 from mrql.rewrite.plan.plan import Plan, Stage
-from mrql.runtime.sinks.row_format import item_type
 from mrql.runtime.spark.compiler.answers import answer_rows, output_columns, output_rows
 from mrql.runtime.spark.compiler.compiler import Compiler
 from mrql.runtime.spark.compiler.loops import Kept

@@ -18,20 +18,22 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.catalog import ADAPTER, SourceSpec
 from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.values import Record as Fields
 from mrql.cli.main import main
+from mrql.runtime.engine.answer import Output, changes_of
 from mrql.runtime.files.durable import Files
 from mrql.runtime.postgresql.address import parse_address
 from mrql.runtime.postgresql.columns import columns_of
 from mrql.runtime.postgresql.connection import connect
-from mrql.runtime.postgresql.copy_format import parts, write_lines
+from mrql.runtime.postgresql.copy_format import COPY, parts
 from mrql.runtime.postgresql.sink import Applied, TableSink
 from mrql.runtime.postgresql.source import PostgresTable
 from mrql.runtime.postgresql.table import Record, Table, Unmatched, quoted
+from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.sinks.sink import publish
 from tests.runtime.checkpoint.streams import GROUPS, Counting, Crash, Failing, Moment, Stream, batch_answer, fill, write
 from tests.support.postgresql import Server
@@ -222,7 +224,7 @@ def test_deletions(
 ) -> None:
     """As many rows as are said; those that were added up in another order stand in for one another."""
     t = parse_type("{(long, double)}")
-    write_lines(Bag(gone), t, tmp_path, Files(), changes=True)
+    ReferenceRows(Bag(gone), changes_of(t)).write(Output(t, True, COPY), tmp_path, Files())
     address = parse_address(postgresql.address(table))
     with closing(connect(address.conninfo, address.shown)) as connection:
         kept = Table(connection, address, columns_of(t))
@@ -264,7 +266,7 @@ def test_names_of_all_kinds(tmp_path: Path, postgresql: Server, number: int) -> 
     after.close()
     record = ty.RecordType((*((name, ty.LONG) for name in names),))
     path = f"{postgresql.conninfo()}?table={written}&column={quote(names[0], safe='')}"
-    source = PostgresTable(SourceSpec("s", True, Format.ADAPTER, path, record, adapter="a:b"))
+    source = PostgresTable(SourceSpec("s", True, ADAPTER, path, record, adapter="a:b"))
     last = source.latest(None, None)
     assert list(source.read(None, last)) == [(Fields(dict(zip(names, (3, 4), strict=True))), 1)]
     assert source.latest(last, None) == last
