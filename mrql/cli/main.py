@@ -45,7 +45,6 @@ from mrql.cli.options import (
 from mrql.cli.output_option import places
 from mrql.jobs.batch import ReferenceRunner, Runner, SparkRunner, sources_of
 from mrql.jobs.loading import compile_over_files
-from mrql.jobs.places import Place
 from mrql.monitoring.watch import Operation, operation_options
 from mrql.output.tables import SHOWN_ROWS, Printer, json_line, print_table, type_name
 from mrql.parser.includes import text_of
@@ -56,6 +55,7 @@ from mrql.rewrite.plan.loop_strategy import Way
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.files.quarantine import Quarantine
+from mrql.runtime.sinks.places import Place
 from mrql.runtime.sources.formats.formats import answer_formats
 from mrql.translate.program import Program, Query
 from mrql.version import __version__

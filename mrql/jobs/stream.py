@@ -23,7 +23,6 @@ from mrql.algebra.types import Type
 from mrql.cli.exit_codes import INTERRUPTED
 from mrql.cli.options import report_kept
 from mrql.jobs.batch import sources_of
-from mrql.jobs.places import Place
 from mrql.monitoring.logs import logged
 from mrql.monitoring.watch import Operation, Watch
 from mrql.output.console_sink import ConsoleSink
@@ -34,14 +33,12 @@ from mrql.runtime.checkpoint.identity import identities
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.restore import GoingOn, from_the_beginning
 from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
-from mrql.runtime.engine.answer import AnswerFormat, Output
+from mrql.runtime.engine.answer import AnswerFormat
 from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.engines import make_engine
 from mrql.runtime.files.durable import Files
 from mrql.runtime.files.quarantine import Quarantine
-from mrql.runtime.postgresql.address import Address
-from mrql.runtime.postgresql.sink import TableSink
-from mrql.runtime.sinks.directory import DirectorySink, place_of
+from mrql.runtime.sinks.places import Opening, Place
 from mrql.runtime.sinks.replacing import TargetSink
 from mrql.runtime.sinks.sink import Several, Sink
 from mrql.runtime.sources.directory import Part, static_files
@@ -243,44 +240,44 @@ def _sinks(running: Running, store: Store | None, opened: ExitStack, last: int |
         yield TargetSink.instead_of(query.target, named=named, changes=changes, files=files, suffix=suffix)
     elif not running.outputs:
         yield ConsoleSink(query.type, query.span.line, as_json=running.as_json, changes=changes)
-    if changes and running.outputs and all(isinstance(place, Address) for place in running.outputs):
+    if changes and running.outputs and all(place.is_current for place in running.outputs):
         raise UserError("a table is kept current, and holds no changes", hint="leave out --emit changes")
     for place in running.outputs:
-        if isinstance(place, Address):
-            table = _table_sink(running, place, store, opened, last)
-            opened.callback(table.close)
-            yield table
-        else:
-            written = Output(query.type, changes, running.output_format, query.span)
-            after = last if store is None else _last_batch_in(place_of(place), store)
-            yield DirectorySink(place, written, files=files, suffix=suffix, after=after)
+        sink = place.open(_opening(running, store, opened, last))
+        opened.callback(sink.close)
+        yield sink
 
 
-def _last_batch_in(place: str, store: Store | None) -> int | None:
-    """The last batch that was committed, if it went to a place."""
-    last = None if store is None else store.manifest
-    return last.batch if last is not None and place in last.outputs else None
-
-
-def _table_sink(
-    running: Running, address: Address, store: Store | None, opened: ExitStack, last: int | None
-) -> TableSink:
-    """A sink for a table.
-
-    Raises: UserError where that is not the stream's; EngineError where the server is not reached.
-    """
+def _opening(running: Running, store: Store | None, opened: ExitStack, last: int | None) -> Opening:
+    """What sinks are made for: without a checkpoint, a stream that begins, or goes on after its `last` batch."""
+    query, changes, format = running.query, running.changes, running.output_format
     if store is None:
-        outbox = Path(opened.enter_context(TemporaryDirectory(prefix="mrql-")))
-        return TableSink(address, running.query.type, outbox, running.token, after=last)
-    return TableSink(
-        address,
-        running.query.type,
-        store.root / OUTBOX / hashlib.sha256(address.shown.encode()).hexdigest()[:12],
+
+        def scratch(place: str) -> Path:
+            return Path(opened.enter_context(TemporaryDirectory(prefix="mrql-")))
+
+        return Opening(query.type, changes, format, query.span, running.token, Files(), "", lambda _: last, scratch)
+
+    def outbox(place: str) -> Path:
+        return store.root / OUTBOX / hashlib.sha256(place.encode()).hexdigest()[:12]
+
+    return Opening(
+        query.type,
+        changes,
+        format,
+        query.span,
         store.stream,
         store.files,
         f"-{store.token}",
-        _last_batch_in(address.shown, store),
+        lambda place: _last_batch_in(place, store),
+        outbox,
     )
+
+
+def _last_batch_in(place: str, store: Store) -> int | None:
+    """The last batch that was committed, if it went to a place."""
+    last = store.manifest
+    return last.batch if last is not None and place in last.outputs else None
 
 
 def _copies(store: Store | None, opened: ExitStack) -> Copies:

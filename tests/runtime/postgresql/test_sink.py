@@ -21,6 +21,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import ADAPTER, SourceSpec
 from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.values import Record as Fields
 from mrql.cli.main import main
@@ -258,7 +259,7 @@ def test_names_of_all_kinds(tmp_path: Path, postgresql: Server, number: int) -> 
     sink = TableSink(address, t, tmp_path / "outbox", "stream")
     for batch, (row, weight) in enumerate([((1, 2), 1), ((3, 4), 1), ((1, 2), -1)]):
         values = Fields(dict(zip(names, row, strict=True)))
-        answer = Fixed(Bag([values]), Bag([(values, weight)]))
+        answer = Fixed(Bag([values]), Bag([(values, weight)]), t)
         publish([sink.prepare(batch, answer)], Files())
     sink.close()
     after = TableSink(address, t, tmp_path / "outbox", "stream", after=2)
@@ -281,12 +282,13 @@ class Fixed:
 
     whole: Bag
     changed: Bag
+    type: Type
 
-    def snapshot(self) -> Bag:
-        return self.whole
+    def snapshot(self) -> ReferenceRows:
+        return ReferenceRows(self.whole, self.type)
 
-    def changes(self) -> Bag:
-        return self.changed
+    def changes(self) -> ReferenceRows:
+        return ReferenceRows(self.changed, changes_of(self.type))
 
 
 # --- what can go wrong --------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from mrql.runtime.checkpoint.manifest import Manifest
 from mrql.runtime.engine.answer import AnswerFormat, Output, changes_of
 from mrql.runtime.files.durable import Files
 from mrql.runtime.reference.answer import ReferenceRows
+from mrql.runtime.sinks.directory import DirectoryPlace
 from mrql.runtime.sinks.files import write_output
 from mrql.runtime.sources.formats.csv import CSV
 from mrql.runtime.sources.formats.json import JSON
@@ -98,10 +99,10 @@ def test_two_directories(tmp_path: Path) -> None:
     """Both have all batches, also after a restart; one that is named later has those from then on."""
     fill(tmp_path, 3, Random(1))
     stream = Stream(tmp_path)
-    both = attrs.evolve(stream.running, outputs=(tmp_path / "out", tmp_path / "copy"))
+    both = attrs.evolve(stream.running, outputs=(DirectoryPlace(tmp_path / "out"), DirectoryPlace(tmp_path / "copy")))
     both.run()
     fill(tmp_path, 1, Random(2), start=3)
-    third = attrs.evolve(stream.running, outputs=(*both.outputs, tmp_path / "late"))
+    third = attrs.evolve(stream.running, outputs=(*both.outputs, DirectoryPlace(tmp_path / "late")))
     third.run()
     assert stream.answers() == attrs.evolve(stream, output="copy").answers()
     assert list(stream.answers()) == [f"batch-{n:06d}" for n in range(4)]
