@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
+import attrs
+
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.catalog import SourceSpec
@@ -24,7 +26,9 @@ from mrql.runtime.engine.answer import Rows
 from mrql.runtime.files.quarantine import Quarantine, Reject, fail
 from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.sinks.replacing import write
-from mrql.runtime.sources.files import read_source
+from mrql.runtime.sources.directory import say_what_is_passed_over, static_files
+from mrql.runtime.sources.files import list_files, read_source
+from mrql.runtime.streaming.stream_loop import must_exist
 from mrql.translate.program import Program, Query
 
 if TYPE_CHECKING:
@@ -93,6 +97,22 @@ def _is_worth_keeping(term: Term) -> bool:
     return computes and isinstance(term.type, ty.BagType | ty.Basic)
 
 
+@attrs.define
+class _LookedAt:
+    """The directories of streams that were looked at, each of which is spoken of once."""
+
+    paths: set[str] = attrs.Factory(set)
+
+    def look(self, specs: Mapping[str, SourceSpec]) -> None:
+        """Raises: UserError for a source that is not there."""
+        must_exist(specs.values())
+        for spec in specs.values():
+            for part, _ in spec.directories if spec.stream and spec.adapter is None else ():
+                if part.path not in self.paths and not list_files(part):
+                    say_what_is_passed_over(part)
+                self.paths.add(part.path)
+
+
 def _table(name: str, t: ty.Type) -> Stream:
     return Stream(f"stored {name}", t, static=True)  # no source of a program has such a name
 
@@ -105,6 +125,7 @@ class ReferenceRunner:
         self.reject: Reject = fail if quarantine is None else quarantine.reject
         self.tables: dict[str, Any] = {}
         self.stores = _Stores(program.stored, self._keep)
+        self.looked_at = _LookedAt()
 
     def answer(self, query: Query) -> Value:
         return self._value(self.stores.used(query.term))
@@ -118,7 +139,7 @@ class ReferenceRunner:
 
     def _value(self, term: Term) -> Value:
         specs = sources_of(self.program, term)
-        _must_exist(specs)
+        self.looked_at.look(specs)
         data = {name: read_source(spec, self.reject) for name, spec in specs.items()}
         return evaluate(run_passes(term)[-1].after, {**self.tables, **data})
 
@@ -146,6 +167,7 @@ class SparkRunner:
         self.tables: dict[str, Frame] = {}
         self.span: Span | None = None
         self.stores = _Stores(program.stored, self._keep)
+        self.looked_at = _LookedAt()
 
     @cached_property
     def spark(self) -> SparkSession:
@@ -177,12 +199,11 @@ class SparkRunner:
     @contextmanager
     def _over(self, term: Term) -> Iterator[dict[str, Frame]]:
         """What a term reads; what is wrong with that data is an error with its place."""
-        from mrql.runtime.sources.directory import static_files
         from mrql.runtime.spark.io.readers import find_malformed, read_net
         from mrql.runtime.spark.session.errors import translated
 
         specs = sources_of(self.program, term)
-        _must_exist(specs)
+        self.looked_at.look(specs)
         from_files = [spec for spec in specs.values() if spec.adapter is None]
         files = [(part, static_files(part)) for spec in from_files for part, _ in spec.directories]
         with translated(None if self.span is None else self.span.source, lambda: find_malformed(files)):
@@ -199,10 +220,3 @@ class SparkRunner:
         table = _table(name, term.type)
         self.tables[table.name] = found
         return table
-
-
-def _must_exist(specs: Mapping[str, SourceSpec]) -> None:
-    """Raises: UserError for a source that is not there."""
-    from mrql.runtime.streaming.stream_loop import must_exist
-
-    must_exist(specs.values())
