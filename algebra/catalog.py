@@ -1,9 +1,13 @@
-"""Data sources as a query describes them: where the rows lie, in which format, and of which type they are."""
+"""Data sources as a query describes them: where the rows lie, in which format, and of which type they are.
+
+Which formats and connectors there are is not said here: whoever compiles a query hands in a `Catalog`.
+"""
 
 from __future__ import annotations
 
-from enum import Enum
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import attrs
 
@@ -12,21 +16,90 @@ from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 
 
-class Format(Enum):
-    """The formats that rows are read from."""
-
-    CSV = "csv"
-    JSON = "json"
-    TEXT = "text"
-    XML = "xml"
-    PARQUET = "parquet"
-    ORC = "orc"
-    ADAPTER = "adapter"
-    """Rows that an adapter reads (`runtime.sources.source`)."""
+@attrs.frozen
+class Columns:
+    """A row is columns of atomic values, whose types the query gives."""
 
 
-LINE_BREAK = "a line break in a value of a csv file; `dump` keeps it"
-ONLY_MISSING = "a row whose only value is missing has no line in a csv file; `dump` keeps it"
+@attrs.frozen
+class Records:
+    """A row is a record, whose type the query gives, or which is found in the files."""
+
+    typed: bool
+    """Whether a file says of which types its columns are; otherwise values have types of their own, and `any` is one
+    that can be asked for."""
+
+
+@attrs.frozen
+class Always:
+    """All rows are of one type, which the query does not give; `called` says what they are."""
+
+    type: Type
+    called: str
+
+
+RowRule: TypeAlias = Columns | Records | Always
+"""Of which type the rows of a format are, and who says it."""
+
+
+@attrs.frozen
+class Format:
+    """A format of rows: what a query calls it, and what it may say of a source of that format.
+
+    Formats are told apart by their names.
+    """
+
+    name: str
+    rows: RowRule = attrs.field(eq=False, repr=False)
+    takes: frozenset[str] = attrs.field(default=frozenset(), eq=False, repr=False, kw_only=True)
+    """Which of the arguments that not all formats have: options by their names, `delimiter`, `tagged`, `tags`,
+    `xpath`."""
+
+    def __str__(self) -> str:
+        """The name with its article.
+
+        >>> print(Format("orc", Records(typed=True)))
+        an orc
+        """
+        return f"{'an' if self.name[0] in 'aeioux' else 'a'} {self.name}"
+
+    def can_hold(self, row: Type) -> bool:
+        """Whether a row of a type can be written in it."""
+        return not isinstance(self.rows, Columns) or is_flat(row)
+
+
+ADAPTER = Format("adapter", Records(typed=True))
+"""What stands for a format where an adapter reads the rows (`runtime.sources.source`)."""
+
+
+@attrs.frozen
+class Connector:
+    """A kind of source that is no files, by its name in a query."""
+
+    name: str
+    example: str
+    """The strings that it is given."""
+    adapter: str | None
+    """The adapter that comes with the package, as `module:name`; None where the query names one."""
+    row: Always | None = None
+    """Of which type all rows are; None where the query says it."""
+
+
+@attrs.frozen
+class Catalog:
+    """What there is that a query may name where it says what it reads, by the names that it has in a query."""
+
+    formats: Mapping[str, Format] = attrs.Factory(dict)
+    connectors: Mapping[str, Connector] = attrs.Factory(dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names: those of formats, then those of connectors."""
+        return (*self.formats, *self.connectors)
+
+    def taking(self, argument: str) -> list[Format]:
+        """The formats that take an argument."""
+        return [*dict.fromkeys(format for format in self.formats.values() if argument in format.takes)]
 
 
 @attrs.frozen
@@ -42,7 +115,7 @@ class SourceSpec:
     """A file or a directory of files. `stream` says that files arriving later are part of it too.
 
     What an `adapter` reads is no files: `path` is the text that it is given. It is `tagged` if it may take rows away.
-    It is the name of a connector that comes with the package, or `package.module:name`.
+    It is the name of a connector that comes with the package (`Connector`), or `package.module:name`.
 
     `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
     the one column. In a file with `header` the first record has the names by which the columns are found;
@@ -64,7 +137,7 @@ class SourceSpec:
     missing_columns: bool = False
     multiline: bool = False
     as_utf8: bool = False
-    """Of files that Spark reads as UTF-8, and not byte by byte (`csvfile.is_read_as_utf8`)."""
+    """Of files that Spark reads as UTF-8, and not byte by byte (`runtime.sources.formats.csv.is_read_as_utf8`)."""
     tags: tuple[str, ...] = ()
     deletions: str | None = None
     tagged: bool = False
@@ -99,10 +172,10 @@ class SinkSpec:
     type: Type
     span: Span = attrs.field(eq=False, repr=False)
 
-    @property
-    def row(self) -> Type:
-        """The type of a row."""
-        return self.type.item if isinstance(self.type, ty.BagType | ty.ListType) else self.type
+
+def item_type(t: Type) -> Type:
+    """The type of the rows of an answer."""
+    return t.item if isinstance(t, ty.BagType | ty.ListType) else t
 
 
 def is_flat(row: Type) -> bool:

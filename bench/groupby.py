@@ -24,11 +24,13 @@ from bench.contender import (
 from bench.data import FULL, QUICK, Scale, write_files
 from bench.outcome import Outcome, Target, check
 from bench.rivals import RIVALS, SPARK, SPARK_FILES, STREAMING
+from mrql.jobs.loading import compile_over_files
 from mrql.rewrite.pipeline import plan_query
-from mrql.runtime.engines import SparkEngine
-from mrql.runtime.sinks.sink import Answer, Passing, Several
+from mrql.runtime.engine.answer import Answer
+from mrql.runtime.sinks.sink import Passing, Several
+from mrql.runtime.spark.engine import SparkEngine
+from mrql.runtime.spark.io.answer import SparkRows
 from mrql.runtime.streaming.stream_loop import Options, run
-from mrql.translate.compile_program import compile_program
 
 OURS = "mrql"
 QUERY = "select (x, avg(y)) from (x, y) in points group by x"
@@ -61,13 +63,15 @@ def stream(job: Job) -> Result:
 
 
 def _stream_pass(spark: SparkSession, directory: Path) -> Result:
-    program = compile_program(f'points = stream(csv, "{directory}", ",", type((long, long))); {QUERY}', "bench")
+    program = compile_over_files(f'points = stream(csv, "{directory}", ",", type((long, long))); {QUERY}', "bench")
     (query,) = program.queries
     engine = SparkEngine(plan_query(query.term).plan, program.sources, spark, query.span.source)
     last: list[DataFrame] = []
 
     def compute(answer: Answer) -> None:
-        last[:] = [answer.snapshot()]
+        rows = answer.snapshot()
+        assert isinstance(rows, SparkRows)
+        last[:] = [rows.df]
         consume(last[0])
 
     reports = run(engine, program.sources, Options(once=True, max_files=1), Several((Passing(compute),)))

@@ -24,6 +24,7 @@ from mrql.rewrite.passes import Trace
 from mrql.rewrite.pipeline import PlanOptions, normal_form, plan_query
 from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
+from mrql.runtime.sources.catalog import CATALOG
 from mrql.translate.compile_program import compile_program, compile_type
 from mrql.translate.program import CompiledExpression
 
@@ -62,7 +63,7 @@ def compile(text: str, name: str = "<query>", *, max_steps: int = STEPS, **strea
     if not isinstance(max_steps, int) or max_steps < 1:
         raise UserError(f"max_steps is a number of steps, 1 or more, not {max_steps!r}")
     types = {stream: _bag_type(stream, t) for stream, t in streams.items()}
-    program = compile_program(text, name, types, max_steps=max_steps)
+    program = compile_program(text, name, types, max_steps=max_steps, catalog=CATALOG)
     if not program.queries:
         raise UserError(f"{name} has no expression to answer")
     for query in program.queries:

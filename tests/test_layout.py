@@ -24,10 +24,6 @@ UPWARDS = {
     "algebra/monoids.py": {"algebra/evaluation", "algebra/values"},
     "algebra/terms.py": {"algebra/functions", "algebra/values"},
     "algebra/values/documents.py": {"algebra/functions"},
-    "runtime/postgresql/copy_format.py": {"runtime/spark/io"},
-    "runtime/sinks/files.py": {"runtime/spark/expressions", "runtime/spark/io"},
-    "runtime/spark/expressions/python_udf.py": {"runtime/spark/session"},
-    "runtime/streaming/report.py": {"runtime/spark/jvm"},
 }
 """What still points upwards, and to where. Nothing is to be added."""
 
@@ -74,7 +70,6 @@ LATE = {
     "mrql/cli/planning.py",
     "mrql/monitoring/watch.py",  # a server, and a table on a terminal
     "mrql/shell/start.py",  # what edits lines on a terminal
-    "runtime/sources/files.py",  # few queries read XML, and all would wait for expat
 }
 """What imports modules of ours late for another reason than that they need Spark. Nothing is to be added."""
 

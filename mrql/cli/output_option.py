@@ -1,15 +1,14 @@
-"""Places that `--output` names: a directory, or a table of PostgreSQL."""
+"""Places that `--output` names."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import click
 
 from mrql.algebra.showable import showable
-from mrql.jobs.places import Place
-from mrql.runtime.postgresql.address import is_address, parse_address
+from mrql.runtime.sinks.directory import DirectoryPlace
+from mrql.runtime.sinks.places import Place, UnknownScheme, place_at
 
 
 def places(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[Place, ...]:
@@ -21,12 +20,10 @@ def places(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 
 
 def _place(ctx: click.Context, param: click.Parameter, value: str) -> Place:
-    if is_address(value):
-        try:
-            return parse_address(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error), ctx, param) from None
-    if re.match(r"\w+://", value):
-        raise click.BadParameter(f"{showable(value)} is neither a directory nor postgresql://…", ctx, param)
-    place: Path = click.Path(file_okay=False, path_type=Path).convert(value, param, ctx)
-    return place
+    try:
+        place = place_at(value)
+    except UnknownScheme as error:
+        raise click.BadParameter(f"{showable(value)} {error}", ctx, param) from None
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+    return place or DirectoryPlace(click.Path(file_okay=False, path_type=Path).convert(value, param, ctx))

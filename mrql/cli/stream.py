@@ -8,19 +8,19 @@ from pathlib import Path
 import click
 
 from mrql.algebra.analysis.traversal import subterms
-from mrql.algebra.catalog import Format
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import INTERRUPTED, reports_errors
 from mrql.cli.options import PARTITIONS, loop_options, malformed_options
 from mrql.cli.output_option import places
 from mrql.cli.planning import planned
-from mrql.jobs.places import Place
 from mrql.jobs.stream import CutOff, StreamJob
 from mrql.monitoring.watch import Operation, operation_options
 from mrql.rewrite.normalize.drop_traces import is_trace
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.checkpoint.restore import found_rows
+from mrql.runtime.sinks.places import Place
+from mrql.runtime.sources.formats.formats import answer_formats
 from mrql.runtime.streaming.stream_loop import Emit, Options
 
 
@@ -38,7 +38,7 @@ from mrql.runtime.streaming.stream_loop import Emit, Options
 @click.option(
     "--output-format",
     "files_format",
-    type=click.Choice(["json", "csv", "parquet"]),
+    type=click.Choice([*answer_formats()]),
     default="json",
     show_default=True,
     help="What the files of a directory are.",
@@ -125,7 +125,7 @@ def stream(
         typed,
         rows,
         outputs=outputs,
-        output_format=Format(files_format),
+        output_format=answer_formats()[files_format],
         as_json=common.as_json,
         quarantine=quarantine,
         checkpoint=checkpoint,

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
+import attrs
+
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.catalog import SourceSpec
@@ -20,10 +22,12 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import Lit, Repeat, Stream, Term
 from mrql.algebra.values.values import Value
 from mrql.rewrite.pipeline import normal_form
+from mrql.runtime.engine.answer import Rows
 from mrql.runtime.files.quarantine import Quarantine, Reject, fail
+from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.sinks.replacing import write
-from mrql.runtime.sources.directory import static_files
-from mrql.runtime.sources.files import read_source
+from mrql.runtime.sources.directory import say_what_is_passed_over, static_files
+from mrql.runtime.sources.files import list_files, read_source
 from mrql.runtime.streaming.stream_loop import must_exist
 from mrql.translate.program import CompiledExpression, Program
 
@@ -93,6 +97,22 @@ def _is_worth_keeping(term: Term) -> bool:
     return computes and isinstance(term.type, ty.BagType | ty.Basic)
 
 
+@attrs.define
+class _LookedAt:
+    """The directories of streams that were looked at, each of which is spoken of once."""
+
+    paths: set[str] = attrs.Factory(set)
+
+    def look(self, specs: Mapping[str, SourceSpec]) -> None:
+        """Raises: UserError for a source that is not there."""
+        must_exist(specs.values())
+        for spec in specs.values():
+            for part, _ in spec.directories if spec.stream and spec.adapter is None else ():
+                if part.path not in self.paths and not list_files(part):
+                    say_what_is_passed_over(part)
+                self.paths.add(part.path)
+
+
 def _table(name: str, t: ty.Type) -> Stream:
     return Stream(f"stored {name}", t, static=True)  # no source of a program has such a name
 
@@ -105,20 +125,21 @@ class ReferenceBatchJob:
         self.reject: Reject = fail if quarantine is None else quarantine.reject
         self.tables: dict[str, Any] = {}
         self.stores = _Stores(program.stored, self._keep)
+        self.looked_at = _LookedAt()
 
     def answer(self, query: CompiledExpression) -> Value:
         return self._value(self.stores.used(query.term))
 
     def write(self, query: CompiledExpression) -> None:
         assert query.target is not None
-        write(query.target, self.answer(query))
+        write(query.target, ReferenceRows(self.answer(query), query.type))
 
     def close(self) -> None:
         self.tables = {}
 
     def _value(self, term: Term) -> Value:
         specs = sources_of(self.program, term)
-        must_exist(specs.values())
+        self.looked_at.look(specs)
         data = {name: read_source(spec, self.reject) for name, spec in specs.items()}
         return evaluate(normal_form(term), {**self.tables, **data})
 
@@ -146,15 +167,14 @@ class SparkBatchJob:
         self.tables: dict[str, Frame] = {}
         self.span: Span | None = None
         self.stores = _Stores(program.stored, self._keep)
+        self.looked_at = _LookedAt()
 
     @cached_property
     def spark(self) -> SparkSession:
         return self.start()
 
     def answer(self, query: CompiledExpression) -> Value:
-        from mrql.runtime.spark.io.collect import collect_value
-
-        return self._answered(query, lambda answer: collect_value(answer, query.type))
+        return self._answered(query, lambda answer: answer.collect())
 
     def write(self, query: CompiledExpression) -> None:
         target = query.target
@@ -165,14 +185,16 @@ class SparkBatchJob:
         """Frees what is kept."""
         self.kept.free()
 
-    def _answered(self, query: CompiledExpression, use: Callable[[Any], Value]) -> Value:
+    def _answered(self, query: CompiledExpression, use: Callable[[Rows], Value]) -> Value:
         from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
         from mrql.runtime.spark.compiler.loops import passing
+        from mrql.runtime.spark.io.answer import SparkRows
 
         self.span = query.span
         term = self.stores.used(query.term)
         with self._over(term) as frames, passing() as kept:
-            return use(evaluate_on_spark(self.spark, normal_form(term), frames, kept))
+            answer = evaluate_on_spark(self.spark, normal_form(term), frames, kept)
+            return use(SparkRows(answer, query.type))
 
     @contextmanager
     def _over(self, term: Term) -> Iterator[dict[str, Frame]]:
@@ -181,7 +203,7 @@ class SparkBatchJob:
         from mrql.runtime.spark.session.errors import translated
 
         specs = sources_of(self.program, term)
-        must_exist(specs.values())
+        self.looked_at.look(specs)
         from_files = [spec for spec in specs.values() if spec.adapter is None]
         files = [(part, static_files(part)) for spec in from_files for part, _ in spec.directories]
         with translated(None if self.span is None else self.span.source, lambda: find_malformed(files)):

@@ -8,6 +8,7 @@ from pathlib import Path
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.terms import STEPS
 from mrql.algebra.types import Type
+from mrql.runtime.sources.catalog import CATALOG
 from mrql.runtime.sources.files import row_type
 from mrql.translate.compile_program import compile_program
 from mrql.translate.program import Program
@@ -33,4 +34,13 @@ def compile_over_files(
         known = (rows or {}).get(str(Path(spec.path).absolute())) if spec.found else None
         return row_type(spec) if known is None else known
 
-    return compile_program(text, name, base=base, args=args, max_steps=max_steps, may_import=may_import, row_of=row_of)
+    return compile_program(
+        text,
+        name,
+        base=base,
+        args=args,
+        max_steps=max_steps,
+        may_import=may_import,
+        row_of=row_of,
+        catalog=CATALOG,
+    )

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.types import Type
 from mrql.jobs.batch import sources_of
 from mrql.jobs.kept_aside import keep_aside
-from mrql.jobs.places import Place
 from mrql.monitoring.logs import logged
 from mrql.monitoring.watch import Operation, Watch
 from mrql.output.console_sink import ConsoleSink
@@ -30,20 +29,19 @@ from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.identity import identities
 from mrql.runtime.checkpoint.lock import Lock
-from mrql.runtime.checkpoint.restore import from_the_beginning
+from mrql.runtime.checkpoint.restore import GoingOn, from_the_beginning
 from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
+from mrql.runtime.engine.answer import AnswerFormat
 from mrql.runtime.engine.errors import StatesLost
-from mrql.runtime.engines import GoingOn, ReferenceEngine, SparkEngine
+from mrql.runtime.engines import make_engine
 from mrql.runtime.files.durable import Files
 from mrql.runtime.files.quarantine import Quarantine
-from mrql.runtime.postgresql.address import Address
-from mrql.runtime.postgresql.sink import TableSink
-from mrql.runtime.sinks.directory import DirectorySink, place_of
-from mrql.runtime.sinks.files import Output
+from mrql.runtime.sinks.places import Opening, Place
 from mrql.runtime.sinks.replacing import TargetSink
 from mrql.runtime.sinks.sink import Several, Sink
 from mrql.runtime.sources.directory import Part, static_files
 from mrql.runtime.sources.file_archive import Copies
+from mrql.runtime.sources.formats.json import JSON
 from mrql.runtime.streaming.stream_loop import Emit, Loop, Options, Stop
 from mrql.runtime.streaming.widening import Wider
 from mrql.translate.program import CompiledExpression, Program
@@ -79,7 +77,7 @@ class StreamJob:
     """The types of rows that the three were made with, by the absolute path of the stream (`found_rows`)."""
     outputs: tuple[Place, ...] = ()
     """Where the answers go; without any, to the console."""
-    output_format: Format = Format.JSON
+    output_format: AnswerFormat = JSON
     """What the files of a directory are."""
     as_json: bool = False
     quarantine: Path | None = None
@@ -205,7 +203,8 @@ def _loop(
         sink.start_anew()
     else:
         gone = None
-    engine = _engine(job, kept, gone)
+    sources, source = job.program.sources, job.query.span.source
+    engine = make_engine(job.engine, job.plan, sources, kept, gone, job.session, source, job.partitions)
     opened.callback(engine.close)
     if watched is not None and kept is not None:
         kept.pass_over_known()
@@ -244,44 +243,44 @@ def _sinks(job: StreamJob, store: Store | None, opened: ExitStack, last: int | N
         yield TargetSink.instead_of(query.target, named=named, changes=changes, files=files, suffix=suffix)
     elif not job.outputs:
         yield ConsoleSink(query.type, query.span.line, as_json=job.as_json, changes=changes)
-    if changes and job.outputs and all(isinstance(place, Address) for place in job.outputs):
+    if changes and job.outputs and all(place.is_current for place in job.outputs):
         raise UserError("a table is kept current, and holds no changes", hint="leave out --emit changes")
     for place in job.outputs:
-        if isinstance(place, Address):
-            table = _table_sink(job, place, store, opened, last)
-            opened.callback(table.close)
-            yield table
-        else:
-            written = Output(query.type, changes, job.output_format, query.span)
-            after = last if store is None else _last_batch_in(place_of(place), store)
-            yield DirectorySink(place, written, files=files, suffix=suffix, after=after)
+        sink = place.open(_opening(job, store, opened, last))
+        opened.callback(sink.close)
+        yield sink
 
 
-def _last_batch_in(place: str, store: Store | None) -> int | None:
-    """The last batch that was committed, if it went to a place."""
-    last = None if store is None else store.manifest
-    return last.batch if last is not None and place in last.outputs else None
-
-
-def _table_sink(
-    job: StreamJob, address: Address, store: Store | None, opened: ExitStack, last: int | None
-) -> TableSink:
-    """A sink for a table.
-
-    Raises: UserError where that is not the stream's; EngineError where the server is not reached.
-    """
+def _opening(job: StreamJob, store: Store | None, opened: ExitStack, last: int | None) -> Opening:
+    """What sinks are made for: without a checkpoint, a stream that begins, or goes on after its `last` batch."""
+    query, changes, format = job.query, job.changes, job.output_format
     if store is None:
-        outbox = Path(opened.enter_context(TemporaryDirectory(prefix="mrql-")))
-        return TableSink(address, job.query.type, outbox, job.token, after=last)
-    return TableSink(
-        address,
-        job.query.type,
-        store.root / OUTBOX / hashlib.sha256(address.shown.encode()).hexdigest()[:12],
+
+        def scratch(place: str) -> Path:
+            return Path(opened.enter_context(TemporaryDirectory(prefix="mrql-")))
+
+        return Opening(query.type, changes, format, query.span, job.token, Files(), "", lambda _: last, scratch)
+
+    def outbox(place: str) -> Path:
+        return store.root / OUTBOX / hashlib.sha256(place.encode()).hexdigest()[:12]
+
+    return Opening(
+        query.type,
+        changes,
+        format,
+        query.span,
         store.stream,
         store.files,
         f"-{store.token}",
-        _last_batch_in(address.shown, store),
+        lambda place: _last_batch_in(place, store),
+        outbox,
     )
+
+
+def _last_batch_in(place: str, store: Store) -> int | None:
+    """The last batch that was committed, if it went to a place."""
+    last = store.manifest
+    return last.batch if last is not None and place in last.outputs else None
 
 
 def _copies(store: Store | None, opened: ExitStack) -> Copies:
@@ -313,14 +312,6 @@ def _clean(sink: Several, quarantine: Quarantine | None, files: Files) -> None:
     """Removes what a process that was cut off has written aside."""
     for path in [*sink.hidden(), *([] if quarantine is None else quarantine.hidden())]:
         files.remove(path)
-
-
-def _engine(job: StreamJob, kept: Quarantine | None, going_on: GoingOn | None) -> ReferenceEngine | SparkEngine:
-    sources = job.program.sources
-    if job.engine == "reference":
-        return ReferenceEngine(job.plan, sources, kept, going_on)
-    source = job.query.span.source
-    return SparkEngine(job.plan, sources, job.session(), source, kept, going_on, job.partitions)
 
 
 def _say_restored(commits: Commits, built: tuple[str, ...], *, changed: bool) -> None:

@@ -8,13 +8,11 @@ from typing import Any
 
 import attrs
 
-from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
 from mrql.output.tables import Printer, json_line, print_table
+from mrql.runtime.engine.answer import Answer, changes_of
 from mrql.runtime.files.durable import Files, Publication
-from mrql.runtime.sinks.row_format import item_type
-from mrql.runtime.sinks.sink import Answer
 
 
 class ConsoleSink:
@@ -24,15 +22,15 @@ class ConsoleSink:
     due = False
 
     def __init__(self, t: Type, line: int, *, as_json: bool, changes: bool) -> None:
-        item = ty.TupleType((item_type(t), ty.LONG))
-        self.type: Type = ty.BagType(item) if changes else t
+        self.type: Type = changes_of(t) if changes else t
         self.line = line
         self.as_json = as_json
         self.changes = changes
 
     def prepare(self, number: int, answer: Answer) -> Printed:
         """Computes the answer after a batch."""
-        return Printed(self, self._collected(answer.changes() if self.changes else answer.snapshot()))
+        rows = answer.changes() if self.changes else answer.snapshot()
+        return Printed(self, rows.collect())
 
     def start_anew(self) -> None:
         """Each answer stands by itself."""
@@ -43,17 +41,6 @@ class ConsoleSink:
 
     def close(self) -> None:
         """Nothing is held."""
-
-    def _collected(self, rows: Any) -> Value:
-        if not hasattr(rows, "collect"):
-            return rows
-        from mrql.runtime.spark.io.collect import collect_changes, collect_value
-
-        if self.changes:
-            assert isinstance(self.type, ty.BagType)
-            assert isinstance(self.type.item, ty.TupleType)
-            return collect_changes(rows, self.type.item.items[0])
-        return collect_value(rows, self.type)
 
 
 @attrs.frozen

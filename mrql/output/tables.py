@@ -11,7 +11,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value
-from mrql.runtime.sinks.row_format import column_names, row_cells, to_json
+from mrql.runtime.engine.row_format import column_names, row_cells, to_json
 
 SHOWN_ROWS = 20
 

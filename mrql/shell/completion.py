@@ -13,6 +13,7 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import ADAPTER
 from mrql.algebra.errors import UserError
 from mrql.algebra.stack import deep
 from mrql.algebra.terms import IllTyped, Term, Var, element_type
@@ -29,7 +30,6 @@ from mrql.translate.collection_functions import DERIVED
 from mrql.translate.json_values import as_collection
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.scope import Globals, Scope
-from mrql.translate.sources import FORMATS
 
 KEYWORDS: dict[str, tuple[str, ...]] = {
     "CONSTANT": ("true", "false", "null"),
@@ -139,7 +139,7 @@ def _candidates(place: Place, known: Globals) -> list[Candidate]:
     if place.names_a_field:
         return list(_fields(place, known))
     if place.signs == ("SOURCE", "_LPAR"):
-        return [Candidate(name, "format") for name in FORMATS]
+        return [Candidate(name, "format") for name in (*known.catalog.formats, ADAPTER.name)]
     found: list[Candidate] = []
     if "_BANG" in accepted:
         found += _types(known)

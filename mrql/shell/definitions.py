@@ -15,6 +15,7 @@ from mrql.algebra.span import Span
 from mrql.algebra.stack import deep
 from mrql.algebra.terms import Stream
 from mrql.parser.includes import Includes
+from mrql.runtime.sources.catalog import CATALOG
 from mrql.runtime.sources.files import row_type
 from mrql.translate.program import CompiledExpression, Program
 from mrql.translate.scope import Scope
@@ -31,7 +32,7 @@ class Definitions(ProgramTranslator):
     """
 
     def __init__(self, base: Path, args: Sequence[str], max_steps: int, *, may_import: bool = True) -> None:
-        super().__init__({}, base, args, max_steps, may_import=may_import, row_of=row_type)
+        super().__init__({}, base, args, max_steps, may_import=may_import, row_of=row_type, catalog=CATALOG)
         self.so_far = Program((), self.sources, self.stored)
         """What is defined, by now and by later inputs; the expressions are not kept."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mrql.algebra.catalog import Catalog
 from mrql.algebra.errors import UserError
 from mrql.algebra.stack import deep
 from mrql.algebra.terms import STEPS
@@ -12,7 +13,7 @@ from mrql.algebra.types import Type
 from mrql.parser.parser import parse_program, parse_type
 from mrql.translate.coercion import resolve
 from mrql.translate.program import Program
-from mrql.translate.scope import RowOf, unknown_row
+from mrql.translate.scope import NOTHING, RowOf, unknown_row
 from mrql.translate.statements import ProgramTranslator
 
 
@@ -26,20 +27,22 @@ def compile_program(
     max_steps: int = STEPS,
     may_import: bool = True,
     row_of: RowOf = unknown_row,
+    catalog: Catalog = NOTHING,
 ) -> Program:
     """Parses and types a program.
 
     `streams` are names that stand for streams of the given (bag) types; relative paths of sources start at `base`;
     `args` are the strings that the program knows as `args`; a loop without a limit may take `max_steps` steps.
-    Without `may_import` it is an error to name code in Python: an import, a parser, an adapter. `row_of` finds the type
-    of the rows of a source where the program gives none (`runtime.sources.files.row_type`).
+    Without `may_import` it is an error to name code in Python: an import, a parser, an adapter. `catalog` has what a
+    source may be, and `row_of` finds the type of its rows where the program gives none; `compile_over_files` of
+    `mrql.jobs.loading` has both.
 
     Raises: UserError at the first thing that is wrong.
     """
     try:
         tree = parse_program(text, name)
         translator = ProgramTranslator(
-            streams or {}, base or Path(), args, max_steps, may_import=may_import, row_of=row_of
+            streams or {}, base or Path(), args, max_steps, may_import=may_import, row_of=row_of, catalog=catalog
         )
         return translator.program(tree)
     except RecursionError:

@@ -10,7 +10,7 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra.analysis.variables import Names
-from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.catalog import Catalog, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.python_functions import Imported
 from mrql.algebra.evaluation.recursive_functions import Recursive
@@ -43,6 +43,8 @@ Binding: TypeAlias = Term | Thunk | Closure
 Translate: TypeAlias = "Callable[[syntax.Expr, Scope], Term]"
 DeclareSource: TypeAlias = Callable[[syntax.SourceExpr, str | None], Term]
 RowOf: TypeAlias = Callable[[SourceSpec], Type]
+NOTHING = Catalog()
+"""Where a query reads nothing but the streams that it is given."""
 
 
 def unknown_row(spec: SourceSpec) -> Type:
@@ -117,6 +119,8 @@ class Globals:
     effort: Effort = attrs.Factory(Effort)
     max_steps: int = STEPS
     """How many steps a loop without a limit may take."""
+    catalog: Catalog = NOTHING
+    """What there is to read from and to write to."""
     row_of: RowOf = unknown_row
     """Finds the type of the rows of a source in its files, where the query gives none."""
     may_import: bool = True

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mrql import syntax
-from mrql.algebra.catalog import Format, SinkSpec, SourceSpec, is_flat
+from mrql.algebra.catalog import SinkSpec, SourceSpec, item_type
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
 from mrql.parser.paths import path_in
@@ -24,11 +24,10 @@ def target_of(statement: syntax.Dump, t: Type, known: Globals, base: Path) -> Si
     Raises: UserError where the path is no text that is known beforehand, or a row has no form in the file.
     """
     path = known_text(statement.path, known, "the path of a file to write")
-    target = SinkSpec(
-        path_in(base, path, statement.path.span), Format.JSON if statement.text else Format.CSV, t, statement.span
-    )
-    if target.format is Format.CSV and not is_flat(target.row):
-        message = f"a row of a csv file holds atomic values, and this one is of type {target.row}"
+    format = known.catalog.formats["json" if statement.text else "csv"]
+    target = SinkSpec(path_in(base, path, statement.path.span), format, t, statement.span)
+    if not format.can_hold(row := item_type(t)):
+        message = f"a row of {format} file holds atomic values, and this one is of type {row}"
         raise UserError(message, statement.expr.span, "`dump` writes values of all types, as JSON")
     return target
 

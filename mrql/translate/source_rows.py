@@ -6,7 +6,7 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Column, Format, SourceSpec
+from mrql.algebra.catalog import Always, Column, Columns, Records, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
@@ -21,12 +21,13 @@ def with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, 
 
     Raises: UserError where there is none, or rows of the format cannot be of it.
     """
-    match spec.format, arguments.row:
-        case Format.CSV, None:
-            raise UserError("a csv source needs the type of its rows", source.span, "add type((long, string)), say")
-        case Format.CSV, row:
+    match spec.format.rows, arguments.row:
+        case Columns(), None:
+            hint = "add type((long, string)), say"
+            raise UserError(f"{spec.format} source needs the type of its rows", source.span, hint)
+        case Columns(), row:
             assert row is not None
-            columns, row_type = _csv_row(row.type, known)
+            columns, row_type = _columns_of(row.type, spec, known)
             if len(spec.delimiter) != 1:
                 raise UserError("a delimiter is one character", source.span)
             if spec.header and not isinstance(row_type, ty.RecordType):
@@ -34,48 +35,51 @@ def with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, 
             if spec.missing_columns and not spec.header:
                 raise UserError("only a header says that columns are missing", source.span, "add header")
             return attrs.evolve(spec, columns=columns, row=row_type)
-        case Format.TEXT, _:
-            return attrs.evolve(spec, row=ty.STRING)
-        case Format.XML, _:
-            return attrs.evolve(spec, row=ty.XML)
-        case _, None:
-            spec = attrs.evolve(spec, found=spec.format is Format.JSON and spec.stream)
-            return attrs.evolve(spec, row=_found_row(spec, known))
-        case _, row:
-            assert row is not None
-            t = resolve(row.type, known)
-            if t == ty.ANY and spec.format is Format.JSON:
-                return attrs.evolve(spec, row=t)
-            if not isinstance(t, ty.RecordType):
-                raise UserError(f"rows of {spec.format.value} are records, not {t}", row.span)
-            if not ty.is_json(t):
-                what = "XML" if ty.XML in ty.walk(t) else "tuples"
-                raise UserError(f"{with_article(spec.format)} file holds records and collections, no {what}", row.span)
-            if spec.format is not Format.JSON and ty.ANY in ty.walk(t):
-                raise UserError(f"the columns of {with_article(spec.format)} file have types of their own", row.span)
+        case Always(t), _:
             return attrs.evolve(spec, row=t)
+        case Records(typed), None:
+            spec = attrs.evolve(spec, found=spec.stream and not typed)
+            return attrs.evolve(spec, row=_found_row(spec, known))
+        case Records(typed), row:
+            assert row is not None
+            return attrs.evolve(spec, row=_given_record(spec, row, known, typed=typed))
 
 
-def _csv_row(written: syntax.TypeExpr, known: Globals) -> tuple[tuple[Column, ...], Type]:
-    """The columns of a CSV row, and the row's type without the columns of type `any`."""
+def _given_record(spec: SourceSpec, row: syntax.TypeArg, known: Globals, *, typed: bool) -> Type:
+    """The type of rows that are records, and may be anything where the files do not say of which types they are."""
+    t = resolve(row.type, known)
+    if t == ty.ANY and not typed:
+        return t
+    if not isinstance(t, ty.RecordType):
+        raise UserError(f"rows of {spec.format.name} are records, not {t}", row.span)
+    if not ty.is_json(t):
+        what = "XML" if ty.XML in ty.walk(t) else "tuples"
+        raise UserError(f"{spec.format} file holds records and collections, no {what}", row.span)
+    if typed and ty.ANY in ty.walk(t):
+        raise UserError(f"the columns of {spec.format} file have types of their own", row.span)
+    return t
+
+
+def _columns_of(written: syntax.TypeExpr, spec: SourceSpec, known: Globals) -> tuple[tuple[Column, ...], Type]:
+    """The columns of a row, and the row's type without the columns of type `any`."""
     match written:
         case syntax.TupleType(items):
-            columns = tuple(Column(f"_{i + 1}", _column(item, known)) for i, item in enumerate(items))
+            columns = tuple(Column(f"_{i + 1}", _column(item, spec, known)) for i, item in enumerate(items))
             return columns, ty.TupleType(tuple(c.type for c in columns if c.type is not None))
         case syntax.RecordType(fields):
             no_duplicates([name for name, _ in fields], written.span)
-            columns = tuple(Column(name, _column(item, known)) for name, item in fields)
+            columns = tuple(Column(name, _column(item, spec, known)) for name, item in fields)
             return columns, ty.RecordType(tuple((c.name, c.type) for c in columns if c.type is not None))
         case syntax.NamedType(name) if name in known.types:
-            return _known_row(known.types[name], written.span)
+            return _known_row(known.types[name], spec, written.span)
         case _:
-            t = _column(written, known)
+            t = _column(written, spec, known)
             if t is None:
                 raise UserError("all columns are left out", written.span)
             return (Column("_1", t),), t
 
 
-def _known_row(t: Type, span: Span) -> tuple[tuple[Column, ...], Type]:
+def _known_row(t: Type, spec: SourceSpec, span: Span) -> tuple[tuple[Column, ...], Type]:
     match t:
         case ty.TupleType(items):
             named = tuple((f"_{i + 1}", item) for i, item in enumerate(items))
@@ -84,21 +88,21 @@ def _known_row(t: Type, span: Span) -> tuple[tuple[Column, ...], Type]:
         case other:
             named = (("_1", other),)
     for _, item in named:
-        _must_be_atomic(item, span)
+        _must_be_atomic(item, spec, span)
     return tuple(Column(name, item) for name, item in named), t
 
 
-def _column(written: syntax.TypeExpr, known: Globals) -> Type | None:
+def _column(written: syntax.TypeExpr, spec: SourceSpec, known: Globals) -> Type | None:
     if isinstance(written, syntax.NamedType) and written.name == "any":
         return None
     t = resolve(written, known)
-    _must_be_atomic(t, written.span)
+    _must_be_atomic(t, spec, written.span)
     return t
 
 
-def _must_be_atomic(t: Type, span: Span) -> None:
+def _must_be_atomic(t: Type, spec: SourceSpec, span: Span) -> None:
     if not isinstance(t, ty.Basic) or t in (ty.ANY, ty.XML):
-        raise UserError(f"a column of a csv file holds an atomic value, not {t}", span)
+        raise UserError(f"a column of {spec.format} file holds an atomic value, not {t}", span)
 
 
 def _found_row(spec: SourceSpec, known: Globals) -> Type:
@@ -107,8 +111,3 @@ def _found_row(spec: SourceSpec, known: Globals) -> Type:
         return known.row_of(spec)
     except UserError as error:
         raise UserError(error.message, spec.span, error.hint) from None
-
-
-def with_article(format: Format) -> str:
-    """A format with its article."""
-    return f"{'an' if format in (Format.XML, Format.ORC) else 'a'} {format.value}"

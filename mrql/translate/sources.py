@@ -7,15 +7,13 @@ from pathlib import Path
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.catalog import Always, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.parser.paths import path_in
-from mrql.translate.adapter_sources import ADAPTERS, adapted
+from mrql.translate.adapter_sources import adapted
 from mrql.translate.scope import Globals
 from mrql.translate.source_arguments import Arguments, arguments_of
-from mrql.translate.source_rows import with_article, with_row
-
-FORMATS: dict[str, Format] = {"line": Format.CSV, **{format.value: format for format in Format}}
+from mrql.translate.source_rows import with_row
 
 
 def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: Path) -> SourceSpec:
@@ -23,19 +21,20 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
 
     Raises: UserError when an argument is missing, or of a kind or format that cannot be read yet.
     """
-    if source.format in ADAPTERS:
-        return adapted(source, ADAPTERS[source.format], name, known)
-    if source.format not in FORMATS:
-        named = ", ".join(dict.fromkeys((*FORMATS, *ADAPTERS)))
+    catalog = known.catalog
+    if source.format in catalog.connectors:
+        return adapted(source, catalog.connectors[source.format], name, known)
+    if source.format not in catalog.formats:
+        named = ", ".join(catalog.names)
         raise UserError(f"unknown format `{source.format}`", source.span, f"formats that are read: {named}")
-    format = FORMATS[source.format]
+    format = catalog.formats[source.format]
     arguments = arguments_of(source, known)
     if not arguments.strings:
         raise UserError(
             f"`{source.format}` needs a path", source.span, f'{source.kind.value}({source.format}, "path", …)'
         )
     path, *rest = arguments.strings
-    if len(rest) > (1 if format is Format.CSV else 0):
+    if len(rest) > int("delimiter" in format.takes):
         raise UserError("one argument too many", rest[-1].span)
     resolved = str(path_in(base, path.value, path.span))
     gone = arguments.deletions
@@ -54,8 +53,8 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
         tagged=arguments.tagged is not None,
         span=source.span,
     )
-    _check_deletions(spec, arguments)
-    _check_format(spec, source, arguments)
+    _check_deletions(spec, arguments, known)
+    _check_format(spec, source, arguments, known)
     return with_row(spec, source, arguments, known)
 
 
@@ -64,43 +63,45 @@ def xpath_of(source: syntax.SourceExpr) -> str | None:
     return next((arg.path for arg in source.args if isinstance(arg, syntax.XPathArg)), None)
 
 
-def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments) -> None:
+def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, known: Globals) -> None:
     """What only some formats have."""
-    if spec.format is Format.XML:
+    takes = spec.format.takes
+    if "tags" in takes:
         if arguments.tags is None:
-            hint = f'{source.kind.value}(xml, "path", {{"tag"}})'
-            raise UserError("an xml source needs the tags of the elements that are its rows", source.span, hint)
+            hint = f'{source.kind.value}({spec.format.name}, "path", {{"tag"}})'
+            raise UserError(f"{spec.format} source needs the tags of the elements that are its rows", source.span, hint)
         bad = next((tag for tag in arguments.tags.tags if not _TAG.fullmatch(tag)), None)
         if bad is not None:
             raise UserError(f'"{bad}" is not the tag of an element', arguments.tags.span)
-    elif arguments.tags is not None or arguments.xpath is not None:
-        wrong = arguments.tags or arguments.xpath
-        assert wrong is not None
-        what = "tags" if wrong is arguments.tags else "xpath"
-        raise UserError(f"{with_article(spec.format)} source has no {what}", wrong.span, "they are for xml")
-    if spec.format in (Format.XML, Format.TEXT) and arguments.row is not None:
-        rows = "XML elements" if spec.format is Format.XML else "strings"
-        raise UserError(
-            f"the rows of {with_article(spec.format)} source are {rows}", arguments.row.span, "leave the type out"
-        )
-    if spec.format is not Format.CSV and arguments.options:
-        option = arguments.options[0]
-        raise UserError(
-            f"{with_article(spec.format)} source has no option `{option.name}`", option.span, "it is for csv"
-        )
+    for what, wrong in (("tags", arguments.tags), ("xpath", arguments.xpath)):
+        if wrong is not None and what not in takes:
+            raise UserError(f"{spec.format} source has no {what}", wrong.span, f"they are for {_taking(what, known)}")
+    if isinstance(spec.format.rows, Always) and arguments.row is not None:
+        what = spec.format.rows.called
+        raise UserError(f"the rows of {spec.format} source are {what}", arguments.row.span, "leave the type out")
+    for option in arguments.options:
+        if option.name not in takes:
+            hint = f"it is for {_taking(option.name, known)}"
+            raise UserError(f"{spec.format} source has no option `{option.name}`", option.span, hint)
 
 
 _TAG = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?")
 
 
-def _check_deletions(spec: SourceSpec, arguments: Arguments) -> None:
+def _taking(argument: str, known: Globals) -> str:
+    """The formats that take an argument."""
+    return " and ".join(format.name for format in known.catalog.taking(argument))
+
+
+def _check_deletions(spec: SourceSpec, arguments: Arguments, known: Globals) -> None:
     written = arguments.deletions or arguments.tagged
     if written is None:
         return
     if not spec.stream:
         raise UserError("nothing is taken away from a static source", written.span, "stream(…) makes it a stream")
-    if arguments.tagged is not None and spec.format is not Format.CSV:
-        raise UserError("the rows of a csv stream can be tagged; others have a directory of deletions", written.span)
+    if arguments.tagged is not None and "tagged" not in spec.format.takes:
+        those = " and ".join(map(str, known.catalog.taking("tagged")))
+        raise UserError(f"the rows of {those} stream can be tagged; others have a directory of deletions", written.span)
     if arguments.tagged is not None and arguments.deletions is not None:
         raise UserError("a stream is tagged or has a directory of deletions, not both", arguments.tagged.span)
 

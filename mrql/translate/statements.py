@@ -12,7 +12,7 @@ from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import there
 from mrql.algebra.analysis.variables import source_names
-from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.catalog import Catalog, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import CMap, Empty, Lambda, ListOf, Lit, PVar, Stream, Term, Var
@@ -25,7 +25,7 @@ from mrql.translate.program import CompiledExpression, Program
 from mrql.translate.python_imports import imports, lines_of, must_be_allowed, parsed
 from mrql.translate.recursive_functions import define as define_recursive
 from mrql.translate.recursive_functions import foresee, group_of, written_within
-from mrql.translate.scope import Closure, Globals, RowOf, Scope, unknown_row
+from mrql.translate.scope import NOTHING, Closure, Globals, RowOf, Scope, unknown_row
 from mrql.translate.sinks import must_not_be_read, target_of
 from mrql.translate.size_limits import check_copies
 from mrql.translate.sources import declare, xpath_of
@@ -45,6 +45,7 @@ class ProgramTranslator:
         *,
         may_import: bool = True,
         row_of: RowOf = unknown_row,
+        catalog: Catalog = NOTHING,
     ) -> None:
         self.base = base
         self.sources: dict[str, SourceSpec] = {}
@@ -55,6 +56,7 @@ class ProgramTranslator:
             translate,
             self.declare,
             values=values,
+            catalog=catalog,
             row_of=row_of,
             max_steps=max_steps,
             may_import=may_import,

@@ -10,7 +10,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value, unmatched
 from mrql.output.tables import SHOWN_ROWS
-from mrql.runtime.sinks.row_format import to_json
+from mrql.runtime.engine.row_format import to_json
 from mrql.verify.histories import held
 from mrql.verify.replay import Failure, Kind
 from mrql.verify.verifier import Counterexample, Sampler, Verified

@@ -17,9 +17,10 @@ from mrql.runtime.checkpoint.live import LiveState, LiveTable
 from mrql.runtime.checkpoint.manifest import Manifest, SavedSource, SavedState, SavedTable
 from mrql.runtime.checkpoint.restore import Restored, consumed, consumed_streams, restored, static_tables
 from mrql.runtime.checkpoint.store import Store
+from mrql.runtime.engine.answer import Answer
 from mrql.runtime.files.durable import Publication
 from mrql.runtime.files.quarantine import Quarantine
-from mrql.runtime.sinks.sink import Answer, Pending, Several
+from mrql.runtime.sinks.sink import Pending, Several
 from mrql.runtime.sources.directory import Watched
 from mrql.runtime.sources.file_archive import Copies
 

@@ -105,7 +105,7 @@ CLASSES: Mapping[type, Named] = {
 }
 """The classes that digests are made of."""
 
-ENUMS: Mapping[type[Enum], str] = {ty.Kind: "Kind", mo.Op: "Op", catalog.Format: "Format"}
+ENUMS: Mapping[type[Enum], str] = {ty.Kind: "Kind", mo.Op: "Op"}
 """The enumerations in them."""
 
 
@@ -147,6 +147,8 @@ def written(value: Any) -> str:
     match value:
         case Enum() if type(value) in ENUMS:
             return f"<{ENUMS[type(value)]}.{value.name}: {value.value!r}>"
+        case catalog.Format(name):
+            return f"<Format.{name.upper()}: {name!r}>"  # as of an enumeration, which formats were at first
         case None | bool() | int() | float() | str() | date():
             return repr(value)
         case Document():

@@ -41,6 +41,14 @@ class Restored:
     """What has arrived so far of the streams that those need."""
 
 
+@attrs.frozen
+class GoingOn:
+    """What an engine has to know of a checkpoint: what states are known by, and what there is of them already."""
+
+    identities: Identities
+    restored: Restored | None
+
+
 def restored(
     manifest: Manifest,
     root: Path,

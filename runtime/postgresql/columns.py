@@ -5,10 +5,11 @@ from __future__ import annotations
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import item_type
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
+from mrql.runtime.engine.row_format import row_columns
 from mrql.runtime.postgresql.address import LONGEST
-from mrql.runtime.sinks.row_format import item_type, row_columns
 
 TYPES: dict[Type, str] = {
     ty.BOOL: "boolean",

@@ -5,28 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import Records
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.values import Bag, Document, Record, Value, canonical
-from mrql.runtime.files.durable import Files
+from mrql.runtime.engine.answer import AnswerFormat, Output
+from mrql.runtime.engine.row_format import named, row_cells, row_columns
 from mrql.runtime.postgresql.columns import JSONB, TYPES
-from mrql.runtime.sinks.row_format import item_type, named, row_cells, row_columns
 
 
-def write_lines(answer: Any, t: Type, directory: Path, files: Files, *, changes: bool) -> None:
-    """Writes an answer of a type, or its changes: a value, or a DataFrame, which Spark writes."""
-    item = item_type(t)
-    if hasattr(answer, "write"):
-        from mrql.runtime.spark.io.writers import write_copy
+def encode_copy(output: Output, answer: Value) -> bytes:
+    """A part file; a row that is not a change counts once."""
+    rows = ((row, weight or (1,)) for row, weight in output.rows(answer))
+    return "".join(f"{line(row, output.item)},{n}\n" for row, (n,) in rows).encode()
 
-        write_copy(answer, item, directory, changes=changes)
-        return
-    rows = answer if changes else ((row, 1) for row in (answer if ty.is_collection(t) else [answer]))
-    files.make_directory(directory)
-    files.write(directory / "part-00000.csv", "".join(f"{line(row, item)},{n}\n" for row, n in rows).encode())
+
+COPY = AnswerFormat("copy", Records(typed=True), encode=encode_copy, suffix="csv")
 
 
 def parts(directory: Path) -> Iterator[Path]:

@@ -14,16 +14,42 @@ import attrs
 
 from mrql.algebra.errors import MrqlError, UserError
 from mrql.algebra.types import Type
+from mrql.runtime.engine.answer import Answer, Output
 from mrql.runtime.files.batch_names import batch_name, batch_number
 from mrql.runtime.files.durable import Files, Publication
-from mrql.runtime.postgresql.address import Address
+from mrql.runtime.postgresql.address import Address, parse_address
 from mrql.runtime.postgresql.columns import Column, columns_of, has_fractions, shown
 from mrql.runtime.postgresql.connection import connect, translated
-from mrql.runtime.postgresql.copy_format import parts, write_lines
+from mrql.runtime.postgresql.copy_format import COPY, parts
 from mrql.runtime.postgresql.table import Found, Record, Table, Unmatched
-from mrql.runtime.sinks.sink import Answer
+from mrql.runtime.sinks.places import Opening
 
 WHOLE, CHANGES = "whole", "changes"
+
+
+@attrs.frozen
+class TablePlace:
+    """A table that a command names."""
+
+    address: Address
+    is_current: bool = True
+
+    def open(self, opening: Opening) -> TableSink:
+        """A sink for the batches after the last one that is there.
+
+        Raises: UserError where the table is not the stream's; EngineError where the server is not reached.
+        """
+        shown = self.address.shown
+        outbox, after = opening.outbox(shown), opening.last_batch(shown)
+        return TableSink(self.address, opening.type, outbox, opening.stream, opening.files, opening.suffix, after)
+
+
+def table_at(text: str) -> TablePlace:
+    """The table that an address names.
+
+    Raises: ValueError where it names none.
+    """
+    return TablePlace(parse_address(text))
 
 
 @attrs.define
@@ -189,7 +215,7 @@ class TableSink:
     def _write(self, number: int, answer: Answer, *, whole: bool) -> Path:
         hidden = self.outbox / f".{batch_name(number)}{self.suffix}"
         rows = answer.snapshot() if whole else answer.changes()
-        write_lines(rows, self.type, hidden, self.files, changes=not whole)
+        rows.write(Output(self.type, changes=not whole, format=COPY), hidden, self.files)
         return hidden
 
     def _applied(self, directory: Path, number: int, *, whole: bool) -> None:

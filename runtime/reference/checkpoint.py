@@ -19,7 +19,6 @@ from mrql.runtime.checkpoint.live import LiveState
 from mrql.runtime.checkpoint.manifest import SavedState
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.checkpoint.values import from_plain, to_plain
-from mrql.runtime.engine.sizes import StateSize
 from mrql.runtime.reference.view import Entry, ReferenceView, StageState
 
 # --- writing ------------------------------------------------------------------------------------
@@ -112,13 +111,3 @@ def _weights(rows: ZSet) -> Lines:
 
 def _zset(lines: Lines) -> ZSet:
     return ZSet.weighted((from_plain(json.loads(value)), int(weight)) for value, weight in lines.items())
-
-
-def reference_sizes(view: ReferenceView) -> dict[str, StateSize]:
-    """The states of a view by the names of stages and streams; the bytes are those that they take when written."""
-    sizes: dict[str, StateSize] = {}
-    for name, lines in lines_of(view):
-        before = sizes.get(name, StateSize(0, 0))
-        written = sum(len(key.encode()) + len(value.encode()) for key, value in lines.items())
-        sizes[name] = StateSize(before.rows + len(lines), before.bytes + written)
-    return sizes

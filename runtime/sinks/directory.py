@@ -7,12 +7,29 @@ from pathlib import Path
 
 import attrs
 
-from mrql.algebra.catalog import Format
 from mrql.algebra.errors import UserError
+from mrql.runtime.engine.answer import Answer, Output
 from mrql.runtime.files.batch_names import batch_name, batch_number
 from mrql.runtime.files.durable import Files, Publication
-from mrql.runtime.sinks.files import Output, write_output
-from mrql.runtime.sinks.sink import Answer
+from mrql.runtime.sinks.files import write_output
+from mrql.runtime.sinks.places import Opening
+
+
+@attrs.frozen
+class DirectoryPlace:
+    """A directory that a command names."""
+
+    directory: Path
+    is_current: bool = False
+
+    def open(self, opening: Opening) -> DirectorySink:
+        """A sink for the batches after the last one that is there.
+
+        Raises: UserError where there are other batches, or an answer has no form in the files.
+        """
+        output = Output(opening.type, opening.changes, opening.format, opening.span)
+        after = opening.last_batch(place_of(self.directory))
+        return DirectorySink(self.directory, output, opening.files, opening.suffix, after)
 
 
 @attrs.define
@@ -75,7 +92,3 @@ class DirectorySink:
 def place_of(directory: Path) -> str:
     """A directory, as a checkpoint notes it."""
     return str(directory.absolute())
-
-
-FORMATS = (Format.JSON, Format.CSV, Format.PARQUET)
-"""The formats that answers are written in."""

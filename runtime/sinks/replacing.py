@@ -8,20 +8,20 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import attrs
 
 from mrql.algebra.catalog import SinkSpec
 from mrql.algebra.errors import UserError
+from mrql.runtime.engine.answer import Answer, Output, Rows
 from mrql.runtime.files.batch_names import batch_name
 from mrql.runtime.files.durable import Files, Publication
-from mrql.runtime.sinks.files import Output, is_ours, write_output
-from mrql.runtime.sinks.sink import Answer
+from mrql.runtime.sinks.files import is_ours, write_output
+from mrql.runtime.sources.formats.file_format import file_format
 
 
-def write(target: SinkSpec, rows: Any) -> None:
-    """Writes an answer: a value, or a DataFrame of its rows.
+def write(target: SinkSpec, rows: Rows) -> None:
+    """Writes an answer.
 
     Raises: UserError where something else is in the way, or a value has no form in the file.
     """
@@ -49,8 +49,8 @@ def _must_be_free(target: SinkSpec) -> None:
         raise UserError(f"{path} is there already, and was not written by a query", target.span, hint)
 
 
-def _write_rows(target: SinkSpec, rows: Any, directory: Path, files: Files) -> None:
-    output = Output(target.type, changes=False, format=target.format, span=target.span)
+def _write_rows(target: SinkSpec, rows: Rows, directory: Path, files: Files) -> None:
+    output = Output(target.type, changes=False, format=file_format(target.format), span=target.span)
     write_output(output, rows, directory, files)
 
 

@@ -10,24 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 
+from mrql.runtime.engine.answer import Answer
 from mrql.runtime.files.durable import Files, Publication
-
-
-class Answer(Protocol):
-    """The answer after a batch, in the form of the engine: a value, or a DataFrame of its rows.
-
-    A sink asks for the one, the other or both; what nobody asks for is not computed.
-    """
-
-    def snapshot(self) -> Any:
-        """The whole answer."""
-
-    def changes(self) -> Any:
-        """How the batch has changed it: rows with a weight, +1 for new, −1 for gone."""
 
 
 class Pending(Protocol):

@@ -121,10 +121,8 @@ class Directory:
 
     def _say_what_is_passed_over(self, present: Sequence[Path]) -> None:
         """Once: files may still come, but rows may also lie where nobody looks."""
-        if not self.said and not present and (other := passed_over(self.spec)) is not None:
-            self.said = True
-            message = "%s has no file that is read, but the directory %s, which is not looked at"
-            logger.warning(message, self.spec.path, other)
+        if not self.said and not present:
+            self.said = say_what_is_passed_over(self.spec)
 
     def _withdrawn(self) -> Iterator[tuple[Path, Arrived]]:
         """The files that were read and are not what they were.
@@ -194,6 +192,15 @@ class Directory:
     def _copy(self, copies: Copies, file: Path, seen: Seen) -> Path:
         """Where the copy of a file is."""
         return copies.place(file, seen.size, seen.modified, partition_directories(self.spec, file))
+
+
+def say_what_is_passed_over(spec: SourceSpec) -> bool:
+    """Says of a directory without files that there is one in it that nobody looks at, if that is so."""
+    other = passed_over(spec)
+    if other is not None:
+        message = "%s has no file that is read, but the directory %s, which is not looked at"
+        logger.warning(message, spec.path, other)
+    return other is not None
 
 
 @attrs.frozen

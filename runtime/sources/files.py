@@ -10,16 +10,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mrql.algebra.catalog import Format, SourceSpec
-from mrql.algebra.errors import InternalError, MissingRow, UserError
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.errors import MissingRow, UserError
 from mrql.algebra.types import RecordType, Type
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
-from mrql.runtime.files.compression import NOT_UTF8, decoded, lines, opened
 from mrql.runtime.files.quarantine import Malformed, Reject, fail
-from mrql.runtime.sources.formats.columnar import check_columns, count_columnar, infer_columns, read_columnar
-from mrql.runtime.sources.formats.csv import check_csv, read_csv, records
-from mrql.runtime.sources.formats.json import infer_row, read_json
+from mrql.runtime.sources.formats.file_format import file_format
 from mrql.runtime.sources.partitions import apart, completed, is_partition, must_agree, with_partitions
 from mrql.runtime.sources.source import everything
 
@@ -160,7 +157,8 @@ def read_changes(spec: SourceSpec, file: Path, weight: int = 1, reject: Reject =
     if fault is not None:
         reject(fault)
         return
-    rows = _own_rows(parts.own, file, weight, reject)
+    found = file_format(spec.format).read(parts.own, file, reject)
+    rows: Iterator[tuple[Value, int]] = ((row, sign * weight) for row, sign in found)
     if parts.columns:
         values = parts.values(file)
         assert isinstance(spec.row, RecordType)
@@ -177,55 +175,10 @@ def read_file(spec: SourceSpec, file: Path, reject: Reject = fail) -> Iterator[V
     return (row for row, _ in read_changes(spec, file, 1, reject))
 
 
-def _own_rows(spec: SourceSpec, file: Path, weight: int, reject: Reject) -> Iterator[tuple[Value, int]]:
-    """What a file itself holds."""
-    if spec.format is Format.CSV:
-        return ((row, sign * weight) for row, sign in read_csv(spec, file, reject))
-    return ((row, weight) for row in _rows(spec, file, reject))
-
-
-def _rows(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
-    match spec.format:
-        case Format.JSON:
-            return read_json(spec, file, reject)
-        case Format.TEXT:
-            return _read_text(file, reject)
-        case Format.XML:
-            from mrql.runtime.sources.formats.xml import read_xml  # few queries read XML, and all would wait for expat
-
-            return read_xml(spec, file, reject)
-        case Format.PARQUET | Format.ORC:
-            return read_columnar(spec, file, reject)
-        case Format.CSV | Format.ADAPTER:
-            raise InternalError("files", f"{spec.format.value} is read otherwise")
-
-
-def _read_text(file: Path, reject: Reject) -> Iterator[Value]:
-    for number, line in lines(file):
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError:
-            reject(Malformed(file, number, NOT_UTF8, decoded(line)))
-
-
 def check_file(spec: SourceSpec, file: Path) -> Malformed | None:
     """What is wrong with a file as a whole, if anything is; in other formats only rows can be malformed."""
     parts = apart(spec, file)
-    return parts.fault(file) or _check(parts.own, file)
-
-
-def _check(spec: SourceSpec, file: Path) -> Malformed | None:
-    match spec.format:
-        case Format.XML:
-            from mrql.runtime.sources.formats.xml import check_xml
-
-            return check_xml(file)
-        case Format.PARQUET | Format.ORC:
-            return check_columns(spec, file)
-        case Format.CSV:
-            return check_csv(spec, file)
-        case Format.JSON | Format.TEXT | Format.ADAPTER:
-            return None
+    return parts.fault(file) or file_format(spec.format).check(parts.own, file)
 
 
 def row_type(spec: SourceSpec) -> Type:
@@ -236,7 +189,9 @@ def row_type(spec: SourceSpec) -> Type:
     files = list_files(spec)
     found: Type | None = None
     if files:
-        found = infer_row(files) if spec.format is Format.JSON else infer_columns(spec, files[0])
+        infer = file_format(spec.format).infer
+        assert infer is not None
+        found = infer(files)
         found = found and with_partitions(spec, found, files[0])
     if found is None:
         what = "row" if files else "file"
@@ -247,25 +202,4 @@ def row_type(spec: SourceSpec) -> Type:
 def count_rows(spec: SourceSpec, file: Path) -> int:
     """The number of rows in a file, for the report of a batch; a file that is malformed as a whole counts as one."""
     parts = apart(spec, file)
-    return 1 if parts.fault(file) is not None else _count(parts.own, file)
-
-
-def _count(spec: SourceSpec, file: Path) -> int:
-    match spec.format:
-        case Format.PARQUET | Format.ORC:
-            return count_columnar(spec, file) if check_columns(spec, file) is None else 1
-        case Format.XML:
-            from mrql.runtime.sources.formats.xml import count_elements
-
-            return count_elements(spec.tags, file)
-        case Format.TEXT:
-            return sum(1 for _ in lines(file))
-        case Format.CSV if (spec.multiline or spec.header) and check_csv(spec, file) is not None:
-            return 1
-        case Format.CSV if spec.multiline:
-            return sum(1 for _ in records(spec, file))
-        case Format.ADAPTER:
-            raise InternalError("files", "an adapter reads no files")
-        case Format.CSV | Format.JSON:
-            with opened(file) as stream:
-                return max(0, sum(1 for line in stream if line.strip()) - int(spec.header))
+    return 1 if parts.fault(file) is not None else file_format(spec.format).count(parts.own, file)

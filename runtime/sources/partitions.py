@@ -15,14 +15,14 @@ from urllib.parse import unquote
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.catalog import Columns, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Record, Value
 from mrql.runtime.files.compression import NOT_UTF8, shown
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.formats.csv import value_of
-from mrql.runtime.sources.formats.json import widened
+from mrql.runtime.sources.formats.file_format import file_format
 
 MISSING = "__HIVE_DEFAULT_PARTITION__"
 """What is written for a missing value."""
@@ -124,7 +124,7 @@ class Apart:
         found = self.values(file)
         if isinstance(found, Malformed):
             return found
-        if self.names and self.own.format is Format.CSV and not (self.own.columns or self.own.header):
+        if self.names and isinstance(self.own.format.rows, Columns) and not (self.own.columns or self.own.header):
             return Malformed(file, None, "has columns of its own, and the type has none but those of its path")
         return None
 
@@ -183,6 +183,8 @@ def with_partitions(spec: SourceSpec, found: Type, file: Path) -> Type:
 
 def widened_row(spec: SourceSpec, row: Type, files: Iterable[Path]) -> Type:
     """The type of rows that also holds those of some files; what is in their paths stays a string."""
+    widened = file_format(spec.format).widen
+    assert widened is not None
     for file in files:
         names = [column_of(directory) for directory in partition_directories(spec, file)]
         if not names or not isinstance(row, ty.RecordType):

@@ -9,10 +9,11 @@ docs/sources.md is a guide, and `mrql.testing` has tests for whoever writes one.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from mrql.algebra.catalog import SourceSpec
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import Always, Connector, SourceSpec
 from mrql.algebra.errors import MrqlError, UserError
 from mrql.algebra.values.values import Value
 
@@ -49,11 +50,20 @@ class Adapter(Protocol):
         """Gives back what it holds."""
 
 
-CONNECTORS = {
-    "postgresql": "mrql.runtime.postgresql.source:PostgresTable",
-    "socket": "mrql.runtime.sources.socket:SocketLines",
+CONNECTORS: Mapping[str, Connector] = {
+    connector.name: connector
+    for connector in (
+        Connector("adapter", '"module:name", "…"', None),
+        Connector(
+            "postgresql",
+            '"postgresql://host/db?table=t&column=id"',
+            "mrql.runtime.postgresql.source:PostgresTable",
+        ),
+        Connector("socket", '"host:port"', "mrql.runtime.sources.socket:SocketLines", Always(ty.STRING, "strings")),
+    )
 }
-"""Where the adapters are that come with the package, by the names that a query and a `SourceSpec` have for them."""
+"""The kinds of sources that are no files, by the names that a query and a `SourceSpec` have for them. Of the adapters
+that come with the package it is said where they are: what they need is not loaded before it is asked for."""
 
 
 def open_adapter(spec: SourceSpec) -> Adapter:
@@ -62,7 +72,8 @@ def open_adapter(spec: SourceSpec) -> Adapter:
     Raises: UserError where there is none of that name.
     """
     assert spec.adapter is not None
-    module, _, name = CONNECTORS.get(spec.adapter, spec.adapter).partition(":")
+    known = CONNECTORS.get(spec.adapter)
+    module, _, name = ((known and known.adapter) or spec.adapter).partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
     except Exception as error:  # a module that is imported is run, and may raise anything

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any
 
 import attrs
 
+from mrql.runtime.engine.answer import Answer, RowCount, Rows
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.engine.sizes import StateSize
-from mrql.runtime.sinks.sink import Answer
 
 
 class Phase(Enum):
@@ -102,37 +101,23 @@ class Clock:
 
 @attrs.define
 class Counting:
-    """Counts the rows of an answer on their way to the first sink that asks for them; on Spark the job that writes them
-    does it."""
+    """Counts the rows of an answer on their way to the first sink that asks for them."""
 
-    observed: Any = None
-    known: int | None = None
+    count: RowCount | None = None
 
     def of(self, answer: Answer) -> Answer:
         """The same answer, whose rows are counted."""
         return _Counted(self, answer)
 
-    def through(self, rows: Any) -> Any:
+    def through(self, rows: Rows) -> Rows:
         """The same rows, counted where none were."""
-        if self.observed is not None or self.known is not None:
-            return rows
-        if not hasattr(rows, "observe"):
-            self.known = len(rows) if hasattr(rows, "__len__") and not isinstance(rows, str | tuple) else 1
-            return rows
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as F
-
-        self.observed = Observation()
-        return rows.observe(self.observed, F.count(F.lit(1)).alias("rows"))
+        if self.count is None:
+            rows, self.count = rows.counted()
+        return rows
 
     def rows(self) -> int | None:
         """How many rows there were."""
-        if self.observed is None:
-            return self.known
-        from mrql.runtime.spark.jvm import observed_now
-
-        found = observed_now(self.observed)
-        return None if found is None else int(found)
+        return None if self.count is None else self.count()
 
 
 @attrs.frozen
@@ -140,8 +125,8 @@ class _Counted:
     counting: Counting
     answer: Answer
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> Rows:
         return self.counting.through(self.answer.snapshot())
 
-    def changes(self) -> Any:
+    def changes(self) -> Rows:
         return self.counting.through(self.answer.changes())

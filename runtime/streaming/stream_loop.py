@@ -18,12 +18,13 @@ import attrs
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
+from mrql.runtime.engine.answer import Answer
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.engine.sizes import StateSize
 from mrql.runtime.files.batch_names import batch_name
 from mrql.runtime.files.durable import Files
 from mrql.runtime.files.quarantine import Quarantine
-from mrql.runtime.sinks.sink import Answer, Pending, Several, publish
+from mrql.runtime.sinks.sink import Pending, Several, publish
 from mrql.runtime.sources.directory import (
     Adapted,
     Arrived,

@@ -10,6 +10,7 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.output.tables import type_name
+from mrql.runtime.sources.catalog import CATALOG
 from mrql.translate.compile_program import compile_program
 
 STREAMS = {
@@ -32,7 +33,7 @@ DATA = {
 
 def answer(text: str) -> tuple[Value, str]:
     """The value of a query and its type."""
-    program = compile_program(text, "query", {name: parse_type(t) for name, t in STREAMS.items()})
+    program = compile_program(text, "query", {name: parse_type(t) for name, t in STREAMS.items()}, catalog=CATALOG)
     query = program.queries[-1]
     return evaluate(query.term, DATA), type_name(query.type)
 

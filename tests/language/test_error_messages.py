@@ -78,7 +78,7 @@ def test_message(message: str) -> None:
 def test_messages_are_found() -> None:
     """The tests above would be content with none; those that are no cases are still raised."""
     assert len(RAISED) > 80
-    assert "mrql/translate/source_rows.py: a csv source needs the type of its rows" in RAISED
+    assert "mrql/translate/source_rows.py: … source needs the type of its rows" in RAISED
     named = {*RAISED, *(message.partition(":")[0] for message in RAISED)}
     assert set(ELSEWHERE) <= named
     assert [message for message in ELSEWHERE if message in RAISED and has_case(message)] == []

@@ -16,10 +16,14 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import Bag, Record, Value, close, same
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.pipeline import normal_form
+from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.durable import Files
+from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.reference.view import ReferenceView
-from mrql.runtime.sinks.files import Output, write_output
+from mrql.runtime.sinks.files import write_output
+from mrql.runtime.sources.formats.json import JSON
 from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
+from mrql.runtime.spark.io.answer import SparkRows
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation.frame import from_dataframe
@@ -234,9 +238,11 @@ def test_rows_on_spark(spark: SparkSession, tmp_path: Path) -> None:
         )
         assert ZSet.weighted(collect_changes(deleted, query.type.item)) == ZSet.weighted([(None, -1), ((1, "a"), -1)])
         view.apply(P=to_dataframe(spark, [NOTHING], bag))
-        output = Output(query.type, changes=False)
-        write_output(output, view._view.answer(), tmp_path / "spark", Files())
-    write_output(output, Bag([(None, None), (1, "a"), None]), tmp_path / "reference", Files())
+        output = Output(query.type, False, JSON)
+        write_output(output, SparkRows(view._view.answer(), query.type), tmp_path / "spark", Files())
+    write_output(
+        output, ReferenceRows(Bag([(None, None), (1, "a"), None]), query.type), tmp_path / "reference", Files()
+    )
     written = [_lines(tmp_path / engine) for engine in ("spark", "reference")]
     assert written[0] == written[1] == [{"_1": 1, "_2": "a"}, *[{"_1": None, "_2": None}] * 2]
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Column, Format, SourceSpec
+from mrql.algebra.catalog import Column, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse
@@ -22,6 +22,9 @@ from mrql.algebra.values.values import Bag, Record, close, same
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.sources.files import read_changes
+from mrql.runtime.sources.formats.csv import CSV
+from mrql.runtime.sources.formats.json import JSON
+from mrql.runtime.sources.formats.parquet import PARQUET
 from mrql.runtime.spark.expressions.json_variant import member
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
@@ -87,9 +90,9 @@ def file_of(spec: SourceSpec, rows: list[Record], directory: Path) -> Path:
     import pyarrow.parquet as pq
 
     file = directory / f"rows.{spec.format.value}"
-    if spec.format is Format.PARQUET:
+    if spec.format is PARQUET:
         pq.write_table(pa.Table.from_pylist([row.fields for row in rows]), file)
-    elif spec.format is Format.JSON:
+    elif spec.format is JSON:
         lines = ["{" + ",".join(f"{quoted(n)}:{json.dumps(v)}" for n, v in row.fields.items()) + "}" for row in rows]
         file.write_text("\n".join(lines), "utf-8")
     else:
@@ -106,11 +109,11 @@ def test_names_in_files(spark: SparkSession, tmp_path: Path) -> None:
     for number, chosen in enumerate((plain[::2], plain[1::2])):
         row = ty.RecordType(tuple((name, ty.LONG) for name in chosen))
         rows = [Record({name: 100 * i + n for n, name in enumerate(chosen)}) for i in range(3)]
-        for format in (Format.CSV, Format.JSON, Format.PARQUET):
+        for format in (CSV, JSON, PARQUET):
             directory = tmp_path / f"{format.value}{number}"
             directory.mkdir()
             columns = tuple(Column(name, ty.LONG) for name in chosen)
-            spec = SourceSpec("S", False, format, str(directory), row, columns=columns, header=format is Format.CSV)
+            spec = SourceSpec("S", False, format, str(directory), row, columns=columns, header=format is CSV)
             file = file_of(spec, rows, directory)
             assert [value for value, _ in read_changes(spec, file)] == rows
             with session_settings(spark, AS_WRITTEN):

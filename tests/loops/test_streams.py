@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import networkx as nx
@@ -15,7 +14,7 @@ from mrql.algebra.values.values import Bag, Value, close
 from mrql.rewrite.pipeline import normal_form
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Plan
-from mrql.runtime.engines import ReferenceEngine, SparkEngine
+from mrql.runtime.reference.engine import ReferenceEngine
 from mrql.runtime.sinks.sink import Passing, Several
 from mrql.runtime.streaming.stream_loop import Engine, Options, run
 from mrql.translate.program import Program
@@ -34,10 +33,10 @@ def plan_of(program: Program, way: LoopStrategy) -> Plan:
     return plan
 
 
-def answers(engine: Engine, program: Program, read: Callable[[object], Value]) -> list[Value]:
+def answers(engine: Engine, program: Program) -> list[Value]:
     """The answers after the batches in the directories of a program, a file at a time."""
     found: list[Value] = []
-    sink = Passing(lambda answer: found.append(read(answer.snapshot())))
+    sink = Passing(lambda answer: found.append(answer.snapshot().collect()))
     for _ in run(engine, program.sources, Options(once=True, max_files=1), Several((sink,))):
         pass
     engine.close()
@@ -46,7 +45,7 @@ def answers(engine: Engine, program: Program, read: Callable[[object], Value]) -
 
 def in_the_reference(program: Program, way: LoopStrategy) -> list[Value]:
     engine = ReferenceEngine(plan_of(program, way), program.sources)
-    return answers(engine, program, lambda rows: rows)  # type: ignore[arg-type,return-value]
+    return answers(engine, program)
 
 
 @pytest.mark.parametrize(("name", "way"), EVERY_WAY)
@@ -78,7 +77,7 @@ def test_kept_up_to_date_on_spark(name: str, way: LoopStrategy, tmp_path: Path, 
 def assert_kept_on_spark(spark: SparkSession, home: Path, name: str, way: LoopStrategy, batches: list[Batch]) -> None:
     """The answer after each batch is the expected one, and no RDDs stay behind. `make soak` has ten batches of each."""
     from mrql.runtime.spark import jvm
-    from mrql.runtime.spark.io.collect import collect_value
+    from mrql.runtime.spark.engine import SparkEngine
     from tests.support.interpreted import interpreted
 
     file = FILES[name]
@@ -88,7 +87,7 @@ def assert_kept_on_spark(spark: SparkSession, home: Path, name: str, way: LoopSt
     before = jvm.persistent_rdds(spark)
     with interpreted(spark):
         engine = SparkEngine(plan_of(program, way), program.sources, spark, query.span.source)
-        found = answers(engine, program, lambda rows: collect_value(rows, query.type))  # type: ignore[arg-type]
+        found = answers(engine, program)
     for number, answer in enumerate(found):
         assert close(answer, file.expected(present(batches[: number + 1]))), f"batch {number}"
     assert len(found) == len(batches)

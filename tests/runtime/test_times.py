@@ -17,16 +17,20 @@ from rich.console import Console
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Format
+from mrql.algebra.catalog import Columns
 from mrql.algebra.errors import UserError
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Record, Value
 from mrql.jobs.loading import compile_over_files
 from mrql.output.tables import json_line, print_table, show_value
+from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.durable import Files
-from mrql.runtime.sinks.files import Output, write_output
+from mrql.runtime.reference.answer import ReferenceRows
+from mrql.runtime.sinks.files import write_output
 from mrql.runtime.sources.directory import static_files
 from mrql.runtime.sources.files import read_source
+from mrql.runtime.sources.formats.json import JSON
+from mrql.runtime.spark.io.answer import SparkRows
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.io.readers import find_malformed, read
@@ -145,7 +149,7 @@ def test_malformed_on_spark(spark: SparkSession, tmp_path: Path, source: str, te
     (tmp_path / "f").write_text(text)
     spec = next(iter(compile_over_files(f"count({source});", base=tmp_path).sources.values()))
     df = read(spark, spec).df.table
-    looked_at = df.selectExpr("count(1)") if spec.format is Format.CSV and "int, int" not in source else df
+    looked_at = df.selectExpr("count(1)") if isinstance(spec.format.rows, Columns) and "int, int" not in source else df
     with (
         pytest.raises(UserError, match="malformed row") as caught,
         translated(None, lambda: find_malformed([(spec, static_files(spec))])),
@@ -201,8 +205,11 @@ def lines(directory: Path) -> list[dict[str, object]]:
 def test_the_files_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     """Both engines write the same text, down to the microsecond, also inside of lists and records."""
     t = parse_type(f"{{{NESTED}}}")
-    for engine, rows in (("reference", NESTED_ROWS), ("spark", to_dataframe(spark, NESTED_ROWS, t))):
-        write_output(Output(t, changes=False), rows, tmp_path / engine / "batch-000000", Files())
+    for engine, rows in (
+        ("reference", ReferenceRows(NESTED_ROWS, t)),
+        ("spark", SparkRows(to_dataframe(spark, NESTED_ROWS, t), t)),
+    ):
+        write_output(Output(t, False, JSON), rows, tmp_path / engine / "batch-000000", Files())
     written = lines(tmp_path / "spark" / "batch-000000")
     assert written == lines(tmp_path / "reference" / "batch-000000")
     assert {"d": "2026-01-31", "t": "2026-01-31 10:20:30.5"}.items() <= written[0].items()

@@ -27,6 +27,7 @@ from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Record, Value
 from mrql.rewrite.pipeline import normal_form
+from mrql.runtime.sources.catalog import CATALOG
 from mrql.runtime.sources.files import row_type
 from mrql.translate.compile_program import compile_program
 from tests.support.cases import cases
@@ -88,7 +89,7 @@ def outcome(program_text: Text, base: Path) -> str:
     """What comes of a text: `value`, `error` or `long`; anything else is a fault of ours, and is raised."""
     text = program_text.text
     try:
-        program = compile_program(text, "text", program_text.streams, base, row_of=row_type)
+        program = compile_program(text, "text", program_text.streams, base, row_of=row_type, catalog=CATALOG)
         for query in program.queries:
             planned(query.term)
             if not LARGE.search(text):

@@ -34,6 +34,7 @@ from mrql.algebra.functions import convert
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
+from mrql.runtime.sources.catalog import CATALOG
 from mrql.translate.compile_program import compile_program
 from mrql.translate.program import CompiledExpression
 
@@ -61,7 +62,7 @@ class Case:
 
     def compiled(self) -> CompiledExpression:
         """The last expression of the program."""
-        return compile_program(self.query, "query", self.streams).queries[-1]
+        return compile_program(self.query, "query", self.streams, catalog=CATALOG).queries[-1]
 
     def expected(self, t: Type) -> Value:
         """The value, as one of a type."""

@@ -28,6 +28,7 @@ from mrql.algebra.terms import Stream, Term
 from mrql.explain import explain_trace
 from mrql.explain.lineage import lineage_tree
 from mrql.explain.plan_facts import diminisher, without_inverse
+from mrql.jobs.loading import compile_over_files
 from mrql.rewrite.passes import PassRun, Trace
 from mrql.rewrite.plan.labels import component_names
 from mrql.rewrite.plan.plan import Stage
@@ -159,7 +160,7 @@ def _with_static(term: Term, names: frozenset[str]) -> Term:
 def programs() -> Mapping[str, Program]:
     """The files in `queries/` by their names."""
     files = sorted(QUERIES.glob("*.mrql"))
-    return {file.stem: compile_program(file.read_text(encoding="utf-8"), f"queries/{file.name}") for file in files}
+    return {file.stem: compile_over_files(file.read_text(encoding="utf-8"), f"queries/{file.name}") for file in files}
 
 
 @cache

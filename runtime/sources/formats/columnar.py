@@ -1,4 +1,4 @@
-"""Parquet and ORC: files that know the types of their columns.
+"""Files that know the types of their columns, such as Parquet and ORC, read by Arrow.
 
 A type that is given is checked against each file: its columns must be there, with types that widen to those given.
 """
@@ -6,33 +6,75 @@ A type that is given is checked against each file: its columns must be there, wi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.catalog import Records, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import convert
 from mrql.algebra.types import Type
 from mrql.algebra.values.file_names import is_odd
 from mrql.algebra.values.values import Bag, Record, Value
+from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.quarantine import Malformed, Reject
-from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, Sequence, Single, misfit, twice
+from mrql.runtime.sources.formats import foreign_types
+from mrql.runtime.sources.formats.file_format import FileFormat, once
+from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, Single, misfit, twice
 
 if TYPE_CHECKING:
     # Arrow takes longer to load than a query takes to check, and only these files need it.
     import pyarrow as pa
 
 
-def infer_columns(spec: SourceSpec, file: Path) -> ty.RecordType:
+Opened: TypeAlias = Path | IO[bytes]
+"""What Arrow reads a file by."""
+
+
+@attrs.frozen
+class Columnar:
+    """How Arrow reads the files of a format."""
+
+    called: str
+    """What a file is, with its article."""
+    schema: Callable[[Opened], pa.Schema]
+    batches: Callable[[Opened, list[str]], Iterator[Any]]
+    """The rows, some at a time, with the columns that are named."""
+    rows: Callable[[Opened], int]
+    """How many rows there are."""
+
+
+def columnar_format(
+    name: str, columnar: Columnar, encode: Callable[[Output, Value], bytes] | None = None
+) -> FileFormat:
+    """A format of such files."""
+
+    def infer(files: Sequence[Path]) -> Type:
+        return infer_columns(columnar, files[0])
+
+    def check(spec: SourceSpec, file: Path) -> Malformed | None:
+        return check_columns(columnar, spec, file)
+
+    def read(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
+        return read_columnar(columnar, spec, file, reject)
+
+    def count(spec: SourceSpec, file: Path) -> int:
+        return 1 if check(spec, file) is not None else count_columnar(columnar, file)
+
+    return FileFormat(name, Records(typed=True), read=once(read), check=check, count=count, infer=infer, encode=encode)
+
+
+def infer_columns(columnar: Columnar, file: Path) -> ty.RecordType:
     """The type of the rows, read from a file.
 
     Raises: UserError when the file is not of its format, or a column is of a type that the language does not have.
     """
-    schema = _schema(spec, file)
+    schema = _schema(columnar, file)
     if isinstance(schema, Malformed):
         raise schema.error()
     if wrong := twice(schema.names):
@@ -40,9 +82,9 @@ def infer_columns(spec: SourceSpec, file: Path) -> ty.RecordType:
     return ty.RecordType(tuple((f.name, _from_foreign(_foreign(f.type), file, f.name)) for f in schema))
 
 
-def check_columns(spec: SourceSpec, file: Path) -> Malformed | None:
+def check_columns(columnar: Columnar, spec: SourceSpec, file: Path) -> Malformed | None:
     """What is wrong with a file, if anything is: that it is not of its format, or does not have the columns."""
-    schema = _schema(spec, file)
+    schema = _schema(columnar, file)
     if isinstance(schema, Malformed):
         return schema
     assert isinstance(spec.row, ty.RecordType)
@@ -60,12 +102,14 @@ def check_columns(spec: SourceSpec, file: Path) -> Malformed | None:
 Named = TypeVar("Named")
 
 
-def of_one_type(spec: SourceSpec, files: Iterable[Named], path: Callable[[Named], Path]) -> list[list[Named]]:
+def of_one_type(
+    columnar: Columnar, spec: SourceSpec, files: Iterable[Named], path: Callable[[Named], Path]
+) -> list[list[Named]]:
     """Files that have the columns, those together whose columns are of the same types."""
     alike: dict[tuple[Foreign, ...], list[Named]] = {}
     assert isinstance(spec.row, ty.RecordType)
     for file in files:
-        schema = _schema(spec, path(file))
+        schema = _schema(columnar, path(file))
         if isinstance(schema, Malformed):
             raise schema.error()
         alike.setdefault(tuple(_foreign(schema.field(name).type) for name in spec.row.names), []).append(file)
@@ -79,41 +123,31 @@ def _foreign(t: pa.DataType) -> Foreign:
     if pa.types.is_struct(t):
         return Fields(tuple((field.name, _foreign(field.type)) for field in t.fields))
     if pa.types.is_list(t) or pa.types.is_large_list(t):
-        return Sequence(_foreign(t.value_type))
+        return foreign_types.Sequence(_foreign(t.value_type))
     known = _single(t)
     return Single(str(t)) if known is None else Single(str(known), (known,))
 
 
-def _schema(spec: SourceSpec, file: Path) -> pa.Schema | Malformed:
+def _schema(columnar: Columnar, file: Path) -> pa.Schema | Malformed:
     import pyarrow as pa
 
     try:
         with _opened(file) as stream:
-            if spec.format is Format.ORC:
-                from pyarrow import orc
-
-                return orc.ORCFile(stream).schema
-            import pyarrow.parquet as pq
-
-            return pq.read_schema(stream)
+            return columnar.schema(stream)
     except (pa.ArrowInvalid, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise UserError(f"{file} cannot be read: {os.strerror(error.errno)}") from None
-        return Malformed(file, None, f"is not {_article(spec.format)} file")
+        return Malformed(file, None, f"is not {columnar.called} file")
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[Path | IO[bytes]]:
+def _opened(file: Path) -> Iterator[Opened]:
     """What Arrow reads a file by: it takes no name that is not UTF-8."""
     if not is_odd(str(file)):
         yield file
         return
     with file.open("rb") as stream:
         yield stream
-
-
-def _article(format: Format) -> str:
-    return f"{'an ORC' if format is Format.ORC else 'a Parquet'}"
 
 
 _ARROW: dict[str, Type] = {
@@ -148,7 +182,7 @@ def _from_foreign(t: Foreign, file: Path, column: str) -> Type:
             if wrong := twice(t.names):
                 raise UserError(f"{file} has a column `{column}` with the field `{wrong}` twice")
             return ty.RecordType(tuple((name, _from_foreign(item, file, f"{column}.{name}")) for name, item in fields))
-        case Sequence(item):
+        case foreign_types.Sequence(item):
             return ty.ListType(_from_foreign(item, file, f"{column}[]"))
         case Single(_, (known,)):
             return known
@@ -156,22 +190,22 @@ def _from_foreign(t: Foreign, file: Path, column: str) -> Type:
             raise UserError(f"{file} has a column `{column}` of type {t}, which the language does not have")
 
 
-def read_columnar(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
+def read_columnar(columnar: Columnar, spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
     """The rows of a file; none of one that does not have the columns.
 
     Raises: UserError where the file ends in the right way and is damaged further up, which is not seen before its rows
         are read.
     """
-    fault = check_columns(spec, file)
+    fault = check_columns(columnar, spec, file)
     if fault is not None:
         reject(fault)
         return
     assert isinstance(spec.row, ty.RecordType)
     if not spec.row.fields:
-        yield from (Record({}) for _ in range(count_columnar(spec, file)))
+        yield from (Record({}) for _ in range(count_columnar(columnar, file)))
         return
     with _opened(file) as stream:
-        yield from _rows(spec, file, _batches(spec.format, stream, list(spec.row.names)))
+        yield from _rows(spec, file, columnar.batches(stream, list(spec.row.names)))
 
 
 def _rows(spec: SourceSpec, file: Path, batches: Iterator[Any]) -> Iterator[Value]:
@@ -190,18 +224,6 @@ def _rows(spec: SourceSpec, file: Path, batches: Iterator[Any]) -> Iterator[Valu
             raise UserError(f"{file} has a value that is out of range: {error}") from None
         for row in rows:
             yield _value(row, spec.row)
-
-
-def _batches(format: Format, file: Path | IO[bytes], columns: list[str]) -> Iterator[Any]:
-    if format is Format.ORC:
-        from pyarrow import orc
-
-        opened = orc.ORCFile(file)
-        return (opened.read_stripe(n, columns=columns) for n in range(opened.nstripes))
-    import pyarrow.parquet as pq
-
-    batches: Iterator[Any] = pq.ParquetFile(file).iter_batches(columns=columns)
-    return batches
 
 
 def _value(value: Any, t: Type) -> Value:
@@ -225,13 +247,7 @@ def _in_utc(value: Any) -> Value:
     return value
 
 
-def count_columnar(spec: SourceSpec, file: Path) -> int:
+def count_columnar(columnar: Columnar, file: Path) -> int:
     """The number of rows in a file."""
     with _opened(file) as stream:
-        if spec.format is Format.ORC:
-            from pyarrow import orc
-
-            return int(orc.ORCFile(stream).nrows)
-        import pyarrow.parquet as pq
-
-        return int(pq.read_metadata(stream).num_rows)
+        return columnar.rows(stream)

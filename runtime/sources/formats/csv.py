@@ -13,20 +13,25 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Column, SourceSpec
-from mrql.algebra.errors import EvaluationError
+from mrql.algebra.catalog import Column, Columns, SourceSpec
+from mrql.algebra.errors import EvaluationError, UserError
 from mrql.algebra.functions import INT_RANGES, convert, to_single
+from mrql.algebra.span import Span
 from mrql.algebra.types import Type
+from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.documents import BLANKS
 from mrql.algebra.values.file_names import is_odd
 from mrql.algebra.values.values import Record, Value
+from mrql.runtime.engine.answer import Output
+from mrql.runtime.engine.row_format import row_cells
 from mrql.runtime.files.compression import NOT_UTF8, decoded_exactly, fed_lines, is_marked, lines, shown
 from mrql.runtime.files.quarantine import Malformed, Reject
+from mrql.runtime.sources.formats.file_format import FileFormat, count_lines
 
 Fields = Sequence[tuple[str, bool]]
 """The fields of a record, each with whether it was in quotes: an empty one in quotes is a string."""
@@ -49,6 +54,15 @@ def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Val
             yield _weighted(spec, columns, fields)
         except ValueError as error:
             reject(Malformed(file, number, shown(str(error)), shown(text)))
+
+
+def count_csv(spec: SourceSpec, file: Path) -> int:
+    """The number of records in a file."""
+    if (spec.multiline or spec.header) and check_csv(spec, file) is not None:
+        return 1
+    if spec.multiline:
+        return sum(1 for _ in records(spec, file))
+    return max(0, count_lines(spec, file) - int(spec.header))
 
 
 def check_csv(spec: SourceSpec, file: Path) -> Malformed | None:
@@ -256,3 +270,51 @@ def _from_hexadecimal(digits: str) -> float:
         return float.fromhex(digits)
     except OverflowError:
         return float("-inf" if digits.startswith("-") else "inf")
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+LINE_BREAK = "a line break in a value of a csv file; `dump` keeps it"
+ONLY_MISSING = "a row whose only value is missing has no line in a csv file; `dump` keeps it"
+
+
+def encode_csv(output: Output, answer: Value) -> bytes:
+    """A part file: the cells of a row a line, texts in quotes.
+
+    Raises: UserError where there is no line for a row.
+    """
+    lines = (_csv_line([*row_cells(row, output.item), *weight], output.span) for row, weight in output.rows(answer))
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def _csv_line(cells: Iterable[Value], span: Span | None) -> str:
+    """A row of a csv file.
+
+    Raises: UserError where there is no line for it.
+    """
+    fields = [_field(value) for value in cells]
+    if fields == [""]:
+        raise UserError(ONLY_MISSING, span)
+    if any("\n" in field or "\r" in field for field in fields):
+        raise UserError(LINE_BREAK, span)
+    return ",".join(fields)
+
+
+def _field(value: Value) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        escaped = value.replace('"', '""')
+        return f'"{escaped}"'
+    return show_atom(value)
+
+
+CSV = FileFormat(
+    "csv",
+    Columns(),
+    takes=frozenset({"delimiter", "header", "allowMissingColumns", "multiline", "tagged"}),
+    read=read_csv,
+    check=check_csv,
+    count=count_csv,
+    encode=encode_csv,
+)

@@ -5,19 +5,23 @@ A line is JSON as the standard has it: no comments, no single quotes, no NaN, no
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.catalog import Records, SourceSpec
 from mrql.algebra.stack import deep
 from mrql.algebra.types import Type
 from mrql.algebra.values.documents import Json, held, read
 from mrql.algebra.values.values import Value
+from mrql.runtime.engine.answer import WEIGHT, Output
+from mrql.runtime.engine.row_format import row_object
 from mrql.runtime.files.compression import NOT_UTF8, decoded, lines
 from mrql.runtime.files.quarantine import Malformed, Reject
+from mrql.runtime.sources.formats.file_format import FileFormat, count_lines, once
 
 SAMPLE_ROWS = 1000
 """How many rows the type is taken from where none is given."""
@@ -188,3 +192,26 @@ def settled(t: Type) -> Type:
             return ty.ListType(settled(item))
         case _:
             return t
+
+
+# --- answers ------------------------------------------------------------------------------------
+
+
+def encode_json(output: Output, answer: Value) -> bytes:
+    """A part file: an object a line."""
+    lines = []
+    for row, weight in output.rows(answer):
+        named = {**row_object(row, output.item), **dict(zip((WEIGHT,), weight, strict=False))}
+        lines.append(json.dumps(named, ensure_ascii=False))
+    return "".join(line + "\n" for line in lines).encode()
+
+
+JSON = FileFormat(
+    "json",
+    Records(typed=False),
+    read=once(read_json),
+    count=count_lines,
+    infer=infer_row,
+    widen=widened,
+    encode=encode_json,
+)

@@ -16,11 +16,13 @@ from xml.parsers import expat
 
 import attrs
 
-from mrql.algebra.catalog import SourceSpec
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import Always, SourceSpec
 from mrql.algebra.values.documents import ATTRIBUTE, BLANKS, Json, made, write
 from mrql.algebra.values.values import Element, Value
 from mrql.runtime.files.compression import opened
 from mrql.runtime.files.quarantine import Malformed, Reject
+from mrql.runtime.sources.formats.file_format import FileFormat, once
 
 
 def read_xml(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
@@ -34,14 +36,14 @@ def read_xml(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
         yield from rows.found[tag]
 
 
-def check_xml(file: Path) -> Malformed | None:
+def check_xml(spec: SourceSpec, file: Path) -> Malformed | None:
     """What is wrong with a file, if anything is."""
     return _parse(file, None)
 
 
-def count_elements(tags: tuple[str, ...], file: Path) -> int:
-    """The number of rows in a well-formed file."""
-    counter = _Rows(tags, values=False)
+def count_elements(spec: SourceSpec, file: Path) -> int:
+    """The number of rows in a file."""
+    counter = _Rows(spec.tags, values=False)
     return 1 if _parse(file, counter) is not None else sum(counter.number.values())
 
 
@@ -205,3 +207,13 @@ class _Rows:
     def interrupt(self, *_: object) -> None:
         """A comment or an instruction. Expat hands out what it has of a text before it calls this."""
         self.interrupted = self.piece
+
+
+XML = FileFormat(
+    "xml",
+    Always(ty.XML, "XML elements"),
+    takes=frozenset({"tags", "xpath"}),
+    read=once(read_xml),
+    check=check_xml,
+    count=count_elements,
+)

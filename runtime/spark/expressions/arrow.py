@@ -1,7 +1,4 @@
-"""Values of the language in Arrow's columns, and terms evaluated over batches of them.
-
-This is what Spark's Python workers run. A tuple is a struct of `_1`, `_2`, …, one without parts is `true`.
-"""
+"""Terms evaluated over batches of Arrow's columns: what Spark's Python workers run."""
 
 from __future__ import annotations
 
@@ -12,68 +9,13 @@ from typing import Any
 
 import attrs
 
-from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.span import Span
 from mrql.algebra.terms import PVar, Term
-from mrql.algebra.types import Type
-from mrql.algebra.values.atom_text import unsigned
-from mrql.algebra.values.values import Document, Value
+from mrql.algebra.values.values import Value
+from mrql.runtime.engine.arrow import arrow_type, to_plain
 from mrql.runtime.spark.expressions.from_spark import from_spark
-from mrql.runtime.spark.expressions.layout import labels
-
-_BASIC = {
-    ty.BOOL: "bool_",
-    ty.INT: "int32",
-    ty.LONG: "int64",
-    ty.FLOAT: "float32",
-    ty.DOUBLE: "float64",
-    ty.STRING: "string",
-    ty.DATE: "date32",
-    ty.ANY: "string",
-    ty.XML: "string",
-    ty.NOTHING: "bool_",
-}
-
-
-def arrow_type(t: Type) -> Any:
-    """The Arrow type of a type."""
-    import pyarrow as pa
-
-    match t:
-        case ty.TIMESTAMP:
-            return pa.timestamp("us")
-        case ty.Basic(ty.Kind.DATA):
-            return pa.string()
-        case ty.Basic() | ty.Nothing():
-            return getattr(pa, _BASIC[t])()
-        case ty.BagType(item) | ty.ListType(item):
-            return pa.list_(arrow_type(item))
-        case ty.TupleType(()) | ty.RecordType(()):
-            return pa.bool_()
-        case _:
-            return pa.struct([pa.field(name, arrow_type(item)) for name, item in labels(t)])
-
-
-def to_plain(value: Value, t: Type) -> object:
-    """A value as Arrow takes it."""
-    if value is None:
-        return None
-    match t:
-        case ty.TupleType(()) | ty.RecordType(()):
-            return True
-        case ty.TupleType(items):
-            parts = zip(labels(t), value, items, strict=True)
-            return {name: to_plain(v, item) for (name, _), v, item in parts}
-        case ty.RecordType(fields):
-            return {name: to_plain(value[name], item) for name, item in fields}
-        case ty.BagType(item) | ty.ListType(item):
-            return [to_plain(v, item) for v in value]
-        case ty.DOUBLE | ty.FLOAT:
-            return unsigned(value)
-        case _:
-            return value.text if isinstance(value, Document) else value
 
 
 @attrs.frozen

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
@@ -28,7 +28,6 @@ from mrql.algebra.notation.printer import show, show_type
 from mrql.algebra.terms import Get, Nth, PVar, Term, Var
 from mrql.runtime.spark.expressions.arrow import OverArrow
 from mrql.runtime.spark.expressions.layout import sql_type
-from mrql.runtime.spark.session.cluster import ship
 
 _NAME = re.compile(r"\bmrql_python_[0-9a-f]{24}\b")
 _KNOWN: dict[str, OverArrow] = {}
@@ -76,8 +75,9 @@ def _root(term: Term) -> Var | None:
     return term if isinstance(term, Var) else None
 
 
-def register(spark: SparkSession, texts: Iterable[str]) -> None:
-    """Makes the functions that are named in SQL texts known to a session."""
+def register(spark: SparkSession, texts: Iterable[str], ship: Callable[[SparkSession], None]) -> None:
+    """Makes the functions that are named in SQL texts known to a session, whose executors have to be shipped what those
+    import before the first."""
     if not _KNOWN:
         return
     done = _REGISTERED.setdefault(spark, set())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from mrql.algebra.catalog import item_type
 from mrql.algebra.types import Type
-from mrql.runtime.sinks.row_format import item_type, row_columns
+from mrql.runtime.engine.row_format import row_columns
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.expressions.layout import is_taken_apart
 

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, Row
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
-from mrql.runtime.sinks.row_format import row_columns
+from mrql.runtime.engine.row_format import row_columns
 from mrql.runtime.spark.expressions.from_spark import from_spark
 from mrql.runtime.spark.expressions.layout import is_taken_apart
 

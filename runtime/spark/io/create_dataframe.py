@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Record, Value
-from mrql.runtime.sinks.row_format import row_columns
+from mrql.runtime.engine.arrow import arrow_type, to_plain
+from mrql.runtime.engine.row_format import row_columns
 from mrql.runtime.spark.expressions import json_variant
-from mrql.runtime.spark.expressions.arrow import arrow_type, to_plain
 from mrql.runtime.spark.expressions.casts import numbered
 from mrql.runtime.spark.expressions.layout import labels, quote, sql_type
 

@@ -10,25 +10,25 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import InternalError
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
 from mrql.algebra.values.zset import ZSet
+from mrql.runtime.engine.row_format import row_columns
 from mrql.runtime.files.quarantine import Malformed, Quarantine, Reject, fail, pass_over
-from mrql.runtime.sinks.row_format import row_columns
 from mrql.runtime.sources.directory import Arrived, Part, Portion, placed
 from mrql.runtime.sources.files import check_file, list_files, read_changes
-from mrql.runtime.sources.formats.columnar import of_one_type
-from mrql.runtime.sources.formats.csv import columns_of, is_read_as_utf8
 from mrql.runtime.sources.partitions import Apart
 from mrql.runtime.sources.partitions import apart as of_path
 from mrql.runtime.sources.source import everything
 from mrql.runtime.spark.expressions.layout import quote, sql_type
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from mrql.runtime.spark.io.formats import FORMATS, TAG, TAGGED, Rows, column_names
+from mrql.runtime.spark.io.csv import TAG, TAGGED
+from mrql.runtime.spark.io.formats import FORMATS
 from mrql.runtime.spark.io.path_columns import completed
 from mrql.runtime.spark.io.paths import path_of, path_to_read
+from mrql.runtime.spark.io.spark_format import Rows
 from mrql.runtime.spark.relation.file_scans import Files
 from mrql.runtime.spark.relation.frame import Columns, Frame, changes, from_dataframe, net, union
 
@@ -72,22 +72,14 @@ def _alike(spec: SourceSpec, paths: Iterable[Path]) -> list[tuple[Apart, list[Pa
     """The files by what their columns are, and by which of the columns are in their paths: headers may have them in any
     order."""
     found: dict[Apart, list[Path]] = {}
+    format = FORMATS[spec.format.name]
     for path in paths:
         parts = of_path(spec, path).without_values()
-        if spec.format is Format.CSV:
-            columns = columns_of(parts.own, path)
-            if isinstance(columns, Malformed):
-                raise columns.error()
-            own = attrs.evolve(parts.own, columns=columns, as_utf8=is_read_as_utf8(spec, path))
-            parts = attrs.evolve(parts, own=own)
-        found.setdefault(parts, []).append(path)
-    if spec.format not in (Format.PARQUET, Format.ORC):
-        return [*found.items()]
-    # What Spark reads with types of its own is read apart where it needs the path: a union has no path.
+        found.setdefault(attrs.evolve(parts, own=format.settled(parts.own, path)), []).append(path)
     return [
-        (parts, some)
+        (parts, [*some])
         for parts, files in found.items()
-        for some in (of_one_type(parts.own, files, Path) if parts.columns else [files])
+        for some in (format.apart(parts.own, files) if parts.columns else [files])
     ]
 
 
@@ -99,12 +91,12 @@ def _table(
     named = {path_to_read(spark, path, kept): path for path in paths}
 
     def rows() -> Rows:
-        return FORMATS[spec.format](spark, parts.own, [*named], apart)
+        return FORMATS[spec.format.name].read(spark, parts.own, [*named], apart)
 
     def whole(found: Rows) -> DataFrame:
         return completed(found.kept(), spec, parts, [TAG] if spec.tagged else [])
 
-    names = column_names(spec)
+    names = FORMATS[spec.format.name].columns(spec)
     if reject is not None:
         found = rows()
         _set_aside(spec, found, named, reject)

@@ -20,7 +20,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.functions.function import fails
 from mrql.algebra.functions.time_parsing import utc_fields
 from mrql.algebra.types import Type
-from mrql.runtime.sinks.row_format import row_columns
+from mrql.runtime.engine.row_format import row_columns
 from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, Sequence, Single, asked_for, misfit
 from mrql.runtime.spark.expressions import json_variant
 from mrql.runtime.spark.expressions.canonical_order import Fresh

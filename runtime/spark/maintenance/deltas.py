@@ -9,12 +9,12 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names, all_names, free_vars, substitute
+from mrql.algebra.catalog import item_type
 from mrql.algebra.terms import CMap, Term, Var, element_type
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.circuit import Circuit
 from mrql.rewrite.plan.delta_rules import DeltaRules, Rule
 from mrql.rewrite.plan.plan import Stage
-from mrql.runtime.sinks.row_format import item_type
 from mrql.runtime.spark.compiler.answers import answer_rows, output_columns, output_rows
 from mrql.runtime.spark.compiler.compiler import Compiler
 from mrql.runtime.spark.expressions.casts import canonical

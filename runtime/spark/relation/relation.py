@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.expressions import python_udf
 from mrql.runtime.spark.relation.file_scans import Files
+from mrql.runtime.spark.session.cluster import ship
 
 
 class Op(Enum):
@@ -276,7 +277,8 @@ class Relation:
 
     def dataframe(self, spark: SparkSession, given: Callable[[Relation], DataFrame] | None = None) -> DataFrame:
         """The relation as a DataFrame; `given` says what stands for a leaf whose rows change."""
-        python_udf.register(spark, (text for node in self._nodes for text in python_udf.flattened(node.arguments)))
+        texts = (text for node in self._nodes for text in python_udf.flattened(node.arguments))
+        python_udf.register(spark, texts, ship)
         made: dict[Hashable, DataFrame] = {}
         for node in self._nodes:
             made[node.identity] = node._made(spark, [made[part.identity] for part in node.parts], given)

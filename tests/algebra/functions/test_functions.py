@@ -19,7 +19,7 @@ from mrql.algebra.types import BOOL, DATE, DOUBLE, FLOAT, INT, LONG, NOTHING, ST
 from mrql.algebra.values import documents
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.values import Bag, Document, Element, Record, Value, same
-from mrql.runtime.sinks.row_format import to_json
+from mrql.runtime.engine.row_format import to_json
 from tests.support.function_calls import calls, split
 from tests.support.strategies import types, values
 

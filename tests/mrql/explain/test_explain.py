@@ -27,6 +27,7 @@ from mrql.explain import explain_graph, explain_json, explain_trace
 from mrql.explain.lineage import lineage_tree
 from mrql.explain.plan_facts import diminisher, facts_of, without_inverse
 from mrql.explain.tables import Role, stage_tables
+from mrql.jobs.loading import compile_over_files
 from mrql.rewrite.passes import Trace
 from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.delta_rules import linear_stage, touched_stage
@@ -695,7 +696,7 @@ def test_rows_that_pass_through_python(construct: Construct) -> None:
 @pytest.mark.parametrize("file", sorted(QUERIES.rglob("*.mrql")), ids=lambda file: file.stem)
 def test_no_rows_of_query_files_pass_through_python(file: Path) -> None:
     """Those of `queries/` compile to Catalyst as a whole, but for the functions that call themselves."""
-    program = compile_program(file.read_text(encoding="utf-8"), str(file))
+    program = compile_over_files(file.read_text(encoding="utf-8"), str(file))
     found = {function.called for query in program.queries for function in facts_of(planned(query.term)).python}
     assert found == RECURSIVE.get(file.stem, set())
 

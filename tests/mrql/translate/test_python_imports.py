@@ -21,6 +21,7 @@ from mrql.algebra.notation.printer import show
 from mrql.algebra.terms import Prim, Term
 from mrql.algebra.values.values import Bag
 from mrql.cli.main import main
+from mrql.jobs.loading import compile_over_files
 from mrql.translate.compile_program import compile_program
 from mrql.translate.program import Program
 from tests.loops.test_queries import by_reference, by_spark
@@ -40,7 +41,7 @@ FACTORIAL = "function f(n: long): long { if n > 1 then n * f(n - 1) else 1 }; "
 
 
 def program(directory: Path, text: str) -> Program:
-    return compile_program(text, str(directory / "query.mrql"), base=directory)
+    return compile_over_files(text, str(directory / "query.mrql"), base=directory)
 
 
 @pytest.fixture

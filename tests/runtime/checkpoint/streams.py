@@ -18,13 +18,14 @@ from pyspark.sql import SparkSession
 from mrql.algebra.values.values import Bag, Value
 from mrql.cli.planning import planned
 from mrql.jobs.batch import ReferenceBatchJob
-from mrql.jobs.places import Place
 from mrql.jobs.stream import StreamJob
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.checkpoint.restore import found_rows
 from mrql.runtime.files.durable import Files
-from mrql.runtime.postgresql.address import parse_address
+from mrql.runtime.postgresql.sink import table_at
+from mrql.runtime.sinks.directory import DirectoryPlace
+from mrql.runtime.sinks.places import Place
 from mrql.runtime.streaming.stream_loop import Emit, Options
 
 GROUPS = """
@@ -121,7 +122,7 @@ class Stream:
 
     @property
     def outputs(self) -> tuple[Place, ...]:
-        return (self.out, *([] if self.address is None else [parse_address(self.address)]))
+        return (DirectoryPlace(self.out), *([] if self.address is None else [table_at(self.address)]))
 
     @cached_property
     def job(self) -> StreamJob:
@@ -171,7 +172,7 @@ class Stream:
         """What it puts out when nothing happens to it, from the reference engine and without a checkpoint."""
         alone = self.home / "alone"
         shutil.rmtree(alone, ignore_errors=True)
-        attrs.evolve(self.job, engine="reference", outputs=(alone,), checkpoint=None).run()
+        attrs.evolve(self.job, engine="reference", outputs=(DirectoryPlace(alone),), checkpoint=None).run()
         return answers(alone)
 
     def clear(self) -> None:

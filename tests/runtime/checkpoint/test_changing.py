@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
-from mrql.runtime import engines
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.lock import Lock
+from mrql.runtime.reference import engine as reference_engine
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.sources import files as reading
 from mrql.runtime.spark.io import readers
@@ -78,12 +78,12 @@ def within_a_file(patch: pytest.MonkeyPatch, change: Callable[[], None]) -> None
             yield row
             change()
 
-    patch.setattr(engines, "read_changes", changing)
+    patch.setattr(reference_engine, "read_changes", changing)
 
 
 POINTS: dict[str, Point] = {
     "found": before(stream_loop, "count_rows"),
-    "counted": before(engines, "read_changes"),
+    "counted": before(reference_engine, "read_changes"),
     "partly read": within_a_file,
     "read": before(ReferenceView, "apply"),
     "applied": before(ReferenceView, "answer"),

@@ -18,10 +18,10 @@ from mrql.algebra.errors import InternalError
 from mrql.algebra.evaluation import python_functions
 from mrql.algebra.evaluation.python_modules import written
 from mrql.cli.planning import plan_of
+from mrql.jobs.loading import compile_over_files
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.runtime.checkpoint import notation
 from mrql.runtime.checkpoint.identity import Identities, identities
-from mrql.translate.compile_program import compile_program
 
 SOURCES = """
 S = stream(csv, "s", ",", type((long, long)));
@@ -32,7 +32,7 @@ QUERY = "select (x, sum(y)) from (x, y) in S group by x;"
 
 
 def known(query: str, sources: str = SOURCES, base: Path = Path("/data")) -> Identities:
-    program = compile_program(sources + query, base=base)
+    program = compile_over_files(sources + query, base=base)
     return identities(plan_of(program, program.queries[0], LoopStrategy.AUTO), program.sources)
 
 

@@ -25,6 +25,7 @@ from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import read_manifest
 from mrql.runtime.checkpoint.store import manifest_files
 from mrql.runtime.files.durable import Files, Publication
+from mrql.runtime.sinks.directory import DirectoryPlace
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.runtime.checkpoint.streams import GROUPS, JOIN, Counting, Crash, Stream, batch_answer, fill, write
 
@@ -215,7 +216,7 @@ def test_a_crash_before_the_output_is_in_its_place(home: Path, monkeypatch: pyte
         raise Crash
 
     stream = Stream(home)
-    relative = attrs.evolve(stream.job, outputs=(Path("out"),))
+    relative = attrs.evolve(stream.job, outputs=(DirectoryPlace(Path("out")),))
     monkeypatch.chdir(home)
     with monkeypatch.context() as patched:
         patched.setattr(Publication, "publish", crash)

@@ -18,20 +18,23 @@ from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.catalog import ADAPTER, SourceSpec
 from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.values import Record as Fields
 from mrql.cli.main import main
+from mrql.runtime.engine.answer import Output, changes_of
 from mrql.runtime.files.durable import Files
 from mrql.runtime.postgresql.address import parse_address
 from mrql.runtime.postgresql.columns import columns_of
 from mrql.runtime.postgresql.connection import connect
-from mrql.runtime.postgresql.copy_format import parts, write_lines
+from mrql.runtime.postgresql.copy_format import COPY, parts
 from mrql.runtime.postgresql.sink import Applied, TableSink
 from mrql.runtime.postgresql.source import PostgresTable
 from mrql.runtime.postgresql.table import Record, Table, Unmatched, quoted
+from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.sinks.sink import publish
 from tests.runtime.checkpoint.streams import GROUPS, Counting, Crash, Failing, Moment, Stream, batch_answer, fill, write
 from tests.support.postgresql import Server
@@ -222,7 +225,7 @@ def test_deletions(
 ) -> None:
     """As many rows as are said; those that were added up in another order stand in for one another."""
     t = parse_type("{(long, double)}")
-    write_lines(Bag(gone), t, tmp_path, Files(), changes=True)
+    ReferenceRows(Bag(gone), changes_of(t)).write(Output(t, True, COPY), tmp_path, Files())
     address = parse_address(postgresql.address(table))
     with closing(connect(address.conninfo, address.shown)) as connection:
         kept = Table(connection, address, columns_of(t))
@@ -256,7 +259,7 @@ def test_names_of_all_kinds(tmp_path: Path, postgresql: Server, number: int) -> 
     sink = TableSink(address, t, tmp_path / "outbox", "stream")
     for batch, (row, weight) in enumerate([((1, 2), 1), ((3, 4), 1), ((1, 2), -1)]):
         values = Fields(dict(zip(names, row, strict=True)))
-        answer = Fixed(Bag([values]), Bag([(values, weight)]))
+        answer = Fixed(Bag([values]), Bag([(values, weight)]), t)
         publish([sink.prepare(batch, answer)], Files())
     sink.close()
     after = TableSink(address, t, tmp_path / "outbox", "stream", after=2)
@@ -264,7 +267,7 @@ def test_names_of_all_kinds(tmp_path: Path, postgresql: Server, number: int) -> 
     after.close()
     record = ty.RecordType((*((name, ty.LONG) for name in names),))
     path = f"{postgresql.conninfo()}?table={written}&column={quote(names[0], safe='')}"
-    source = PostgresTable(SourceSpec("s", True, Format.ADAPTER, path, record, adapter="a:b"))
+    source = PostgresTable(SourceSpec("s", True, ADAPTER, path, record, adapter="a:b"))
     last = source.latest(None, None)
     assert list(source.read(None, last)) == [(Fields(dict(zip(names, (3, 4), strict=True))), 1)]
     assert source.latest(last, None) == last
@@ -279,12 +282,13 @@ class Fixed:
 
     whole: Bag
     changed: Bag
+    type: Type
 
-    def snapshot(self) -> Bag:
-        return self.whole
+    def snapshot(self) -> ReferenceRows:
+        return ReferenceRows(self.whole, self.type)
 
-    def changes(self) -> Bag:
-        return self.changed
+    def changes(self) -> ReferenceRows:
+        return ReferenceRows(self.changed, changes_of(self.type))
 
 
 # --- what can go wrong --------------------------------------------------------------------------

@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from mrql.algebra.catalog import Format
 from mrql.algebra.errors import UserError
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Record, Value
@@ -21,30 +20,37 @@ from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.loading import compile_over_files
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.manifest import Manifest
+from mrql.runtime.engine.answer import AnswerFormat, Output, changes_of
 from mrql.runtime.files.durable import Files
-from mrql.runtime.sinks.files import Output, write_output
+from mrql.runtime.reference.answer import ReferenceRows
+from mrql.runtime.sinks.directory import DirectoryPlace
+from mrql.runtime.sinks.files import write_output
+from mrql.runtime.sources.formats.csv import CSV
+from mrql.runtime.sources.formats.json import JSON
+from mrql.runtime.sources.formats.parquet import PARQUET
+from mrql.runtime.spark.io.answer import SparkRows
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from tests.runtime.checkpoint.streams import GROUPS, Stream, batch_answer, fill
 
 ROWS = Bag([Record({"k": 1, "s": 'a,"b"', "x": 0.5}), Record({"k": 2, "s": "", "x": None})])
 TYPE = parse_type("{<k: long, s: string, x: double>}")
 READ = {
-    Format.CSV: 'source(csv, "{0}/part-*", ",", type(<k: long, s: string, x: double>))',
-    Format.JSON: 'source(json, "{0}/part-*", type(<k: long, s: string, x: double>))',
-    Format.PARQUET: 'source(parquet, "{0}/part-*")',
+    CSV: 'source(csv, "{0}/part-*", ",", type(<k: long, s: string, x: double>))',
+    JSON: 'source(json, "{0}/part-*", type(<k: long, s: string, x: double>))',
+    PARQUET: 'source(parquet, "{0}/part-*")',
 }
 
 
-def read(directory: Path, format: Format) -> Value:
+def read(directory: Path, format: AnswerFormat) -> Value:
     """What a query reads from a batch."""
     program = compile_over_files(f"select r from r in {READ[format].format(directory)};")
     return ReferenceBatchJob(program).answer(program.queries[0])
 
 
-@pytest.mark.parametrize("format", list(READ))
-def test_what_is_written_is_read_back(tmp_path: Path, format: Format) -> None:
+@pytest.mark.parametrize("format", list(READ), ids=str)
+def test_what_is_written_is_read_back(tmp_path: Path, format: AnswerFormat) -> None:
     """In each format, from the reference engine."""
-    write_output(Output(TYPE, False, format), ROWS, tmp_path / "b", Files())
+    write_output(Output(TYPE, False, format), ReferenceRows(ROWS, TYPE), tmp_path / "b", Files())
     assert read(tmp_path / "b", format) == ROWS
 
 
@@ -52,14 +58,16 @@ def test_what_is_written_is_read_back(tmp_path: Path, format: Format) -> None:
 def test_what_spark_writes_is_read_back(tmp_path: Path, spark: SparkSession) -> None:
     """In each format, from Spark."""
     for format in READ:
-        write_output(Output(TYPE, False, format), to_dataframe(spark, ROWS, TYPE), tmp_path / format.value, Files())
-        assert read(tmp_path / format.value, format) == ROWS
+        rows = SparkRows(to_dataframe(spark, ROWS, TYPE), TYPE)
+        write_output(Output(TYPE, False, format), rows, tmp_path / format.name, Files())
+        assert read(tmp_path / format.name, format) == ROWS
 
 
 def test_changes_have_a_weight(tmp_path: Path) -> None:
     """As the last column."""
-    output = Output(parse_type("{(long, string)}"), True, Format.CSV)
-    write_output(output, Bag([((1, "a"), 2), ((None, "b"), -1)]), tmp_path / "b", Files())
+    output = Output(parse_type("{(long, string)}"), True, CSV)
+    changes = ReferenceRows(Bag([((1, "a"), 2), ((None, "b"), -1)]), changes_of(output.type))
+    write_output(output, changes, tmp_path / "b", Files())
     assert (tmp_path / "b" / "part-00000.csv").read_text() == '1,"a",2\n,"b",-1\n'
 
 
@@ -91,10 +99,10 @@ def test_two_directories(tmp_path: Path) -> None:
     """Both have all batches, also after a restart; one that is named later has those from then on."""
     fill(tmp_path, 3, Random(1))
     stream = Stream(tmp_path)
-    both = attrs.evolve(stream.job, outputs=(tmp_path / "out", tmp_path / "copy"))
+    both = attrs.evolve(stream.job, outputs=(DirectoryPlace(tmp_path / "out"), DirectoryPlace(tmp_path / "copy")))
     both.run()
     fill(tmp_path, 1, Random(2), start=3)
-    third = attrs.evolve(stream.job, outputs=(*both.outputs, tmp_path / "late"))
+    third = attrs.evolve(stream.job, outputs=(*both.outputs, DirectoryPlace(tmp_path / "late")))
     third.run()
     assert stream.answers() == attrs.evolve(stream, output="copy").answers()
     assert list(stream.answers()) == [f"batch-{n:06d}" for n in range(4)]

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
-from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.catalog import ADAPTER, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.notation.parser import parse_type
 from mrql.cli.main import main
@@ -32,7 +32,7 @@ NUMBER = parse_type("<n: long>")
 
 
 def spec(path: str | Path, row: str = "<n: long>") -> SourceSpec:
-    return SourceSpec("s", True, Format.ADAPTER, str(path), parse_type(row), adapter="a:b")
+    return SourceSpec("s", True, ADAPTER, str(path), parse_type(row), adapter="a:b")
 
 
 def grown(file: Path) -> Callable[[], None]:

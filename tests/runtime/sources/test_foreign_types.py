@@ -23,8 +23,10 @@ from mrql.algebra.functions import convert
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.jobs.loading import compile_over_files
+from mrql.runtime.engine.arrow import arrow_type, to_plain
 from mrql.runtime.sources.files import read_changes, read_source
-from mrql.runtime.spark.expressions.arrow import arrow_type, to_plain
+from mrql.runtime.sources.formats.orc import ORC
+from mrql.runtime.sources.formats.parquet import PARQUET
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.io.readers import read
@@ -157,11 +159,11 @@ def spec_of(wanted: Type, directory: Path, format: Format) -> SourceSpec:
 @settings(max_examples=150, deadline=None)
 def test_files(data: st.DataObject) -> None:
     """The reference reader takes what fits, by the names of the fields, and refuses the rest."""
-    format = data.draw(st.sampled_from((Format.PARQUET, Format.ORC)))
-    written, wanted = data.draw(pairs(tuples=False, times=format is Format.PARQUET))
+    format = data.draw(st.sampled_from((PARQUET, ORC)))
+    written, wanted = data.draw(pairs(tuples=False, times=format is PARQUET))
     rows = data.draw(rows_of(written))
     with TemporaryDirectory() as home:
-        file = Path(home) / f"f.{format.value}"
+        file = Path(home) / f"f.{format.name}"
         write(file, rows, written)
         spec = spec_of(wanted, Path(home), format)
         if may_stand_for(written, wanted):
@@ -179,16 +181,16 @@ def test_files_on_spark(interpreted_spark: SparkSession) -> None:
     @given(st.data())
     @settings(max_examples=8, deadline=None, phases=[Phase.generate])
     def check(data: st.DataObject) -> None:
-        format = data.draw(st.sampled_from((Format.PARQUET, Format.ORC)))
-        written, wanted = data.draw(pairs(tuples=False, times=format is Format.PARQUET, fit=True))
+        format = data.draw(st.sampled_from((PARQUET, ORC)))
+        written, wanted = data.draw(pairs(tuples=False, times=format is PARQUET, fit=True))
         # What ORC calls a timestamp has nanoseconds, and is read as none.
-        assume(format is Format.PARQUET or ty.TIMESTAMP not in nodes(wanted).values())
+        assume(format is PARQUET or ty.TIMESTAMP not in nodes(wanted).values())
         with TemporaryDirectory() as home:
             expected = []
             for number, t in enumerate((written, wanted)):
                 as_list = listed(t)
                 rows = data.draw(rows_of(as_list))
-                write(Path(home) / f"{number}.{format.value}", rows, as_list)
+                write(Path(home) / f"{number}.{format.name}", rows, as_list)
                 expected += [taken_as(row, wanted) for row in rows]
             with session_settings(interpreted_spark, AS_WRITTEN):
                 frame = flat(read(interpreted_spark, spec_of(wanted, Path(home), format)), Columns()).df.dataframe(

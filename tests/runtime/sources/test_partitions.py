@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag, Record, same
+from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.loading import compile_over_files
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.directory import Directory
@@ -123,6 +124,20 @@ def test_a_stream_over_other_directories(tmp_path: Path, caplog: pytest.LogCaptu
     watched = Directory(spec)
     with caplog.at_level(logging.WARNING, "mrql"):
         assert [watched.latest() for _ in range(2)] == [[], []]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path / 'd'} has no file that is read, but the directory in, which is not looked at"
+    ]
+
+
+def test_a_stream_that_is_read_at_once_from_a_directory_of_directories(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said, once, whatever number of queries read it."""
+    (tmp_path / "d" / "in").mkdir(parents=True)
+    (tmp_path / "d" / "in" / "1.csv").write_text("1")
+    program = compile_over_files(f's = stream(csv, "{tmp_path / "d"}", ",", type(long)); count(s); count(s);')
+    runner = ReferenceBatchJob(program)
+    assert [runner.answer(query) for query in program.queries] == [0, 0]
     assert [record.getMessage() for record in caplog.records] == [
         f"{tmp_path / 'd'} has no file that is read, but the directory in, which is not looked at"
     ]

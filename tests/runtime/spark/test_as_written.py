@@ -10,10 +10,14 @@ from pyspark.sql import functions as F
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Format
+from mrql.runtime.engine.answer import Output
+from mrql.runtime.files.durable import Files
+from mrql.runtime.sources.formats.csv import CSV
+from mrql.runtime.sources.formats.json import JSON
+from mrql.runtime.sources.formats.parquet import PARQUET
 from mrql.runtime.spark.expressions.literals import literal_sql
+from mrql.runtime.spark.io.answer import SparkRows
 from mrql.runtime.spark.io.collect import collect_value
-from mrql.runtime.spark.io.writers import write_frame
 from mrql.runtime.spark.session.session import start_settings
 
 VARIABLES = ("${env:HOME}", "${system:user.name}", "${spark.app.name}", "x${spark:spark.app.id}y", "$${env:HOME}}")
@@ -52,8 +56,9 @@ def test_constants_and_names(spark: SparkSession, tmp_path: Path) -> None:
         assert found(view.answer()) == expected
         view.apply(rows=mrql.Delta(delete=rows.where("n = 0")))
         assert found(view.answer()) == {row for row in expected if row[1] == 1}
-    for format in (Format.JSON, Format.CSV, Format.PARQUET):
-        directory = tmp_path / "${env:HOME}" / format.value
-        write_frame(rows, format, record, directory, None)
+    for format in (JSON, CSV, PARQUET):
+        directory = tmp_path / "${env:HOME}" / format.name
+        bag = ty.BagType(record)
+        SparkRows(rows, bag).write(Output(bag, False, format), directory, Files())
         assert sum(len(part.read_bytes()) for part in directory.glob("part-*")), format
     assert session.conf.get("spark.sql.variable.substitute") == "true"

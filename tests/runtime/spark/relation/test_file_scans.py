@@ -11,13 +11,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Format, SourceSpec
+from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.jobs.loading import compile_over_files
-from mrql.runtime.engines import SparkEngine
-from mrql.runtime.sinks.sink import Answer, Passing, Several
+from mrql.runtime.engine.answer import Answer
+from mrql.runtime.sinks.sink import Passing, Several
 from mrql.runtime.sources.files import read_source
+from mrql.runtime.sources.formats.text import TEXT
 from mrql.runtime.spark import jvm
+from mrql.runtime.spark.engine import SparkEngine
+from mrql.runtime.spark.io.answer import SparkRows
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.readers import read
 from mrql.runtime.spark.relation.file_scans import Scans
@@ -121,13 +124,15 @@ def test_a_stream_plans_its_files_once(spark: SparkSession, tmp_path: Path, form
 
 
 def _computed(answer: Answer) -> DataFrame:
-    frame: DataFrame = answer.snapshot()
+    rows = answer.snapshot()
+    assert isinstance(rows, SparkRows)
+    frame = rows.df
     return frame.sparkSession.createDataFrame(frame.collect(), frame.schema)
 
 
 def test_a_file_that_is_gone_is_missed(spark: SparkSession, tmp_path: Path) -> None:
     """What a plan is used for again does not pass over a file that is not there."""
-    spec = SourceSpec("s", True, Format.TEXT, str(tmp_path), ty.STRING)
+    spec = SourceSpec("s", True, TEXT, str(tmp_path), ty.STRING)
     (tmp_path / "there").write_text("a\nb\n")
     scans = Scans(spark, "settings of this test")
     frames = [read(spark, spec, [tmp_path / "there"]).df.table for _ in range(3)]

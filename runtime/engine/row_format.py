@@ -70,11 +70,6 @@ def named(value: Value, t: Type) -> Any:
             return to_json(value)
 
 
-def item_type(t: Type) -> Type:
-    """The type of the rows of an answer."""
-    return t.item if isinstance(t, ty.BagType | ty.ListType) else t
-
-
 def to_json(value: Value) -> Any:
     """A value as JSON has it: bags, lists and tuples as arrays, records as objects; infinities and NaN by name,
     dates and timestamps as strings."""

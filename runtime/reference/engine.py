@@ -1,0 +1,90 @@
+"""The reference engine of the stream loop: a view in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.values.values import Value
+from mrql.algebra.values.zset import ZSet
+from mrql.rewrite.plan.plan import Plan
+from mrql.runtime.checkpoint.commits import States
+from mrql.runtime.checkpoint.restore import GoingOn
+from mrql.runtime.engine.residual import Residual
+from mrql.runtime.engine.sizes import StateSize
+from mrql.runtime.files.quarantine import Quarantine, fail, pass_over
+from mrql.runtime.reference.answer import ReferenceAnswer
+from mrql.runtime.reference.checkpoint import ReferenceStates, lines_of
+from mrql.runtime.reference.view import ReferenceView
+from mrql.runtime.sources.directory import Arrived, Batch, Part
+from mrql.runtime.sources.files import read_changes, read_source
+from mrql.runtime.streaming.stream_loop import Put, Sizes
+
+
+class ReferenceEngine:
+    """Keeps a plan up to date in plain Python; needs no Java."""
+
+    name = "reference"
+
+    def __init__(
+        self,
+        plan: Plan,
+        sources: Mapping[str, SourceSpec],
+        quarantine: Quarantine | None = None,
+        going_on: GoingOn | None = None,
+    ) -> None:
+        self.sources = sources
+        self.plan = plan
+        self.reject = fail if quarantine is None else quarantine.reject
+        tables = {name: read_source(sources[name], self.reject) for name in plan.tables}
+        restored = None if going_on is None else going_on.restored
+        self.view = ReferenceView(plan, tables, start=restored is None)
+        self.states = None if going_on is None else ReferenceStates(self.view, going_on.identities)
+        if restored is not None and self.states is not None:
+            self.states.load(restored)
+            rows = {stream: self._change(stream, arrived) for stream, arrived in restored.arrived.items()}
+            self.view.resume(restored.states, rows)
+
+    def advance(self, batch: Batch, put: Put, *, changes: bool) -> None:
+        before = self.view.answer() if changes else None
+        deltas = {stream: self._change(stream, arrived) for stream, arrived in batch.items()}
+        self.view.apply(deltas)
+        put(ReferenceAnswer(self.view.answer(), before, self.plan.answer.type))
+
+    def _change(self, stream: str, arrived: Iterable[Part]) -> ZSet:
+        return ZSet.weighted(change for part in arrived for change in self._rows(self.sources[stream], part))
+
+    def _rows(self, spec: SourceSpec, part: Part) -> Iterator[tuple[Value, int]]:
+        if not isinstance(part, Arrived):
+            yield from part.rows
+            return
+        # What was kept aside when the file was read is not kept once more when its rows are taken back.
+        reject = self.reject if part.withdrawn is None or self.reject is fail else pass_over
+        with part.named():
+            yield from read_changes(spec, part.read_from, part.weight, lambda row: reject(part.called(row)))
+
+    def sizes(self) -> Sizes:
+        return Sizes(sum(state.size() for state in self.view.states), sum(state.touched for state in self.view.states))
+
+    def state_sizes(self) -> Mapping[str, StateSize]:
+        return reference_sizes(self.view)
+
+    def residual(self) -> Residual | None:
+        return self.view.residual if self.view.plan.has_residual else None
+
+    def durable(self) -> States:
+        assert self.states is not None
+        return self.states
+
+    def close(self) -> None:
+        self.view = ReferenceView(self.plan, start=False)
+
+
+def reference_sizes(view: ReferenceView) -> dict[str, StateSize]:
+    """The states of a view by the names of stages and streams; the bytes are those that they take when written."""
+    sizes: dict[str, StateSize] = {}
+    for name, lines in lines_of(view):
+        before = sizes.get(name, StateSize(0, 0))
+        written = sum(len(key.encode()) + len(value.encode()) for key, value in lines.items())
+        sizes[name] = StateSize(before.rows + len(lines), before.bytes + written)
+    return sizes

@@ -1,0 +1,56 @@
+"""Parquet: files that know the types of their columns."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from mrql.algebra import types as ty
+from mrql.algebra.values.values import Record, Value
+from mrql.runtime.engine.answer import Output
+from mrql.runtime.engine.arrow import arrow_type, to_plain
+from mrql.runtime.engine.row_format import row_cells
+from mrql.runtime.sources.formats.columnar import Columnar, Opened, columnar_format
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def _schema(file: Opened) -> pa.Schema:
+    import pyarrow.parquet as pq
+
+    return pq.read_schema(file)
+
+
+def _batches(file: Opened, columns: list[str]) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    batches: Iterator[Any] = pq.ParquetFile(file).iter_batches(columns=columns)
+    return batches
+
+
+def _rows(file: Opened) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.read_metadata(file).num_rows)
+
+
+def encode_parquet(output: Output, answer: Value) -> bytes:
+    """A part file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    record = ty.RecordType(output.columns)
+    named = (
+        Record(dict(zip(record.names, [*row_cells(row, output.item), *weight], strict=True)))
+        for row, weight in output.rows(answer)
+    )
+    written = io.BytesIO()
+    rows = [to_plain(row, record) for row in named]
+    pq.write_table(pa.Table.from_pylist(rows, pa.schema(arrow_type(record))), written)
+    return written.getvalue()
+
+
+IN_ARROW = Columnar("a Parquet", _schema, _batches, _rows)
+PARQUET = columnar_format("parquet", IN_ARROW, encode_parquet)

@@ -1,0 +1,141 @@
+"""The engine of the stream loop that is Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+
+import attrs
+from pyspark.sql import SparkSession
+
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.span import Source
+from mrql.algebra.types import Type
+from mrql.rewrite.plan.plan import Plan
+from mrql.runtime.checkpoint.commits import States
+from mrql.runtime.checkpoint.restore import GoingOn
+from mrql.runtime.engine.residual import Residual
+from mrql.runtime.engine.sizes import StateSize
+from mrql.runtime.files.quarantine import Quarantine
+from mrql.runtime.sources.directory import Batch, files_of, static_files
+from mrql.runtime.spark.checkpoint import SparkStates
+from mrql.runtime.spark.io.answer import SparkRows
+from mrql.runtime.spark.io.readers import find_malformed, read, read_batch
+from mrql.runtime.spark.relation.frame import Frame
+from mrql.runtime.spark.session.errors import translated
+from mrql.runtime.spark.session.jvm_exit import unless_stopped
+from mrql.runtime.spark.state.table import Table
+from mrql.runtime.spark.view import SparkView, Step
+from mrql.runtime.streaming.stream_loop import Put, Sizes
+
+
+@attrs.frozen
+class SparkAnswer:
+    """The answer after a batch that is planned."""
+
+    step: Step
+    type: Type
+
+    def snapshot(self) -> SparkRows:
+        return SparkRows(self.step.snapshot(), self.type)
+
+    def changes(self) -> SparkRows:
+        return SparkRows(self.step.changes(), self.type, changes=True)
+
+
+class SparkEngine:
+    """Keeps a plan up to date on Spark."""
+
+    name = "spark"
+
+    def __init__(
+        self,
+        plan: Plan,
+        sources: Mapping[str, SourceSpec],
+        spark: SparkSession,
+        source: Source | None,
+        quarantine: Quarantine | None = None,
+        going_on: GoingOn | None = None,
+        partitions: int | None = None,
+    ) -> None:
+        self.sources = sources
+        self.spark = spark
+        self.source = source
+        self.quarantine = quarantine
+        self.tables = {name: read(spark, sources[name], None, quarantine) for name in plan.tables}
+        for frame in self.tables.values():
+            frame.df.table.persist()
+        restored = None if going_on is None else going_on.restored
+        self.view = SparkView(plan, spark, self.tables, source, partitions, start=restored is None)
+        self.states: SparkStates | None = None
+        if going_on is not None:
+            self.states = SparkStates(self.view, going_on.identities)
+        if restored is not None and self.states is not None:
+            self.states.load(restored)
+            with self._translated(restored.arrived):
+                self.view.resume(restored.states, self._frames(restored.arrived))
+
+    def _frames(self, batch: Batch) -> dict[str, Frame]:
+        return {
+            name: read_batch(self.spark, self.sources[name], arrived, self.view.columns, self.quarantine)
+            for name, arrived in batch.items()
+        }
+
+    def _translated(self, batch: Batch) -> AbstractContextManager[None]:
+        def reread() -> None:
+            find_malformed((self.sources[name], files_of(arrived)) for name, arrived in batch.items())
+            find_malformed((self.sources[name], static_files(self.sources[name])) for name in self.tables)
+
+        return translated(self.source, reread)
+
+    def advance(self, batch: Batch, put: Put, *, changes: bool) -> None:
+        with self._translated(batch):
+            try:
+                step = self.view.advance(self._frames(batch))
+                # The states are computed by the same action that puts out the answer.
+                put(SparkAnswer(step, self.view.plan.answer.type))
+                self.view.settle(counting=True)
+            except BaseException as error:
+                with unless_stopped():
+                    self.view.give_up(error)
+                raise
+
+    def sizes(self) -> Sizes:
+        return self.view.sizes()
+
+    def state_sizes(self) -> Mapping[str, StateSize]:
+        return spark_sizes(self.view)
+
+    def residual(self) -> Residual | None:
+        return self.view.residual if self.view.plan.has_residual else None
+
+    def durable(self) -> States:
+        assert self.states is not None
+        return self.states
+
+    def close(self) -> None:
+        with unless_stopped():
+            self.view.close()
+            for frame in self.tables.values():
+                frame.df.table.unpersist()
+
+
+def spark_sizes(view: SparkView) -> dict[str, StateSize]:
+    """The states of a view by the name of the stage, and under the name of a stream the rows that it may lose again.
+
+    What stages keep in common, as joins of the same input do, counts for each of them."""
+    kept = _kept_bytes(view)
+    sizes = {state.stage.name: _size(state.all_tables(), kept) for state in view.states}
+    return sizes | {ledger.stream: _size([ledger.table], kept) for ledger in view.ledgers if ledger.table is not None}
+
+
+def _size(tables: Iterable[Table], kept: Mapping[int, int]) -> StateSize:
+    runs = [run for table in tables for run in table.runs]
+    handles = [run.handle for run in runs]
+    return StateSize(sum(run.rows or 0 for run in runs), sum(kept.get(rdd.id(), 0) for rdd in handles))
+
+
+def _kept_bytes(view: SparkView) -> dict[int, int]:
+    """What is held of each RDD that is kept, in memory and on the disk."""
+    infos = view.spark.sparkContext._jsc.sc().getRDDStorageInfo()
+    return {info.id(): info.memSize() + info.diskSize() for info in infos}

@@ -1,0 +1,122 @@
+"""CSV, read and written by Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.types import Type
+from mrql.runtime.engine.answer import Output
+from mrql.runtime.files.quarantine import Malformed
+from mrql.runtime.sources.formats.csv import LINE_BREAK, NO_CHARACTER, ONLY_MISSING, columns_of, is_read_as_utf8
+from mrql.runtime.spark.expressions.casts import converted
+from mrql.runtime.spark.expressions.layout import label, quote, sql_type
+from mrql.runtime.spark.expressions.literals import place
+from mrql.runtime.spark.expressions.times import is_time, text_type, time_of
+from mrql.runtime.spark.io.spark_format import FILE, Rows, SparkFormat
+
+TAG = "mrql_tag"
+TAGGED = f"CASE {TAG} WHEN '+' THEN 1L ELSE -1L END"
+"""The weight of a row with a tag."""
+CORRUPT = "mrql_corrupt"
+NOTHING_UNQUOTED = NO_CHARACTER
+"""What an empty field without quotes is read as first: Spark would take one in quotes for missing too. No byte is read
+as this character."""
+
+BYTES = "ISO-8859-1"
+"""Each byte is a character, so that those that are not UTF-8 are told from U+FFFD, which Spark would put for them."""
+
+
+def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
+    """The columns are those of the files, of which a record is made by name; where it is none, they are its own."""
+    given = [(f"m{i}", c.type) for i, c in enumerate(spec.columns)]
+    schema = ", ".join(f"{name} {text_type(t or ty.STRING)}" for name, t in given)
+    if spec.tagged:
+        schema = f"{TAG} STRING, {schema}"
+    # A record ends with a line feed; what ends the lines in quotes is left as it is.
+    lines: dict[str, bool | str] = {"multiLine": True, "lineSep": "\n"} if spec.multiline else {}
+    reader = spark.read.schema(f"{schema}, {CORRUPT} STRING" if apart else schema).options(
+        sep=spec.delimiter,
+        encoding="UTF-8" if spec.as_utf8 else BYTES,
+        header=spec.header,
+        **lines,
+        mode="PERMISSIVE" if apart else "FAILFAST",
+        columnNameOfCorruptRecord=CORRUPT,
+        escape='"',
+        nullValue=NOTHING_UNQUOTED,
+        emptyValue="",
+        ignoreLeadingWhiteSpace=spec.delimiter != " ",
+        ignoreTrailingWhiteSpace=spec.delimiter != " ",
+        columnPruning=False,
+        enforceSchema=True,
+    )
+    read = [(name, t) for name, t in given if t is not None]
+    fields = {c.name: _field(f"m{i}", c.type, as_utf8=spec.as_utf8) for i, c in enumerate(spec.columns) if c.type}
+    wanted = spec.row.fields if isinstance(spec.row, ty.RecordType) else [(name, ty.STRING) for name in fields]
+    found = [fields.get(name, f"CAST(NULL AS {sql_type(t)})") for name, t in wanted]
+    kept = [f"{field} AS {label(i)}" for i, field in enumerate(found)]
+    faults = [f"NOT is_valid_utf8({fields[c.name]})" for c in spec.columns if c.type == ty.STRING]
+    faults += [f"{name} IS NOT NULL AND {time_of(name, t)} IS NULL" for name, t in read if is_time(t)]
+    if spec.tagged:
+        faults.append(f"{TAG} NOT IN ('+', '-') OR {TAG} IS NULL")
+    # Spark converts only the columns that are asked for, but a row is malformed or not whatever the query uses of it.
+    # A condition that is never true asks for them; it is one that Spark does not see through.
+    never = f"hash({', '.join(name for name, _ in given) or '1'}) < -2147483648"
+    faults.insert(0, f"if({CORRUPT} IS NULL, {never}, true)" if apart else never)
+    df = reader.csv(paths)
+    fault = " OR ".join(f"coalesce({one}, false)" for one in faults) or None
+    return Rows(df.selectExpr("*", FILE) if apart else df, [*kept, *([TAG] if spec.tagged else [])], fault, apart)
+
+
+def _field(column: str, t: Type, *, as_utf8: bool) -> str:
+    """The value of a field, which was read byte by byte, if the file is not read `as_utf8`."""
+    if t == ty.STRING and not as_utf8:
+        return f"CAST(encode({column}, '{BYTES}') AS STRING)"
+    return time_of(column, t)
+
+
+def read_into(spec: SourceSpec) -> list[str]:
+    """The columns of the rows of a source."""
+    columns = [c.name for c in spec.columns if c.type is not None]
+    names = [label(i) for i, _ in enumerate(spec.row.names if isinstance(spec.row, ty.RecordType) else columns)]
+    return [*names, TAG] if spec.tagged else names
+
+
+def settled(spec: SourceSpec, file: Path) -> SourceSpec:
+    """A file with its columns in its own order, which its header may say.
+
+    Raises: UserError where the header has not the columns.
+    """
+    columns = columns_of(spec, file)
+    if isinstance(columns, Malformed):
+        raise columns.error()
+    return attrs.evolve(spec, columns=columns, as_utf8=is_read_as_utf8(spec, file))
+
+
+def write_csv(df: DataFrame, output: Output, path: str) -> None:
+    """The cells of a row a line, texts in quotes."""
+    at = "" if output.span is None else place(output.span)
+    line = csv_line(df.columns, tuple(t for _, t in output.columns), at)
+    df.selectExpr(f"{line} AS line").write.mode("overwrite").text(path)
+
+
+def csv_line(columns: list[str], types: tuple[Type, ...], at: str) -> str:
+    """A row as a line: strings in quotes, so that one without characters is not taken for a missing one."""
+    fields = []
+    for column, t in zip(map(quote, columns), types, strict=True):
+        if t == ty.STRING:
+            broken = f"raise_error('{at}{LINE_BREAK}')"
+            escaped = f"concat('\"', replace({column}, '\"', '\"\"'), '\"')"
+            text = f"CASE WHEN {column} RLIKE '[\\\\r\\\\n]' THEN {broken} ELSE {escaped} END"
+        else:
+            text = converted(column, t, ty.STRING, "")
+        missing = f"raise_error('{at}{ONLY_MISSING}')" if len(columns) == 1 else "''"
+        fields.append(f"coalesce({text}, {missing})")
+    return f"concat_ws(',', {', '.join(fields)})"
+
+
+CSV = SparkFormat(read=read_csv, columns=read_into, settled=settled, write=write_csv)

@@ -1,0 +1,83 @@
+"""What Spark does with the files of a format: the rows, and which are malformed.
+
+A row is malformed where the reference reader finds it so (`runtime.sources.formats`). Beside the format there, one is
+an object of this class, in the file of its name, and a line of the table in `formats.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import attrs
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.algebra.catalog import SourceSpec
+from mrql.runtime.engine.answer import Output
+
+FAULT = "raise_error('[MALFORMED_ROW]')"
+FILE = "_metadata.file_path AS mrql_file"
+
+
+@attrs.frozen
+class Rows:
+    """The rows of some files as columns, with a condition for those that are malformed.
+
+    The columns are called `_1`, `_2`, … whatever the fields are called: ours are beside them.
+
+    With `apart` these are left out, else reading one is an error. `file` is an expression for the file of a row.
+    """
+
+    df: DataFrame
+    columns: Sequence[str]
+    fault: str | None = None
+    apart: bool = False
+
+    def kept(self) -> DataFrame:
+        """The rows that are not malformed."""
+        if self.fault is None:
+            return self.df.selectExpr(*self.columns)
+        condition = f"NOT ({self.fault})" if self.apart else f"if({self.fault}, {FAULT}, true)"
+        return self.df.where(condition).selectExpr(*self.columns)
+
+    @property
+    def malformed(self) -> DataFrame | None:
+        """The file of each malformed row, if there can be any."""
+        if self.fault is None:
+            return None
+        return self.df.where(self.fault).selectExpr("mrql_file AS file")
+
+
+Reader: TypeAlias = Callable[[SparkSession, SourceSpec, list[str], bool], Rows]
+"""The rows of some files, those that are malformed `apart` from the others or not."""
+
+Writer: TypeAlias = Callable[[DataFrame, Output, str], None]
+"""Writes the rows of an answer to a place, the same lines as the reference engine. What an earlier attempt has left
+there is replaced."""
+
+
+def as_it_is(spec: SourceSpec, file: Path) -> SourceSpec:
+    """Where nothing of how a file is read is known from the file alone."""
+    return spec
+
+
+def all_alike(spec: SourceSpec, files: Sequence[Path]) -> list[Sequence[Path]]:
+    """Where the files of a source are all read in one way."""
+    return [files]
+
+
+@attrs.frozen(kw_only=True)
+class SparkFormat:
+    """A format of files."""
+
+    read: Reader
+    columns: Callable[[SourceSpec], list[str] | None]
+    """The columns that the rows of a source are read into; None where they depend on the files."""
+    settled: Callable[[SourceSpec, Path], SourceSpec] = as_it_is
+    """How a file is read, where the file says something of it. It is well formed. Raises UserError where it is not."""
+    apart: Callable[[SourceSpec, Sequence[Path]], Sequence[Sequence[Path]]] = all_alike
+    """The files that Spark can read at once, where they are well formed: where the columns in their paths are needed, a
+    union of what is read has no path."""
+    write: Writer | None = None
+    """None of a format that no answers are written in."""

@@ -1,0 +1,162 @@
+"""What docs/contributing.md adds as examples works as it stands there, and by the steps that are written there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import ADAPTER, SourceSpec
+from mrql.algebra.errors import UserError
+from mrql.algebra.functions import strings
+from mrql.algebra.values.values import Bag
+from mrql.cli.main import main
+from mrql.jobs.batch import ReferenceBatchJob, SparkBatchJob
+from mrql.jobs.loading import compile_over_files
+from mrql.runtime.sinks import places
+from mrql.runtime.sources import source
+from mrql.runtime.sources.formats.formats import FORMATS
+from mrql.runtime.sources.source import CONNECTORS
+from mrql.testing import check_adapter
+from mrql.translate import calls, collection_functions
+from tests.support.documents import fences
+
+EXAMPLES = {name: text for kind, name, text in fences("contributing.md") if kind == "python"}
+
+TEXT = b"one\nfish\n\ntwo\n\n\n\nred fish\n"
+PARAGRAPHS = Bag(["one\nfish", "two", "red fish"])
+
+
+def added(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
+    """The file of an example, as a module of the package."""
+    module = ModuleType("mrql." + name.removesuffix(".py").replace("/", "."))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(EXAMPLES[name], name, "exec"), vars(module))
+    return module
+
+
+def entry(name: str, table: ModuleType) -> object:
+    """What an example adds to a file that is there: its last expression, after what it defines."""
+    *before, last = EXAMPLES[name].rstrip().split("\n\n\n")
+    known = dict(vars(table))
+    for part in before:
+        exec(compile(part, name, "exec"), known)
+    return eval(compile(last, name, "eval"), known)
+
+
+def answer(text: str) -> object:
+    program = compile_over_files(text)
+    return ReferenceBatchJob(program).answer(program.queries[-1])
+
+
+def answer_on_spark(text: str, spark: SparkSession) -> object:
+    program = compile_over_files(text)
+    runner = SparkBatchJob(program, lambda: spark)
+    try:
+        return runner.answer(program.queries[-1])
+    finally:
+        runner.close()
+
+
+@pytest.fixture
+def scalar_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(calls.LIBRARY, "code", entry("algebra/functions/strings.py", strings))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def aggregation(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = entry("mrql/translate/collection_functions.py", collection_functions)
+    monkeypatch.setitem(collection_functions.DERIVED, "spread", made)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def file_format(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A directory with a file of the format, which is added."""
+    module = added(monkeypatch, "runtime/sources/formats/paragraphs.py")
+    monkeypatch.setitem(FORMATS, "paragraphs", module.PARAGRAPHS)
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "1.txt").write_bytes(TEXT)
+    return tmp_path / "texts"
+
+
+CODES = 'select (s, code(s)) from s in {"a", "", "€"};'
+SPREADS = "select (k, spread(v)) from (k, v) in {(1, 3), (1, 9), (2, 5), (1, 4)} group by k;"
+
+
+@pytest.mark.usefixtures("scalar_function")
+def test_a_scalar_function() -> None:
+    assert answer(CODES) == Bag([("a", 97), ("", 0), ("€", 8364)])
+
+
+@pytest.mark.usefixtures("aggregation")
+def test_an_aggregation() -> None:
+    assert answer(SPREADS) == Bag([(1, 6), (2, 0)])
+
+
+def test_a_format_of_files(file_format: Path) -> None:
+    """It is read, and what it does not take is said of it as of the others."""
+    assert answer(f'select p from p in source(paragraphs, "{file_format}");') == PARAGRAPHS
+    with pytest.raises(UserError, match="a paragraphs source has no option `header`"):
+        answer(f'select p from p in source(paragraphs, "{file_format}", header);')
+    (file_format / "2.txt").write_bytes(b"fine\n\n\xff\n")
+    with pytest.raises(UserError, match=r"2.txt:3"):
+        answer(f'select p from p in source(paragraphs, "{file_format}");')
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("scalar_function", "aggregation")
+def test_on_spark(file_format: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The function, the aggregation and the format in one query."""
+    from mrql.runtime.spark.io import formats
+
+    module = added(monkeypatch, "runtime/spark/io/paragraphs.py")
+    monkeypatch.setitem(formats.FORMATS, "paragraphs", module.PARAGRAPHS)
+    rows = f'source(paragraphs, "{file_format}")'
+    text = f"select (n, spread(select code(q) from q in p)) from p in {rows} group by n: length(p);"
+    assert answer_on_spark(text, spark) == answer(text) == Bag([(8, 3), (3, 0)])
+    (file_format / "2.txt").write_bytes(b"fine\n\n\xff\n")
+    with pytest.raises(UserError, match=r"2.txt:3"):
+        answer_on_spark(text, spark)
+
+
+def test_a_source_that_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps what an adapter promises, and a query calls it by its name."""
+    connector = entry("runtime/sources/source.py", source)
+    monkeypatch.setitem(CONNECTORS, "numbers", connector)  # type: ignore[arg-type]
+    module = added(monkeypatch, "runtime/sources/countdown.py")
+    assert answer('s = stream(numbers, "4"); select n * n from n in s;') == Bag([1, 4, 9, 16])
+    last = 0
+
+    def grow() -> None:
+        nonlocal last
+        last += 3
+
+    class Growing(module.Numbers):  # type: ignore[name-defined,misc]
+        last = property(lambda _: last, lambda *_: None)
+
+    spec = SourceSpec("s", True, ADAPTER, "0", ty.LONG, adapter="numbers")
+    check_adapter(lambda: Growing(spec), grow, ty.LONG)
+
+
+def test_a_sink(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A command names it, and it has the newest answer."""
+    monkeypatch.setattr(places, "ADDRESSES", [*places.ADDRESSES, entry("runtime/sinks/places.py", places)])
+    added(monkeypatch, "runtime/sinks/newest.py")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "q.mrql").write_text('s = stream(text, "in"); select <n: length(x)> from x in s;')
+    command = ["stream", str(tmp_path / "q.mrql"), "--data", str(tmp_path), "--engine", "reference", "--once"]
+    command += ["--max-files", "1", "--output", f"newest://{tmp_path / 'answer.json'}"]
+    for number, text in enumerate(("a", "bc")):
+        (tmp_path / "in" / str(number)).write_text(text)
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0, done.output
+    found = [json.loads(line) for line in (tmp_path / "answer.json").read_text().splitlines()]
+    assert sorted(row["n"] for row in found) == [1, 2]
+    other = CliRunner().invoke(main, [*command, "--output", "elsewhere://x"])
+    assert "elsewhere://x is neither a directory nor postgresql://… nor newest://…" in other.output
