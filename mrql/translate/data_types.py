@@ -19,10 +19,11 @@ from datetime import date, datetime
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AND, EQ
-from mrql.algebra.functions.recursive_data import TAG, Data, made, opened
+from mrql.algebra.functions.recursive_data import made, opened
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Empty, Get, If, Let, Lit, Nth, Prim, PVar, Rec, Term, Tup, Var
 from mrql.algebra.types import Type
+from mrql.algebra.values.data import TAG, Data
 from mrql.syntax import nodes as syntax
 from mrql.translate.coercion import coerce, common, resolve
 from mrql.translate.exhaustiveness import ANYTHING, OTHERS, left_out

@@ -22,9 +22,9 @@ from mrql.algebra.catalog import Column, SourceSpec
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions import INT_RANGES, convert, to_single
 from mrql.algebra.types import Type
-from mrql.algebra.values.documents import BLANKS
 from mrql.algebra.values.file_names import is_odd
 from mrql.algebra.values.values import Record, Value
+from mrql.algebra.values.xml_elements import BLANKS
 from mrql.runtime.files.compression import NOT_UTF8, decoded_exactly, fed_lines, is_marked, lines, shown
 from mrql.runtime.files.quarantine import Malformed, Reject
 

@@ -14,7 +14,8 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.stack import deep
 from mrql.algebra.types import Type
-from mrql.algebra.values.documents import Json, held, read
+from mrql.algebra.values.json_text import Json, read
+from mrql.algebra.values.json_typed import held
 from mrql.algebra.values.values import Value
 from mrql.runtime.files.compression import NOT_UTF8, decoded, lines
 from mrql.runtime.files.quarantine import Malformed, Reject

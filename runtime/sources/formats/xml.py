@@ -17,8 +17,9 @@ from xml.parsers import expat
 import attrs
 
 from mrql.algebra.catalog import SourceSpec
-from mrql.algebra.values.documents import ATTRIBUTE, BLANKS, Json, made, write
+from mrql.algebra.values.json_text import Json, write
 from mrql.algebra.values.values import Element, Value
+from mrql.algebra.values.xml_elements import ATTRIBUTE, BLANKS, made
 from mrql.runtime.files.compression import opened
 from mrql.runtime.files.quarantine import Malformed, Reject
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.types import Type
-from mrql.algebra.values.documents import quoted
+from mrql.algebra.values.json_text import quoted
 from mrql.runtime.sources.formats.columnar import of_one_type
 from mrql.runtime.sources.formats.csv import NO_CHARACTER
 from mrql.runtime.spark.expressions import json_variant
