@@ -7,21 +7,19 @@ that `reduce(⊕, {x, y}) = unit(x) ⊕ unit(y)` is a homomorphism from bags. Re
 - *idempotent*: `x ⊕ x = x`. Then multiplicities do not matter.
 - *a group*: each `x` has an inverse `-x` with `x ⊕ -x = z`. Then a deletion is the inverse of an insertion.
 
-A missing value is skipped by every aggregation: `unit(null) = z`.  Source: [MRQL] §5, (5), §8.1 (□).
+A missing value is skipped by every aggregation: `unit(null) = z`. What monoids do with values is in
+`evaluation/merge.py`.  Source: [MRQL] §5, (5), §8.1 (□).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.errors import InternalError
 from mrql.algebra.types import Type
-from mrql.algebra.values.values import Bag, Value, canonical, same
 
 if TYPE_CHECKING:
     from mrql.algebra.terms import Lambda, Term
@@ -121,94 +119,6 @@ SUM, PRODUCT = Aggregate(Op.SUM), Aggregate(Op.PRODUCT)
 MIN, MAX = Aggregate(Op.MIN), Aggregate(Op.MAX)
 AND, OR = Aggregate(Op.AND), Aggregate(Op.OR)
 BAG, LIST, INVARIANT = BagUnion(), ListAppend(), Invariant()
-
-
-def zero(m: Monoid) -> Value:
-    """The identity of `⊕`. `□` has none: a key that is absent has no invariant value."""
-    match m:
-        case Aggregate(op):
-            return {Op.SUM: 0, Op.PRODUCT: 1, Op.MIN: None, Op.MAX: None, Op.AND: True, Op.OR: False}[op]
-        case BagUnion() | Keyed():
-            return Bag()
-        case ListAppend():
-            return []
-        case ProductMonoid(items):
-            return tuple(map(zero, items))
-        case Fold():
-            return _evaluated(m.zero, {})
-        case Invariant():
-            raise InternalError("monoids", "□ has no zero")
-
-
-def unit(m: Monoid, element: Value) -> Value:
-    """The carrier's value for one element: the function `u` of `reduce(⊕, {x}) = u(x)`."""
-    match m:
-        case Aggregate() | Fold():
-            return zero(m) if element is None else element
-        case BagUnion() | Keyed():
-            return Bag([element])
-        case ListAppend():
-            return [element]
-        case ProductMonoid():
-            if element is None:
-                return zero(m)
-            return tuple(unit(item, part) for item, part in zip(m.items, element, strict=True))
-        case Invariant():
-            return element
-
-
-def combine(m: Monoid, a: Value, b: Value) -> Value:
-    """`a ⊕ b`."""
-    match m:
-        case Aggregate(op):
-            return _combine_basic(op, a, b)
-        case BagUnion():
-            return a + b
-        case ListAppend():
-            return [*a, *b]
-        case ProductMonoid(items):
-            return tuple(combine(item, x, y) for item, x, y in zip(items, a, b, strict=True))
-        case Keyed(value):
-            return _merge_by_key(value, a, b)
-        case Fold():
-            from mrql.algebra.evaluation.evaluate import bind
-
-            return _evaluated(m.combine.body, bind(m.combine.param, (a, b)))
-        case Invariant():
-            if not same(a, b):
-                raise InternalError("monoids", f"□ over two different values: {a!r} and {b!r}")
-            return a
-
-
-def _evaluated(term: Term, env: Mapping[str, Value]) -> Value:
-    """The value of a part of a fold; the evaluator stands on the monoids, and so is asked for when it is needed."""
-    from mrql.algebra.evaluation.evaluate import evaluate
-
-    return evaluate(term, {}, env)
-
-
-def _combine_basic(op: Op, a: Value, b: Value) -> Value:
-    match op:
-        case Op.SUM:
-            return a + b
-        case Op.PRODUCT:
-            return a * b
-        case Op.AND:
-            return a and b
-        case Op.OR:
-            return a or b
-        case Op.MIN | Op.MAX:
-            if a is None or b is None:
-                return b if a is None else a
-            return (min if op is Op.MIN else max)(a, b, key=canonical)
-
-
-def _merge_by_key(value: Monoid, a: Bag, b: Bag) -> Bag:
-    merged: dict[object, tuple[Value, Value]] = {canonical(k): (k, v) for k, v in a}
-    for k, v in b:
-        key = canonical(k)
-        merged[key] = (k, combine(value, merged[key][1], v)) if key in merged else (k, v)
-    return Bag(merged.values())
 
 
 def is_commutative(m: Monoid) -> bool:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mrql.algebra import monoids as mo
 from mrql.algebra.errors import InternalError
+from mrql.algebra.evaluation.merge import combine, unit, zero
 from mrql.algebra.monoids import (
     Aggregate,
     BagUnion,
@@ -21,13 +22,10 @@ from mrql.algebra.monoids import (
     Monoid,
     Op,
     ProductMonoid,
-    combine,
     is_commutative,
     is_group,
     is_idempotent,
     result_type,
-    unit,
-    zero,
 )
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Value, canonical, same
