@@ -11,7 +11,6 @@ from mrql.algebra.monoids import (
     Keyed,
     ListAppend,
     Monoid,
-    Op,
     ProductMonoid,
 )
 from mrql.algebra.values.values import Bag, Value, canonical, same
@@ -21,7 +20,7 @@ def zero(m: Monoid) -> Value:
     """The identity of `⊕`. `□` has none: a key that is absent has no invariant value."""
     match m:
         case Aggregate(op):
-            return {Op.SUM: 0, Op.PRODUCT: 1, Op.MIN: None, Op.MAX: None, Op.AND: True, Op.OR: False}[op]
+            return op.zero
         case BagUnion() | Keyed():
             return Bag()
         case ListAppend():
@@ -55,7 +54,7 @@ def combine(m: Monoid, a: Value, b: Value) -> Value:
     """`a ⊕ b`."""
     match m:
         case Aggregate(op):
-            return _combine_basic(op, a, b)
+            return op.combine(a, b)
         case BagUnion():
             return a + b
         case ListAppend():
@@ -82,22 +81,6 @@ def _combined(fold: Fold, a: Value, b: Value) -> Value:
     from mrql.algebra.evaluation.evaluate import bind, evaluate  # which merges
 
     return evaluate(fold.combine.body, {}, bind(fold.combine.param, (a, b)))
-
-
-def _combine_basic(op: Op, a: Value, b: Value) -> Value:
-    match op:
-        case Op.SUM:
-            return a + b
-        case Op.PRODUCT:
-            return a * b
-        case Op.AND:
-            return a and b
-        case Op.OR:
-            return a or b
-        case Op.MIN | Op.MAX:
-            if a is None or b is None:
-                return b if a is None else a
-            return (min if op is Op.MIN else max)(a, b, key=canonical)
 
 
 def _merge_by_key(value: Monoid, a: Bag, b: Bag) -> Bag:
