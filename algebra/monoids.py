@@ -7,35 +7,114 @@ that `reduce(⊕, {x, y}) = unit(x) ⊕ unit(y)` is a homomorphism from bags. Re
 - *idempotent*: `x ⊕ x = x`. Then multiplicities do not matter.
 - *a group*: each `x` has an inverse `-x` with `x ⊕ -x = z`. Then a deletion is the inverse of an insertion.
 
-A missing value is skipped by every aggregation: `unit(null) = z`.  Source: [MRQL] §5, (5), §8.1 (□).
+A missing value is skipped by every aggregation: `unit(null) = z`. What monoids do with values is in
+`evaluation/merge.py`.  Source: [MRQL] §5, (5), §8.1 (□).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.errors import InternalError
 from mrql.algebra.types import Type
-from mrql.algebra.values.values import Bag, Value, canonical, same
+from mrql.algebra.values.values import Value, canonical
 
 if TYPE_CHECKING:
     from mrql.algebra.terms import Lambda, Term
 
 
-class Op(Enum):
-    """The monoids on basic values, by the sign that stands for them."""
+@attrs.frozen(repr=False)
+class Op:
+    """A monoid on basic values as a row of the table. Two rows are equal when their names are.
 
-    SUM = "+"
-    PRODUCT = "*"
-    MIN = "min"
-    MAX = "max"
-    AND = "∧"
-    OR = "∨"
+    An element that is there is its own unit, and one that is missing has the zero for its unit. The combination sees
+    values of the carrier, which `type_rule` gives. A sign is a word, or one that `notation/term.lark` lists.
+    """
+
+    name: str
+    """Never changes: states are known by it."""
+    sign: str = attrs.field(eq=False)
+    """What stands for it in a term."""
+    meaning: str = attrs.field(eq=False)
+    zero: Value = attrs.field(eq=False, kw_only=True)
+    combine: Callable[[Any, Any], Value] = attrs.field(eq=False, kw_only=True)
+    type_rule: Callable[[Type], Type | None] = attrs.field(eq=False, kw_only=True)
+    """From the type of the elements to that of the carrier, or None where the monoid does not apply."""
+    inverse: Callable[[Any], Value] | None = attrs.field(eq=False, kw_only=True, default=None)
+    """`-x`, with `x ⊕ -x = z`, where there is one."""
+    commutative: bool = attrs.field(eq=False, kw_only=True, default=True)
+    idempotent: bool = attrs.field(eq=False, kw_only=True, default=False)
+
+    def __repr__(self) -> str:
+        return f"<Op.{self.name}: {self.sign!r}>"
+
+    def __reduce__(self) -> Any:
+        return _op, (self.sign,)  # terms are sent to Spark's Python workers, which have the same table
+
+
+def _op(sign: str) -> Op:
+    return OPS[sign]
+
+
+def _sum_type(element: Type) -> Type | None:
+    """Sums of integers are `long`, of other numbers `double`, whatever the width of the elements."""
+    if not ty.is_numeric(element):
+        return None
+    return ty.DOUBLE if element in (ty.FLOAT, ty.DOUBLE) else ty.LONG
+
+
+def _condition_type(element: Type) -> Type | None:
+    return ty.BOOL if ty.fits(element, ty.BOOL) else None
+
+
+def _same_type(element: Type) -> Type | None:
+    return element
+
+
+def _least(a: Value, b: Value) -> Value:
+    """Of two values the one that comes first; what is missing is none of them."""
+    if a is None or b is None:
+        return b if a is None else a
+    return min(a, b, key=canonical)
+
+
+def _greatest(a: Value, b: Value) -> Value:
+    if a is None or b is None:
+        return b if a is None else a
+    return max(a, b, key=canonical)
+
+
+def _both(a: Value, b: Value) -> Value:
+    return a and b
+
+
+def _either(a: Value, b: Value) -> Value:
+    return a or b
+
+
+_ROWS = (
+    Op(
+        "SUM",
+        "+",
+        "the sum of numbers",
+        zero=0,
+        combine=operator.add,
+        type_rule=_sum_type,
+        inverse=operator.neg,
+    ),
+    Op("PRODUCT", "*", "the product of numbers", zero=1, combine=operator.mul, type_rule=_sum_type),
+    Op("MIN", "min", "the least value", zero=None, combine=_least, type_rule=_same_type, idempotent=True),
+    Op("MAX", "max", "the greatest value", zero=None, combine=_greatest, type_rule=_same_type, idempotent=True),
+    Op("AND", "∧", "whether all are true", zero=True, combine=_both, type_rule=_condition_type, idempotent=True),
+    Op("OR", "∨", "whether any is true", zero=False, combine=_either, type_rule=_condition_type, idempotent=True),
+)
+OPS: dict[str, Op] = {op.sign: op for op in _ROWS}
+"""The monoids on basic values by their signs. What each is in SQL stands in `runtime/spark/expressions/aggregates.py`;
+nothing else is needed for one more."""
 
 
 @attrs.frozen
@@ -45,7 +124,7 @@ class Aggregate:
     op: Op
 
     def __str__(self) -> str:
-        return self.op.value
+        return self.op.sign
 
 
 @attrs.frozen
@@ -117,116 +196,28 @@ class Fold:
 
 Monoid: TypeAlias = Aggregate | BagUnion | ListAppend | ProductMonoid | Keyed | Invariant | Fold
 
-SUM, PRODUCT = Aggregate(Op.SUM), Aggregate(Op.PRODUCT)
-MIN, MAX = Aggregate(Op.MIN), Aggregate(Op.MAX)
-AND, OR = Aggregate(Op.AND), Aggregate(Op.OR)
+SUM, PRODUCT, MIN, MAX, AND, OR = map(Aggregate, _ROWS)
 BAG, LIST, INVARIANT = BagUnion(), ListAppend(), Invariant()
-
-
-def zero(m: Monoid) -> Value:
-    """The identity of `⊕`. `□` has none: a key that is absent has no invariant value."""
-    match m:
-        case Aggregate(op):
-            return {Op.SUM: 0, Op.PRODUCT: 1, Op.MIN: None, Op.MAX: None, Op.AND: True, Op.OR: False}[op]
-        case BagUnion() | Keyed():
-            return Bag()
-        case ListAppend():
-            return []
-        case ProductMonoid(items):
-            return tuple(map(zero, items))
-        case Fold():
-            return _evaluated(m.zero, {})
-        case Invariant():
-            raise InternalError("monoids", "□ has no zero")
-
-
-def unit(m: Monoid, element: Value) -> Value:
-    """The carrier's value for one element: the function `u` of `reduce(⊕, {x}) = u(x)`."""
-    match m:
-        case Aggregate() | Fold():
-            return zero(m) if element is None else element
-        case BagUnion() | Keyed():
-            return Bag([element])
-        case ListAppend():
-            return [element]
-        case ProductMonoid():
-            if element is None:
-                return zero(m)
-            return tuple(unit(item, part) for item, part in zip(m.items, element, strict=True))
-        case Invariant():
-            return element
-
-
-def combine(m: Monoid, a: Value, b: Value) -> Value:
-    """`a ⊕ b`."""
-    match m:
-        case Aggregate(op):
-            return _combine_basic(op, a, b)
-        case BagUnion():
-            return a + b
-        case ListAppend():
-            return [*a, *b]
-        case ProductMonoid(items):
-            return tuple(combine(item, x, y) for item, x, y in zip(items, a, b, strict=True))
-        case Keyed(value):
-            return _merge_by_key(value, a, b)
-        case Fold():
-            from mrql.algebra.evaluation.evaluate import bind
-
-            return _evaluated(m.combine.body, bind(m.combine.param, (a, b)))
-        case Invariant():
-            if not same(a, b):
-                raise InternalError("monoids", f"□ over two different values: {a!r} and {b!r}")
-            return a
-
-
-def _evaluated(term: Term, env: Mapping[str, Value]) -> Value:
-    """The value of a part of a fold; the evaluator stands on the monoids, and so is asked for when it is needed."""
-    from mrql.algebra.evaluation.evaluate import evaluate
-
-    return evaluate(term, {}, env)
-
-
-def _combine_basic(op: Op, a: Value, b: Value) -> Value:
-    match op:
-        case Op.SUM:
-            return a + b
-        case Op.PRODUCT:
-            return a * b
-        case Op.AND:
-            return a and b
-        case Op.OR:
-            return a or b
-        case Op.MIN | Op.MAX:
-            if a is None or b is None:
-                return b if a is None else a
-            return (min if op is Op.MIN else max)(a, b, key=canonical)
-
-
-def _merge_by_key(value: Monoid, a: Bag, b: Bag) -> Bag:
-    merged: dict[object, tuple[Value, Value]] = {canonical(k): (k, v) for k, v in a}
-    for k, v in b:
-        key = canonical(k)
-        merged[key] = (k, combine(value, merged[key][1], v)) if key in merged else (k, v)
-    return Bag(merged.values())
 
 
 def is_commutative(m: Monoid) -> bool:
     match m:
+        case Aggregate(op):
+            return op.commutative
         case ListAppend():
             return False
         case ProductMonoid(items):
             return all(map(is_commutative, items))
         case Keyed(value):
             return is_commutative(value)
-        case Aggregate() | BagUnion() | Invariant() | Fold():
+        case BagUnion() | Invariant() | Fold():
             return True
 
 
 def is_idempotent(m: Monoid) -> bool:
     match m:
         case Aggregate(op):
-            return op in (Op.MIN, Op.MAX, Op.AND, Op.OR)
+            return op.idempotent
         case BagUnion() | ListAppend() | Fold():
             return False
         case ProductMonoid(items):
@@ -244,7 +235,7 @@ def is_group(m: Monoid) -> bool:
     """
     match m:
         case Aggregate(op):
-            return op is Op.SUM
+            return op.inverse is not None
         case BagUnion() | Invariant():
             return True
         case ListAppend() | Fold():
@@ -256,13 +247,10 @@ def is_group(m: Monoid) -> bool:
 
 
 def result_type(m: Monoid, element: Type) -> Type | None:
-    """The type of `reduce(⊕, {element})`, or None where the monoid does not apply.
-
-    Sums of integers are `long`, of other numbers `double`, whatever the width of the elements.
-    """
+    """The type of `reduce(⊕, {element})`, or None where the monoid does not apply."""
     match m:
         case Aggregate(op):
-            return _result_of_basic(op, element)
+            return op.type_rule(element)
         case BagUnion():
             return ty.BagType(element)
         case ListAppend():
@@ -279,15 +267,3 @@ def result_type(m: Monoid, element: Type) -> Type | None:
             return element
         case Fold():
             return m.type if ty.fits(element, m.type) else None
-
-
-def _result_of_basic(op: Op, element: Type) -> Type | None:
-    match op:
-        case Op.SUM | Op.PRODUCT:
-            if not ty.is_numeric(element):
-                return None
-            return ty.DOUBLE if element in (ty.FLOAT, ty.DOUBLE) else ty.LONG
-        case Op.MIN | Op.MAX:
-            return element
-        case Op.AND | Op.OR:
-            return ty.BOOL if ty.fits(element, ty.BOOL) else None

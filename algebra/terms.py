@@ -22,7 +22,7 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.functions import Function
+from mrql.algebra.functions.function import Function
 from mrql.algebra.monoids import Monoid, result_type
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type

@@ -36,7 +36,8 @@ class Basic:
 
     A `date` is a day of the years 1 to 9999, a `timestamp` one of its microseconds, in UTC. A value of type `any` is a
     JSON value, one of type `XML` an element; both are atoms as far as the operators of the algebra are concerned, and
-    functions take them apart (`documents`). So is one of a recursive `data` type, which is known by its name.
+    functions take them apart (`values/json_values.py`, `values/xml_elements.py`). So is one of a recursive `data` type,
+    which is known by its name.
     """
 
     kind: Kind

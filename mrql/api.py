@@ -15,8 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.traversal import map_children
+from mrql.algebra.analysis.traversal import map_children, subterms
+from mrql.algebra.build import Expr
 from mrql.algebra.errors import UserError
+from mrql.algebra.notation.printer import show
+from mrql.algebra.notation.typecheck import first_fault
+from mrql.algebra.span import Source, Span
 from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.types import Type
 from mrql.rewrite.analysis.infer_merge import stream_names
@@ -47,15 +51,34 @@ class Delta:
     insert: DataFrame | None = None
     delete: DataFrame | None = None
 
+    def __neg__(self) -> Delta:
+        """What takes this batch back."""
+        return Delta(self.delete, self.insert)
 
-def compile(text: str, name: str = "<query>", *, max_steps: int = STEPS, **streams: str | Type) -> Query:
-    """Compiles a program whose last expression is the query.
+    def __add__(self, other: Delta) -> Delta:
+        """Both batches as one."""
+        return Delta(_union(self.insert, other.insert), _union(self.delete, other.delete))
 
-    Each keyword names a stream and gives the type of its bag, as text (`"bag(<X: long>)"`) or as a type. A loop without
-    a limit may take `max_steps` steps.
+    def __sub__(self, other: Delta) -> Delta:
+        return self + -other
 
-    Raises: UserError when the text is wrong, with the place.
+
+def _union(left: DataFrame | None, right: DataFrame | None) -> DataFrame | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left.union(right)
+
+
+def compile(text: str | Expr | Term, name: str = "<query>", *, max_steps: int = STEPS, **streams: str | Type) -> Query:
+    """Compiles a program whose last expression is the query, or a term that `mrql.algebra.build` has made.
+
+    Each keyword names a stream and gives the type of its bag, as text (`"bag(<X: long>)"`) or as a type; a term names
+    its streams itself. A loop of a text without a limit may take `max_steps` steps.
+
+    Raises: UserError when the text is wrong, with the place, or the term is.
     """
+    if isinstance(text, Expr | Term):
+        return _of_term(text.term if isinstance(text, Expr) else text, name, streams)
     if not isinstance(text, str):
         raise UserError(f"a query is a text, not {_kind(text)}")
     if not isinstance(name, str):
@@ -73,6 +96,17 @@ def compile(text: str, name: str = "<query>", *, max_steps: int = STEPS, **strea
         spec = next(iter(program.sources.values()))
         raise UserError("a query over DataFrames names its streams and reads no files", spec.span)
     return Query(program.queries[-1], types)
+
+
+def _of_term(term: Term, name: str, streams: dict[str, str | Type]) -> Query:
+    if streams:
+        raise UserError("a term names its streams itself", hint=f"leave out {', '.join(streams)}")
+    fault = first_fault(term)
+    if fault is not None:
+        raise UserError(fault.message, fault.term.span)
+    text = show(term)
+    read = {part.name: part.type for part in subterms(term) if isinstance(part, Stream)}
+    return Query(CompiledExpression(term, Span(Source(name, text), 0, len(text))), read)
 
 
 def _bag_type(stream: str, t: str | Type) -> Type:
@@ -182,6 +216,9 @@ class Query:
         from mrql.runtime.spark.view import SparkView
 
         term = _with_static(self.term, frozenset(tables))
+        for part in subterms(self.term):
+            if isinstance(part, Stream) and part.static and part.name not in tables:
+                raise UserError(f"the table `{part.name}` is missing", hint=f"view({part.name}=…)")
         plan = _trace(term, self.streams, insert_only, loop, epsilon, abs_epsilon).plan
         if strict:
             require_incremental(plan)
@@ -259,6 +296,15 @@ class View:
         from mrql.runtime.spark.io.answer_rows import rows_alone
 
         return rows_alone(self._view.answer(), self._query.type)
+
+    def before(self) -> DataFrame:
+        """The answer as it was before the last batch, until the next one: what the changes of that batch were added to.
+
+        Raises: UserError when there was no batch, or the view is closed.
+        """
+        from mrql.runtime.spark.io.answer_rows import rows_alone
+
+        return rows_alone(self._view.before(), self._query.type)
 
     @property
     def residual(self) -> Residual | None:

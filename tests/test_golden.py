@@ -17,7 +17,8 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import alpha_equal
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.monoids import BAG, Keyed, ProductMonoid, combine, is_group
+from mrql.algebra.evaluation.merge import combine
+from mrql.algebra.monoids import BAG, Keyed, ProductMonoid, is_group
 from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.terms import CMap, Lambda, PTuple, PVar, Reduce, Single, Stream, Term, Tup, Var, pair_type

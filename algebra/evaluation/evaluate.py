@@ -13,7 +13,9 @@ from typing import assert_never
 
 from mrql.algebra import monoids
 from mrql.algebra.errors import EvaluationError, UserError
+from mrql.algebra.evaluation import merge
 from mrql.algebra.evaluation.recursive_functions import Definition, Recursive
+from mrql.algebra.evaluation.trace import print_trace
 from mrql.algebra.functions import AND, COALESCE, OR, TRACE, apply, convert, convert_from
 from mrql.algebra.stack import CALLS, LEVELS, deep, on_a_stack_of_its_own
 from mrql.algebra.terms import (
@@ -51,7 +53,6 @@ from mrql.algebra.terms import (
 from mrql.algebra.types import DOUBLE, BagType, ListType, TupleType, Type, has_collection
 from mrql.algebra.values.exact_sums import total
 from mrql.algebra.values.measured import measured
-from mrql.algebra.values.value_text import print_trace
 from mrql.algebra.values.values import Bag, Canonical, Record, Value, canonical, same
 
 Environment = Mapping[str, Value]
@@ -245,7 +246,7 @@ class _Evaluator:
         if m == monoids.SUM and t == DOUBLE:
             return total(convert_unit(m, x, t) for x in elements)
         carried = (convert_unit(m, x, t) for x in elements)
-        whole = fold_left(lambda a, b: monoids.combine(m, a, b), carried, convert_zero(m, t))
+        whole = fold_left(lambda a, b: merge.combine(m, a, b), carried, convert_zero(m, t))
         return _with_place(term, lambda: convert(whole, t))  # an integer sum may have left its range
 
 
@@ -275,13 +276,13 @@ class _Measuring(_Evaluator):
 
 def convert_unit(m: monoids.Monoid, element: Value, t: Type) -> Value:
     """The carrier's value for an element: sums of ints count in `long`s, of floats in `double`s."""
-    unit = monoids.unit(m, element)
+    unit = merge.unit(m, element)
     return convert(unit, t) if isinstance(m, monoids.Aggregate) else unit
 
 
 def convert_zero(m: monoids.Monoid, t: Type) -> Value:
     """The zero in the carrier's own type: `0.0` for a sum of doubles."""
-    value = monoids.zero(m)
+    value = merge.zero(m)
     return convert(value, t) if isinstance(m, monoids.Aggregate) else value
 
 

@@ -31,13 +31,14 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.evaluation import python_modules
 from mrql.algebra.evaluation.recursive_functions import PythonFunction, takes
-from mrql.algebra.functions.conversion import INT_RANGES
 from mrql.algebra.functions.function import Version
 from mrql.algebra.functions.signatures import Exact
 from mrql.algebra.types import Type
-from mrql.algebra.values import documents
+from mrql.algebra.values.atom_conversion import INT_RANGES
 from mrql.algebra.values.atom_text import to_single, unsigned
+from mrql.algebra.values.json_values import as_python, of_python
 from mrql.algebra.values.values import Bag, Document, Record, Value
+from mrql.algebra.values.xml_elements import to_xml
 
 
 class NotFound(Exception):
@@ -187,7 +188,7 @@ def to_python(value: Value, t: Type) -> Any:
         case _ if value is None:
             return None
         case ty.Basic(ty.Kind.XML):
-            return documents.to_xml(value)
+            return to_xml(value)
         case ty.TupleType(items):
             return tuple(map(to_python, value, items))
         case ty.RecordType(fields):
@@ -195,7 +196,7 @@ def to_python(value: Value, t: Type) -> Any:
         case ty.BagType(item) | ty.ListType(item):
             return [to_python(part, item) for part in value]
         case _ if isinstance(value, Document):
-            return documents.as_python(value)
+            return as_python(value)
         case _:
             return unsigned(value) if isinstance(value, float) else value
 
@@ -234,7 +235,7 @@ def _atom(value: Any, t: ty.Basic) -> Value:
     match t.kind:
         case ty.Kind.ANY:
             try:
-                return documents.of_python(value)
+                return of_python(value)
             except (TypeError, ValueError):
                 raise _OtherType(value, t) from None
         case ty.Kind.BOOL if isinstance(value, bool) or type(value).__name__ == "bool":

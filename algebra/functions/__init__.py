@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
-from mrql.algebra.functions.conversion import INT_RANGES, check_range, convert, convert_from
-from mrql.algebra.functions.function import Function, Version, resolved
+from mrql.algebra.functions.conversion import convert, convert_from
+from mrql.algebra.functions.function import FUNCTIONS, Function, Version, resolved
 from mrql.algebra.functions.lists import AT, LISTS, RANGE, SIZE, SLICE
 from mrql.algebra.functions.nulls import COALESCE, IS_NULL, NULLS
 from mrql.algebra.functions.numbers import NUMBERS
@@ -54,6 +54,7 @@ from mrql.algebra.functions.xml import (
     TEXT_NODE,
 )
 from mrql.algebra.types import Type
+from mrql.algebra.values.atom_conversion import INT_RANGES, check_range
 from mrql.algebra.values.atom_text import show_atom, to_single
 from mrql.algebra.values.values import Value
 
@@ -124,10 +125,8 @@ LIBRARY: Mapping[str, tuple[Function, ...]] = {
     "Missing values": NULLS,
     "XML elements": ELEMENTS,
 }
-FUNCTIONS: dict[str, Function] = {
-    f.name: f for group in (OPERATORS, (AT, SIZE, SLICE), DOCUMENTS, SIDES, *LIBRARY.values()) for f in group
-}
-"""All functions by their names; the other names that some have are the language's."""
+for _group in (OPERATORS, (AT, SIZE, SLICE), DOCUMENTS, SIDES, *LIBRARY.values()):
+    FUNCTIONS.update({f.name: f for f in _group})  # the other names that some have are the language's
 TWO_VALUED: tuple[Function, ...] = (EQ, NE, LT, LE, GT, GE, IS_NULL, HAS_NULL)
 """Functions whose value is never missing: a comparison with null is false."""
 

@@ -1,46 +1,18 @@
-"""Values widened or cast from one type to another.
+"""Values widened or cast from one type to another, part by part.
 
-int, long, float, double     among each other; what has no integer, or one out of range, is an error
-date, timestamp              a date is the timestamp at its beginning, a timestamp is on a date
-string                       from any atomic type, and to it where the text is one of its values
-any                          from all that JSON can hold, and to it where the value is one of the type
+Atoms are converted as `values/atom_conversion.py` says; `any` is made of all that JSON can hold, and taken as a type
+where the value is one of it.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable
-from datetime import UTC, date, datetime, time
-
 from mrql.algebra import types as ty
-from mrql.algebra.errors import EvaluationError
 from mrql.algebra.types import Type
-from mrql.algebra.values import documents
-from mrql.algebra.values.atom_text import show_atom, show_single, to_single, unsigned
+from mrql.algebra.values.atom_conversion import convert_atom
+from mrql.algebra.values.atom_text import show_single
+from mrql.algebra.values.json_typed import taken_as
+from mrql.algebra.values.json_values import of_value
 from mrql.algebra.values.values import Bag, Document, Record, Value
-
-INT_RANGES = {ty.INT: (-(2**31), 2**31 - 1), ty.LONG: (-(2**63), 2**63 - 1)}
-
-BLANKS = " \t\n\x0b\f\r"
-# Written so that Java and Python read them alike.
-INTEGER_TEXT = r"[+-]?[0-9]+"
-NUMBER_TEXT = r"[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|(?i:inf|infinity))|(?i:nan)"
-DATE_TEXT = r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
-TIME_TEXT = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?"
-ZONE_TEXT = r"(Z|[+-]([01][0-7]|0[89]):[0-5][0-9])"
-TIMESTAMP_TEXT = rf"{DATE_TEXT}([ T]{TIME_TEXT}{ZONE_TEXT}?)?"
-
-
-def check_range(value: int, t: Type) -> int:
-    """The value, when the integer type holds it.
-
-    Raises: EvaluationError on overflow.
-    """
-    low, high = INT_RANGES[t]  # type: ignore[index]
-    if not low <= value <= high:
-        raise EvaluationError("integer overflow")
-    return value
 
 
 def convert(value: Value, t: Type) -> Value:
@@ -51,14 +23,14 @@ def convert(value: Value, t: Type) -> Value:
     if value is None:
         return None
     if t in (ty.ANY, ty.XML):
-        return value if isinstance(value, Document) else documents.of_value(value)
+        return value if isinstance(value, Document) else of_value(value)
     if ty.is_data(t):
         return value
     if isinstance(value, Document):
-        return documents.taken_as(value, t, convert)
+        return taken_as(value, t)
     match t:
         case ty.Basic():
-            return _convert_basic(value, t)
+            return convert_atom(value, t)
         case ty.TupleType(items):
             return tuple(convert(v, item) for v, item in zip(value, items, strict=True))
         case ty.RecordType(fields):
@@ -79,65 +51,3 @@ def convert_from(value: Value, source: Type, t: Type) -> Value:
     if (source, t) == (ty.FLOAT, ty.STRING) and value is not None:
         return show_single(value)
     return convert(value, t)
-
-
-def _convert_basic(value: Value, t: ty.Basic) -> Value:
-    if t == ty.STRING:
-        return show_atom(value)
-    if isinstance(value, str):
-        return parse_atom(value, t)
-    if t == ty.BOOL:
-        return bool(value)
-    if t == ty.DATE:
-        return value.date() if isinstance(value, datetime) else value
-    if t == ty.TIMESTAMP:
-        return value if isinstance(value, datetime) else datetime.combine(value, time())
-    if ty.is_integral(t):
-        return _to_integer(value, t)
-    number = value if isinstance(value, float) else float(value)  # one that is measured stays so
-    return unsigned(to_single(number) if t == ty.FLOAT else number)
-
-
-def _to_integer(value: Value, t: ty.Basic) -> int:
-    if isinstance(value, float) and (math.isnan(value) or math.isinf(value)):
-        raise EvaluationError("integer overflow")
-    return check_range(int(value), t)
-
-
-def parse_atom(text: str, t: ty.Basic) -> Value:
-    """The value that a text stands for; blanks around it do not matter.
-
-    Raises: EvaluationError where it is none of the type.
-    """
-    value = _parsed(text.strip(BLANKS), t)
-    if value is None:
-        raise EvaluationError(f'"{text}" is not a value of type {t}')
-    return value
-
-
-def _parsed(text: str, t: ty.Basic) -> Value:
-    if t == ty.BOOL:
-        return {"true": True, "false": False}.get(text.lower())
-    if t in INT_RANGES and re.fullmatch(INTEGER_TEXT, text):
-        low, high = INT_RANGES[t]
-        number = int(text) if len(text) < 100 else high + 1
-        return number if low <= number <= high else None
-    if t in (ty.FLOAT, ty.DOUBLE) and re.fullmatch(NUMBER_TEXT, text):
-        return to_single(float(text)) if t == ty.FLOAT else float(text)
-    if t == ty.DATE and re.fullmatch(DATE_TEXT, text):
-        return _of_calendar(date.fromisoformat, text)
-    if t == ty.TIMESTAMP and re.fullmatch(TIMESTAMP_TEXT, text):
-        return _of_calendar(_timestamp, text)
-    return None
-
-
-def _of_calendar(read: Callable[[str], date], text: str) -> Value:
-    try:
-        return read(text)
-    except (ValueError, OverflowError):
-        return None
-
-
-def _timestamp(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
-    return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found

@@ -64,8 +64,6 @@ class Function:
 
     def __reduce__(self) -> Any:
         # Terms are sent to Spark's Python workers, which have the same table of functions.
-        from mrql.algebra.functions import FUNCTIONS
-
         if FUNCTIONS.get(self.name) is self:
             return _named, (self.name,)
         # Its cache of versions is found again where it is sent to.
@@ -77,13 +75,15 @@ class Function:
         return None if found is None else found[2]
 
 
+FUNCTIONS: dict[str, Function] = {}
+"""All functions of the table by their names: the package fills it from the files of each kind."""
+
+
 def _made(kind: type[Function], fields: dict[str, Any]) -> Function:
     return kind(**fields)
 
 
 def _named(name: str) -> Function:
-    from mrql.algebra.functions import FUNCTIONS
-
     return FUNCTIONS[name]
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
-from mrql.algebra.functions.conversion import check_range
 from mrql.algebra.functions.function import Function, Implementation, Sql, fails, version
 from mrql.algebra.functions.operators import modulo
+from mrql.algebra.values.atom_conversion import check_range
 from mrql.algebra.values.values import Value
 
 DIGITS = 30

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mrql.algebra.functions.conversion import DATE_TEXT, TIMESTAMP_TEXT, ZONE_TEXT
 from mrql.algebra.functions.function import fails
+from mrql.algebra.values.atom_conversion import DATE_TEXT, TIMESTAMP_TEXT, ZONE_TEXT
 
 
 def moment_sql(timestamp: str) -> str:

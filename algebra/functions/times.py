@@ -14,9 +14,10 @@ from typing import Any
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions import time_patterns
-from mrql.algebra.functions.conversion import convert, parse_atom
+from mrql.algebra.functions.conversion import convert
 from mrql.algebra.functions.function import Function, Sql, clamped, fails, version
 from mrql.algebra.functions.time_parsing import moment_sql, parsed_date_sql, parsed_timestamp_sql
+from mrql.algebra.values.atom_conversion import parse_atom
 from mrql.algebra.values.values import Value
 
 OUTSIDE = "a time outside of the years 1 to 9999"

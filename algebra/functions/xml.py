@@ -6,7 +6,7 @@ What a function has for an element it has for a list of elements too, of which i
 from __future__ import annotations
 
 from mrql.algebra.functions.function import Function, Implementation, version
-from mrql.algebra.values import documents
+from mrql.algebra.values import json_values, xml_elements
 from mrql.algebra.values.values import Value
 
 
@@ -23,17 +23,17 @@ def _flat(of_one: Implementation) -> Implementation:
 
 
 def _attribute_of_each(elements: Value, name: str) -> list[Value]:
-    values = (documents.attribute(element, name) for element in _elements(elements))
+    values = (xml_elements.attribute(element, name) for element in _elements(elements))
     return [value for value in values if value is not None]
 
 
 def _text_of_all(elements: Value) -> str:
-    return " ".join(text for element in _elements(elements) if (text := documents.text(element)))
+    return " ".join(text for element in _elements(elements) if (text := xml_elements.text(element)))
 
 
 MEMBER = Function(
     "member",
-    (version("any, string -> any", documents.member, None),),
+    (version("any, string -> any", json_values.member, None),),
     "a JSON value and a name",
     "what an object has under a key",
     constants=(1,),
@@ -41,8 +41,8 @@ MEMBER = Function(
 CHILDREN = Function(
     "children",
     (
-        version("XML, string -> [XML]", _flat(documents.children), None),
-        version("[XML], string -> [XML]", _flat(documents.children), None),
+        version("XML, string -> [XML]", _flat(xml_elements.children), None),
+        version("[XML], string -> [XML]", _flat(xml_elements.children), None),
     ),
     "elements and a tag",
     "their children with this tag",
@@ -51,8 +51,8 @@ CHILDREN = Function(
 ALL_CHILDREN = Function(
     "all_children",
     (
-        version("XML -> [XML]", _flat(documents.all_children), None),
-        version("[XML] -> [XML]", _flat(documents.all_children), None),
+        version("XML -> [XML]", _flat(xml_elements.all_children), None),
+        version("[XML] -> [XML]", _flat(xml_elements.all_children), None),
     ),
     "elements",
     "their children",
@@ -60,7 +60,7 @@ ALL_CHILDREN = Function(
 ATTRIBUTE = Function(
     "attribute",
     (
-        version("XML, string -> string", documents.attribute, None),
+        version("XML, string -> string", xml_elements.attribute, None),
         version("[XML], string -> [string]", _attribute_of_each, None),
     ),
     "elements and a name",
@@ -70,34 +70,34 @@ ATTRIBUTE = Function(
 ATTRIBUTES = Function(
     "attributes",
     (
-        version("XML -> [string]", _flat(documents.attributes), None),
-        version("[XML] -> [string]", _flat(documents.attributes), None),
+        version("XML -> [string]", _flat(xml_elements.attributes), None),
+        version("[XML] -> [string]", _flat(xml_elements.attributes), None),
     ),
     "elements",
     "the values of all their attributes",
 )
 TEXT_NODE = Function(
     "text_node",
-    (version("string -> XML", documents.text_node, None),),
+    (version("string -> XML", xml_elements.text_node, None),),
     "a string",
     "a piece of text as a part of an element",
 )
 ELEMENT = Function(
     "element",
-    (version("string, [string], [string], [XML] -> XML", documents.element, None),),
+    (version("string, [string], [string], [XML] -> XML", xml_elements.element, None),),
     "a tag, the names and the values of attributes, and parts",
     "the element",
 )
 TEXT = Function(
     "text",
-    (version("XML -> string", documents.text, None), version("[XML] -> string", _text_of_all, None)),
+    (version("XML -> string", xml_elements.text, None), version("[XML] -> string", _text_of_all, None)),
     "an XML element, or a list of them",
     "the text that stands in it, without that of its children; pieces with a blank between them",
     (("text([xml| <a>x<b>y</b>z</a> |])", '"x z"'), ("text([xml| <a/> |])", '""')),
 )
 TAG = Function(
     "tag",
-    (version("XML -> string", documents.tag, None),),
+    (version("XML -> string", xml_elements.tag, None),),
     "an XML element",
     "its name",
     (("tag([xml| <a>x</a> |])", '"a"'),),

@@ -67,8 +67,7 @@ Streams: TypeAlias = Mapping[str, Type | Stream | str]
 T = TypeVar("T")
 
 _BASIC_TYPES: dict[str, Type] = {"nothing": ty.NOTHING, **ty.BASIC}
-_MONOIDS: dict[str, Monoid] = {op.value: monoids.Aggregate(op) for op in monoids.Op}
-_MONOIDS |= {"⊎": monoids.BAG, "++": monoids.LIST, "□": monoids.INVARIANT}
+_MONOIDS: dict[str, Monoid] = {"⊎": monoids.BAG, "++": monoids.LIST, "□": monoids.INVARIANT}
 _PAIRED: dict[str, Callable[[Term, Term], Term]] = {"union": Union, "co_group": CoGroup, "take": Take}
 _SIGNS = {"DOT": ".", "COMMA": ",", "LPAR": "(", "RPAR": ")", "LBRACE": "{", "RBRACE": "}", "LSQB": "[", "RSQB": "]"}
 
@@ -387,10 +386,10 @@ class _Reader:
     def monoid(self, tree: Node) -> Monoid:
         match tree.data:
             case "basic_monoid":
-                return _MONOIDS[_token(tree)]
+                return _signed(_token(tree))
             case "named_monoid":
-                if _token(tree) in _MONOIDS:
-                    return _MONOIDS[_token(tree)]
+                if _token(tree) in monoids.OPS:
+                    return _signed(_token(tree))
                 name = _name(tree)
                 if name not in self.folds:
                     raise self.error(f"there is no monoid {name}", tree)
@@ -421,6 +420,10 @@ def _number(token: Token) -> Lit:
     if not digits.isdigit():
         return Lit(float(digits), ty.DOUBLE)
     return Lit(int(digits), ty.LONG if token.endswith("L") else ty.INT)
+
+
+def _signed(sign: str) -> Monoid:
+    return monoids.Aggregate(monoids.OPS[sign]) if sign in monoids.OPS else _MONOIDS[sign]
 
 
 def _bag(items: Iterable[Term]) -> Term:

@@ -26,7 +26,7 @@ import attrs
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import bound_names, free_vars
-from mrql.algebra.monoids import Fold, Monoid, Op
+from mrql.algebra.monoids import OPS, Fold, Monoid
 from mrql.algebra.notation.document import Doc, Group, Line, Nest, block, render
 from mrql.algebra.terms import (
     Cast,
@@ -141,7 +141,7 @@ def show_monoid(m: Monoid) -> str:
     """A monoid: `+`, `⇑⊎`, `(+ × min)`; one that a query has defined, by its name."""
     if not isinstance(m, Fold):
         return str(m)
-    return f"`{m.name}`" if m.name in {op.value for op in Op} else show_name(m.name)
+    return f"`{m.name}`" if m.name in OPS else show_name(m.name)
 
 
 def show_name(name: str) -> str:

@@ -1,16 +1,14 @@
-"""Values as the language writes them, whole or their beginning, and what `trace` prints."""
+"""Values as the language writes them, whole or their beginning."""
 
 from __future__ import annotations
 
 import json
-import sys
 from datetime import date
 from itertools import islice
 
-from mrql.algebra.span import Span
 from mrql.algebra.values.atom_text import show_atom
-from mrql.algebra.values.documents import to_xml
 from mrql.algebra.values.values import Bag, Document, Element, Record, Value
+from mrql.algebra.values.xml_elements import to_xml
 
 TRACED = 20
 """So many elements of a collection are traced."""
@@ -51,9 +49,3 @@ def show_beginning(value: Value, most: int = TRACED) -> str:
         return show_value(value)
     shown = ", ".join(map(show_value, islice(value, most)))
     return f"{{{shown}, …}}" if isinstance(value, Bag) else f"[{shown}, …]"
-
-
-def print_trace(value: Value, span: Span | None) -> None:
-    """What `trace(e)` does: the place of e and its value, on standard error."""
-    place = "" if span is None else f"{span}: "
-    print(f"{place}trace: {show_beginning(value)}", file=sys.stderr)

@@ -5,7 +5,8 @@ without a time zone, a missing value is `None`. `canonical`
 maps each value to a hashable, totally ordered key: equal values have equal keys, numbers compare across types,
 bags compare as bags, NaN equals itself and is greater than any other number, as in Spark.
 
-A value of type `any` or `XML` is a `Document`, which is known by its text (`documents` says in which form).
+A value of type `any` or `XML` is a `Document`, which is known by its text; `json_text` and `xml_elements` say in which
+form.
 """
 
 from __future__ import annotations

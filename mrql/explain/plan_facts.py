@@ -21,7 +21,6 @@ from mrql.algebra.monoids import (
     Keyed,
     ListAppend,
     Monoid,
-    Op,
     ProductMonoid,
     is_group,
 )
@@ -241,7 +240,5 @@ def without_inverse(monoid: Monoid) -> tuple[str, ...]:
             return tuple(dict.fromkeys(name for item in items for name in without_inverse(item)))
         case Keyed(value):
             return without_inverse(value)
-        case Aggregate(Op.SUM) | BagUnion() | Invariant():
-            return ()
-        case Aggregate() | ListAppend() | Fold():
-            return (str(monoid),)
+        case Aggregate() | BagUnion() | ListAppend() | Invariant() | Fold():
+            return () if is_group(monoid) else (str(monoid),)

@@ -18,10 +18,11 @@ from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import EQ
-from mrql.algebra.functions.recursive_data import TAG, Data, made, opened
+from mrql.algebra.functions.recursive_data import made, opened
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Empty, Get, If, Let, Lit, Nth, Prim, PVar, Rec, Term, Tup, Var
 from mrql.algebra.types import Type
+from mrql.algebra.values.data import TAG, Data
 from mrql.translate.coercion import coerce, resolve
 from mrql.translate.scope import Constructor, Globals
 

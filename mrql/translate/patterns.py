@@ -16,10 +16,10 @@ from mrql.algebra.analysis.variables import match_pattern as parts_of
 from mrql.algebra.analysis.variables import substitute
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AT, EQ, SIZE
-from mrql.algebra.functions.recursive_data import TAG
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Get, Lit, Nth, PAny, Pattern, Prim, PTuple, PVar, Term, Var
 from mrql.algebra.types import Type
+from mrql.algebra.values.data import TAG
 from mrql.translate.coercion import resolve
 from mrql.translate.data_types import compared, is_constant, record_of
 from mrql.translate.literals import literal

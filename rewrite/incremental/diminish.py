@@ -14,7 +14,7 @@ is kept beside the values, and is not decided here.
 from __future__ import annotations
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.monoids import Aggregate, BagUnion, Fold, Invariant, Keyed, ListAppend, Monoid, Op, ProductMonoid
+from mrql.algebra.monoids import Aggregate, BagUnion, Fold, Invariant, Keyed, ListAppend, Monoid, ProductMonoid
 from mrql.algebra.values.values import Bag, Value, canonical
 from mrql.algebra.values.zset import ZSet
 
@@ -29,8 +29,8 @@ def diminish(monoid: Monoid, a: Value, b: Value) -> Value:
     (3, Bag(['b']))
     """
     match monoid:
-        case Aggregate(Op.SUM):
-            return a - b
+        case Aggregate(op) if op.inverse is not None:
+            return op.combine(a, op.inverse(b))
         case BagUnion():
             return _difference(a, b)
         case Invariant():

@@ -22,7 +22,7 @@ import attrs
 from mrql.algebra.analysis.traversal import children, subterms, with_children
 from mrql.algebra.analysis.variables import Names, alpha_equal, free_vars, scopes
 from mrql.algebra.evaluation.may_fail import fails_in_spite_of_guards, guards
-from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, Op, is_group
+from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid, is_group
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Lit, Reduce, Single, Stream, Term, Var
 from mrql.rewrite.analysis.infer_merge import infer
 
@@ -112,7 +112,7 @@ def _base_name(term: Term, monoid: Monoid) -> str:
     match monoid:
         case BagUnion():
             return "vs"
-        case Aggregate(Op.SUM):
+        case Aggregate() if monoid == SUM:
             return "c" if is_count(term) else "s"
         case Aggregate(op):
             return op.name.lower()

@@ -105,7 +105,7 @@ CLASSES: Mapping[type, Named] = {
 }
 """The classes that digests are made of."""
 
-ENUMS: Mapping[type[Enum], str] = {ty.Kind: "Kind", mo.Op: "Op"}
+ENUMS: Mapping[type[Enum], str] = {ty.Kind: "Kind"}
 """The enumerations in them."""
 
 
@@ -145,6 +145,8 @@ def written(value: Any) -> str:
         fields = (f"{name}={written(getattr(value, attribute))}" for name, attribute in named.fields.items())
         return f"{named.name}({', '.join(fields)})"
     match value:
+        case mo.Op():  # an enumeration at first
+            return f"<Op.{value.name}: {value.sign!r}>"
         case Enum() if type(value) in ENUMS:
             return f"<{ENUMS[type(value)]}.{value.name}: {value.value!r}>"
         case catalog.Format(name):

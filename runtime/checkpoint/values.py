@@ -10,7 +10,7 @@ import json
 from datetime import date, datetime
 from typing import Any
 
-from mrql.algebra.functions.recursive_data import Data
+from mrql.algebra.values.data import Data
 from mrql.algebra.values.exact_sums import Total
 from mrql.algebra.values.values import Bag, Document, Element, Record, Value
 

@@ -17,6 +17,7 @@ from mrql.algebra import monoids
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError, MissingRow, UserError
 from mrql.algebra.evaluation.evaluate import bind, convert_zero, endless, evaluate
+from mrql.algebra.evaluation.merge import combine
 from mrql.algebra.functions import convert, side_sums
 from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.terms import Term, element_type
@@ -444,7 +445,7 @@ def _merged(component: Component, stored: Value, share: Value, weight: int) -> V
         # All copies at once: one by one, each would copy the bag.
         share, weight = Bag([*share] * abs(weight)), 1 if weight > 0 else -1
     for _ in range(1 if monoids.is_idempotent(monoid) and weight > 0 else abs(weight)):
-        stored = monoids.combine(monoid, stored, share) if weight > 0 else diminish(monoid, stored, share)
+        stored = combine(monoid, stored, share) if weight > 0 else diminish(monoid, stored, share)
     return _in_range(stored, monoid, component.type)
 
 

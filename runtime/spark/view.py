@@ -56,8 +56,14 @@ class Step:
         with settings(self._view.spark, self._view.settings):
             return self._view.plans.dataframe(self._view.changes.answer(self._after))
 
+    def before(self) -> DataFrame:
+        """The answer before the batch. It can be read until the next one, as the changes can."""
+        self._view.require_open()
+        with settings(self._view.spark, self._view.settings):
+            return self._view.plans.dataframe(self._view.changes.answer(self._before))
+
     def changes(self) -> DataFrame:
-        """The answer after the batch minus the one before, as rows with a weight."""
+        """The answer after the batch minus `before`, as rows with a weight."""
         self._view.require_open()
         with settings(self._view.spark, self._view.settings):
             return self._view.plans.dataframe(self._view.changes.of_answer(self._after, self._before))
@@ -118,6 +124,8 @@ class SparkView:
         self.ledgers += [each.ledger for loop in self.carried for each in loop]
         self.withheld = {derived.name: Withheld(derived, self.changes) for derived in plan.withholding}
         self.ledgers += [each.ledger for each in self.withheld.values()]
+        self.last: Step | None = None
+        """The batch that was applied last."""
         self.closed = False
         self.aside = Aside(spark)
         if start:
@@ -341,6 +349,7 @@ class SparkView:
             except BaseException as error:
                 self.give_up(error)
                 raise
+        self.last = step
         return jvm.Lazy(step.changes, self.spark)
 
     def answer(self) -> DataFrame:
@@ -351,6 +360,16 @@ class SparkView:
         self.require_open()
         with settings(self.spark, self.settings), translated(self.source):
             return self.plans.dataframe(self.changes.answer(self._snapshots()))
+
+    def before(self) -> DataFrame:
+        """The answer before the batch that was applied last.
+
+        Raises: UserError when there was none, or the view is closed.
+        """
+        self.require_open()
+        if self.last is None:
+            raise UserError("there was no batch yet", hint="`answer` is what is there without one")
+        return jvm.Lazy(self.last.before, self.spark)
 
     def require_open(self) -> None:
         """Raises: UserError when the view is closed. Its states are gone: what is made from them would be as if nothing

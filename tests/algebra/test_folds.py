@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.evaluation.merge import combine, unit, zero
 from mrql.algebra.functions import TIMES
-from mrql.algebra.monoids import BAG, Fold, combine, is_commutative, is_group, is_idempotent, unit, zero
+from mrql.algebra.monoids import BAG, Fold, is_commutative, is_group, is_idempotent
 from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.printer import show
 from mrql.algebra.notation.typecheck import check, first_fault

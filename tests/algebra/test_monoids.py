@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from functools import cache
 from functools import reduce as fold_left
@@ -11,7 +12,9 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from mrql.algebra import monoids as mo
+from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
+from mrql.algebra.evaluation.merge import combine, unit, zero
 from mrql.algebra.monoids import (
     Aggregate,
     BagUnion,
@@ -19,24 +22,20 @@ from mrql.algebra.monoids import (
     Keyed,
     ListAppend,
     Monoid,
-    Op,
     ProductMonoid,
-    combine,
     is_commutative,
     is_group,
     is_idempotent,
     result_type,
-    unit,
-    zero,
 )
-from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.notation.parser import parse_monoid, parse_type
 from mrql.algebra.values.values import Bag, Value, canonical, same
 from mrql.algebra.values.zset import ZSet
 
 Weighted = Value
 """A monoid's carrier with weights in place of multiplicities: numbers, Z-sets, tuples and dictionaries of such."""
 
-BASIC: list[Monoid] = [*map(Aggregate, Op), mo.BAG, mo.LIST]
+BASIC: list[Monoid] = [*map(Aggregate, mo.OPS.values()), mo.BAG, mo.LIST]
 PRODUCTS: list[Monoid] = [
     ProductMonoid(()),
     ProductMonoid((mo.SUM, mo.SUM)),
@@ -63,10 +62,8 @@ searching = settings(max_examples=2000, database=None, derandomize=True, phases=
 def elements(m: Monoid) -> st.SearchStrategy[Value]:
     """What a collection that `⊕` reduces holds."""
     match m:
-        case Aggregate(Op.AND | Op.OR):
-            return st.none() | st.booleans()
         case Aggregate():
-            return st.none() | st.integers(-3, 3)
+            return st.none() | (st.integers(-3, 3) if result_type(m, ty.INT) is not None else st.booleans())
         case BagUnion() | ListAppend():
             return st.none() | st.integers(0, 3)
         case ProductMonoid(items):
@@ -202,7 +199,7 @@ def add(m: Monoid, a: Weighted, b: Weighted) -> Weighted:
         case Keyed(value):
             # A key that only one side has is that side's: its value on the other side is the zero.
             return {k: add(value, a[k], b[k]) if k in a and k in b else a.get(k, b.get(k)) for k in a | b}
-        case Invariant():
+        case Aggregate() | Invariant():
             return combine(m, a, b)
         case _:
             return a + b
@@ -214,6 +211,9 @@ def inverse(m: Monoid, a: Weighted) -> Weighted:
             return tuple(inverse(item, x) for item, x in zip(items, a, strict=True))
         case Keyed(value):
             return {k: inverse(value, v) for k, v in a.items()}
+        case Aggregate(op):
+            assert op.inverse is not None
+            return op.inverse(a)
         case Invariant():
             return a  # what does not change is its own inverse
         case _:
@@ -300,10 +300,19 @@ def test_invariant_refuses_change() -> None:
 # --- units, types, names ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("op", list(Op))
-def test_missing_values_are_skipped(op: Op) -> None:
+@pytest.mark.parametrize("op", mo.OPS.values(), ids=str)
+def test_missing_values_are_skipped(op: mo.Op) -> None:
     """`unit(null)` is the zero of every aggregation."""
-    assert unit(Aggregate(op), None) == zero(Aggregate(op))
+    assert unit(Aggregate(op), None) == zero(Aggregate(op)) == op.zero
+
+
+@pytest.mark.parametrize("op", mo.OPS.values(), ids=str)
+def test_every_row_of_the_table_is_written_read_and_sent(op: mo.Op) -> None:
+    """By its sign in a term, and by its sign to another process with the same table."""
+    assert mo.OPS[op.sign] is op
+    assert parse_monoid(op.sign) == Aggregate(op)
+    assert pickle.loads(pickle.dumps(op)) is op
+    assert op.meaning
 
 
 def test_missing_tuples_are_skipped() -> None:

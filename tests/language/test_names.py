@@ -17,7 +17,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.printer import show
-from mrql.algebra.values.documents import quoted
+from mrql.algebra.values.json_text import quoted
 from mrql.algebra.values.values import Bag, Record, close, same
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.reference.view import ReferenceView

@@ -24,9 +24,9 @@ from mrql.algebra.functions import INT_RANGES, convert, to_single
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
-from mrql.algebra.values.documents import BLANKS
 from mrql.algebra.values.file_names import is_odd
 from mrql.algebra.values.values import Record, Value
+from mrql.algebra.values.xml_elements import BLANKS
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.engine.row_format import row_cells
 from mrql.runtime.files.compression import NOT_UTF8, decoded_exactly, fed_lines, is_marked, lines, shown

@@ -15,7 +15,8 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import Records, SourceSpec
 from mrql.algebra.stack import deep
 from mrql.algebra.types import Type
-from mrql.algebra.values.documents import Json, held, read
+from mrql.algebra.values.json_text import Json, read
+from mrql.algebra.values.json_typed import held
 from mrql.algebra.values.values import Value
 from mrql.runtime.engine.answer import WEIGHT, Output
 from mrql.runtime.engine.row_format import row_object

@@ -18,8 +18,9 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Always, SourceSpec
-from mrql.algebra.values.documents import ATTRIBUTE, BLANKS, Json, made, write
+from mrql.algebra.values.json_text import Json, write
 from mrql.algebra.values.values import Element, Value
+from mrql.algebra.values.xml_elements import ATTRIBUTE, BLANKS, made
 from mrql.runtime.files.compression import opened
 from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats.file_format import FileFormat, once

@@ -7,8 +7,9 @@ from typing import Protocol
 from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
+from mrql.algebra.evaluation.trace import print_trace
 from mrql.algebra.terms import Prim, Term
-from mrql.algebra.values.value_text import TRACED, print_trace
+from mrql.algebra.values.value_text import TRACED
 from mrql.runtime.spark.compiler.loops import single
 from mrql.runtime.spark.expressions.from_spark import from_spark
 from mrql.runtime.spark.expressions.layout import to_sql

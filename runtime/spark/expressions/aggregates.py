@@ -2,55 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.monoids import Aggregate, Monoid, Op
+from mrql.algebra.monoids import SUM, Aggregate, Monoid
 from mrql.algebra.types import Type
 from mrql.runtime.spark.expressions.layout import Layout, atoms, sql_type, to_sql
 
 
+@attrs.frozen
+class Sql:
+    """A row of the table: a monoid in SQL. `{zero}` is its zero in the carrier's type."""
+
+    zero: str
+    """The constant, which is cast to the carrier's type."""
+    combine: str
+    """`a ⊕ b` of `{a}` and `{b}`; `{at}` is a comment with the place for what can fail."""
+    over_rows: str
+    """The aggregate function that merges a `{value}` of each row."""
+    weighted_rows: str | None = None
+    """The same, of values that count as often as a `{weight}` says; None where once is enough."""
+    repeated: str | None = None
+    """One `{value}` merged with itself as often as a `{weight}` says; None where that is the value."""
+
+
+_PRODUCT_OF = "{zero}, (a, x) -> a * coalesce(x, {zero}))"
+
+SQL: Mapping[str, Sql] = {
+    "SUM": Sql(
+        zero="0",
+        combine="({a} + {at}{b})",
+        over_rows="coalesce(sum({value}), {zero})",
+        weighted_rows="coalesce(sum({value} * {weight}), {zero})",
+        repeated="{value} * {weight}",
+    ),
+    "PRODUCT": Sql(
+        zero="1",
+        combine="({a} * {at}{b})",
+        over_rows="aggregate(flatten(collect_list(array({value}))), " + _PRODUCT_OF,
+        weighted_rows="aggregate(flatten(collect_list(array_repeat({value}, CAST({weight} AS INT)))), " + _PRODUCT_OF,
+        repeated="aggregate(array_repeat({value}, CAST({weight} AS INT)), " + _PRODUCT_OF,
+    ),
+    # `least` and `greatest` skip what is missing.
+    "MIN": Sql(zero="NULL", combine="least({a}, {b})", over_rows="min({value})"),
+    "MAX": Sql(zero="NULL", combine="greatest({a}, {b})", over_rows="max({value})"),
+    "AND": Sql(zero="true", combine="({a} AND {b})", over_rows="coalesce(bool_and({value}), true)"),
+    "OR": Sql(zero="false", combine="({a} OR {b})", over_rows="coalesce(bool_or({value}), false)"),
+}
+"""The monoids on basic values (`algebra/monoids.py`) by their names, in SQL."""
+
+
 def zero_sql(monoid: Aggregate, t: Type) -> str:
     """The zero in the carrier's type."""
-    constant = {Op.SUM: "0", Op.PRODUCT: "1", Op.AND: "true", Op.OR: "false"}.get(monoid.op, "NULL")
-    return f"CAST({constant} AS {sql_type(t)})"
+    return f"CAST({SQL[monoid.op.name].zero} AS {sql_type(t)})"
 
 
 def unit_sql(monoid: Aggregate, t: Type, value: Layout) -> str:
     """The carrier's value of one element: missing elements are skipped."""
     sql = to_sql(value)
     missing = any(atom.missing for atom in atoms(value))
-    if monoid.op in (Op.MIN, Op.MAX) or not missing:
+    if monoid.op.zero is None or not missing:
         return sql
     return f"coalesce({sql}, {zero_sql(monoid, t)})"
 
 
 def combine_sql(monoid: Monoid, a: str, b: str, at: str) -> str:
-    """`a ⊕ b`; `least` and `greatest` skip what is missing."""
+    """`a ⊕ b`."""
     assert isinstance(monoid, Aggregate)
-    match monoid.op:
-        case Op.SUM:
-            return f"({a} + {at}{b})"
-        case Op.PRODUCT:
-            return f"({a} * {at}{b})"
-        case Op.AND:
-            return f"({a} AND {b})"
-        case Op.OR:
-            return f"({a} OR {b})"
-        case Op.MIN:
-            return f"least({a}, {b})"
-        case Op.MAX:
-            return f"greatest({a}, {b})"
+    return SQL[monoid.op.name].combine.format(a=a, b=b, at=at)
 
 
 def repeated_sql(monoid: Aggregate, t: Type, value: str, weight: str | None) -> str:
     """The share of one row that counts as often as its weight says."""
-    if weight is None or monoid.op not in (Op.SUM, Op.PRODUCT):
+    repeated = SQL[monoid.op.name].repeated
+    if weight is None or repeated is None:
         return value
-    if monoid.op is Op.SUM:
-        return f"{value} * {weight}"
-    one = zero_sql(monoid, t)
-    return f"aggregate(array_repeat({value}, CAST({weight} AS INT)), {one}, (a, x) -> a * coalesce(x, {one}))"
+    return repeated.format(value=value, weight=weight, zero=zero_sql(monoid, t))
+
+
+def aggregate_sql(monoid: Aggregate, t: Type, value: str, weight: str | None) -> str:
+    """The aggregate function that merges the shares of many rows, each as often as its weight says."""
+    sql = SQL[monoid.op.name]
+    form = sql.over_rows if weight is None or sql.weighted_rows is None else sql.weighted_rows
+    return form.format(value=value, weight=weight, zero=zero_sql(monoid, t))
 
 
 WORD = 1 << 32
@@ -65,10 +101,10 @@ def total_sql(monoid: Aggregate, t: Type, value: str, weight: str | None, *, nar
     """The value of the shares of many rows: a sum that is too large on the way to it is none. A `narrow` one is of
     numbers that are no larger than an int."""
     times = "" if weight is None else f" * {weight}"
-    if monoid.op is Op.SUM and t == ty.LONG and not narrow:
+    if monoid == SUM and t == ty.LONG and not narrow:
         high, low = (f"coalesce(sum({half}{times}), 0L)" for half in halves_sql(value))
         return long_sql(high, low, at)
-    if monoid.op is Op.SUM and t == ty.DOUBLE:
+    if monoid == SUM and t == ty.DOUBLE:
         near, far = (f"coalesce(sum({part}{times}), 0D)" for part in sizes_sql(value))
         return f"({near} + {far} * {UP})"
     return aggregate_sql(monoid, t, value, weight)
@@ -100,23 +136,3 @@ def sizes_sql(value: str) -> tuple[str, str]:
     """A double if it is of ordinary size, else 0; and if it is not."""
     near = f"abs({value}) < {HUGE}"
     return f"if({near}, {value}, 0D)", f"if({near}, 0D, {value} * {DOWN})"
-
-
-def aggregate_sql(monoid: Aggregate, t: Type, value: str, weight: str | None) -> str:
-    """The aggregate function that merges the shares of many rows, each as often as its weight says."""
-    match monoid.op:
-        case Op.SUM:
-            weighted = value if weight is None else f"{value} * {weight}"
-            return f"coalesce(sum({weighted}), {zero_sql(monoid, t)})"
-        case Op.MIN:
-            return f"min({value})"
-        case Op.MAX:
-            return f"max({value})"
-        case Op.AND:
-            return f"coalesce(bool_and({value}), true)"
-        case Op.OR:
-            return f"coalesce(bool_or({value}), false)"
-        case Op.PRODUCT:
-            repeated = f"array({value})" if weight is None else f"array_repeat({value}, CAST({weight} AS INT))"
-            one = zero_sql(monoid, t)
-            return f"aggregate(flatten(collect_list({repeated})), {one}, (a, x) -> a * coalesce(x, {one}))"

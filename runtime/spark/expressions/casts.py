@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.functions.conversion import INTEGER_TEXT
 from mrql.algebra.functions.function import fails
 from mrql.algebra.functions.time_parsing import parsed_date_sql, parsed_timestamp_sql
 from mrql.algebra.types import Type
+from mrql.algebra.values.atom_conversion import INTEGER_TEXT
 from mrql.runtime.spark.expressions import json_variant
 from mrql.runtime.spark.expressions.canonical_order import Fresh, has_bag, in_order
 from mrql.runtime.spark.expressions.layout import (

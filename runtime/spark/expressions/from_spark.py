@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mrql.algebra import types as ty
-from mrql.algebra.functions.recursive_data import Data
 from mrql.algebra.types import Type
+from mrql.algebra.values.data import Data
 from mrql.algebra.values.values import Bag, Document, Element, Record, Value
 
 

@@ -1,7 +1,7 @@
 """JSON values in Catalyst: texts outside, VARIANTs while they are taken apart.
 
 A VARIANT cannot be compared, grouped, sorted or made a key, so a value of type `any` or `XML` lies in its column as its
-canonical text (`algebra.values.documents`), which `to_json` makes of a VARIANT. What takes it apart reads the text with
+canonical text (`algebra.values.json_text`), which `to_json` makes of a VARIANT. What takes it apart reads the text with
 `parse_json`, follows a whole path, and casts or writes only what it leads to.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
-from mrql.algebra.functions.conversion import BLANKS, NUMBER_TEXT
 from mrql.algebra.types import Type
-from mrql.algebra.values.documents import NOT_FINITE
+from mrql.algebra.values.atom_conversion import BLANKS, NUMBER_TEXT
+from mrql.algebra.values.json_typed import NOT_FINITE
 from mrql.runtime.spark.expressions.canonical_order import Fresh, in_order, let
 from mrql.runtime.spark.expressions.layout import labels, quote, record_sql, sql_type, text_sql
 from mrql.runtime.spark.expressions.number_text import number_text

@@ -1,4 +1,4 @@
-"""Values of recursive types in Catalyst: texts (`algebra.functions.recursive_data`), which VARIANTs are made of.
+"""Values of recursive types in Catalyst: texts (`algebra.values.data`), which VARIANTs are made of.
 
 A `case` asks of a value which constructor made it and for a part of what it was made of: only those are read.
 """
@@ -6,9 +6,10 @@ A `case` asks of a value which constructor made it and for a part of what it was
 from __future__ import annotations
 
 from mrql.algebra.functions.function import fails
-from mrql.algebra.functions.recursive_data import TAG, Folding, too_deep
+from mrql.algebra.functions.recursive_data import Folding, too_deep
 from mrql.algebra.types import RecordType, Type
-from mrql.algebra.values.documents import quoted
+from mrql.algebra.values.data import TAG
+from mrql.algebra.values.json_text import quoted
 from mrql.runtime.spark.expressions import json_variant
 from mrql.runtime.spark.expressions.canonical_order import Fresh, in_order, let
 from mrql.runtime.spark.expressions.layout import quote, record_sql, text_sql

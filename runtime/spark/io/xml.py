@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra.catalog import SourceSpec
-from mrql.algebra.values.documents import quoted
+from mrql.algebra.values.json_text import quoted
 from mrql.runtime.spark.expressions.layout import text_sql
 from mrql.runtime.spark.io.spark_format import Rows, SparkFormat
 

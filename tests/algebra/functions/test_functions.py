@@ -16,8 +16,8 @@ from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions import FUNCTIONS, convert, convert_from, to_single, xml
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import BOOL, DATE, DOUBLE, FLOAT, INT, LONG, NOTHING, STRING, TIMESTAMP, Type
-from mrql.algebra.values import documents
 from mrql.algebra.values.atom_text import show_atom
+from mrql.algebra.values.json_values import of_value
 from mrql.algebra.values.values import Bag, Document, Element, Record, Value, same
 from mrql.runtime.engine.row_format import to_json
 from tests.support.function_calls import calls, split
@@ -576,7 +576,7 @@ def test_no_function_tells_the_zeros_apart() -> None:
 
 def test_zeros_have_one_text() -> None:
     assert [convert_from(-0.0, t, ty.STRING) for t in (ty.DOUBLE, ty.FLOAT)] == ["0.0", "0.0"]
-    assert documents.of_value([-0.0]) == documents.of_value([0.0])
+    assert of_value([-0.0]) == of_value([0.0])
     assert str(to_json((-0.0,))) == "[0.0]"
 
 

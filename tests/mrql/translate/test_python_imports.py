@@ -15,10 +15,10 @@ from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.evaluation.recursive_functions import Recursive
-from mrql.algebra.functions.recursive_data import Data, _depth
 from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.printer import show
 from mrql.algebra.terms import Prim, Term
+from mrql.algebra.values.data import Data, text_depth
 from mrql.algebra.values.values import Bag
 from mrql.cli.main import main
 from mrql.jobs.loading import compile_over_files
@@ -224,7 +224,7 @@ def test_depth_is_not_bounded_by_python() -> None:
 
 def test_the_depth_of_a_text() -> None:
     """Brackets in strings are none."""
-    assert _depth('{"N":[{"L":1},{"[[[":"]\\"[["}]}') == 3
+    assert text_depth('{"N":[{"L":1},{"[[[":"]\\"[["}]}') == 3
     assert Data('{"N":{"N":{"Z":null}}}').depth == 3
     assert compiled("data T = N: T | Z; N(N(Z))").type == ty.Basic(ty.Kind.DATA, "T")
     assert evaluate(compiled("data T = N: T | Z; N(N(Z))")).depth == 3

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 import mrql
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.values.documents import element, of_value, text_node
+from mrql.algebra.values.json_values import of_value
 from mrql.algebra.values.values import Bag, Record, Value, close
+from mrql.algebra.values.xml_elements import element, text_node
 from mrql.runtime.reference.view import ReferenceView
 from tests.support.histories import histories, net
 from tests.support.incremental_cases import CONSTRUCTS, DOCUMENT, STREAMS, Construct, document, plan_of

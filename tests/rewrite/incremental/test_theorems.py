@@ -19,7 +19,8 @@ import mrql
 from mrql.algebra.analysis.traversal import map_children
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.monoids import BAG, Keyed, Monoid, ProductMonoid, combine
+from mrql.algebra.evaluation.merge import combine
+from mrql.algebra.monoids import BAG, Keyed, Monoid, ProductMonoid
 from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.typecheck import check
 from mrql.algebra.terms import (

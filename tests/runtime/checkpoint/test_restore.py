@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import mrql
 from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.functions.recursive_data import Data
+from mrql.algebra.values.data import Data
 from mrql.algebra.values.values import close
 from mrql.algebra.values.zset import ZSet
 from mrql.api import Query

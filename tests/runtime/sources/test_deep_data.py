@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from mrql.algebra.stack import deep
-from mrql.algebra.values.documents import MOST_NESTED, read, write
+from mrql.algebra.values.json_text import MOST_NESTED, read, write
 from mrql.cli.main import main
 from mrql.runtime.sources.formats.xml import MOST_INSIDE
 

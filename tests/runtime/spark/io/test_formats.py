@@ -16,8 +16,8 @@ from pyarrow import orc
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.values.documents import to_xml
 from mrql.algebra.values.values import Bag, same
+from mrql.algebra.values.xml_elements import to_xml
 from mrql.jobs.loading import compile_over_files
 from mrql.output.tables import show_value
 from mrql.runtime.files.quarantine import Malformed, Quarantine

@@ -11,7 +11,7 @@ import mrql
 from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse_type
-from mrql.algebra.values.documents import of_value
+from mrql.algebra.values.json_values import of_value
 from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.plan.delta_rules import row_by_row

@@ -1,20 +1,4 @@
-"""Terms built in Python.
-
-    >>> from mrql.algebra import build as b
-    >>> S = b.stream("S", "{<A: long, B: string>}")
-    >>> b.cmap(lambda x: b.where(x.A > 3, b.single((x.B, x.A + 1))), S)
-    cMap(λx. if x.A > 3 then {(x.B, x.A + 1)} else {}:{(string, long)}, S)
-    >>> groups = b.group_by(b.cmap(lambda x: b.single((x.B, x.A)), S))
-    >>> b.cmap(lambda k, xs: b.single((k, b.sum(xs))), groups)
-    cMap(λ(k, xs). {(k, reduce(+, xs))}, groupBy(cMap(λx. {(x.B, x.A)}, S)))
-
-Every function gives an `Expr`, whose `term` is the plain term. A Python function stands for a `λ`: with one parameter
-it is given the element, with more the parts of the element, which must then be a tuple. The variables are named after
-the parameters, renamed where they would capture another variable; a parameter that begins with `_` and is not used
-becomes the pattern `_`. Python numbers and strings stand for literals, Python tuples for tuples.
-
-What has no type is refused where it is built, with a `UserError`.
-"""
+"""The terms that Python expressions and functions stand for: one function for each kind of term."""
 
 from __future__ import annotations
 

@@ -1,0 +1,91 @@
+"""What a monoid does with values: its zero, the unit of an element, and `⊕`."""
+
+from __future__ import annotations
+
+from mrql.algebra.errors import InternalError
+from mrql.algebra.monoids import (
+    Aggregate,
+    BagUnion,
+    Fold,
+    Invariant,
+    Keyed,
+    ListAppend,
+    Monoid,
+    ProductMonoid,
+)
+from mrql.algebra.values.values import Bag, Value, canonical, same
+
+
+def zero(m: Monoid) -> Value:
+    """The identity of `⊕`. `□` has none: a key that is absent has no invariant value."""
+    match m:
+        case Aggregate(op):
+            return op.zero
+        case BagUnion() | Keyed():
+            return Bag()
+        case ListAppend():
+            return []
+        case ProductMonoid(items):
+            return tuple(map(zero, items))
+        case Fold():
+            return _zero_of(m)
+        case Invariant():
+            raise InternalError("monoids", "□ has no zero")
+
+
+def unit(m: Monoid, element: Value) -> Value:
+    """The carrier's value for one element: the function `u` of `reduce(⊕, {x}) = u(x)`."""
+    match m:
+        case Aggregate() | Fold():
+            return zero(m) if element is None else element
+        case BagUnion() | Keyed():
+            return Bag([element])
+        case ListAppend():
+            return [element]
+        case ProductMonoid():
+            if element is None:
+                return zero(m)
+            return tuple(unit(item, part) for item, part in zip(m.items, element, strict=True))
+        case Invariant():
+            return element
+
+
+def combine(m: Monoid, a: Value, b: Value) -> Value:
+    """`a ⊕ b`."""
+    match m:
+        case Aggregate(op):
+            return op.combine(a, b)
+        case BagUnion():
+            return a + b
+        case ListAppend():
+            return [*a, *b]
+        case ProductMonoid(items):
+            return tuple(combine(item, x, y) for item, x, y in zip(items, a, b, strict=True))
+        case Keyed(value):
+            return _merge_by_key(value, a, b)
+        case Fold():
+            return _combined(m, a, b)
+        case Invariant():
+            if not same(a, b):
+                raise InternalError("monoids", f"□ over two different values: {a!r} and {b!r}")
+            return a
+
+
+def _zero_of(fold: Fold) -> Value:
+    from mrql.algebra.evaluation.evaluate import evaluate  # which merges
+
+    return evaluate(fold.zero, {}, {})
+
+
+def _combined(fold: Fold, a: Value, b: Value) -> Value:
+    from mrql.algebra.evaluation.evaluate import bind, evaluate  # which merges
+
+    return evaluate(fold.combine.body, {}, bind(fold.combine.param, (a, b)))
+
+
+def _merge_by_key(value: Monoid, a: Bag, b: Bag) -> Bag:
+    merged: dict[object, tuple[Value, Value]] = {canonical(k): (k, v) for k, v in a}
+    for k, v in b:
+        key = canonical(k)
+        merged[key] = (k, combine(value, merged[key][1], v)) if key in merged else (k, v)
+    return Bag(merged.values())

@@ -1,0 +1,112 @@
+"""A value of a recursive type: `data Tree = Leaf: long | Node: (Tree, Tree)`.
+
+A type cannot have itself as a part, so a value of `Tree` is an atom: a document, as one of `any` is. Its text has the
+constructor as the only key: `{"Node":[{"Leaf":1},{"Leaf":2}]}`, with tuples as arrays, records as objects, and null for
+what a constructor without parts is made of. Equal values have equal texts.
+"""
+
+from __future__ import annotations
+
+from mrql.algebra import types as ty
+from mrql.algebra.types import RecordType, Type
+from mrql.algebra.values.json_text import Json, quoted, write
+from mrql.algebra.values.json_values import of_value
+from mrql.algebra.values.values import Document, Record, Value, canonical
+
+TAG = "is"
+"""The field of a union's record that names the constructor."""
+
+
+class Data(Document):
+    """A value of a recursive type. Its text is made when it is asked for, its record when it is opened
+    (`json_typed.opened`)."""
+
+    __slots__ = ("_text", "_type", "depth", "record")
+
+    def __init__(self, text: str) -> None:
+        self._text: str | None = text
+        self.record: Record | None = None
+        self._type: RecordType | None = None
+        self.depth = text_depth(text)
+
+    @staticmethod
+    def of_json(value: Json) -> Data:
+        """A value as it stands in the text of another one."""
+        return Data(write(value))
+
+    @staticmethod
+    def of_record(record: Record, t: RecordType, depth: int) -> Data:
+        """A value of what it was made of."""
+        made = Data("")
+        made._text, made.record, made._type, made.depth = None, record, t, depth
+        return made
+
+    def __reduce__(self) -> tuple[type[Data], tuple[str]]:
+        return Data, (self.text,)
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        if self._text is None:
+            assert self._type is not None
+            assert self.record is not None
+            self._text = _record_text(self.record, self._type)
+        return self._text
+
+
+def text_depth(text: str) -> int:
+    """How deep brackets are nested in a text of JSON."""
+    deepest = depth = 0
+    inside = False
+    escaped = False
+    for sign in text:
+        if inside:
+            inside, escaped = escaped or sign != '"', sign == "\\" and not escaped
+        elif sign == '"':
+            inside = True
+        elif sign in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif sign in "]}":
+            depth -= 1
+    return deepest
+
+
+def _record_text(record: Record, t: RecordType) -> str:
+    tag = record[TAG]
+    payload = t.field(tag)
+    return f"{{{quoted(tag)}:{'null' if payload is None else _text(record[tag], payload)}}}"
+
+
+def _text(value: Value, t: Type) -> str:
+    match t:
+        case _ if value is None:
+            return "null"
+        case ty.TupleType(items):
+            return f"[{','.join(map(_text, value, items))}]"
+        case ty.RecordType(fields):
+            named = sorted(fields, key=lambda field: field[0].encode("utf-16-be"))
+            parts = (f"{quoted(name)}:{_text(value[name], item)}" for name, item in named)
+            return f"{{{','.join(parts)}}}"
+        case ty.BagType(item):
+            return f"[{','.join(_text(part, item) for part in sorted(value, key=canonical))}]"
+        case ty.ListType(item):
+            return f"[{','.join(_text(part, item) for part in value)}]"
+        case _:
+            return value.text if isinstance(value, Document) else of_value(value).text
+
+
+def nesting_of(value: Value, t: Type) -> int:
+    """How deep brackets are nested in the text of a part."""
+    match t:
+        case _ if value is None:
+            return 0
+        case ty.TupleType(items):
+            return 1 + max(map(nesting_of, value, items), default=0)
+        case ty.RecordType(fields):
+            return 1 + max((nesting_of(value[name], item) for name, item in fields), default=0)
+        case ty.BagType(item) | ty.ListType(item):
+            return 1 + max((nesting_of(part, item) for part in value), default=0)
+        case ty.Basic(ty.Kind.DATA):
+            return value.depth  # type: ignore[no-any-return]
+        case _:
+            return text_depth(value.text) if isinstance(value, Document) else 0

@@ -1,0 +1,155 @@
+"""JSON text: its one canonical form, and how it is taken apart.
+
+A value of type `any` is JSON, held as its text with the keys of objects in order, without blanks, and with numbers
+written in one way. That is what Spark makes of JSON text as a VARIANT, written with `to_json`. As text, values can be
+compared, grouped and stored, which a VARIANT cannot.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from mrql.algebra.stack import deep
+from mrql.algebra.values.atom_text import show_atom
+from mrql.algebra.values.values import Document, Value
+
+Json: TypeAlias = Any
+"""What `read` makes: dict, list, str, bool, None, int, and Decimal or float for a number with a fraction."""
+
+_LONGS = range(-(2**63), 2**63)
+_PRECISION = 38
+"""How many digits Spark's decimals have."""
+MOST_NESTED = 999
+"""How many arrays and objects may be inside each other. Spark's parser takes one more, in which a row is read."""
+MOST_DIGITS = 1000
+"""How many digits a number may have, which is what Spark's parser takes."""
+
+
+@deep
+def read(text: str, most: int | None = MOST_NESTED) -> Json:
+    """The value of a JSON text, in which so many arrays and objects may be inside each other.
+
+    Raises: ValueError where it is none: also for a key that is there twice, and half of a pair of surrogates.
+    """
+    try:
+        value = _DECODER.decode(text)
+        if most is not None and nesting(value) > most:
+            raise ValueError(f"nested too deeply: more than {most} levels")
+        if "\\u" in text:
+            write(value).encode("utf-8")
+    except json.JSONDecodeError:
+        raise ValueError("not JSON") from None
+    except UnicodeEncodeError:
+        raise ValueError("half of a pair of surrogates") from None
+    except RecursionError:
+        raise ValueError(f"nested too deeply: more than {MOST_NESTED} levels") from None
+    return value
+
+
+def nesting(value: Json) -> int:
+    """How many arrays and objects of a value are inside each other."""
+    level, levels = [value], 0
+    while level := [part for part in level if isinstance(part, dict | list)]:
+        levels += 1
+        level = [item for part in level for item in (part.values() if isinstance(part, dict) else part)]
+    return levels
+
+
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for i, (key, _) in enumerate(pairs) if key in dict(pairs[:i]))
+        raise ValueError(f'the key "{twice}" is there twice')
+    return found
+
+
+def _integer(digits: str) -> Json:
+    if len(digits) <= len(str(_LONGS.start)) and (value := int(digits)) in _LONGS:
+        return value
+    return _fraction(digits)
+
+
+def _fraction(digits: str) -> Json:
+    """A number without an exponent is a decimal as long as it has no more digits than one can have."""
+    if len(digits) > MOST_DIGITS and sum(map(digits.count, "0123456789")) > MOST_DIGITS:
+        raise ValueError(f"a number of more than {MOST_DIGITS} digits")
+    if "e" in digits or "E" in digits:
+        return float(digits)
+    value = Decimal(digits)
+    _, given, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    return value if len(given) <= _PRECISION and -exponent <= _PRECISION else float(digits)
+
+
+def _constant(name: str) -> Json:
+    raise ValueError(f"{name} is not a value of JSON")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_int=_integer, parse_float=_fraction, parse_constant=_constant
+)
+
+
+def write(value: Json) -> str:
+    """The canonical text of a value.
+
+    >>> write(read('{"b": 1.50, "a": [1e3, null, "x"]}'))
+    '{"a":[1000,null,"x"],"b":1.5}'
+    """
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return quoted(value)
+        case Decimal():
+            plain = format(value, "f")
+            plain = plain.rstrip("0").rstrip(".") if "." in plain else plain
+            return "0" if plain == "-0" else plain
+        case float():
+            shown = show_atom(value)
+            if not shown[-1].isdigit():
+                return quoted(shown)
+            # Read again, what has no exponent would be a decimal.
+            return shown if "E" in shown else write(Decimal(shown))
+        case dict():
+            members = sorted(value.items(), key=lambda item: item[0].encode("utf-16-be"))
+            return f"{{{','.join(f'{quoted(key)}:{write(item)}' for key, item in members)}}}"
+        case list():
+            return f"[{','.join(map(write, value))}]"
+        case _:
+            return str(value)
+
+
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_TO_ESCAPE = re.compile(r'["\\\x00-\x1f]')
+
+
+def quoted(text: str) -> str:
+    """A string in JSON."""
+    return '"' + _TO_ESCAPE.sub(_escape, text) + '"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    return _ESCAPES.get(found[0], f"\\u{ord(found[0]):04X}")
+
+
+@lru_cache(maxsize=4096)
+@deep
+def _known(text: str) -> Json:
+    return _DECODER.decode(text)
+
+
+def content(document: Document) -> Json:
+    """What a document's text says. It is shared: nobody may change it."""
+    return _known(document.text)
+
+
+def document(value: Json) -> Value:
+    """A JSON value as one of type `any`; JSON's null is a missing value."""
+    return None if value is None else Document(write(value))

@@ -1,0 +1,121 @@
+"""JSON as a value of a declared type: read as just that (`held`), or converted to it (`taken_as`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from decimal import Decimal
+
+from mrql.algebra import types as ty
+from mrql.algebra.errors import EvaluationError
+from mrql.algebra.types import RecordType, Type
+from mrql.algebra.values.atom_conversion import convert_atom, parse_atom
+from mrql.algebra.values.atom_text import to_single
+from mrql.algebra.values.data import TAG, Data
+from mrql.algebra.values.json_text import Json, content, document, read, write
+from mrql.algebra.values.values import Bag, Document, Element, Record, Value
+
+
+def taken_as(value: Document, t: Type) -> Value:
+    """`e as t` for a JSON value. A string is taken as what its text is a value of, numbers are taken as one another.
+
+    Raises: EvaluationError where the value is none of type `t`.
+    """
+
+    def atom(found: Json, basic: ty.Basic) -> Value:
+        if isinstance(found, str) or (_is_number(found) and ty.is_numeric(basic)):
+            with suppress(EvaluationError):
+                return convert_atom(float(found) if _is_inexact(found, basic) else found, basic)
+        raise _unfit(found, basic)
+
+    try:
+        return _fitted(content(value), t, atom)
+    except _Unfit as error:
+        raise EvaluationError(str(error)) from None
+
+
+def _fitted(value: Json, t: Type, atom: Callable[[Json, ty.Basic], Value]) -> Value:
+    """A JSON value as one of a type; `atom` takes what is of a basic type and not so already.
+
+    Raises: ValueError where it is none.
+    """
+    match t:
+        case _ if value is None:
+            return None
+        case ty.Basic(ty.Kind.ANY):
+            return document(value)
+        case ty.Basic(ty.Kind.XML):
+            return Element(write(value))
+        case ty.Basic(ty.Kind.DATA):
+            return Data.of_json(value)
+        case ty.TupleType(items) if isinstance(value, list) and len(value) == len(items):
+            return tuple(_fitted(part, item, atom) for part, item in zip(value, items, strict=True))
+        case ty.Basic(ty.Kind.STRING):
+            return value if isinstance(value, str) else write(value)
+        case ty.Basic(ty.Kind.BOOL) if isinstance(value, bool):
+            return value
+        case ty.Basic():
+            return atom(value, t)
+        case ty.RecordType(fields) if isinstance(value, dict):
+            return Record({name: _fitted(value.get(name), item, atom) for name, item in fields})
+        case ty.ListType(item) if isinstance(value, list):
+            return [_fitted(part, item, atom) for part in value]
+        case ty.BagType(item) if isinstance(value, list):
+            return Bag(_fitted(part, item, atom) for part in value)
+    raise _unfit(value, t)
+
+
+class _Unfit(ValueError):
+    """A JSON value that is none of a type."""
+
+
+def _unfit(value: Json, t: Type) -> _Unfit:
+    return _Unfit(f"{write(value)} is not a value of type {t}")
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _is_inexact(value: Json, t: Type) -> bool:
+    return isinstance(value, Decimal) and not ty.is_integral(t)
+
+
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+"""Numbers that JSON has no other form for."""
+
+
+def held(value: Json, t: Type) -> Value:
+    """A JSON value read as one of a declared type: of that very type, and not converted; any value has a text.
+
+    Dates and timestamps are strings in JSON, and so are numbers that it has no other form for.
+
+    Raises: ValueError where it is of another type.
+    """
+    return _fitted(value, t, _held_atom)
+
+
+def _held_atom(value: Json, t: ty.Basic) -> Value:
+    match t:
+        case ty.Basic(ty.Kind.INT) if isinstance(value, int) and not isinstance(value, bool):
+            if -(2**31) <= value < 2**31:
+                return value
+        case ty.Basic(ty.Kind.LONG) if isinstance(value, int) and not isinstance(value, bool):
+            return value  # a larger one was read as a decimal
+        case ty.Basic(ty.Kind.DOUBLE | ty.Kind.FLOAT) if _is_number(value):
+            return to_single(float(value)) if t == ty.FLOAT else float(value)
+        case ty.Basic(ty.Kind.DOUBLE | ty.Kind.FLOAT) if value in NOT_FINITE:
+            return float(value)
+        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP) if isinstance(value, str):
+            with suppress(EvaluationError):
+                return parse_atom(value, t)
+    raise _unfit(value, t)
+
+
+def opened(value: Data, t: RecordType) -> Record:
+    """The record that a value of a recursive type was made of; it is read from its text once."""
+    if value.record is None:
+        ((tag, payload),) = read(value.text, None).items()
+        fields = {name: held(payload, item) if name == tag else None for name, item in t.fields}
+        value.record = Record({**fields, TAG: tag})
+    return value.record

@@ -1,0 +1,75 @@
+"""Values as JSON and JSON as values, where no type says which: all that a value of type `any` can do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+
+from mrql.algebra.stack import deep
+from mrql.algebra.values.atom_text import show_atom
+from mrql.algebra.values.json_text import Json, content, document, write
+from mrql.algebra.values.values import Bag, Document, Record, Value, canonical
+
+
+def of_value(value: Value) -> Document:
+    """A value as JSON: records are objects, collections arrays.
+
+    >>> of_value(Record({"A": 1, "B": [0.5, None]}))
+    {"A":1,"B":[0.5,null]}
+    """
+    return Document(write(_plain(value)))
+
+
+def _plain(value: Value) -> Json:
+    match value:
+        case Document():
+            return content(value)
+        case Record():
+            return {name: _plain(item) for name, item in value.fields.items()}
+        case Bag():
+            return [_plain(item) for item in sorted(value, key=canonical)]
+        case list():
+            return [_plain(item) for item in value]
+        case float() if value == 0 or 1e-3 <= abs(value) < 1e15:
+            # Written like the number that stands in a text, so that 0.5 is equal to 0.5.
+            return Decimal(repr(value))
+        case date():
+            return show_atom(value)
+        case _:
+            return value
+
+
+@deep
+def as_python(value: Document) -> Json:
+    """A JSON value as Python's own module would read it, for whoever may change it."""
+    return json.loads(value.text)
+
+
+def of_python(value: Json) -> Document:
+    """A JSON value that a program has made.
+
+    Raises: TypeError where it is none.
+    """
+
+    def plain(part: Json) -> Json:
+        match part:
+            case None | bool() | int() | str():
+                return part
+            case float():
+                return _plain(part)
+            case list() | tuple():
+                return [plain(item) for item in part]
+            case Mapping() if all(isinstance(key, str) for key in part):
+                return {key: plain(item) for key, item in part.items()}
+            case _:
+                raise TypeError(f"{type(part).__name__} is none of JSON's types")
+
+    return Document(write(plain(value)))
+
+
+def member(value: Document, name: str) -> Value:
+    """`e.A`: what an object has under a key; missing where there is no such key, and no object."""
+    found = content(value)
+    return document(found.get(name)) if isinstance(found, dict) else None

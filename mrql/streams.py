@@ -1,0 +1,164 @@
+"""Streams of changes, and what there is to do with them: the operators of [DBSP] §2 and §3, exactly.
+
+A stream is any iterable, with one value for each batch. The values form a group: numbers, or weighted bags (`ZSet`), in
+which an insertion has the weight 1 and a deletion −1.
+
+    >>> list(integrate([3, 4, -2])), list(differentiate([3, 7, 5])), list(delay([3, 7, 5]))
+    ([3, 7, 5], [3, 4, -2], [0, 3, 7])
+
+A query becomes one over changes with `incremental`, which is its definition, and costs what evaluating it from scratch
+costs; `maintained` is how a view computes the same. On Spark a view is the stream: `View.apply` takes changes and gives
+changes, `View.answer` is their integral, `View.before` the delayed one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol, Self, TypeAlias, TypeVar
+
+from mrql.algebra import types as ty
+from mrql.algebra.build import Expr
+from mrql.algebra.errors import UserError
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.notation.typecheck import first_fault
+from mrql.algebra.terms import Term
+from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.zset import ZSet
+from mrql.rewrite.analysis.infer_merge import stream_names
+from mrql.rewrite.pipeline import PlanOptions, plan_query
+from mrql.runtime.reference.view import ReferenceView
+
+__all__ = [
+    "ZSet",
+    "consolidate",
+    "delay",
+    "differentiate",
+    "distinct",
+    "incremental",
+    "inspect",
+    "integrate",
+    "lift",
+    "maintained",
+    "query",
+]
+
+
+class Group(Protocol):
+    """What is added and taken back."""
+
+    def __add__(self, other: Self, /) -> Self: ...
+    def __neg__(self) -> Self: ...
+
+
+G = TypeVar("G", bound=Group)
+H = TypeVar("H", bound=Group)
+T = TypeVar("T")
+Operator: TypeAlias = Callable[..., Iterable[H]]
+"""From streams to a stream."""
+
+
+def lift(f: Callable[..., T]) -> Callable[..., Iterator[T]]:
+    """`↑f`: a function at each time by itself.  Source: [DBSP] Def. 2.3."""
+    return lambda *streams: (f(*values) for values in zip(*streams, strict=True))
+
+
+def delay(stream: Iterable[G]) -> Iterator[G]:
+    """`z⁻¹`: at each time the value before, and zero at first.  Source: [DBSP] §2.1."""
+    before: G | None = None
+    for value in stream:
+        yield value + -value if before is None else before
+        before = value
+
+
+def integrate(stream: Iterable[G]) -> Iterator[G]:
+    """`I`: the sum of all values so far.  Source: [DBSP] §2.2."""
+    total: G | None = None
+    for value in stream:
+        total = value if total is None else total + value
+        yield total
+
+
+def differentiate(stream: Iterable[G]) -> Iterator[G]:
+    """`D`: each value minus the one before.  Source: [DBSP] §2.2."""
+    before: G | None = None
+    for value in stream:
+        yield value if before is None else value + -before
+        before = value
+
+
+def incremental(operator: Operator[H]) -> Operator[H]:
+    """`Q^Δ = D ∘ Q ∘ I`, for an operator of one stream or several.  Source: [DBSP] §3."""
+    return lambda *streams: differentiate(operator(*map(integrate, streams)))
+
+
+# --- weighted bags ------------------------------------------------------------------------------
+
+
+def distinct(rows: ZSet) -> ZSet:
+    """The elements whose weight is positive, each once.  Source: [RZ] 2.9.3."""
+    return ZSet.weighted((row, 1) for row, weight in rows if weight > 0)
+
+
+def consolidate(trace: Iterable[ZSet]) -> ZSet:
+    """All changes of a trace as one, in which weights that cancel are gone.  Source: [RZ] 2.9.2."""
+    return sum(trace, ZSet())
+
+
+def inspect(callback: Callable[[T], object], stream: Iterable[T]) -> Iterator[T]:
+    """The same stream, of which each value is shown to the callback.  Source: [RZ] 2.9.6."""
+    for value in stream:
+        callback(value)
+        yield value
+
+
+# --- queries ------------------------------------------------------------------------------------
+
+
+def query(built: Expr | Term) -> Callable[..., ZSet]:
+    """A term that gives a bag as a function of its sources, each a keyword.
+
+    >>> from mrql.algebra import build as b
+    >>> longer = query(b.filter(lambda x: x > 1, b.stream("S", "{int}")))
+    >>> longer(S=ZSet.of([1, 2, 2])) == ZSet.of([2, 2])
+    True
+
+    Raises: ValueError where a source has an element with a negative weight: a query is over bags.
+    """
+    term = _bag_term(built)
+
+    def answer(**sources: ZSet) -> ZSet:
+        return ZSet.of(evaluate(term, {name: rows.bag() for name, rows in sources.items()}))
+
+    return answer
+
+
+def maintained(built: Expr | Term, batches: Iterable[Mapping[str, ZSet]], **tables: Bag) -> Iterator[ZSet]:
+    """How the answer of a term that gives a bag changes with each batch of changes of its streams, as the reference
+    engine keeps it up to date. Together the changes are the answer. Each static table is a keyword.
+
+    Raises: UserError when the query has no value for the data, or a row is deleted that is not there.
+    """
+    term = _bag_term(built)
+    view = ReferenceView(plan_query(term, PlanOptions(frozenset(stream_names(term)))).plan, tables)
+
+    def answers() -> Iterator[ZSet]:
+        for batch in batches:
+            view.apply(batch)
+            yield ZSet.of(_bag(view.answer()))
+
+    return differentiate(answers())
+
+
+def _bag_term(built: Expr | Term) -> Term:
+    term = built.term if isinstance(built, Expr) else built
+    fault = first_fault(term)
+    if fault is not None:
+        raise UserError(fault.message, fault.term.span)
+    if not isinstance(term.type, ty.BagType):
+        raise UserError(f"a query over weighted bags gives a bag, not {term.type}")
+    return term
+
+
+def _bag(value: Value) -> Bag:
+    assert isinstance(value, Bag)
+    return value

@@ -1,0 +1,54 @@
+"""`docs/algebra.md`: its examples run, its table of monoids is that of the code, and what it names is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import mrql
+from mrql import streams
+from mrql.algebra import build as b
+from mrql.algebra import monoids as mo
+from mrql.algebra.notation.parser import parse_monoid
+from mrql.algebra.values.value_text import show_value
+
+TEXT = (Path(__file__).parents[2] / "docs" / "algebra.md").read_text(encoding="utf-8")
+FIRST, SECOND = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+def test_the_first_example_is_a_query() -> None:
+    """What needs no Spark of it."""
+    names: dict[str, Any] = {}
+    exec(FIRST[: FIRST.index("with ")], names)
+    assert str(names["query"].type) == "{(string, double)}"
+    assert names["query"].streams.keys() == {"orders", "customers"}
+
+
+def test_the_second_example_has_its_value() -> None:
+    """As it stands behind it."""
+    *lines, last = SECOND.strip().splitlines()
+    code, expected = last.split("# ")
+    names: dict[str, Any] = {"b": b}
+    exec("\n".join(lines), names)
+    assert eval(code, names) == eval(expected)
+
+
+def test_the_table_of_monoids() -> None:
+    """Each row of the code's table has one with its meaning, zero and laws; the others have the laws of theirs."""
+    rows = re.findall(r"^\| `(\S+)` \| ([^|]*) \| `(\S+)` \| (.*) \|$", TEXT, re.MULTILINE)
+    for sign, meaning, zero, laws in rows:
+        m = parse_monoid(sign)
+        found = {"commutative": mo.is_commutative(m), "idempotent": mo.is_idempotent(m), "invertible": mo.is_group(m)}
+        assert laws == (", ".join(law for law, holds in found.items() if holds) or "none")
+        if isinstance(m, mo.Aggregate):
+            assert meaning == m.op.meaning
+            assert zero == show_value(m.op.zero)
+    assert [sign for sign, *_ in rows] == [*mo.OPS, "⊎", "++"]
+
+
+def test_what_it_names_is_there() -> None:
+    """Operators, those of streams, and methods of views."""
+    assert all(hasattr(b, name) for name in re.findall(r"`b\.(\w+)", TEXT))
+    assert all(hasattr(streams, name) for name in re.findall(r"streams\.(\w+)", TEXT))
+    assert all(hasattr(mrql.View, name) for name in re.findall(r"`view\.(\w+)", TEXT))
