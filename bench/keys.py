@@ -30,8 +30,8 @@ PASSES = 2
 def changes(keys: int, touched: int, whole: bool) -> tuple[list[float], Answer]:
     """From the rows of a batch to all changes of the answer, with so many keys in the state; milliseconds."""
     query = mrql.compile(QUERY, rows="bag((long, long))")
-    limit = keys * 2 if whole else compaction.WHOLE
-    with spark_session() as spark, patch.object(compaction, "WHOLE", limit):
+    limit = keys * 2 if whole else compaction.MERGED_WHOLE_MAX_ROWS
+    with spark_session() as spark, patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", limit):
         for _ in range(PASSES):
             result = _pass(spark, query, keys, touched)
     return result

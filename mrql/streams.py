@@ -43,15 +43,15 @@ __all__ = [
 ]
 
 
-class Group(Protocol):
+class AbelianGroup(Protocol):
     """What is added and taken back."""
 
     def __add__(self, other: Self, /) -> Self: ...
     def __neg__(self) -> Self: ...
 
 
-G = TypeVar("G", bound=Group)
-H = TypeVar("H", bound=Group)
+G = TypeVar("G", bound=AbelianGroup)
+H = TypeVar("H", bound=AbelianGroup)
 T = TypeVar("T")
 Operator: TypeAlias = Callable[..., Iterable[H]]
 """From streams to a stream."""

@@ -6,12 +6,14 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from mrql import syntax
 from mrql.cli.main import COMMANDS
 
 ROOT = Path(__file__).parent.parent
@@ -173,6 +175,22 @@ def test_circles_are_found() -> None:
     """Those in a graph of which one knows them."""
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": {"d"}, "e": {"a", "f"}, "f": {"e"}}
     assert set(circles(graph)) == {frozenset("bc"), frozenset("d"), frozenset("ef")}
+
+
+ONE_IN_EACH = {
+    # Both engines have states of stages.
+    "StageState",
+    # What is written is a node of its own (`mrql/syntax`), of the name that its meaning has.
+    *(node for node in dir(syntax) if node[0].isupper()),
+}
+"""The names of classes of which there is more than one."""
+
+
+def test_no_two_classes_have_one_name() -> None:
+    """Whoever reads of one need not ask which."""
+    trees = {file: read(file) for file in source_files()}
+    found = Counter(node.name for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef))
+    assert {name for name, times in found.items() if times > 1} - ONE_IN_EACH == set()
 
 
 def test_modules_are_imported_at_the_head_of_a_file() -> None:

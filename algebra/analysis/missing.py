@@ -96,25 +96,25 @@ PAIRS = Known(missing=False, elements=PRESENT)
 """A bag of elements that are there, as what is stored by key."""
 
 
-class Scope:
+class MissingScope:
     """What is known of the variables around a term; nothing of those that are not named."""
 
     def __init__(self, bound: Mapping[str, _Bound] | None = None) -> None:
         self.bound = bound or {}
 
     @staticmethod
-    def given(values: Mapping[str, Known]) -> Scope:
+    def given(values: Mapping[str, Known]) -> MissingScope:
         """The scope of variables of which something is known."""
         bound = _Bound(lambda: dict(values))
-        return Scope(dict.fromkeys(values, bound))
+        return MissingScope(dict.fromkeys(values, bound))
 
     def of(self, name: str) -> Known:
         """What is known of a variable."""
         return self.bound[name].known[name] if name in self.bound else UNKNOWN
 
-    def inside(self, pattern: Pattern, bound: _Bound) -> Scope:
+    def inside(self, pattern: Pattern, bound: _Bound) -> MissingScope:
         """The scope in which a pattern's variables are bound."""
-        return Scope({**self.bound, **dict.fromkeys(bound_names(pattern), bound)})
+        return MissingScope({**self.bound, **dict.fromkeys(bound_names(pattern), bound)})
 
 
 class _Bound:
@@ -128,10 +128,10 @@ class _Bound:
         return self.look()
 
 
-NOWHERE = Scope()
+NOWHERE = MissingScope()
 
 
-def may_be_missing(term: Term, scope: Scope = NOWHERE) -> bool:
+def may_be_missing(term: Term, scope: MissingScope = NOWHERE) -> bool:
     """Whether the value of a term may be missing.
 
     >>> from mrql.algebra.notation.parser import parse
@@ -143,7 +143,7 @@ def may_be_missing(term: Term, scope: Scope = NOWHERE) -> bool:
     return known(term, scope).missing
 
 
-def known(term: Term, scope: Scope = NOWHERE) -> Known:
+def known(term: Term, scope: MissingScope = NOWHERE) -> Known:
     """What is known of a term's value."""
     match term:
         case Var(name, _):
@@ -190,7 +190,7 @@ def there(term: Term) -> Term:
             return Union(term, Empty(t), span=term.span)
 
 
-def _known_collection(term: Term, scope: Scope) -> Known:
+def _known_collection(term: Term, scope: MissingScope) -> Known:
     match term:
         case Empty():
             return NOTHING_IN_IT
@@ -226,7 +226,7 @@ def _groups(pair: Known, groups: Known) -> Known:
     return Known(False, elements=Known(False, {0: pair.part(0), 1: groups}))
 
 
-def scopes(term: Term, scope: Scope) -> tuple[Scope, ...]:
+def scopes(term: Term, scope: MissingScope) -> tuple[MissingScope, ...]:
     """The scopes of a term's children, in their order, within that of the term."""
     match term:
         case Let(pattern, value, _):

@@ -74,7 +74,7 @@ def binder(term: Term) -> Pattern | None:
             return None
 
 
-REMEMBERED = 20_000
+MOST_REMEMBERED_TERMS = 20_000
 """Of so many terms at most it is remembered which variables are free."""
 
 _FREE: dict[int, tuple[Term, frozenset[str]]] = {}
@@ -90,7 +90,7 @@ def free_vars(term: Term) -> frozenset[str]:
         return frozenset()
     known = _FREE.get(id(term))
     if known is None:
-        if len(_FREE) >= REMEMBERED:
+        if len(_FREE) >= MOST_REMEMBERED_TERMS:
             _FREE.clear()
         known = _FREE[id(term)] = term, _free(term, inner)
     return known[1]

@@ -92,7 +92,7 @@ def parse(
     source = Source("<term>", text)
     tree = _tree(source, "term")
     known = {name: parse_type(t) if isinstance(t, str) else t for name, t in (streams or {}).items()}
-    term = _Reader(source, known, functions, folds or {}).term(tree, variables or {})
+    term = _TermReader(source, known, functions, folds or {}).term(tree, variables or {})
     fault = first_fault(term, variables)
     if fault is not None:
         raise UserError(fault.message, fault.term.span)
@@ -108,7 +108,7 @@ def parse_type(text: str) -> Type:
     Raises: UserError with the place in the text.
     """
     source = Source("<type>", text)
-    return _Reader(source, {}, {}).type(_tree(source, "type"))
+    return _TermReader(source, {}, {}).type(_tree(source, "type"))
 
 
 def parse_monoid(text: str) -> Monoid:
@@ -120,7 +120,7 @@ def parse_monoid(text: str) -> Monoid:
     Raises: UserError with the place in the text.
     """
     source = Source("<monoid>", text)
-    return _Reader(source, {}, {}).monoid(_tree(source, "monoid"))
+    return _TermReader(source, {}, {}).monoid(_tree(source, "monoid"))
 
 
 # --- text to tree -------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def _readable(terminal: str) -> str:
 
 
 @attrs.frozen
-class _Reader:
+class _TermReader:
     """Turns trees into terms, from the outside in, since a variable has the type that its binder gives it."""
 
     source: Source

@@ -94,7 +94,7 @@ def check(term: Term, variables: Scope | None = None) -> None:
 
 def first_fault(term: Term, variables: Scope | None = None) -> Fault | None:
     """The innermost and leftmost fault, or None."""
-    return next(_Checker().faults(term, variables or {}), None)
+    return next(_TermChecker().faults(term, variables or {}), None)
 
 
 def shorten(term: Term) -> str:
@@ -221,7 +221,7 @@ def is_value_of(value: object, t: Type) -> bool:
             return False
 
 
-class _Checker:
+class _TermChecker:
     """Remembers the data sources it has met."""
 
     def __init__(self) -> None:

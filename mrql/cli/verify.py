@@ -25,7 +25,7 @@ from mrql.translate.program import CompiledExpression
 from mrql.verify import verifier
 from mrql.verify.engines import ReferenceIncremental, Start, on_spark
 from mrql.verify.report import document, render, rows_used
-from mrql.verify.verifier import Effort, Sampler, Verified, scenarios
+from mrql.verify.verifier import Sampler, Verified, VerifyOptions, scenarios
 
 
 @click.command()
@@ -62,7 +62,7 @@ def verify(
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     queries = streaming_queries(program, file)
     must_exist(spec for query in queries for spec in sources_of(program, query.term).values())
-    effort = Effort(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows, way=way)
+    effort = VerifyOptions(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows, way=way)
     if not common.as_json:
         click.echo(f"seed {effort.seed}")
     right = True
@@ -78,7 +78,7 @@ def _incremental(query: CompiledExpression, common: Common) -> Start:
 
 
 def verify_expression(
-    query: CompiledExpression, specs: Mapping[str, SourceSpec], effort: Effort, start: Start, *, as_json: bool
+    query: CompiledExpression, specs: Mapping[str, SourceSpec], effort: VerifyOptions, start: Start, *, as_json: bool
 ) -> bool:
     """Verifies an expression over the data of its sources, in each scenario until one goes wrong; whether none does.
 
@@ -105,7 +105,9 @@ def _progress(line: str) -> None:
     click.echo(line, err=True)
 
 
-def _document(query: CompiledExpression, sampler: Sampler, effort: Effort, found: list[Verified]) -> dict[str, object]:
+def _document(
+    query: CompiledExpression, sampler: Sampler, effort: VerifyOptions, found: list[Verified]
+) -> dict[str, object]:
     rows = {name: {"used": sampler.wanted[name], "of": len(rows)} for name, rows in sampler.data.items()}
     head = {"line": query.span.line, "type": type_name(query.type), "seed": effort.seed, "rows": rows}
     return {**head, "verified": list(map(document, found))}

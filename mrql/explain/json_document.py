@@ -12,7 +12,7 @@ from typing import Any
 from mrql.algebra.notation.printer import show, show_pattern, show_type
 from mrql.algebra.notation.readable_names import tidy
 from mrql.explain.plan_facts import DerivedFacts, Facts, PassFacts, StageFacts, without_inverse
-from mrql.explain.tables import Column, Table, fed, renamed, shown_units
+from mrql.explain.tables import StoredColumn, StoredTable, fed, renamed, shown_units
 from mrql.rewrite.plan.circuit import Operator, delta_rule
 from mrql.rewrite.plan.cost import Work
 from mrql.rewrite.plan.labels import occurrence_names
@@ -146,12 +146,12 @@ def _feed(feed: Feed, components: tuple[str, ...], keep: frozenset[str]) -> Docu
     }
 
 
-def _table(table: Table) -> Document:
+def _table(table: StoredTable) -> Document:
     columns = [_column(column) for column in table.columns]
     return {"table": table.name, "holds": table.role.value, "of": table.of, "columns": columns}
 
 
-def _column(column: Column) -> Document:
+def _column(column: StoredColumn) -> Document:
     return {"name": column.name, "role": column.role.value, "type": show_type(column.type), "merge": column.merge}
 
 

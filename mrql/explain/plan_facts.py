@@ -29,7 +29,7 @@ from mrql.algebra.span import Span
 from mrql.algebra.terms import Term, Tup
 from mrql.explain.differences import STAGED, Difference, differences
 from mrql.explain.lineage import Lineage, lineage_of
-from mrql.explain.tables import Table, stage_tables
+from mrql.explain.tables import StoredTable, stage_tables
 from mrql.rewrite.analysis.infer_merge import infer, stream_names
 from mrql.rewrite.analysis.multilinear import label_occurrences
 from mrql.rewrite.passes import Trace
@@ -72,7 +72,7 @@ class StageFacts:
     judgements: tuple[Judgement, ...]
     diminisher: str | None
     lineage: Lineage
-    tables: tuple[Table, ...]
+    tables: tuple[StoredTable, ...]
     works: tuple[Work, ...]
     cost: Cost
     reason: str | None

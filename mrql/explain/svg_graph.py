@@ -14,7 +14,7 @@ import attrs
 
 from mrql.algebra.notation.printer import pretty, show_type
 from mrql.explain.plan_facts import Facts, StageFacts
-from mrql.rewrite.plan.circuit import Kind, Operator
+from mrql.rewrite.plan.circuit import Operator, OperatorKind
 
 CHARACTER, LINE = 7.3, 17
 """How wide a character is and how high a line, at a font size of 12."""
@@ -50,7 +50,7 @@ class Box:
 
 
 @attrs.frozen
-class Placed:
+class PlacedBox:
     """A box with its upper left corner."""
 
     box: Box
@@ -105,13 +105,13 @@ def _columns(facts: Facts) -> list[list[Box]]:
 def _box(operator: Operator, facts: Facts) -> Box:
     stages = {stage.stage.name: stage for stage in facts.stages}
     match operator.kind:
-        case Kind.SOURCE:
+        case OperatorKind.SOURCE:
             title = f"stream {operator.id}"
             lines = [show_type(facts.plan.streams[operator.id])]
-        case Kind.TABLE:
+        case OperatorKind.TABLE:
             title = f"table {operator.id}"
             lines = [show_type(facts.plan.tables[operator.id])] if operator.id in facts.plan.tables else []
-        case Kind.ANSWER:
+        case OperatorKind.ANSWER:
             title = f"answer a({', '.join(facts.read)})"
             lines = pretty(facts.answer, LONGEST, types=False).split("\n")
         case _ if operator.id in stages:
@@ -120,9 +120,11 @@ def _box(operator: Operator, facts: Facts) -> Box:
             title, lines = f"{operator.id}: {operator.kind.value}", [f"Δ = {operator.rule}"]
     if operator.kept is not None and operator.id not in stages:
         lines.append(f"keeps {operator.kept}")
-    cost = [f"{'its changes cost' if operator.kind is Kind.ANSWER else 'a batch costs'} {operator.cost.value}"]
-    costs = cost if operator.works else []
-    kind = {Kind.SOURCE: "source", Kind.TABLE: "table", Kind.ANSWER: "answer"}.get(operator.kind, "operator")
+    said = "its changes cost" if operator.kind is OperatorKind.ANSWER else "a batch costs"
+    costs = [f"{said} {operator.cost.value}"] if operator.works else []
+    kind = {OperatorKind.SOURCE: "source", OperatorKind.TABLE: "table", OperatorKind.ANSWER: "answer"}.get(
+        operator.kind, "operator"
+    )
     kind = "stage" if operator.id in stages else kind
     shown = (("title", title), *(("", line) for line in lines), *(("cost", line) for line in costs))
     return Box(operator.id, kind, tuple((style, _cut(line)) for style, line in shown))
@@ -143,14 +145,14 @@ def _cut(text: str) -> str:
 # --- layout -------------------------------------------------------------------------------------
 
 
-def _placed(columns: Sequence[Sequence[Box]]) -> list[Placed]:
+def _placed(columns: Sequence[Sequence[Box]]) -> list[PlacedBox]:
     """The boxes of each column one below the other, the columns centred beside each other."""
     heights = [sum(box.height for box in column) + GAP * (len(column) - 1) for column in columns]
     x, placed = float(MARGIN), []
     for column, height in zip(columns, heights, strict=True):
         y = MARGIN + (max(heights) - height) / 2
         for box in column:
-            placed.append(Placed(box, x, y))
+            placed.append(PlacedBox(box, x, y))
             y += box.height + GAP
         x += max(box.width for box in column) + BETWEEN
     return placed
@@ -165,7 +167,7 @@ def _edges(facts: Facts) -> Iterator[tuple[str, str]]:
 # --- drawing ------------------------------------------------------------------------------------
 
 
-def _drawn(placed: Placed) -> Iterator[str]:
+def _drawn(placed: PlacedBox) -> Iterator[str]:
     box = placed.box
     yield (
         f'<rect class={quoteattr(box.kind)} x="{placed.x:.1f}" y="{placed.y:.1f}" '
@@ -177,7 +179,7 @@ def _drawn(placed: Placed) -> Iterator[str]:
         yield f'<text{named} x="{placed.x + PADDING:.1f}" y="{y:.1f}" xml:space="preserve">{escape(text)}</text>'
 
 
-def _arrow(start: Placed, end: Placed) -> str:
+def _arrow(start: PlacedBox, end: PlacedBox) -> str:
     x1, y1 = start.x + start.box.width, start.middle
     x2, y2 = end.x, end.middle
     bend = (x1 + x2) / 2

@@ -60,7 +60,7 @@ class Role(Enum):
 
 
 @attrs.frozen
-class Column:
+class StoredColumn:
     """A column of a table; `merge` is the monoid that merges its values where keys are equal."""
 
     name: str
@@ -70,21 +70,21 @@ class Column:
 
 
 @attrs.frozen
-class Table:
+class StoredTable:
     """A table of a state: `of` names the component or the input that it holds."""
 
     name: str
     role: Role
     of: str | None
-    columns: tuple[Column, ...]
+    columns: tuple[StoredColumn, ...]
 
     @property
-    def keys(self) -> tuple[Column, ...]:
+    def keys(self) -> tuple[StoredColumn, ...]:
         """The columns by which the rows are partitioned, and found."""
         return tuple(column for column in self.columns if column.role is Role.KEY)
 
 
-def stage_tables(stage: Stage) -> tuple[Table, ...]:
+def stage_tables(stage: Stage) -> tuple[StoredTable, ...]:
     """The tables of a stage: its groups, its bags, the inputs of its joins."""
     return tuple(_tables(stage))
 
@@ -97,48 +97,48 @@ def fed(feed: Feed, components: tuple[str, ...]) -> tuple[str, ...]:
 # --- the tables ---------------------------------------------------------------------------------
 
 
-def _tables(stage: Stage) -> Iterator[Table]:
+def _tables(stage: Stage) -> Iterator[StoredTable]:
     keys = _columns(_stored_key(stage), stage.key_type, "k", Role.KEY)
     if stage.shape is not Shape.BAG:
-        yield Table(stage.name, Role.GROUPS, None, _distinct(keys) + _distinct(tuple(_measures(stage))))
+        yield StoredTable(stage.name, Role.GROUPS, None, _distinct(keys) + _distinct(tuple(_measures(stage))))
     for i, (component, name) in enumerate(zip(stage.components, component_names(stage), strict=True)):
         if isinstance(component.monoid, BagUnion):
             table = stage.name if stage.shape is Shape.BAG else f"{stage.name}.{name}"
-            yield Table(table, Role.BAG, name, _distinct(keys) + _distinct((*_elements(stage, i), _weight())))
+            yield StoredTable(table, Role.BAG, name, _distinct(keys) + _distinct((*_elements(stage, i), _weight())))
     joins = [feed for feed in stage.feeds if len(feed.rows.inputs) > 1]
     for i, feed in enumerate(joins):
         yield from _inputs(f"{stage.name}.{i + 1}" if len(joins) > 1 else stage.name, feed)
 
 
-def _measures(stage: Stage) -> Iterator[Column]:
+def _measures(stage: Stage) -> Iterator[StoredColumn]:
     for feed in stage.feeds:
         name = "n" if len(stage.feeds) == 1 else f"n({feed_name(feed)})"
         supports = feed.supports and stage.shape is Shape.KEYED
-        yield Column(name, Role.SUPPORT if supports else Role.ROWS, ty.LONG, "+")
+        yield StoredColumn(name, Role.SUPPORT if supports else Role.ROWS, ty.LONG, "+")
     for component, name in zip(stage.components, component_names(stage), strict=True):
         if isinstance(component.monoid, Aggregate):
-            yield Column(name, Role.COMPONENT, component.type, str(component.monoid))
-    yield Column("touched", Role.TOUCHED, ty.INT, "max")
+            yield StoredColumn(name, Role.COMPONENT, component.type, str(component.monoid))
+    yield StoredColumn("touched", Role.TOUCHED, ty.INT, "max")
 
 
-def _elements(stage: Stage, component: int) -> tuple[Column, ...]:
+def _elements(stage: Stage, component: int) -> tuple[StoredColumn, ...]:
     bag = stage.components[component].type
     assert isinstance(bag, ty.BagType)
     return _columns(_stored_element(stage, component), bag.item, "e", Role.ELEMENT)
 
 
-def _inputs(name: str, feed: Feed) -> Iterator[Table]:
+def _inputs(name: str, feed: Feed) -> Iterator[StoredTable]:
     """What a join keeps of each of its inputs; a feed of one input keeps nothing of it."""
     shown = occurrence_names(tuple(read.label for read in feed.rows.inputs))
     for read in feed.rows.inputs:
         assert isinstance(read.term.type, ty.BagType)
         columns = _keyed_columns(head(tidy(read.term)), read.term.type.item, read.sums)
-        yield Table(f"{name}.{shown[read.label]}", Role.INPUT, shown[read.label], columns)
+        yield StoredTable(f"{name}.{shown[read.label]}", Role.INPUT, shown[read.label], columns)
 
 
-def _keyed_columns(element: Term | None, item: Type, sums: int) -> tuple[Column, ...]:
+def _keyed_columns(element: Term | None, item: Type, sums: int) -> tuple[StoredColumn, ...]:
     """The columns of an input: partitioned by the first part of a pair, or by all of another element."""
-    keys: tuple[Column, ...] = ()
+    keys: tuple[StoredColumn, ...] = ()
     if isinstance(item, ty.TupleType) and len(item.items) == 2:
         parts = element.items if isinstance(element, Tup) else (None, None)
         keys = _columns(parts[0], item.items[0], "k", Role.KEY)
@@ -150,7 +150,7 @@ def _keyed_columns(element: Term | None, item: Type, sums: int) -> tuple[Column,
     return _distinct(keys) + _distinct((*_columns(element, rest, "e", Role.ELEMENT), _weight()))
 
 
-def _summed(element: Term | None, t: Type, sums: int) -> Iterator[Column]:
+def _summed(element: Term | None, t: Type, sums: int) -> Iterator[StoredColumn]:
     """The columns of an input of which sums are kept: the number of its rows, and the sums of the others."""
     terms: Sequence[Term | None] = element.items if isinstance(element, Tup) else (element,)
     types = t.items if isinstance(t, ty.TupleType) else (t,)
@@ -158,9 +158,9 @@ def _summed(element: Term | None, t: Type, sums: int) -> Iterator[Column]:
         if i < len(types) - sums:
             yield from _columns(term, part, "e", Role.ELEMENT)
         elif i == len(types) - sums:
-            yield Column("n", Role.SUPPORT, ty.LONG, "+")
+            yield StoredColumn("n", Role.SUPPORT, ty.LONG, "+")
         else:
-            yield Column(_sum_name(term), Role.COMPONENT, part, "+")
+            yield StoredColumn(_sum_name(term), Role.COMPONENT, part, "+")
 
 
 def _sum_name(term: Term | None) -> str:
@@ -176,15 +176,15 @@ def _sum_name(term: Term | None) -> str:
             return f"Σ {show(term)}"
 
 
-def _weight() -> Column:
-    return Column("weight", Role.WEIGHT, ty.LONG, "+")
+def _weight() -> StoredColumn:
+    return StoredColumn("weight", Role.WEIGHT, ty.LONG, "+")
 
 
 # --- names for columns --------------------------------------------------------------------------
 
 
-def _columns(term: Term | None, t: Type, default: str, role: Role) -> tuple[Column, ...]:
-    return tuple(Column(name, role, part) for name, part in _flat(term, t, default))
+def _columns(term: Term | None, t: Type, default: str, role: Role) -> tuple[StoredColumn, ...]:
+    return tuple(StoredColumn(name, role, part) for name, part in _flat(term, t, default))
 
 
 def _flat(term: Term | None, t: Type, default: str) -> Iterator[tuple[str, Type]]:
@@ -202,7 +202,7 @@ def _flat(term: Term | None, t: Type, default: str) -> Iterator[tuple[str, Type]
             yield hint(term) or default, t
 
 
-def _distinct(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+def _distinct(columns: tuple[StoredColumn, ...]) -> tuple[StoredColumn, ...]:
     names = Names()
     return tuple(attrs.evolve(column, name=names.fresh(column.name)) for column in columns)
 

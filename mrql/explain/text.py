@@ -11,7 +11,7 @@ from mrql.algebra.notation.readable_names import tidy
 from mrql.algebra.terms import Term
 from mrql.explain.differences import PRUNED, Difference
 from mrql.explain.plan_facts import DerivedFacts, Facts, StageFacts, without_inverse
-from mrql.explain.tables import Column, Role, Table, fed
+from mrql.explain.tables import Role, StoredColumn, StoredTable, fed
 from mrql.rewrite.plan.circuit import delta_rule
 from mrql.rewrite.plan.cost import Cost, Work
 from mrql.rewrite.plan.labels import listed
@@ -277,13 +277,13 @@ def _computed(facts: StageFacts, feed: int) -> str:
     return ", ".join(names)
 
 
-def _table_row(table: Table) -> tuple[str, ...]:
+def _table_row(table: StoredTable) -> tuple[str, ...]:
     keys = ", ".join(f"{column.name}: {show_type(column.type)}" for column in table.keys)
     rest = [column for column in table.columns if column.role is not Role.KEY]
     return table.name, f"by {keys}" if keys else "", ", ".join(map(_column, rest))
 
 
-def _column(column: Column) -> str:
+def _column(column: StoredColumn) -> str:
     match column.role:
         case Role.SUPPORT:
             return f"{column.name}: support"

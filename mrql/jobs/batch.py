@@ -158,12 +158,12 @@ class SparkBatchJob:
     def __init__(
         self, program: Program, start: Callable[[], SparkSession], quarantine: Quarantine | None = None
     ) -> None:
-        from mrql.runtime.spark.compiler.loops import Kept
+        from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 
         self.program = program
         self.start = start
         self.quarantine = quarantine
-        self.kept = Kept()
+        self.kept = LoopCheckpoints()
         self.tables: dict[str, Frame] = {}
         self.span: Span | None = None
         self.stores = _Stores(program.stored, self._keep)
@@ -187,7 +187,7 @@ class SparkBatchJob:
 
     def _answered(self, query: CompiledExpression, use: Callable[[Rows], Value]) -> Value:
         from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
-        from mrql.runtime.spark.compiler.loops import passing
+        from mrql.runtime.spark.compiler.loop_checkpoints import passing
         from mrql.runtime.spark.io.answer import SparkRows
 
         self.span = query.span
@@ -210,11 +210,11 @@ class SparkBatchJob:
             yield {**self.tables, **{name: read_net(self.spark, spec, self.quarantine) for name, spec in specs.items()}}
 
     def _keep(self, name: str, term: Term) -> Term:
-        from mrql.runtime.spark.compiler.compiler import Compiler
+        from mrql.runtime.spark.compiler.compiler import RelationCompiler
         from mrql.runtime.spark.compiler.loops import computed_once
 
         with self._over(term) as frames:
-            found = computed_once(name, normal_form(term), Compiler(self.spark, frames), self.kept)
+            found = computed_once(name, normal_form(term), RelationCompiler(self.spark, frames), self.kept)
         if isinstance(found, Lit):
             return found
         table = _table(name, term.type)

@@ -34,7 +34,7 @@ from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
 from mrql.runtime.engine.answer import AnswerFormat
 from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.engines import make_engine
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.sinks.places import Opening, Place
 from mrql.runtime.sinks.replacing import TargetSink
@@ -94,7 +94,7 @@ class StreamJob:
     def changes(self) -> bool:
         return self.options.emit is Emit.CHANGES
 
-    def run(self, files: Files | None = None) -> None:
+    def run(self, files: DurableFiles | None = None) -> None:
         """Runs it to its end, or until it is stopped.
 
         Raises: UserError, EngineError; CutOff where it is stopped twice, and does not end its batch.
@@ -236,7 +236,7 @@ def _sinks(job: StreamJob, store: Store | None, opened: ExitStack, last: int | N
 
     Raises: UserError where something is there already, and is not that of the checkpoint.
     """
-    files, suffix = (Files(), "") if store is None else (store.files, f"-{store.token}")
+    files, suffix = (DurableFiles(), "") if store is None else (store.files, f"-{store.token}")
     query, changes = job.query, job.changes
     if query.target is not None:
         named = bool(job.outputs)
@@ -259,7 +259,7 @@ def _opening(job: StreamJob, store: Store | None, opened: ExitStack, last: int |
         def scratch(place: str) -> Path:
             return Path(opened.enter_context(TemporaryDirectory(prefix="mrql-")))
 
-        return Opening(query.type, changes, format, query.span, job.token, Files(), "", lambda _: last, scratch)
+        return Opening(query.type, changes, format, query.span, job.token, DurableFiles(), "", lambda _: last, scratch)
 
     def outbox(place: str) -> Path:
         return store.root / OUTBOX / hashlib.sha256(place.encode()).hexdigest()[:12]
@@ -308,7 +308,7 @@ def _commits(job: StreamJob, store: Store, sink: Several, copies: Copies | None)
     return commits
 
 
-def _clean(sink: Several, quarantine: Quarantine | None, files: Files) -> None:
+def _clean(sink: Several, quarantine: Quarantine | None, files: DurableFiles) -> None:
     """Removes what a process that was cut off has written aside."""
     for path in [*sink.hidden(), *([] if quarantine is None else quarantine.hidden())]:
         files.remove(path)

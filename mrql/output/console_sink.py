@@ -12,7 +12,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
 from mrql.output.tables import Printer, json_line, print_table
 from mrql.runtime.engine.answer import Answer, changes_of
-from mrql.runtime.files.durable import Files, Publication
+from mrql.runtime.files.durable import DurableFiles, Publication
 
 
 class ConsoleSink:
@@ -51,7 +51,7 @@ class Printed:
     value: Value
     publications: tuple[Publication, ...] = ()
 
-    def publish(self, files: Files) -> None:
+    def publish(self, files: DurableFiles) -> None:
         """Prints it."""
         sink = self.sink
         if sink.as_json:

@@ -52,7 +52,7 @@ class Lines:
         logger.info("%s", progress(report))
 
 
-class LiveTable:
+class ProgressTable:
     """A table on a terminal, whose last row is the last batch."""
 
     needs_sizes = True
@@ -109,4 +109,4 @@ def display(*, plain: bool) -> Iterator[Display]:
         return
     # What goes to a file stays what it is; what goes to the same terminal is put above the table.
     with Live(console=console, auto_refresh=False, redirect_stdout=sys.stdout.isatty()) as live:
-        yield LiveTable(live)
+        yield ProgressTable(live)

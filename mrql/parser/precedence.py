@@ -67,7 +67,7 @@ PREFIX = {"not": Binding(3), "-": Binding(9), "+": Binding(9), "exists": Binding
 
 
 @attrs.frozen
-class Operator:
+class InfixOperator:
     """An operator that waits for its right operand."""
 
     token: Token
@@ -83,7 +83,7 @@ class Chain:
         self._source = source
         self._offset = offset
         self._operands: list[syntax.Expr] = []
-        self._operators: list[Operator] = []
+        self._operators: list[InfixOperator] = []
 
     def build(self, items: Iterable[Any]) -> syntax.Expr:
         after_operand = False
@@ -102,21 +102,21 @@ class Chain:
     def _push(self, token: Token, prefix: bool) -> None:
         spelling = " ".join(token.lower().split())
         if prefix:
-            self._operators.append(Operator(token, spelling, PREFIX[spelling], prefix=True))
+            self._operators.append(InfixOperator(token, spelling, PREFIX[spelling], prefix=True))
             return
         binding = RANGES.get(spelling) or BINARY[spelling][0]
         while self._operators and self._operators[-1].binding.level >= binding.level:
             if self._operators[-1].binding == binding and not binding.chains:
                 self._refuse_chain(token)
             self._apply(self._operators.pop())
-        self._operators.append(Operator(token, spelling, binding, prefix=False))
+        self._operators.append(InfixOperator(token, spelling, binding, prefix=False))
 
     def _refuse_chain(self, token: Token) -> NoReturn:
         if token in RANGES:
             raise UserError("ranges do not chain", self._span(token))
         raise UserError("comparisons do not chain", self._span(token), "write `a < b and b < c`, or use round brackets")
 
-    def _apply(self, operator: Operator) -> None:
+    def _apply(self, operator: InfixOperator) -> None:
         right = self._operands.pop()
         if operator.prefix:
             self._operands.append(self._prefixed(operator, right))
@@ -124,7 +124,7 @@ class Chain:
         left = self._operands.pop()
         self._operands.append(self._joined(operator, left, right, left.span.to(right.span)))
 
-    def _prefixed(self, operator: Operator, operand: syntax.Expr) -> syntax.Expr:
+    def _prefixed(self, operator: InfixOperator, operand: syntax.Expr) -> syntax.Expr:
         span = self._span(operator.token).to(operand.span)
         match operator.spelling:
             case "not":
@@ -136,7 +136,7 @@ class Chain:
             case _:
                 return operand
 
-    def _joined(self, operator: Operator, left: syntax.Expr, right: syntax.Expr, span: Span) -> syntax.Expr:
+    def _joined(self, operator: InfixOperator, left: syntax.Expr, right: syntax.Expr, span: Span) -> syntax.Expr:
         if operator.spelling in RANGES:
             return syntax.RangeExpr(left, right, operator.spelling == "...", span)
         joined = syntax.Binary(BINARY[operator.spelling][1], left, right, span)

@@ -19,7 +19,7 @@ from mrql.algebra.stack import deep
 from mrql.algebra.terms import IllTyped, Term, Var, element_type
 from mrql.algebra.types import Type
 from mrql.output.tables import type_name
-from mrql.shell.cursor_context import Place, place_at
+from mrql.shell.cursor_context import CursorContext, place_at
 from mrql.shell.definitions import Definitions
 from mrql.shell.interpreter import COMMANDS
 from mrql.shell.statement_reader import COMMAND, TAKES_EXPRESSION
@@ -134,7 +134,7 @@ def _library() -> Iterator[Candidate]:
     )
 
 
-def _candidates(place: Place, known: Globals) -> list[Candidate]:
+def _candidates(place: CursorContext, known: Globals) -> list[Candidate]:
     accepted = place.accepted
     if place.names_a_field:
         return list(_fields(place, known))
@@ -173,13 +173,13 @@ def _defined(known: Globals) -> Iterator[Candidate]:
 # --- what is bound at the place -----------------------------------------------------------------
 
 
-def _bound(place: Place, known: Globals) -> Iterator[Candidate]:
+def _bound(place: CursorContext, known: Globals) -> Iterator[Candidate]:
     variables = _scope(place, known).variables
     for name, value in reversed(list(variables.items())):
         yield Candidate(name, type_name(value.type) if isinstance(value, Term) else "variable")
 
 
-def _fields(place: Place, known: Globals) -> Iterator[Candidate]:
+def _fields(place: CursorContext, known: Globals) -> Iterator[Candidate]:
     expr = place.projected()
     if expr is None:
         return
@@ -192,7 +192,7 @@ def _fields(place: Place, known: Globals) -> Iterator[Candidate]:
         yield from (Candidate(name, type_name(item)) for name, item in record.fields)
 
 
-def _scope(place: Place, known: Globals) -> Scope:
+def _scope(place: CursorContext, known: Globals) -> Scope:
     scope = Scope(known)
     for level in place.levels():
         outer = scope

@@ -34,7 +34,7 @@ Level: TypeAlias = list[tuple[str, Any]]
 
 
 @attrs.frozen
-class Place:
+class CursorContext:
     """A place in a text."""
 
     start: int
@@ -103,7 +103,7 @@ class Place:
             return None
 
 
-def place_at(text: str, cursor: int, start: str = "program") -> Place | None:
+def place_at(text: str, cursor: int, start: str = "program") -> CursorContext | None:
     """The place of the cursor in a text that begins like `start`; None inside a string or comment, and where the text
     before it is wrong."""
     word = _WORD.search(text[:cursor])
@@ -129,7 +129,7 @@ def place_at(text: str, cursor: int, start: str = "program") -> Place | None:
         return None
     accepted, before = found
     builder = TreeBuilder(Source("<completed>", marked), 0, _no_part)
-    return Place(at, word[0] if word else "", accepted, before, tuple(state.value_stack), builder)
+    return CursorContext(at, word[0] if word else "", accepted, before, tuple(state.value_stack), builder)
 
 
 def _start(tree: Tree[Token]) -> int:

@@ -25,14 +25,14 @@ OTHERS = "…"
 
 
 @attrs.frozen
-class Shape:
+class PatternShape:
     """A constructor, a bool, a constant, or a tuple, record or list of so many parts; and the patterns of its parts."""
 
     name: str
-    parts: tuple[Shape | None, ...] = ()
+    parts: tuple[PatternShape | None, ...] = ()
 
 
-Row: TypeAlias = tuple[Shape | None, ...]
+Row: TypeAlias = tuple[PatternShape | None, ...]
 """None fits anything."""
 
 
@@ -42,26 +42,26 @@ def left_out(patterns: Sequence[syntax.Pattern], t: Type, known: Globals) -> str
     return None if found is None else found[0]
 
 
-def _shape(pattern: syntax.Pattern, t: Type, known: Globals) -> Shape | None:
+def _shape(pattern: syntax.Pattern, t: Type, known: Globals) -> PatternShape | None:
     match pattern, t:
         case syntax.TypedPattern(inner), _:
             return _shape(inner, t, known)
         case syntax.VarPattern(name), _ if is_constant(name, t, known):
-            return Shape(name)
+            return PatternShape(name)
         case syntax.ConstPattern(syntax.BoolLit(value)), _:
-            return Shape(str(value).lower())
+            return PatternShape(str(value).lower())
         case syntax.ConstPattern(value), _:
-            return Shape(repr(value))
+            return PatternShape(repr(value))
         case syntax.ConstructorPattern(name, args), _:
             own = known.constructors[name].args
-            return Shape(name, tuple(_shape(arg, part, known) for arg, part in zip(args, own, strict=True)))
+            return PatternShape(name, tuple(_shape(arg, part, known) for arg, part in zip(args, own, strict=True)))
         case syntax.TuplePattern(items), ty.TupleType(types):
-            return Shape("", tuple(_shape(item, part, known) for item, part in zip(items, types, strict=True)))
+            return PatternShape("", tuple(_shape(item, part, known) for item, part in zip(items, types, strict=True)))
         case syntax.RecordPattern(fields), ty.RecordType(named):
             given = dict(fields)
-            return Shape("", tuple(_shape(given[n], part, known) if n in given else None for n, part in named))
+            return PatternShape("", tuple(_shape(given[n], part, known) if n in given else None for n, part in named))
         case syntax.ListPattern(items), ty.ListType(item):
-            return Shape(f"[{len(items)}]", tuple(_shape(part, item, known) for part in items))
+            return PatternShape(f"[{len(items)}]", tuple(_shape(part, item, known) for part in items))
         case _:
             return None
 
@@ -104,7 +104,7 @@ def _missing(rows: Sequence[Row], types: tuple[Type, ...], known: Globals) -> li
     return None
 
 
-def _parts(shape: Shape | None, number: int) -> Row:
+def _parts(shape: PatternShape | None, number: int) -> Row:
     return (None,) * number if shape is None else shape.parts
 
 

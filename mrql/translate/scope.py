@@ -18,7 +18,7 @@ from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.types import Basic, RecordType, Type
-from mrql.translate.size_limits import Effort
+from mrql.translate.size_limits import SizeBudget
 
 
 @attrs.frozen
@@ -76,7 +76,7 @@ class Constructor:
 
 
 @attrs.frozen
-class Group:
+class GroupedVariables:
     """What a select with `group by` knows about its groups: how to see their elements one by one.
 
     `names` are the from-variables that no inner variable covers. `over` takes the scope of a place and a function
@@ -116,7 +116,7 @@ class Globals:
     """The recursive types, also those that are defined further down."""
     constructors: dict[str, Constructor] = attrs.Factory(dict)
     names: Names = attrs.Factory(Names)
-    effort: Effort = attrs.Factory(Effort)
+    effort: SizeBudget = attrs.Factory(SizeBudget)
     max_steps: int = STEPS
     """How many steps a loop without a limit may take."""
     catalog: Catalog = NOTHING
@@ -134,7 +134,7 @@ class Scope:
     globals: Globals
     variables: Mapping[str, Binding] = attrs.Factory(dict)
     keys: tuple[tuple[syntax.Expr, Term], ...] = ()
-    group: Group | None = None
+    group: GroupedVariables | None = None
     expanding: tuple[str, ...] = ()
 
     def translate(self, expr: syntax.Expr) -> Term:

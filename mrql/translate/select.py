@@ -23,7 +23,7 @@ from mrql.translate.coercion import coerce
 from mrql.translate.generators import From, guard, nest, translate_generators
 from mrql.translate.json_values import CAST_HINT
 from mrql.translate.patterns import Match, match_pattern
-from mrql.translate.scope import Group, Scope, names_in
+from mrql.translate.scope import GroupedVariables, Scope, names_in
 
 
 def select(expr: syntax.Select, scope: Scope) -> Term:
@@ -161,6 +161,6 @@ def _group_scope(scope: Scope, variables: Mapping[str, Term], match: Match, s: P
 
     bags = {name: lifted(name) for name in variables if name not in match.bindings}
     records = over(lambda element: Single(Rec(tuple(element.items()))))
-    group = Group(frozenset(variables) - frozenset(match.bindings), by_element)
+    group = GroupedVariables(frozenset(variables) - frozenset(match.bindings), by_element)
     inner = scope.bind({**bags, "partition": records, **match.bindings})
     return attrs.evolve(inner, group=group)

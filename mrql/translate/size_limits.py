@@ -21,7 +21,7 @@ HINT = "`store x := e;` evaluates what it names once; a `let` names a value in a
 
 
 @attrs.define
-class Effort:
+class SizeBudget:
     """How many parts of expressions of a statement have been gone through."""
 
     left: int = MOST_PARTS

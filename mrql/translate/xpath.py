@@ -40,14 +40,14 @@ def follow(path: str, row: Term, names: Names, span: Span) -> Term:
 
     Raises: UserError where the path is not one of those above.
     """
-    reader = _Reader(path, names, span)
+    reader = _PathReader(path, names, span)
     found = reader.path(row)
     if reader.at < len(reader.tokens):
         reader.refuse()
     return found
 
 
-class _Reader:
+class _PathReader:
     def __init__(self, path: str, names: Names, span: Span) -> None:
         self.written = path
         self.names = names

@@ -20,7 +20,7 @@ EMPTIED = ("fill", "large ones go", "clear", "small ones come")
 
 
 @attrs.frozen(order=True)
-class Place:
+class RowPlace:
     """A row of the data, by its stream and its number there. Rows that are equal are told apart."""
 
     stream: str
@@ -31,7 +31,7 @@ class Place:
 class Move:
     """A row that comes (+1) or goes (−1)."""
 
-    row: Place
+    row: RowPlace
     weight: int
 
 
@@ -48,9 +48,9 @@ Data: TypeAlias = Mapping[str, Sequence[Value]]
 """The rows of the streams."""
 
 
-def held(batches: Iterable[Batch]) -> frozenset[Place]:
+def held(batches: Iterable[Batch]) -> frozenset[RowPlace]:
     """The rows that are there after some batches."""
-    present: set[Place] = set()
+    present: set[RowPlace] = set()
     for batch in batches:
         for move in batch:
             (present.add if move.weight > 0 else present.remove)(move.row)
@@ -74,8 +74,8 @@ class _Dealer:
         self.data = data
         self.deleting = deleting
         self.random = random
-        self.waiting = {name: [Place(name, n) for n in range(len(rows))] for name, rows in data.items()}
-        self.present: dict[str, list[Place]] = {name: [] for name in data}
+        self.waiting = {name: [RowPlace(name, n) for n in range(len(rows))] for name, rows in data.items()}
+        self.present: dict[str, list[RowPlace]] = {name: [] for name in data}
         for waiting in self.waiting.values():
             random.shuffle(waiting)
 
@@ -109,7 +109,7 @@ class _Dealer:
                 moves += self.take_out(name, self.chosen(name))
         return tuple(moves)
 
-    def cleared(self, chosen: Callable[[list[Place]], list[Place]]) -> Batch:
+    def cleared(self, chosen: Callable[[list[RowPlace]], list[RowPlace]]) -> Batch:
         """Takes out some of the rows, of those in the order of their numbers' size, in which they are to come back."""
         moves: list[Move] = []
         for name in self.data:
@@ -121,12 +121,12 @@ class _Dealer:
     def small_ones(self) -> Batch:
         return tuple(move for name, rows in self.waiting.items() for move in self.bring(name, self.small(rows)))
 
-    def small(self, rows: Sequence[Place]) -> int:
+    def small(self, rows: Sequence[RowPlace]) -> int:
         """How many of the rows, from the first, have numbers that are nothing beside the largest, or else a half."""
         sizes = [self.size(row) for row in rows]
         return sum(size < NOTHING * max(sizes) for size in sizes) or math.ceil(len(rows) / 2)
 
-    def size(self, row: Place) -> float:
+    def size(self, row: RowPlace) -> float:
         return _size(self.data[row.stream][row.number])
 
     def rest(self) -> Batch:
@@ -139,13 +139,13 @@ class _Dealer:
         self.present[name] += come
         return [Move(row, 1) for row in come]
 
-    def take_out(self, name: str, gone: list[Place]) -> list[Move]:
+    def take_out(self, name: str, gone: list[RowPlace]) -> list[Move]:
         self.present[name] = [row for row in self.present[name] if row not in gone]
         for row in gone:
             self.waiting[name].insert(self.random.randint(0, len(self.waiting[name])), row)
         return [Move(row, -1) for row in gone]
 
-    def chosen(self, name: str) -> list[Place]:
+    def chosen(self, name: str) -> list[RowPlace]:
         """The rows to take out."""
         present = self.present[name]
         kind = self.random.random()

@@ -15,11 +15,11 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.verify.engines import Incremental, as_rows
-from mrql.verify.histories import Batch, Data, History, Place, held
+from mrql.verify.histories import Batch, Data, History, RowPlace, held
 from mrql.verify.rounding import Rounding
 
 
-class Kind(Enum):
+class FailureKind(Enum):
     """What went wrong."""
 
     ANSWER = "the answer"
@@ -35,7 +35,7 @@ class Failure:
     error, `got` is its message.
     """
 
-    kind: Kind
+    kind: FailureKind
     batch: int
     expected: Value
     got: Value
@@ -63,9 +63,9 @@ class Oracle:
     tables: Mapping[str, Bag]
     rounding: Rounding
     """What there is at first."""
-    known: dict[frozenset[Place], tuple[Value, float] | UserError] = attrs.Factory(dict)
+    known: dict[frozenset[RowPlace], tuple[Value, float] | UserError] = attrs.Factory(dict)
 
-    def answer(self, present: frozenset[Place]) -> tuple[Value, float]:
+    def answer(self, present: frozenset[RowPlace]) -> tuple[Value, float]:
         """The answer over some of the rows, in which sums are measured, and the largest scale of a sum.
 
         Raises: UserError when there is none.
@@ -86,7 +86,9 @@ class Oracle:
 
         Raises: UserError when there is none, with the place in the query.
         """
-        return self.answer(frozenset(Place(name, n) for name, rows in self.data.items() for n in range(len(rows))))[0]
+        return self.answer(frozenset(RowPlace(name, n) for name, rows in self.data.items() for n in range(len(rows))))[
+            0
+        ]
 
     @property
     def has_value(self) -> bool:
@@ -97,8 +99,8 @@ class Oracle:
             return False
         return True
 
-    def _rows(self, name: str, present: frozenset[Place]) -> list[Value]:
-        return [row for number, row in enumerate(self.data[name]) if Place(name, number) in present]
+    def _rows(self, name: str, present: frozenset[RowPlace]) -> list[Value]:
+        return [row for number, row in enumerate(self.data[name]) if RowPlace(name, number) in present]
 
 
 def replay(history: History, oracle: Oracle, start: Callable[[], Incremental]) -> Outcome:
@@ -149,10 +151,10 @@ class _Replay:
         except Exception as error:
             return _fault(number, self.oracle, present, error)
         if not self.rounding.close(self.answer, expected):
-            return Failure(Kind.ANSWER, number, expected, self.answer, self.rounding.close)
+            return Failure(FailureKind.ANSWER, number, expected, self.answer, self.rounding.close)
         if changes is not None and not self.follows(rows_before := as_rows(before, self.type), changes):
             wanted = as_rows(self.answer, self.type) - rows_before
-            return Failure(Kind.CHANGES, number, Bag(wanted), Bag(changes), self.rounding.close)
+            return Failure(FailureKind.CHANGES, number, Bag(wanted), Bag(changes), self.rounding.close)
         return None
 
     @property
@@ -173,11 +175,11 @@ class _Replay:
         return self.rounding.close(before.bag() + changes.positive(), after.bag() + changes.negative())
 
 
-def _fault(number: int, oracle: Oracle, present: frozenset[Place], error: Exception) -> Outcome:
+def _fault(number: int, oracle: Oracle, present: frozenset[RowPlace], error: Exception) -> Outcome:
     """A view that fails where the query has a value."""
     try:
         expected, _ = oracle.answer(present)
     except UserError as reason:
         return NoValue(number, reason.message)
     message = error.message if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-    return Failure(Kind.ERROR, number, expected, message, oracle.rounding.close)
+    return Failure(FailureKind.ERROR, number, expected, message, oracle.rounding.close)

@@ -12,7 +12,7 @@ from mrql.algebra.values.values import Bag, Value, unmatched
 from mrql.output.tables import SHOWN_ROWS
 from mrql.runtime.engine.row_format import to_json
 from mrql.verify.histories import held
-from mrql.verify.replay import Failure, Kind
+from mrql.verify.replay import Failure, FailureKind
 from mrql.verify.verifier import Counterexample, Sampler, Verified
 
 SIGNS = {1: "+", -1: "−"}
@@ -76,14 +76,14 @@ def _counterexample(found: Counterexample, t: Type) -> Iterator[str]:
 
 def _difference(failure: Failure, t: Type) -> Iterator[str]:
     match failure.kind:
-        case Kind.ERROR:
-            yield from _side(f"{Kind.ANSWER.value}, expected", *_lines(failure.expected, t, set()))
+        case FailureKind.ERROR:
+            yield from _side(f"{FailureKind.ANSWER.value}, expected", *_lines(failure.expected, t, set()))
             yield from _side("got an error", f"  {failure.got}")
-        case Kind.ANSWER:
+        case FailureKind.ANSWER:
             left, right = _marked(failure, t)
             yield from _side(f"{failure.kind.value}, expected", *_lines(failure.expected, t, left))
             yield from _side(f"{failure.kind.value}, got", *_lines(failure.got, t, right))
-        case Kind.CHANGES:
+        case FailureKind.CHANGES:
             yield from _side(f"{failure.kind.value}, expected", *_changes(failure.expected))
             yield from _side(f"{failure.kind.value}, got", *_changes(failure.got))
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
-from mrql.verify.histories import History, Move, Place
+from mrql.verify.histories import History, Move, RowPlace
 
 T = TypeVar("T", bound=Hashable)
 
@@ -77,7 +77,7 @@ class _Shrinker:
                 moves = self.moves(row)
                 tried = any(self.accepts(self.left_out({moves[at] for at in choice})) for choice in choices(moves))
 
-    def moves(self, row: Place) -> list[tuple[int, int]]:
+    def moves(self, row: RowPlace) -> list[tuple[int, int]]:
         """Where a row comes or goes: the batch, and the place in it."""
         return [(n, at) for n, batch in enumerate(self.history) for at, move in enumerate(batch) if move.row == row]
 

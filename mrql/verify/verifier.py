@@ -25,7 +25,7 @@ from mrql.verify.rounding import Rounding
 from mrql.verify.sample import Sampler
 from mrql.verify.shrink import shrink
 
-__all__ = ["Counterexample", "Effort", "Sampler", "Scenario", "Verified", "scenarios", "verify"]
+__all__ = ["Counterexample", "Sampler", "Scenario", "Verified", "VerifyOptions", "scenarios", "verify"]
 
 
 IN_TURN = (Odd.OWN, Odd.NEAR, Odd.SCATTERED, Odd.ENDS)
@@ -36,7 +36,7 @@ TRIES = 4
 
 
 @attrs.frozen
-class Effort:
+class VerifyOptions:
     """How much is tried: `histories` of so many `batches` each, over `rows` rows of each source at most.
 
     `seed` makes the samples and the histories what they are.
@@ -107,7 +107,7 @@ def verify(
     term: Term,
     sampler: Sampler,
     scenario: Scenario,
-    effort: Effort,
+    effort: VerifyOptions,
     start: Start,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Verified:
@@ -124,7 +124,7 @@ class _Verifier:
         term: Term,
         sampler: Sampler,
         scenario: Scenario,
-        effort: Effort,
+        effort: VerifyOptions,
         start: Start,
         progress: Callable[[str], None],
     ) -> None:

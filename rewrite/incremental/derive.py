@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.missing import PAIRS, Scope
+from mrql.algebra.analysis.missing import PAIRS, MissingScope
 from mrql.algebra.analysis.traversal import children, with_children
 from mrql.algebra.analysis.variables import (
     Names,
@@ -187,12 +187,14 @@ class _Deriver:
         feeds = self.feeds.of_groups(h, ranged_over(body, groups))
         alike = self.alike(h, merge, feeds)
         if alike is not None:
-            return normalize(self.visit(keyed_answer(alike.var, key, parts, rest)), Scope.given({alike.name: PAIRS}))
+            return normalize(
+                self.visit(keyed_answer(alike.var, key, parts, rest)), MissingScope.given({alike.name: PAIRS})
+            )
         name = self.new_name()
         key_type = pair_type(h)[0]
         components = tuple(Component(p.name, p.monoid, p.term.type, span=p.term.span) for p in parts)
         state = Var(name, ty.BagType(ty.TupleType((key_type, value_term(parts).type))))
-        answer = normalize(self.visit(keyed_answer(state, key, parts, rest)), Scope.given({name: PAIRS}))
+        answer = normalize(self.visit(keyed_answer(state, key, parts, rest)), MissingScope.given({name: PAIRS}))
         derivation = Derivation(term, annotated_query, annotated, h, merge, answer)
         self.add(Stage(name, Shape.KEYED, key_type, components, feeds, derivation))
         return answer

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.missing import PRESENT, Scope, may_be_missing
+from mrql.algebra.analysis.missing import PRESENT, MissingScope, may_be_missing
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import Names, alpha_equal, substitute_streams
 from mrql.algebra.errors import InternalError
@@ -123,9 +123,9 @@ class DerivedStreams:
         linear = all(not reads_streams(part) or is_multilinear(part) for part in summands(term))
         return not linear or bool(self.shrinking & set(stream_names(term)))
 
-    def _states(self) -> Scope:
+    def _states(self) -> MissingScope:
         """What is known of the states: all but totals are bags."""
-        return Scope.given({stage.name: PRESENT for stage in self.stages if stage.shape is not Shape.TOTAL})
+        return MissingScope.given({stage.name: PRESENT for stage in self.stages if stage.shape is not Shape.TOTAL})
 
 
 def _joins(body: Term, groups: Pattern) -> bool:

@@ -63,7 +63,7 @@ Conditions: TypeAlias = tuple[Term, ...]
 
 
 @attrs.frozen
-class Generator:
+class JoinGenerator:
     pattern: Pattern
     source: Term
 
@@ -76,7 +76,7 @@ class Generator:
 class Spine:
     """A comprehension: `{z | p1 ∈ e1, p2 ∈ e2, …, conditions, z ∈ head}`."""
 
-    generators: tuple[Generator, ...]
+    generators: tuple[JoinGenerator, ...]
     conditions: Conditions
     head: Term
 
@@ -95,7 +95,7 @@ def _spine(term: Term, names: Names, bound: frozenset[str], under: bool = False)
             pattern, body = rename_apart(pattern, body, bound)
             names.taken |= bound_names(pattern)
             inner = _spine(body, names, bound | bound_names(pattern), under)
-            return attrs.evolve(inner, generators=(Generator(pattern, source), *inner.generators))
+            return attrs.evolve(inner, generators=(JoinGenerator(pattern, source), *inner.generators))
         case If(condition, then, Empty()):
             inner = _spine(then, names, bound, True)
             return attrs.evolve(inner, conditions=(*conjuncts(condition), *inner.conditions))
@@ -105,12 +105,12 @@ def _spine(term: Term, names: Names, bound: frozenset[str], under: bool = False)
             pattern, body = rename_apart(pattern, body, bound)
             names.taken |= bound_names(pattern)
             inner = _spine(body, names, bound | bound_names(pattern), under)
-            return attrs.evolve(inner, generators=(Generator(pattern, Single(value)), *inner.generators))
+            return attrs.evolve(inner, generators=(JoinGenerator(pattern, Single(value)), *inner.generators))
         case _:
             return Spine((), (), term)
 
 
-def _is_bulk(generator: Generator) -> bool:
+def _is_bulk(generator: JoinGenerator) -> bool:
     return reads_sources(generator.source)
 
 
@@ -138,7 +138,7 @@ def _join_all(spine: Spine, names: Names) -> Term:
     return CMap(Lambda(joined.pattern, body), joined.source)
 
 
-def _next(joined: Generator, pending: list[Generator], conditions: Conditions) -> Generator:
+def _next(joined: JoinGenerator, pending: list[JoinGenerator], conditions: Conditions) -> JoinGenerator:
     """The first generator that shares an equality with what is joined already, or else the first one in the text."""
     later = frozenset().union(*(g.bound for g in pending))
     ready = [g for g in pending if not free_vars(g.source) & later]
@@ -148,14 +148,14 @@ def _next(joined: Generator, pending: list[Generator], conditions: Conditions) -
     return ready[0]
 
 
-def _is_linked(generator: Generator, others: list[Generator], conditions: Conditions) -> bool:
+def _is_linked(generator: JoinGenerator, others: list[JoinGenerator], conditions: Conditions) -> bool:
     """Whether an equality links a generator with another one, where a key that may fail has to wait for others."""
     if not any(map(may_fail, conditions)):
         return True
     return any(link(conditions, generator.bound, g.bound).on_keys for g in others if g is not generator)
 
 
-def _filtered(generator: Generator, conditions: Conditions) -> tuple[Generator, Conditions]:
+def _filtered(generator: JoinGenerator, conditions: Conditions) -> tuple[JoinGenerator, Conditions]:
     """Moves the conditions that need only this generator's variables to its source."""
     own, others = apart(conditions, generator.bound)
     if not own:
@@ -165,7 +165,9 @@ def _filtered(generator: Generator, conditions: Conditions) -> tuple[Generator, 
     return attrs.evolve(generator, source=source), others
 
 
-def _joined(left: Generator, right: Generator, conditions: Conditions, names: Names) -> tuple[Generator, Conditions]:
+def _joined(
+    left: JoinGenerator, right: JoinGenerator, conditions: Conditions, names: Names
+) -> tuple[JoinGenerator, Conditions]:
     keys = link(conditions, left.bound, right.bound)
     _, x = pattern_term(left.pattern, Names())
     _, y = pattern_term(right.pattern, Names())
@@ -177,15 +179,15 @@ def _joined(left: Generator, right: Generator, conditions: Conditions, names: Na
     pairs = CMap(Lambda(left.pattern, pairs), var_of(xs))
     key = PVar(names.fresh("j"), keys.left.type)
     source = co_grouped(a, b, xs, ys, key, pairs)
-    return Generator(PTuple((left.pattern, right.pattern)), source), keys.rest
+    return JoinGenerator(PTuple((left.pattern, right.pattern)), source), keys.rest
 
 
-def _flattened(outer: Generator, inner: Generator) -> Generator:
+def _flattened(outer: JoinGenerator, inner: JoinGenerator) -> JoinGenerator:
     """`{(p, q) | p ∈ X, q ∈ e(p)}` as one generator."""
     _, x = pattern_term(outer.pattern, Names())
     _, y = pattern_term(inner.pattern, Names())
     source = CMap(Lambda(outer.pattern, CMap(Lambda(inner.pattern, Single(Tup((x, y)))), inner.source)), outer.source)
-    return Generator(PTuple((outer.pattern, inner.pattern)), source)
+    return JoinGenerator(PTuple((outer.pattern, inner.pattern)), source)
 
 
 def _bag_of(term: Term) -> ty.Type:

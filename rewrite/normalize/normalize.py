@@ -34,7 +34,7 @@ from itertools import islice
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.missing import NOWHERE, Known, Scope, Use, known, may_be_missing, scopes, there, uses
+from mrql.algebra.analysis.missing import NOWHERE, Known, MissingScope, Use, known, may_be_missing, scopes, there, uses
 from mrql.algebra.analysis.traversal import bottom_up, children, subterms, with_children
 from mrql.algebra.analysis.variables import (
     Names,
@@ -85,7 +85,7 @@ from mrql.rewrite.analysis.join_predicates import factored
 MAX_ROUNDS = 100
 
 
-def normalize(term: Term, scope: Scope = NOWHERE) -> Term:
+def normalize(term: Term, scope: MissingScope = NOWHERE) -> Term:
     """The normal form of a term ([MRQL] Def. 2); `scope` is what is known of its free variables.
 
     >>> from mrql.algebra.notation.parser import parse
@@ -243,7 +243,7 @@ def _rebuilds(pattern: Pattern, term: Term, element: Known) -> bool:
             return False
 
 
-def _plain(term: Term, scope: Scope, use: Use = Use.WHOLE) -> Term:
+def _plain(term: Term, scope: MissingScope, use: Use = Use.WHOLE) -> Term:
     """The term without functions and unions that only make a bag of what is one already."""
     while (inner := _only_made_anew(term, scope, use)) is not None:
         term = inner
@@ -253,7 +253,7 @@ def _plain(term: Term, scope: Scope, use: Use = Use.WHOLE) -> Term:
     return term if all(a is b for a, b in zip(old, new, strict=True)) else with_children(term, new)
 
 
-def _only_made_anew(term: Term, scope: Scope, use: Use) -> Term | None:
+def _only_made_anew(term: Term, scope: MissingScope, use: Use) -> Term | None:
     """What a term makes anew, where it is no other value for its use."""
     match term:
         case CMap(_, GroupBy() | CoGroup()):
@@ -267,7 +267,7 @@ def _only_made_anew(term: Term, scope: Scope, use: Use) -> Term | None:
     return None if inner is None or (use is Use.WHOLE and may_be_missing(inner, scope)) else inner
 
 
-def _is_rebuilt(pattern: Pattern, item: Term, source: Term, scope: Scope, use: Use) -> bool:
+def _is_rebuilt(pattern: Pattern, item: Term, source: Term, scope: MissingScope, use: Use) -> bool:
     if isinstance(pattern, PVar) or not isinstance(item, Tup):
         return False
     element = known(source, scope).element

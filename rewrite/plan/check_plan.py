@@ -47,12 +47,12 @@ def check_plan(name: str, plan: Plan) -> None:
     ...
     mrql.algebra.errors.InternalError: internal error in derive: the answer: X1 is no stage that it may read
     """
-    fault = next(_Checker(plan).faults(), None)
+    fault = next(_PlanChecker(plan).faults(), None)
     if fault is not None:
         raise InternalError(name, fault)
 
 
-class _Checker:
+class _PlanChecker:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.states: Mapping[str, Type] = {stage.name: stage.var.type for stage in plan.stages}

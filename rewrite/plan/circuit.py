@@ -32,7 +32,7 @@ from mrql.rewrite.plan.labels import component_names, feed_name, input_names, jo
 from mrql.rewrite.plan.plan import Feed, Plan, Shape, Stage
 
 
-class Kind(Enum):
+class OperatorKind(Enum):
     """What an operator does."""
 
     SOURCE = "source"
@@ -81,7 +81,7 @@ class Access(Flag):
 
 
 @attrs.frozen
-class Kept:
+class Stored:
     """What an operator keeps: values by keys."""
 
     key: Type
@@ -99,7 +99,7 @@ class Operator:
 
     id: str
     """The same each time that the query is planned."""
-    kind: Kind
+    kind: OperatorKind
     inputs: tuple[str, ...]
     """The operators whose changes it is given."""
     linearity: Linearity
@@ -107,7 +107,7 @@ class Operator:
     """How its output changes."""
     works: tuple[Work, ...] = ()
     """What a batch has to do for it."""
-    kept: Kept | None = None
+    kept: Stored | None = None
     stage: str | None = None
     """The stage that it is a part of."""
 
@@ -197,40 +197,40 @@ def _operators(plan: Plan, answer: DeltaRules, derived: Mapping[str, DeltaRules]
     for name, t in sorted(plan.streams.items()):
         yield _source(name, t, plan)
     for name in sorted(plan.tables):
-        yield Operator(name, Kind.TABLE, (), Linearity.LINEAR, "it does not change")
+        yield Operator(name, OperatorKind.TABLE, (), Linearity.LINEAR, "it does not change")
     for name, loop in plan.loops:
         given = tuple(sorted(source_names(loop)))
-        yield Operator(name, Kind.TABLE, given, Linearity.LINEAR, "it does not change: a loop over tables")
+        yield Operator(name, OperatorKind.TABLE, given, Linearity.LINEAR, "it does not change: a loop over tables")
     for carried in plan.feedbacks:
         for part in carried.parts:
             given = tuple(sorted(delta_rules(part.value, plan.stages).reads | part.start_reads))
             rule = f"what differs from it by more than {carried.threshold} is fed back, step by step ([DBSP] §5)"
-            kept = Kept(_item(part.fed.type))
-            yield Operator(part.fed.name, Kind.DELAY, given, Linearity.NONLINEAR, rule, kept=kept)
+            kept = Stored(_item(part.fed.type))
+            yield Operator(part.fed.name, OperatorKind.DELAY, given, Linearity.NONLINEAR, rule, kept=kept)
     said: set[str] = set()
     for stage in plan.stages:
         recursion = plan.recursion_of(stage)
         for each in plan.derived_for(stage):
             if each.name not in said:
                 said.add(each.name)
-                yield _made(each.name, Kind.DIFFERENTIATE, derived[each.name], plan)
+                yield _made(each.name, OperatorKind.DIFFERENTIATE, derived[each.name], plan)
         yield from _stage(stage)
         if recursion is not None and recursion.name not in said:
             said.add(recursion.name)
-            yield _made(recursion.name, Kind.DIFFERENTIATE, derived[recursion.name], plan)
-    yield _made("answer", Kind.ANSWER, answer, plan)
+            yield _made(recursion.name, OperatorKind.DIFFERENTIATE, derived[recursion.name], plan)
+    yield _made("answer", OperatorKind.ANSWER, answer, plan)
 
 
 def _source(name: str, t: Type, plan: Plan) -> Operator:
     if name not in plan.shrinking:
-        return Operator(name, Kind.SOURCE, (), Linearity.LINEAR, "the batch")
+        return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, "the batch")
     rule = "the batch, held against the rows that are there: one that goes has to be one of them"
-    return Operator(name, Kind.SOURCE, (), Linearity.LINEAR, rule, kept=Kept(_item(t)))
+    return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, rule, kept=Stored(_item(t)))
 
 
-def _made(id: str, kind: Kind, rules: DeltaRules, plan: Plan) -> Operator:
+def _made(id: str, kind: OperatorKind, rules: DeltaRules, plan: Plan) -> Operator:
     """What is made of states: how it changes."""
-    work = change_work("the answer" if kind is Kind.ANSWER else f"the changes of {id}", rules, plan)
+    work = change_work("the answer" if kind is OperatorKind.ANSWER else f"the changes of {id}", rules, plan)
     rule = rules.of_all.rule
     linearity = Linearity.LINEAR if rule is Rule.CHANGE else Linearity.NONLINEAR
     given = (*sorted(rules.reads), *sorted(source_names(rules.term)))
@@ -248,19 +248,21 @@ def _stage(stage: Stage) -> Iterator[Operator]:
     bags = [i for i, component in enumerate(stage.components) if isinstance(component.monoid, BagUnion)]
     if stage.shape is not Shape.BAG:
         numbers = tuple(c.type for c in stage.components if isinstance(c.monoid, Aggregate))
-        kind = Kind.AGGREGATE if stage.components else Kind.DISTINCT
-        kept = Kept(stage.key_type, ty.TupleType(numbers) if numbers else None)
+        kind = OperatorKind.AGGREGATE if stage.components else OperatorKind.DISTINCT
+        kept = Stored(stage.key_type, ty.TupleType(numbers) if numbers else None)
         rule = f"merged with the state by ⊗ = {stage.merge}, key by key ([MRQL] §8)"
-        if kind is Kind.DISTINCT:
+        if kind is OperatorKind.DISTINCT:
             rule = "a key comes with its first row and goes with its last ([DBSP] Prop. 4.7)"
         yield Operator(
             stage.name, kind, tuple(given), Linearity.NONLINEAR, rule, (groups_work(stage),), kept, stage.name
         )
     for i in bags:
         id = stage.name if stage.shape is Shape.BAG else f"{stage.name}.{names[i]}"
-        kept = Kept(stage.key_type, stage.components[i].type)
+        kept = Stored(stage.key_type, stage.components[i].type)
         work = bag_work(names[i])
-        yield Operator(id, Kind.BAG, tuple(given), Linearity.LINEAR, "⊎ of the change", (work,), kept, stage.name)
+        yield Operator(
+            id, OperatorKind.BAG, tuple(given), Linearity.LINEAR, "⊎ of the change", (work,), kept, stage.name
+        )
 
 
 def _numbers(stage: Stage) -> list[str]:
@@ -279,18 +281,20 @@ def _feed(stage: Stage, feed: Feed, suffix: str) -> Iterator[Operator]:
         works: tuple[Work, ...] = (table_join_work(tables),) if feed.rows.inputs and tables else ()
         rule = "the same of the change" if feed.rows.inputs else "once: it is over static tables alone"
         id = f"{stage.name}.map{suffix}"
-        yield Operator(id, Kind.FILTER_MAP, given, Linearity.LINEAR, rule, works, stage=stage.name)
+        yield Operator(id, OperatorKind.FILTER_MAP, given, Linearity.LINEAR, rule, works, stage=stage.name)
         return
     sides = []
     for each, name in zip(feed.rows.inputs, input_names(feed), strict=True):
         id = f"{stage.name}{suffix}.{name}"
         sides.append(id)
-        kept = Kept(*_pair(each.term))
-        yield Operator(id, Kind.INDEX, (each.stream,), Linearity.LINEAR, "⊎ of the change", (), kept, stage.name)
+        kept = Stored(*_pair(each.term))
+        yield Operator(
+            id, OperatorKind.INDEX, (each.stream,), Linearity.LINEAR, "⊎ of the change", (), kept, stage.name
+        )
     works = (join_work(feed), *([table_join_work(tables)] if tables else []))
     given = (*sides, *sorted(read))
     id = f"{stage.name}.join{suffix}"
-    yield Operator(id, Kind.JOIN, given, Linearity.BILINEAR, delta_rule(feed), works, stage=stage.name)
+    yield Operator(id, OperatorKind.JOIN, given, Linearity.BILINEAR, delta_rule(feed), works, stage=stage.name)
 
 
 def delta_rule(feed: Feed) -> str:

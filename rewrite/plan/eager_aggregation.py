@@ -55,10 +55,10 @@ from mrql.algebra.types import Type
 from mrql.rewrite.analysis.multilinear import Input, Multilinear
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.join_tree import (
+    FeedReader,
+    JoinedRows,
     Leaf,
-    Reader,
-    Rows,
-    Stored,
+    StoredInput,
     Unknown,
     Where,
     Writer,
@@ -108,7 +108,7 @@ def _narrow(index: int, component: Component, feeds: tuple[Feed, ...]) -> Compon
 
 
 @attrs.frozen
-class Kept:
+class KeptFactor:
     """A factor of which the rows that are joined have the value."""
 
     term: Term
@@ -130,10 +130,10 @@ class Times:
     right: Product
 
 
-Product: TypeAlias = Kept | Factor | Times
+Product: TypeAlias = KeptFactor | Factor | Times
 
 
-def _factors(product: Product) -> Iterator[Kept | Factor]:
+def _factors(product: Product) -> Iterator[KeptFactor | Factor]:
     match product:
         case Times(left, right):
             yield from _factors(left)
@@ -150,7 +150,7 @@ def _product(term: Term, carrier: ty.Basic, owner: Mapping[str, int]) -> Product
     owners = {owner.get(name) for name in free_vars(term)}
     match list(owners):
         case [] | [None]:
-            return Kept(_number(term, carrier))
+            return KeptFactor(_number(term, carrier))
         case [int(leaf)]:
             if may_overflow(term) and (carrier != ty.LONG or halves(term) is None):
                 raise Unknown
@@ -231,7 +231,7 @@ class _Rewriter:
         self.original = feed
         self.names = Names(set(all_names(feed.rows.body)).union(*(all_names(u) for _, u in feed.units)))
         inputs = {read.label: read.term for read in feed.rows.inputs}
-        self.tree, row = Reader(self.names, inputs).tree(feed.rows.body)
+        self.tree, row = FeedReader(self.names, inputs).tree(feed.rows.body)
         self.key, element = key_and_value(row)
         self.leaves = [part for part in parts(self.tree) if isinstance(part, Leaf) and part.label is not None]
         self.keyed = frozenset(leaf.label for leaf, _ in sides(self.tree) if isinstance(leaf, Leaf) and leaf.label)
@@ -297,7 +297,7 @@ class _Rewriter:
         conditions: list[Term] = [
             Prim(fn.NOT, (Prim(fn.IS_NULL, (factor.term,)),))
             for factor in _factors(share.product)
-            if isinstance(factor, Kept) and free_vars(factor.term)
+            if isinstance(factor, KeptFactor) and free_vars(factor.term)
         ]
         for condition in share.conditions:
             owners = {self.owner.get(name) for name in free_vars(condition)}
@@ -331,9 +331,9 @@ class _Rewriter:
         match product:
             case Times(left, right):
                 return [*self._narrow(left, local), *self._narrow(right, local)]
-            case Kept(Lit(1)):
+            case KeptFactor(Lit(1)):
                 return []
-            case Kept(term):
+            case KeptFactor(term):
                 return [term]
             case Factor(leaf, term):
                 return [self._measure(leaf, _present(term, local.get(leaf)), "s")]
@@ -341,7 +341,7 @@ class _Rewriter:
     def _halves(self, product: Product, local: Mapping[int, Term]) -> tuple[Term, Term]:
         """The halves of a sum of longs, each wider than that of a long."""
         match product:
-            case Kept(term):
+            case KeptFactor(term):
                 return Prim(fn.HIGH, (term,)), Prim(fn.LOW, (term,))
             case Factor(leaf, term):
                 found = halves(term)
@@ -364,7 +364,7 @@ class _Rewriter:
 
     def _parts(self, product: Product, local: Mapping[int, Term]) -> tuple[Term, Term]:
         match product:
-            case Kept(term):
+            case KeptFactor(term):
                 return Prim(fn.MAGNITUDE, (term,)), _present(Prim(fn.MANTISSA, (term,)), None)
             case Factor(leaf, term):
                 number = _where(local.get(leaf), term, Lit(None, ty.DOUBLE))
@@ -392,12 +392,12 @@ class _Rewriter:
 
     # --- columns ------------------------------------------------------------------------------
 
-    def _stored(self, leaf: Leaf, columns: tuple[Var, ...]) -> Rows:
+    def _stored(self, leaf: Leaf, columns: tuple[Var, ...]) -> JoinedRows:
         key = self._key(leaf)
         row = tuple_of(columns)
         stream = Stream(str(leaf.label), ty.BagType(ty.TupleType((key.type, row.type))))
         param = PTuple((PAny(key.type), pattern_of(row)))
-        return Rows(columns, lambda body: CMap(Lambda(param, body), stream), Stored(stream, key, columns))
+        return JoinedRows(columns, lambda body: CMap(Lambda(param, body), stream), StoredInput(stream, key, columns))
 
     def _key(self, leaf: Leaf) -> Term:
         """What an input is stored by: the key of its join, where it is a side of one as it is."""

@@ -32,11 +32,11 @@ from mrql.algebra.terms import CMap, Lambda, Prim, Single, Term, Tup
 from mrql.rewrite.analysis.multilinear import Multilinear
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.join_tree import (
+    FeedReader,
     Join,
+    JoinedRows,
     Leaf,
-    Reader,
-    Rows,
-    Stored,
+    StoredInput,
     Tree,
     Unknown,
     Where,
@@ -86,7 +86,7 @@ class _Orderer:
     def __init__(self, rows: Multilinear) -> None:
         self.names = Names(set(all_names(rows.body)))
         inputs = {read.label: read.term for read in rows.inputs}
-        self.tree, self.row = Reader(self.names, inputs).tree(rows.body)
+        self.tree, self.row = FeedReader(self.names, inputs).tree(rows.body)
         self.leaves = [part for part in parts(self.tree) if isinstance(part, Leaf)]
         self.conditions = _conditions(self.tree)
         self.equalities = list(_equalities(self.tree))
@@ -121,16 +121,16 @@ class _Orderer:
             tree = _where(tree, [Prim(EQ, pair) for pair in within])
         return tree
 
-    def _stored(self, tree: Tree, leaf: Leaf) -> Rows:
+    def _stored(self, tree: Tree, leaf: Leaf) -> JoinedRows:
         param = pattern_of(leaf.element)
-        whole = Rows(leaf.columns, lambda body: CMap(Lambda(param, body), leaf.term))
+        whole = JoinedRows(leaf.columns, lambda body: CMap(Lambda(param, body), leaf.term))
         key, value = _pair(leaf)
         if key is None or value is None or self._used(tree, key):
             return whole
         # Its key is used for nothing but a join by it: then it can be joined as it lies.
         own = free_vars(key)
         columns = tuple(column for column in leaf.columns if column.name not in own)
-        return attrs.evolve(whole, stored=Stored(leaf.term, key, columns))
+        return attrs.evolve(whole, stored=StoredInput(leaf.term, key, columns))
 
     def _used(self, tree: Tree, key: Term) -> bool:
         """Whether the rows need a key elsewhere than in joins by it."""

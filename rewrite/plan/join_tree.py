@@ -74,7 +74,7 @@ class Unknown(Exception):
 
 
 @attrs.frozen
-class _Group:
+class _GroupedSide:
     """What a variable for a group of a coGroup stands for: the rows of one side, without their key."""
 
     element: Term
@@ -106,7 +106,7 @@ def is_stored(tree: Tree) -> bool:
 # --- reading ------------------------------------------------------------------------------------
 
 
-class Reader:
+class FeedReader:
     """Reads the body of a feed: a nest of cMaps over coGroups of inputs."""
 
     def __init__(self, names: Names, inputs: Mapping[str, Term]) -> None:
@@ -123,7 +123,7 @@ class Reader:
                 (one, row), (other, other_row) = self.tree(left), self.tree(right)
                 (k, x), (other_k, y) = key_and_value(row), key_and_value(other_row)
                 body = substitute(body, match_pattern(key, k))
-                return self._body(body, Join(one, other, (k, other_k)), {xs: _Group(x), ys: _Group(y)})
+                return self._body(body, Join(one, other, (k, other_k)), {xs: _GroupedSide(x), ys: _GroupedSide(y)})
             case CMap(Lambda(param, body), source) if not isinstance(source, CoGroup):
                 inner, row = self.tree(source)
                 return self._body(_bound(body, param, row), inner, {})
@@ -133,7 +133,7 @@ class Reader:
             case _:
                 raise Unknown
 
-    def _body(self, body: Term, tree: Tree, groups: Mapping[str, _Group]) -> tuple[Tree, Term]:
+    def _body(self, body: Term, tree: Tree, groups: Mapping[str, _GroupedSide]) -> tuple[Tree, Term]:
         """What follows the generators of a tree: more of them, filters, and the head."""
         match body:
             case CMap(Lambda(param, inner), Var(name)) if name in groups:
@@ -186,7 +186,7 @@ def key_and_value(pair: Term) -> tuple[Term, Term]:
 
 
 @attrs.frozen
-class Stored:
+class StoredInput:
     """An input as it lies: pairs of the key that it is stored by, and a value of some columns."""
 
     term: Term
@@ -195,37 +195,37 @@ class Stored:
 
 
 @attrs.frozen
-class Rows:
+class JoinedRows:
     """The rows of a tree, with the columns that they have: `over(e)` is the union of `e` over all of them."""
 
     columns: tuple[Var, ...]
     over: Callable[[Term], Term]
-    stored: Stored | None = None
+    stored: StoredInput | None = None
     """The input itself, where that is all there is to the tree, and it can be joined by its key as it lies."""
 
 
 class Writer:
     """Writes a tree as a term; `stored` gives the rows of an input."""
 
-    def __init__(self, names: Names, stored: Callable[[Leaf], Rows]) -> None:
+    def __init__(self, names: Names, stored: Callable[[Leaf], JoinedRows]) -> None:
         self.names = names
         self.stored = stored
 
-    def rows(self, tree: Tree) -> Rows:
+    def rows(self, tree: Tree) -> JoinedRows:
         match tree:
             case Leaf(term, None, element, columns):
-                return Rows(columns, lambda body: CMap(Lambda(pattern_of(element), body), term))
+                return JoinedRows(columns, lambda body: CMap(Lambda(pattern_of(element), body), term))
             case Leaf():
                 return self.stored(tree)
             case Where(inner, condition):
                 rows = self.rows(inner)
-                return Rows(rows.columns, lambda body: rows.over(If(condition, body, Empty(body.type))))
+                return JoinedRows(rows.columns, lambda body: rows.over(If(condition, body, Empty(body.type))))
             case Join(left, right, keys):
                 return self._joined(self.rows(left), self.rows(right), keys)
 
-    def _joined(self, left: Rows, right: Rows, keys: tuple[Term, Term] | None) -> Rows:
+    def _joined(self, left: JoinedRows, right: JoinedRows, keys: tuple[Term, Term] | None) -> JoinedRows:
         if keys is None:
-            return Rows((*left.columns, *right.columns), lambda body: left.over(right.over(body)))
+            return JoinedRows((*left.columns, *right.columns), lambda body: left.over(right.over(body)))
         (one, own), (other, others) = _side(left, keys[0]), _side(right, keys[1])
         pairs = CoGroup(one, other)
         key_type, groups = pair_type(pairs)
@@ -237,10 +237,10 @@ class Writer:
             outer = CMap(Lambda(pattern_of(tuple_of(own)), inner), Var(xs.name, xs.type))
             return CMap(Lambda(PTuple((PAny(key_type), PTuple((xs, ys)))), outer), pairs)
 
-        return Rows((*own, *others), over)
+        return JoinedRows((*own, *others), over)
 
 
-def _side(side: Rows, key: Term) -> tuple[Term, tuple[Var, ...]]:
+def _side(side: JoinedRows, key: Term) -> tuple[Term, tuple[Var, ...]]:
     """A side of a join as pairs of the join's key and the columns of the side."""
     if side.stored is not None and side.stored.key == key:
         return side.stored.term, side.stored.columns

@@ -12,7 +12,7 @@ from mrql.runtime.checkpoint.lines import read_lines, write_lines
 from mrql.runtime.checkpoint.manifest import Manifest, SavedState, SavedTable
 from mrql.runtime.checkpoint.store import COPIES, Store, latest
 from mrql.runtime.files import digests
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.sources.file_archive import Copies
 
 Write = Callable[[Path], dict[str, int]]
@@ -91,6 +91,6 @@ def compact(store: Store, manifest: Manifest, writer: Callable[[SavedTable], Wri
     return whole
 
 
-def reference_writer(root: Path, files: Files) -> Callable[[SavedTable], Write]:
+def reference_writer(root: Path, files: DurableFiles) -> Callable[[SavedTable], Write]:
     """Writes all of a table of the reference engine."""
     return lambda table: lambda directory: write_lines(read_lines(table, root), directory, files)

@@ -11,7 +11,7 @@ import attrs
 
 from mrql.runtime.checkpoint.manifest import SavedTable, damaged
 from mrql.runtime.files.digests import fault_of
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 
 Lines: TypeAlias = dict[str, str]
 """A table as text: by the key's text the value's."""
@@ -47,7 +47,7 @@ def _read_into(lines: Lines, data: bytes) -> None:
             lines.pop(text(key), None)
 
 
-def write_lines(lines: Lines, directory: Path, files: Files) -> dict[str, int]:
+def write_lines(lines: Lines, directory: Path, files: DurableFiles) -> dict[str, int]:
     """Writes a table as one run."""
     return TextTable(lines, None, lambda _: None).write(directory, files, whole=True)
 
@@ -80,7 +80,7 @@ class TextTable:
     def has_change(self) -> bool:
         return self.before is not None
 
-    def write(self, directory: Path, files: Files, *, whole: bool) -> dict[str, int]:
+    def write(self, directory: Path, files: DurableFiles, *, whole: bool) -> dict[str, int]:
         before: Lines = {} if whole or self.before is None else self.before
         lines = [f"[{key},{value}]" for key, value in self.now.items() if before.get(key) != value]
         lines += [f"[{key}]" for key in before if key not in self.now]

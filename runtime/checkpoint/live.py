@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 
 
 class LiveTable(Protocol):
@@ -30,7 +30,7 @@ class LiveTable(Protocol):
     def has_change(self) -> bool:
         """Whether its change can be written by itself."""
 
-    def write(self, directory: Path, files: Files, *, whole: bool) -> dict[str, int]:
+    def write(self, directory: Path, files: DurableFiles, *, whole: bool) -> dict[str, int]:
         """Writes all of it, or its change, into a new directory; says how many rows each file has."""
 
     def committed(self, *, small: bool) -> None:

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-SMALL = 1_000
+REWRITTEN_WHOLE_MAX_ROWS = 1_000
 """A table of at most so many rows is written whole in each batch that changes it: to open a file costs more."""
 
-RUNS = 32
+MOST_RUNS = 32
 """A table has at most so many runs: each is some files that a restore opens."""
 
-KEPT = 2
+KEPT_MANIFESTS = 2
 """So many manifests are kept, with the runs that they name: the one that counts, and those before it."""
 
 
 def is_small(rows: int) -> bool:
     """Whether a table of so many rows is written whole, so that its next change need not be kept by itself."""
-    return rows <= SMALL
+    return rows <= REWRITTEN_WHOLE_MAX_ROWS
 
 
 def writes_whole(saved: Sequence[int], rows: int) -> bool:
@@ -32,4 +32,4 @@ def writes_whole(saved: Sequence[int], rows: int) -> bool:
     >>> writes_whole([5000, 40], 5040), writes_whole([50, 40, 10], 5000)
     (False, True)
     """
-    return not saved or is_small(rows) or len(saved) >= RUNS or sum(saved[1:]) >= saved[0]
+    return not saved or is_small(rows) or len(saved) >= MOST_RUNS or sum(saved[1:]) >= saved[0]

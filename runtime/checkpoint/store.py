@@ -30,7 +30,7 @@ from mrql.runtime.checkpoint.manifest import (
     read_manifest,
 )
 from mrql.runtime.files.digests import WrittenFile, digest
-from mrql.runtime.files.durable import DiskFull, Files, Publication, is_full, of_files
+from mrql.runtime.files.durable import DiskFull, DurableFiles, Publication, is_full, of_files
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class Store:
     """A checkpoint that this process alone writes to."""
 
     root: Path
-    files: Files
+    files: DurableFiles
     lock: Lock
     manifest: Manifest | None
     kept: list[Manifest] = attrs.Factory(list)
@@ -117,12 +117,12 @@ class Store:
         self.stream = secrets.token_hex(16) if self.manifest is None else self.manifest.stream
 
     @staticmethod
-    def open(root: Path, files: Files | None = None) -> Store:
+    def open(root: Path, files: DurableFiles | None = None) -> Store:
         """Takes a checkpoint, a new one where there is none, and finishes the commit that was under way, if one was.
 
         Raises: UserError where another process has it, or it cannot be read.
         """
-        files = files or Files()
+        files = files or DurableFiles()
         with opening(root):
             latest(root)
             files.make_directory(root)
@@ -143,7 +143,7 @@ class Store:
             for publication in self.manifest.publications:
                 _must_be_whole(publication, self.manifest)
                 publication.publish(self.files)
-            self.kept = [self.manifest, *_readable(manifest_files(self.root)[1 : policy.KEPT])]
+            self.kept = [self.manifest, *_readable(manifest_files(self.root)[1 : policy.KEPT_MANIFESTS])]
             if noted(self.root) != self.manifest.commit:
                 self._note(self.manifest)
         self.clean()
@@ -176,8 +176,8 @@ class Store:
         self.manifest = manifest
         self._note(manifest)
         logger.debug("commit %d: batch %d, %d runs", manifest.commit, manifest.batch, sum(1 for _ in manifest.runs()))
-        dropped = self.kept[policy.KEPT - 1 :]
-        self.kept = [manifest, *self.kept[: policy.KEPT - 1]]
+        dropped = self.kept[policy.KEPT_MANIFESTS - 1 :]
+        self.kept = [manifest, *self.kept[: policy.KEPT_MANIFESTS - 1]]
         for publication in manifest.publications:
             publication.publish(self.files)
         self._drop(dropped)

@@ -18,7 +18,7 @@ from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
 from mrql.runtime.engine.row_format import row_columns
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 
 WEIGHT = "weight"
 """The last column of changes."""
@@ -91,7 +91,7 @@ class Rows(Protocol):
     def collect(self) -> Value:
         """The answer as a value; changes as a bag of rows with their weights."""
 
-    def write(self, output: Output, directory: Path, files: Files) -> None:
+    def write(self, output: Output, directory: Path, files: DurableFiles) -> None:
         """Writes part files with the rows to a directory that is not there.
 
         Raises: UserError where a row has no form in the format.

@@ -22,7 +22,7 @@ from mrql.algebra.values.values import Canonical, Record, Value, canonical
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.plan.threshold import Threshold
 
-PAIRS = 1_000_000
+MOST_PAIRS = 1_000_000
 """Groups with more pairs of elements than this are not compared element by element: all of them matter."""
 
 
@@ -79,7 +79,7 @@ def is_number(t: Type) -> bool:
 
 
 @attrs.define
-class _Group:
+class _Elements:
     new: list[tuple[float, ...]] = attrs.Factory(list)
     old: list[tuple[float, ...]] = attrs.Factory(list)
     rows: list[tuple[Value, int]] = attrs.Factory(list)
@@ -87,7 +87,7 @@ class _Group:
     def farthest(self, difference: Callable[[float, float], float]) -> float:
         """How far the new elements are from the old ones, by a difference of numbers."""
         balance = sum(weight for _, weight in self.rows)
-        if balance or not self.new or not self.old or len(self.new) * len(self.old) > PAIRS:
+        if balance or not self.new or not self.old or len(self.new) * len(self.old) > MOST_PAIRS:
             return math.inf
 
         def between(one: tuple[float, ...], other: tuple[float, ...]) -> float:
@@ -100,9 +100,9 @@ class _Group:
 def divided(pending: ZSet, item: Type, threshold: Threshold) -> tuple[ZSet, Residual]:
     """Of what differs, as rows that are new and rows that are gone, those that differ by more than a threshold; and how
     far all of it is."""
-    groups: dict[Canonical, _Group] = {}
+    groups: dict[Canonical, _Elements] = {}
     for row, weight in pending:
-        group = groups.setdefault(_group_of(row, item), _Group())
+        group = groups.setdefault(_group_of(row, item), _Elements())
         numbers = tuple(part for part, t in _parts(row, item) if is_number(t) and part is not None)
         (group.new if weight > 0 else group.old).append(numbers)
         group.rows.append((row, weight))

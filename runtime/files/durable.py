@@ -38,7 +38,7 @@ def of_files(error: OSError, hint: str | None = None) -> EngineError:
     return EngineError(f"{error.filename}: {reason}" if error.filename else reason, hint)
 
 
-class Files:
+class DurableFiles:
     """Files and directories on a local file system. Nothing is durable before it is synced."""
 
     def make_directory(self, path: Path) -> None:
@@ -147,7 +147,7 @@ class Publication:
             return []
         return list(faults((place, file) for file in self.files))
 
-    def publish(self, files: Files) -> None:
+    def publish(self, files: DurableFiles) -> None:
         """Moves it to its place; nothing where that was done before."""
         if not self.hidden.exists():
             return

@@ -29,7 +29,7 @@ JSONB = "jsonb"
 
 
 @attrs.frozen
-class Column:
+class TableColumn:
     """A column, with the type that PostgreSQL gives it."""
 
     name: str
@@ -41,12 +41,12 @@ class Column:
         return self.type in ("real", "double precision")
 
 
-def columns_of(t: Type) -> tuple[Column, ...]:
+def columns_of(t: Type) -> tuple[TableColumn, ...]:
     """The columns of a table that holds the answers of a type.
 
     Raises: UserError where the name of a field is too long for a column.
     """
-    columns = tuple(Column(name, TYPES.get(part, JSONB)) for name, part in row_columns(item_type(t)))
+    columns = tuple(TableColumn(name, TYPES.get(part, JSONB)) for name, part in row_columns(item_type(t)))
     for column in columns:
         if len(column.name.encode()) > LONGEST:
             raise UserError(f"the name of a column has at most {LONGEST} bytes, and {column.name} has more")
@@ -58,6 +58,6 @@ def has_fractions(t: Type) -> bool:
     return any(part in (ty.FLOAT, ty.DOUBLE) or ty.is_document(part) for part in ty.walk(t))
 
 
-def shown(columns: tuple[Column, ...]) -> str:
+def shown(columns: tuple[TableColumn, ...]) -> str:
     """Columns as a message names them."""
     return "(" + ", ".join(f"{column.name} {column.type}" for column in columns) + ")"

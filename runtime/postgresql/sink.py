@@ -16,12 +16,12 @@ from mrql.algebra.errors import MrqlError, UserError
 from mrql.algebra.types import Type
 from mrql.runtime.engine.answer import Answer, Output
 from mrql.runtime.files.batch_names import batch_name, batch_number
-from mrql.runtime.files.durable import Files, Publication
+from mrql.runtime.files.durable import DurableFiles, Publication
 from mrql.runtime.postgresql.address import Address, parse_address
-from mrql.runtime.postgresql.columns import Column, columns_of, has_fractions, shown
+from mrql.runtime.postgresql.columns import TableColumn, columns_of, has_fractions, shown
 from mrql.runtime.postgresql.connection import connect, translated
 from mrql.runtime.postgresql.copy_format import COPY, parts
-from mrql.runtime.postgresql.table import Found, Record, Table, Unmatched
+from mrql.runtime.postgresql.table import Found, StreamRecord, StreamTable, Unmatched
 from mrql.runtime.sinks.places import Opening
 
 WHOLE, CHANGES = "whole", "changes"
@@ -66,14 +66,14 @@ class TableSink:
     type: Type
     outbox: Path
     stream: str
-    files: Files = attrs.Factory(Files)
+    files: DurableFiles = attrs.Factory(DurableFiles)
     suffix: str = ""
     after: int | None = None
     changes: bool = True
-    columns: tuple[Column, ...] = attrs.field(init=False)
+    columns: tuple[TableColumn, ...] = attrs.field(init=False)
     whole: bool = attrs.field(init=False)
     """Whether the next batch replaces what is in the table."""
-    table: Table = attrs.field(init=False)
+    table: StreamTable = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.columns = columns_of(self.type)
@@ -100,7 +100,7 @@ class TableSink:
 
     def _connect(self) -> None:
         connection = connect(self.address.conninfo, self.address.shown)
-        self.table = Table(connection, self.address, self.columns)
+        self.table = StreamTable(connection, self.address, self.columns)
         try:
             with translated(self.place, self._stands):
                 self.table.take()
@@ -140,7 +140,7 @@ class TableSink:
         if whole:
             ours = record is not None and record.stream == self.stream and record.batch < number
             return ours or found is None or found.is_empty or self.address.replace
-        return record == Record(self.stream, number - 1)
+        return record == StreamRecord(self.stream, number - 1)
 
     def _is_to_be_replaced(self, found: Found | None) -> bool:
         """Whether the next batch replaces what is in the table.
@@ -159,7 +159,7 @@ class TableSink:
                 message = f"the table {self.address.name} is not empty, and {what}"
                 raise UserError(message, hint=f"go on with the --checkpoint of the stream that keeps it; {hint}")
             return True
-        if found is None or found.record != Record(self.stream, self.after):
+        if found is None or found.record != StreamRecord(self.stream, self.after):
             if not self.address.replace:
                 raise UserError(f"{self._mismatch(found)}, and the checkpoint is at batch {self.after}", hint=hint)
             return True
@@ -224,7 +224,7 @@ class TableSink:
 
     def _apply(self, directory: Path, number: int, *, whole: bool) -> None:
         apply = self.table.replace if whole else self.table.change
-        apply(parts(directory), Record(self.stream, number))
+        apply(parts(directory), StreamRecord(self.stream, number))
 
     def _missing(self, error: Unmatched) -> UserError:
         message = f"the table {self.address.name} lacks a row that the stream has put into it: {error.row!r}"
@@ -264,7 +264,7 @@ class Applied:
         """The changes, which wait in the outbox until they are in the table."""
         return (self.changes,)
 
-    def publish(self, files: Files) -> None:
+    def publish(self, files: DurableFiles) -> None:
         """Commits the transaction; from now on nothing waits."""
         self.sink.committed(self)
         self.sink.drop_waiting()

@@ -14,7 +14,7 @@ import attrs
 
 from mrql.algebra.errors import UserError
 from mrql.runtime.postgresql.address import LONGEST, STREAMS, Address
-from mrql.runtime.postgresql.columns import Column
+from mrql.runtime.postgresql.columns import TableColumn
 
 if TYPE_CHECKING:
     from mrql.runtime.postgresql.connection import Connection
@@ -46,7 +46,7 @@ def among_placeholders(name: str) -> str:
 
 
 @attrs.frozen
-class Record:
+class StreamRecord:
     """Which stream keeps a table current, and the last batch that it has."""
 
     stream: str
@@ -57,9 +57,9 @@ class Record:
 class Found:
     """A table as it was found."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     is_empty: bool
-    record: Record | None
+    record: StreamRecord | None
 
 
 class Unmatched(Exception):
@@ -71,12 +71,12 @@ class Unmatched(Exception):
 
 
 @attrs.frozen
-class Table:
+class StreamTable:
     """A table over a connection. Nothing here commits."""
 
     connection: Connection
     address: Address
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
 
     @property
     def name(self) -> str:
@@ -121,9 +121,9 @@ class Table:
             [self.name],
         ).fetchall()
         is_empty = self._one(f"SELECT NOT EXISTS (SELECT FROM {self.name})")
-        return Found(tuple(Column(*row) for row in rows), is_empty, self._record())
+        return Found(tuple(TableColumn(*row) for row in rows), is_empty, self._record())
 
-    def _record(self) -> Record | None:
+    def _record(self) -> StreamRecord | None:
         streams = self._in_schema(STREAMS)
         if self._one("SELECT to_regclass(%s)", [streams]) is None:
             return None
@@ -131,11 +131,11 @@ class Table:
             f"SELECT stream, batch FROM {among_placeholders(streams)} WHERE table_name = %s".encode(),
             [self.address.table],
         ).fetchone()
-        return None if found is None else Record(*found)
+        return None if found is None else StreamRecord(*found)
 
     # --- a batch ------------------------------------------------------------------------------
 
-    def replace(self, files: Iterable[Path], record: Record) -> None:
+    def replace(self, files: Iterable[Path], record: StreamRecord) -> None:
         """Makes the table hold these rows and no others; makes it, where it is not there or of another shape."""
         found = self.look()
         if found is not None and found.columns != self.columns:
@@ -151,7 +151,7 @@ class Table:
         self._insert()
         self._note(record)
 
-    def change(self, files: Iterable[Path], record: Record) -> None:
+    def change(self, files: Iterable[Path], record: StreamRecord) -> None:
         """Applies changes to the table.
 
         Raises: Unmatched where a row is to be deleted that is not there.
@@ -166,7 +166,7 @@ class Table:
         """Others may read the table, and see it as it was before the batch."""
         self._execute(f"LOCK TABLE {self.name} IN SHARE ROW EXCLUSIVE MODE")
 
-    def _note(self, record: Record) -> None:
+    def _note(self, record: StreamRecord) -> None:
         streams = self._in_schema(STREAMS)
         if self._one("SELECT to_regclass(%s)", [streams]) is None:
             self._execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"mrql {STREAMS}"])
@@ -248,7 +248,7 @@ class Table:
         return " + ".join(f"({mine} IS DISTINCT FROM {theirs})::int" for mine, theirs in pairs) or "0"
 
 
-def _close(mine: str, theirs: str, column: Column) -> str:
+def _close(mine: str, theirs: str, column: TableColumn) -> str:
     """Whether two numbers are the same but for rounding."""
     digits = 5 if column.type == "real" else 9
     a, b = f"{mine}::numeric", f"{theirs}::numeric"

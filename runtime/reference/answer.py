@@ -12,7 +12,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.engine.answer import Output, RowCount, changes_of
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 
 
 @attrs.frozen
@@ -26,7 +26,7 @@ class ReferenceRows:
         """The value."""
         return self.value
 
-    def write(self, output: Output, directory: Path, files: Files) -> None:
+    def write(self, output: Output, directory: Path, files: DurableFiles) -> None:
         """Writes all of it to one file."""
         if output.format.encode is None:
             raise InternalError("answers", f"{output.format} file is only read")

@@ -10,7 +10,7 @@ import attrs
 from mrql.algebra.errors import UserError
 from mrql.runtime.engine.answer import Answer, Output
 from mrql.runtime.files.batch_names import batch_name, batch_number
-from mrql.runtime.files.durable import Files, Publication
+from mrql.runtime.files.durable import DurableFiles, Publication
 from mrql.runtime.sinks.files import write_output
 from mrql.runtime.sinks.places import Opening
 
@@ -44,7 +44,7 @@ class DirectorySink:
 
     directory: Path
     output: Output
-    files: Files = attrs.Factory(Files)
+    files: DurableFiles = attrs.Factory(DurableFiles)
     suffix: str = ""
     after: int | None = None
     due: bool = False

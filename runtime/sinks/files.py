@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mrql.runtime.engine.answer import Output, Rows
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 
 DONE = "_SUCCESS"
 """This is in a directory whose files are all there, as other programs have it."""
@@ -13,7 +13,7 @@ MARK = "written by mrql"
 """What it begins with here; the names of the files follow."""
 
 
-def write_output(output: Output, rows: Rows, directory: Path, files: Files) -> None:
+def write_output(output: Output, rows: Rows, directory: Path, files: DurableFiles) -> None:
     """Writes an answer to a directory.
 
     Raises: UserError where a value has no form in the file.

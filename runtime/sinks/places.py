@@ -16,7 +16,7 @@ import attrs
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.runtime.engine.answer import AnswerFormat
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.sinks.sink import Sink
 
 
@@ -34,7 +34,7 @@ class Opening:
     """The place of the query."""
     stream: str
     """What the stream is known by, as long as it has its checkpoint."""
-    files: Files
+    files: DurableFiles
     suffix: str
     """What tells that which this process writes aside from what others did."""
     last_batch: Callable[[str], int | None]

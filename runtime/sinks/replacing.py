@@ -15,7 +15,7 @@ from mrql.algebra.catalog import SinkSpec
 from mrql.algebra.errors import UserError
 from mrql.runtime.engine.answer import Answer, Output, Rows
 from mrql.runtime.files.batch_names import batch_name
-from mrql.runtime.files.durable import Files, Publication
+from mrql.runtime.files.durable import DurableFiles, Publication
 from mrql.runtime.sinks.files import is_ours, write_output
 from mrql.runtime.sources.formats.file_format import file_format
 
@@ -30,7 +30,7 @@ def write(target: SinkSpec, rows: Rows) -> None:
     shutil.rmtree(hidden, ignore_errors=True)
     target.path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        _write_rows(target, rows, hidden, Files())
+        _write_rows(target, rows, hidden, DurableFiles())
         if target.path.exists():
             shutil.rmtree(target.path)
         hidden.rename(target.path)
@@ -49,7 +49,7 @@ def _must_be_free(target: SinkSpec) -> None:
         raise UserError(f"{path} is there already, and was not written by a query", target.span, hint)
 
 
-def _write_rows(target: SinkSpec, rows: Rows, directory: Path, files: Files) -> None:
+def _write_rows(target: SinkSpec, rows: Rows, directory: Path, files: DurableFiles) -> None:
     output = Output(target.type, changes=False, format=file_format(target.format), span=target.span)
     write_output(output, rows, directory, files)
 
@@ -59,12 +59,12 @@ class TargetSink:
     """Writes the answer after each batch where the query says."""
 
     target: SinkSpec
-    files: Files
+    files: DurableFiles
     suffix: str
 
     @staticmethod
     def instead_of(
-        target: SinkSpec, *, named: bool, changes: bool, files: Files | None = None, suffix: str = ""
+        target: SinkSpec, *, named: bool, changes: bool, files: DurableFiles | None = None, suffix: str = ""
     ) -> TargetSink:
         """The sink of a query that says itself where its answer goes.
 
@@ -73,7 +73,7 @@ class TargetSink:
         if named or changes:
             option = "--output" if named else "--emit changes"
             raise UserError(f"the query writes its answer to {target.path}", target.span, f"leave out {option}")
-        return TargetSink(target, files or Files(), suffix)
+        return TargetSink(target, files or DurableFiles(), suffix)
 
     place: None = None
     changes: bool = False

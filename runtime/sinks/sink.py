@@ -15,7 +15,7 @@ from typing import Protocol
 import attrs
 
 from mrql.runtime.engine.answer import Answer
-from mrql.runtime.files.durable import Files, Publication
+from mrql.runtime.files.durable import DurableFiles, Publication
 
 
 class Pending(Protocol):
@@ -25,7 +25,7 @@ class Pending(Protocol):
     def publications(self) -> tuple[Publication, ...]:
         """Directories that are written aside. The commit names them, and moves them to their places."""
 
-    def publish(self, files: Files) -> None:
+    def publish(self, files: DurableFiles) -> None:
         """Shows it; called when the batch is committed, and its publications are in their places."""
 
 
@@ -75,7 +75,7 @@ class Passing:
         self.take(answer)
         return self
 
-    def publish(self, files: Files) -> None:
+    def publish(self, files: DurableFiles) -> None:
         """There is nothing to be seen."""
 
     def start_anew(self) -> None:
@@ -130,7 +130,7 @@ class Several:
             sink.close()
 
 
-def publish(pending: Iterable[Pending], files: Files) -> None:
+def publish(pending: Iterable[Pending], files: DurableFiles) -> None:
     """Shows the output of a batch that no checkpoint commits."""
     for one in pending:
         for publication in one.publications:

@@ -11,7 +11,7 @@ import attrs
 
 from mrql.algebra.errors import UserError
 from mrql.runtime.files.digests import checksum
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 
 DIGEST = ".sha256"
 """Beside a copy is the digest of what was copied."""
@@ -22,7 +22,7 @@ class Copies:
     """A directory with a copy of each file that is part of the answer, as it was when it was read."""
 
     directory: Path
-    files: Files = attrs.Factory(Files)
+    files: DurableFiles = attrs.Factory(DurableFiles)
 
     def place(self, file: Path, size: int, modified: int, inside: Sequence[str] = ()) -> Path:
         """Where the copy of a file is, or will be; each state of a file has a place of its own.

@@ -11,7 +11,7 @@ from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.values.values import Value
 from mrql.runtime.sources.source import Offset
 
-PATIENCE = 10.0
+PATIENCE_SECONDS = 10.0
 """So many seconds a connection may take."""
 
 
@@ -38,7 +38,7 @@ class SocketLines:
         self.fault: str | None = None
         self.lock = threading.Lock()
         try:
-            self.socket = socket.create_connection((host, int(port)), PATIENCE)
+            self.socket = socket.create_connection((host, int(port)), PATIENCE_SECONDS)
         except OSError as error:
             hint = "a server must listen there before the stream starts"
             raise EngineError(f"{spec.path} does not answer: {error.strerror or error}", hint) from None

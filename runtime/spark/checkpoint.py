@@ -23,7 +23,7 @@ from mrql.runtime.checkpoint.live import LiveState
 from mrql.runtime.checkpoint.manifest import SavedState, SavedTable, damaged
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.files.digests import faults
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.checkpoint_layouts import layout_from_json, layout_to_json
 from mrql.runtime.spark.expressions.layout import quote
@@ -78,7 +78,7 @@ class SparkTable:
     def has_change(self) -> bool:
         return self.table.unsaved == 1 and self.table.log is not None
 
-    def write(self, directory: Path, files: Files, *, whole: bool) -> dict[str, int]:
+    def write(self, directory: Path, files: DurableFiles, *, whole: bool) -> dict[str, int]:
         assert self.table.log is not None or whole
         with settings(self.view.spark, self.view.settings), translated(self.view.source):
             df = self._all() if whole or self.table.log is None else self.table.log.df
@@ -94,7 +94,9 @@ class SparkTable:
         self.table.saved(logged=not small)
 
 
-def write_rows(df: DataFrame, schema: StructType, by: Sequence[str], directory: Path, files: Files) -> dict[str, int]:
+def write_rows(
+    df: DataFrame, schema: StructType, by: Sequence[str], directory: Path, files: DurableFiles
+) -> dict[str, int]:
     """Writes rows with the columns of a schema; says how many each file has. Rows that lie in partitions by the hash of
     some columns are written as such."""
     import pyarrow.parquet as pq
@@ -120,7 +122,7 @@ NAMED = re.compile(r"part.*-of-(\d+)_\d+\.")
 """What a file of one partition is called: how many there are, and which one it is."""
 
 
-def _named(file: Path, partitions: int, files: Files) -> Path:
+def _named(file: Path, partitions: int, files: DurableFiles) -> Path:
     """A file that Spark has written, with the number of its partition in its name."""
     found = WRITTEN.match(file.name)
     assert found is not None
@@ -159,7 +161,7 @@ class SparkStates:
 
     def load(self, restored: Restored) -> None:
         """Puts what is kept of a checkpoint into the view."""
-        reader = Reader(self.view.plans, restored.root)
+        reader = CheckpointReader(self.view.plans, restored.root)
         with settings(self.view.spark, {**self.view.settings, **BY_PARTITION}), translated(None):
             for state in self.view.states:
                 if state.stage.name in restored.states:
@@ -218,7 +220,7 @@ BY_PARTITION: Mapping[str, str] = {
 
 
 @attrs.frozen
-class Reader:
+class CheckpointReader:
     """Reads tables of a checkpoint as those of a view."""
 
     plans: Plans
@@ -231,10 +233,10 @@ class Reader:
         rows = self._merged(table, saved)
         number = sum(run.rows for run in saved.runs)
         plain = table.gathering is None and not table.in_steps
-        if number > compaction.ASIDE and plain and are_flat(self.schema(saved)):
+        if number > compaction.WAITED_FOR_MAX_ROWS and plain and are_flat(self.schema(saved)):
             run = Run.by_columns(self.plans, rows)
         else:
-            run = Run(self.plans, self.plans.checkpoint(rows, small=number < compaction.SMALL))
+            run = Run(self.plans, self.plans.checkpoint(rows, small=number < compaction.AS_BYTES_MAX_ROWS))
         table.runs = [run]
         # No batch has touched it; what a batch adds is told apart from what was there.
         table.changed_in = -1
@@ -299,7 +301,7 @@ def _must_be_whole(saved: SavedTable, root: Path) -> None:
         raise damaged(path, f"it {fault}")
 
 
-def _load_stage(state: StageState, saved: SavedState, reader: Reader) -> None:
+def _load_stage(state: StageState, saved: SavedState, reader: CheckpointReader) -> None:
     form = saved.form
     tables = {name: reader.table(table) for name, table in saved.tables.items()}
     state.keys = None if form["keys"] is None else Keys(layout_from_json(form["keys"]), "k")
@@ -317,11 +319,11 @@ def _load_stage(state: StageState, saved: SavedState, reader: Reader) -> None:
 
 
 def spark_writer(
-    spark: SparkSession, root: Path, files: Files
+    spark: SparkSession, root: Path, files: DurableFiles
 ) -> Callable[[SavedTable], Callable[[Path], dict[str, int]]]:
     """Writes all of a table, those of equal keys merged."""
     held = step_settings(spark)
-    reader = Reader(Plans(spark, held), root)
+    reader = CheckpointReader(Plans(spark, held), root)
 
     def write(table: SavedTable, directory: Path) -> dict[str, int]:
         with settings(spark, {**held, **BY_PARTITION}), translated(None):

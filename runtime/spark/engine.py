@@ -25,7 +25,7 @@ from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.session.errors import translated
 from mrql.runtime.spark.session.jvm_exit import unless_stopped
 from mrql.runtime.spark.state.table import Table
-from mrql.runtime.spark.view import SparkView, Step
+from mrql.runtime.spark.view import BatchResult, SparkView
 from mrql.runtime.streaming.stream_loop import Put, Sizes
 
 
@@ -33,7 +33,7 @@ from mrql.runtime.streaming.stream_loop import Put, Sizes
 class SparkAnswer:
     """The answer after a batch that is planned."""
 
-    step: Step
+    step: BatchResult
     type: Type
 
     def snapshot(self) -> SparkRows:

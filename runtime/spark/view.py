@@ -21,28 +21,28 @@ from mrql.rewrite.plan.plan import DerivedStream, Feedback, Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.spark import jvm
-from mrql.runtime.spark.compiler.compiler import Compiler
-from mrql.runtime.spark.compiler.loops import Kept
-from mrql.runtime.spark.maintenance.background_jobs import Computing
-from mrql.runtime.spark.maintenance.deltas import Changes
-from mrql.runtime.spark.maintenance.feedback import Carried
+from mrql.runtime.spark.compiler.compiler import RelationCompiler
+from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
+from mrql.runtime.spark.maintenance.background_jobs import BackgroundJobs
+from mrql.runtime.spark.maintenance.deltas import Deltas
+from mrql.runtime.spark.maintenance.feedback import FeedbackState
 from mrql.runtime.spark.maintenance.input_rows import Ledger, without_passing
 from mrql.runtime.spark.maintenance.iteration import Rounds
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.maintenance.stage_state import InputState, StageState
-from mrql.runtime.spark.maintenance.thresholding import Withheld, residuals
+from mrql.runtime.spark.maintenance.thresholding import WithheldChanges, residuals
 from mrql.runtime.spark.maintenance.transaction import Savepoint, Transaction
-from mrql.runtime.spark.relation.frame import Columns, Frame
+from mrql.runtime.spark.relation.frame import ColumnNames, Frame
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.session.errors import translated
 from mrql.runtime.spark.session.session import settings, step_settings
-from mrql.runtime.spark.state.compaction import Aside
+from mrql.runtime.spark.state.compaction import BackgroundCompaction
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
 from mrql.runtime.streaming.stream_loop import Sizes
 
 
-class Step:
+class BatchResult:
     """A batch as it was planned: its answer, its changes and `settle` compute what is not computed yet."""
 
     def __init__(self, view: SparkView, before: list[Snapshot]) -> None:
@@ -91,13 +91,13 @@ class SparkView:
         self.spark = spark
         self.source = source
         self.tables = dict(tables or {})
-        self.columns = Columns()
+        self.columns = ColumnNames()
         self.settings = step_settings(spark, partitions)
         self.plans = Plans(spark, self.settings)
-        self.table_loops = Kept()
+        self.table_loops = LoopCheckpoints()
         with settings(spark, self.settings), translated(source):
             for name, loop in plan.loops:
-                self.tables[name] = Compiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
+                self.tables[name] = RelationCompiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
         inputs: dict[Input, InputState] = {}
         self.states = [
             StageState(
@@ -112,22 +112,22 @@ class SparkView:
             for stage in plan.stages
         ]
         self.transaction = Transaction(self._snapshots())
-        self.changes = Changes(
+        self.changes = Deltas(
             self.circuit, spark, self.plans, self.tables, self.columns, self.states, self.transaction.temporaries
         )
-        self.computing = Computing(spark, self._uncomputed, self._check)
+        self.computing = BackgroundJobs(spark, self._uncomputed, self._check)
         self.rounds = Rounds(plan, self.changes, self._merge, self.computing, self._planning_ahead)
         self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
         self.ledgers = [
             Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
         ]
         self.ledgers += [each.ledger for loop in self.carried for each in loop]
-        self.withheld = {derived.name: Withheld(derived, self.changes) for derived in plan.withholding}
+        self.withheld = {derived.name: WithheldChanges(derived, self.changes) for derived in plan.withholding}
         self.ledgers += [each.ledger for each in self.withheld.values()]
-        self.last: Step | None = None
+        self.last: BatchResult | None = None
         """The batch that was applied last."""
         self.closed = False
-        self.aside = Aside(spark)
+        self.aside = BackgroundCompaction(spark)
         if start:
             self._start()
 
@@ -186,7 +186,7 @@ class SparkView:
             return self.withheld[derived.name].so_far()
         return self.changes.whole(derived.term)
 
-    def advance(self, deltas: Mapping[str, Frame]) -> Step:
+    def advance(self, deltas: Mapping[str, Frame]) -> BatchResult:
         """Plans a batch: its states are there to be read. While it is planned Spark begins to compute them; the rest is
         computed with whatever is first asked of them, or when it is settled.
 
@@ -203,7 +203,7 @@ class SparkView:
                 if ledger.stream in changes:
                     changes[ledger.stream] = self._recorded(ledger, changes[ledger.stream])
             self._go_through(changes)
-            return Step(self, self.transaction.before)
+            return BatchResult(self, self.transaction.before)
 
     def _go_through(self, changes: dict[str, Frame], *, starting: bool = False) -> None:
         """Merges a batch stage by stage; how a stage changes what is derived from it is a batch for those after it.
@@ -393,9 +393,9 @@ class SparkView:
         # Stages may have what their joins keep of an input in common.
         return [*dict.fromkeys(table for state in self.states for table in state.all_tables()), *kept]
 
-    def _carried(self, part: Feedback, threshold: Threshold) -> Carried:
+    def _carried(self, part: Feedback, threshold: Threshold) -> FeedbackState:
         ledger = Ledger(part.fed.name, element_type(part.fed), self.plans, in_groups=True)
-        return Carried(part, ledger, self.changes, threshold)
+        return FeedbackState(part, ledger, self.changes, threshold)
 
     def _uncomputed(self) -> list[Run]:
         """The runs of the states that no action has computed yet, and what of changes is to be counted."""

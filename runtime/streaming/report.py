@@ -15,7 +15,7 @@ from mrql.runtime.engine.residual import Residual
 from mrql.runtime.engine.sizes import StateSize
 
 
-class Phase(Enum):
+class BatchPhase(Enum):
     """What the time of a batch goes to."""
 
     FIND = "find"
@@ -29,7 +29,7 @@ class Phase(Enum):
 
 
 @attrs.frozen
-class Measured:
+class Measurements:
     """What is measured of a batch only where somebody asks for it."""
 
     rows_out: int | None
@@ -55,12 +55,12 @@ class Report:
     """The files that were there when the batch began, and are left for the next ones."""
     touched: int
     state_rows: int
-    milliseconds_of: Mapping[Phase, float]
+    milliseconds_of: Mapping[BatchPhase, float]
     residual: Residual | None = None
     """How far the values of loops that are carried over may be off, where there are some."""
     kept_aside: str | None = None
     """What was done with malformed rows, where there were some."""
-    measured: Measured | None = None
+    measured: Measurements | None = None
 
     @property
     def files(self) -> int:
@@ -83,10 +83,10 @@ class Report:
 class Clock:
     """How long the phases of a batch take."""
 
-    milliseconds: dict[Phase, float] = attrs.Factory(dict)
+    milliseconds: dict[BatchPhase, float] = attrs.Factory(dict)
 
     @contextmanager
-    def phase(self, phase: Phase) -> Iterator[None]:
+    def phase(self, phase: BatchPhase) -> Iterator[None]:
         """Adds the time of a block to a phase."""
         started = time.perf_counter()
         try:

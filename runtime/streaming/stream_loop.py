@@ -22,7 +22,7 @@ from mrql.runtime.engine.answer import Answer
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.engine.sizes import StateSize
 from mrql.runtime.files.batch_names import batch_name
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.sinks.sink import Pending, Several, publish
 from mrql.runtime.sources.directory import (
@@ -39,7 +39,7 @@ from mrql.runtime.sources.directory import (
 )
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.files import count_rows
-from mrql.runtime.streaming.report import Clock, Counting, Measured, Phase, Report
+from mrql.runtime.streaming.report import BatchPhase, Clock, Counting, Measurements, Report
 from mrql.runtime.streaming.widening import Wider, must_fit
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Options:
     """What directories and the console get."""
 
 
-GLANCE = 0.05
+GLANCE_SECONDS = 0.05
 """So many seconds at most pass before the wish to stop is heard."""
 
 
@@ -129,7 +129,7 @@ class Stop:
         """Waits, and returns early and true where there is the wish to stop."""
         until = time.monotonic() + seconds
         while not self.wished and (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, GLANCE))
+            time.sleep(min(left, GLANCE_SECONDS))
         return self.wished
 
 
@@ -190,7 +190,7 @@ class Loop:
             must_exist(self.specs.values())
         while not self.stop.comes(0):
             clock = Clock()
-            with clock.phase(Phase.FIND):
+            with clock.phase(BatchPhase.FIND):
                 batch = next_batch(directories, self.options.max_files, self.options.max_rows)
                 must_fit(self.specs, batch)
             if batch or (self.options.once and self.number == 0) or (commits is not None and commits.answer_is_due):
@@ -202,7 +202,7 @@ class Loop:
 
     def _step(self, directories: Sequence[Watched], batch: Batch, number: int, clock: Clock) -> Report:
         streams = dict.fromkeys(directory.spec.name for directory in directories)
-        with clock.phase(Phase.COUNT):
+        with clock.phase(BatchPhase.COUNT):
             counted = {name: self._rows(name, batch) for name in streams}
         counting = Counting() if self.measuring else None
         malformed, kept = self._apply(directories, batch, number, counting, clock)
@@ -235,10 +235,10 @@ class Loop:
     def _rows(self, stream: str, batch: Batch) -> int:
         return sum(_rows(self.specs[stream], part) for part in batch.get(stream, ()))
 
-    def _measured(self, counting: Counting) -> Measured:
+    def _measured(self, counting: Counting) -> Measurements:
         manifest = None if self.commits is None else self.commits.store.manifest
         written = None if manifest is None else sum(run.bytes for run in manifest.runs())
-        return Measured(counting.rows(), self.engine.state_sizes(), written)
+        return Measurements(counting.rows(), self.engine.state_sizes(), written)
 
     def _apply(
         self, directories: Sequence[Watched], batch: Batch, number: int, counting: Counting | None, clock: Clock
@@ -257,14 +257,14 @@ class Loop:
                 self.commits.prepare(number, answer)
 
         with nullcontext() if self.commits is None else self.commits.told():
-            with clock.phase(Phase.APPLY):
+            with clock.phase(BatchPhase.APPLY):
                 self._advance(batch, put)
                 self._look_again(batch)
-                publish(pending, Files())
+                publish(pending, DurableFiles())
                 malformed, kept = self._malformed(batch, number)
             _consume(directories, batch)
             if self.commits is not None:
-                with clock.phase(Phase.COMMIT):
+                with clock.phase(BatchPhase.COMMIT):
                     self.commits.commit(number, self.engine.durable(), directories)
         return malformed, kept
 
@@ -290,7 +290,7 @@ class Loop:
         found = Counter(streams[row.file] for row in self.quarantine.waiting.values() if row.file in streams)
         name = batch_name(number)
         if self.commits is None:
-            return found, self.quarantine.keep(name, Files().write)
+            return found, self.quarantine.keep(name, DurableFiles().write)
         return found, self.commits.keep(self.quarantine, name)
 
 

@@ -23,7 +23,7 @@ from unittest import mock
 import attrs
 
 from mrql.runtime.checkpoint.lock import Lock
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 
 
 class Put(Enum):
@@ -209,15 +209,15 @@ def room_for(size: int) -> Fault:
 
 def no_space(place: str) -> Fault:
     """Files whose path has this in it find no space left on the disk."""
-    write = Files.write
+    write = DurableFiles.write
 
-    def refused(files: Files, path: Path, data: bytes) -> None:
+    def refused(files: DurableFiles, path: Path, data: bytes) -> None:
         if place in str(path):
             write(files, path, data[: len(data) // 2])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         write(files, path, data)
 
-    return lambda _home: mock.patch.object(Files, "write", refused)
+    return lambda _home: mock.patch.object(DurableFiles, "write", refused)
 
 
 def locked(home: Path) -> AbstractContextManager[None]:

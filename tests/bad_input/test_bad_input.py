@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from mrql.cli.main import main
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 from tests.bad_input.situations import Bad, Kept, put
 from tests.bad_input.table import CASES, SETTINGS
 from tests.support.interpreted import interpreted
@@ -29,7 +29,7 @@ STREAM = ("stream", "{home}/q.mrql", "--once")
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """No power fails here, and to wait for the disk is what takes time."""
-    monkeypatch.setattr(Files, "sync", lambda _, path: path.stat() and None)
+    monkeypatch.setattr(DurableFiles, "sync", lambda _, path: path.stat() and None)
 
 
 @cache

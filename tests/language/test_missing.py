@@ -17,7 +17,7 @@ from mrql.algebra.values.values import Bag, Record, Value, close, same
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.pipeline import normal_form
 from mrql.runtime.engine.answer import Output
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.sinks.files import write_output
@@ -239,9 +239,9 @@ def test_rows_on_spark(spark: SparkSession, tmp_path: Path) -> None:
         assert ZSet.weighted(collect_changes(deleted, query.type.item)) == ZSet.weighted([(None, -1), ((1, "a"), -1)])
         view.apply(P=to_dataframe(spark, [NOTHING], bag))
         output = Output(query.type, False, JSON)
-        write_output(output, SparkRows(view._view.answer(), query.type), tmp_path / "spark", Files())
+        write_output(output, SparkRows(view._view.answer(), query.type), tmp_path / "spark", DurableFiles())
     write_output(
-        output, ReferenceRows(Bag([(None, None), (1, "a"), None]), query.type), tmp_path / "reference", Files()
+        output, ReferenceRows(Bag([(None, None), (1, "a"), None]), query.type), tmp_path / "reference", DurableFiles()
     )
     written = [_lines(tmp_path / engine) for engine in ("spark", "reference")]
     assert written[0] == written[1] == [{"_1": 1, "_2": "a"}, *[{"_1": None, "_2": None}] * 2]

@@ -269,7 +269,7 @@ def test_difference(a: float, b: float) -> None:
 @pytest.mark.parametrize(
     ("name", "stepwise", "threshold"),
     [
-        ("pagerank", compaction.STEPWISE, Threshold(0.02)),
+        ("pagerank", compaction.STEPS_MERGED_WHOLE_MAX_ROWS, Threshold(0.02)),
         ("pagerank", -1, Threshold(0.02)),
         ("pagerank", -1, Threshold(absolute=0.05)),
         ("kmeans", -1, Threshold(0.02)),
@@ -285,7 +285,7 @@ def test_on_spark(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With groups that are compared whole in each step, and with such of which those are that the step has changed."""
-    monkeypatch.setattr(compaction, "STEPWISE", stepwise)
+    monkeypatch.setattr(compaction, "STEPS_MERGED_WHOLE_MAX_ROWS", stepwise)
     file = FILES[name]
     program = file.program(tmp_path, steps=3)
     (query,) = program.queries
@@ -317,7 +317,7 @@ def test_what_a_batch_begins_with_on_spark(
     spark: SparkSession, start: str, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page that is new is fed, and taken back where the step makes nothing of it, or one element of several."""
-    monkeypatch.setattr(compaction, "STEPWISE", -1)
+    monkeypatch.setattr(compaction, "STEPS_MERGED_WHOLE_MAX_ROWS", -1)
     term = mrql.compile(LINKED.format(start=start, steps=steps), **STREAMS).term
     edges = {"E": BagType(parse_type("(long, long)"))}
     history = [

@@ -26,7 +26,7 @@ def by_reference(program: Program) -> list[Value]:
 
 def by_spark(program: Program, spark: SparkSession) -> list[Value]:
     from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
-    from mrql.runtime.spark.compiler.loops import passing
+    from mrql.runtime.spark.compiler.loop_checkpoints import passing
     from mrql.runtime.spark.io.collect import collect_value
     from mrql.runtime.spark.io.readers import read_net
     from tests.support.interpreted import interpreted

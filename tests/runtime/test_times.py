@@ -24,7 +24,7 @@ from mrql.algebra.values.values import Bag, Record, Value
 from mrql.jobs.loading import compile_over_files
 from mrql.output.tables import json_line, print_table, show_value
 from mrql.runtime.engine.answer import Output
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.sinks.files import write_output
 from mrql.runtime.sources.directory import static_files
@@ -209,7 +209,7 @@ def test_the_files_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
         ("reference", ReferenceRows(NESTED_ROWS, t)),
         ("spark", SparkRows(to_dataframe(spark, NESTED_ROWS, t), t)),
     ):
-        write_output(Output(t, False, JSON), rows, tmp_path / engine / "batch-000000", Files())
+        write_output(Output(t, False, JSON), rows, tmp_path / engine / "batch-000000", DurableFiles())
     written = lines(tmp_path / "spark" / "batch-000000")
     assert written == lines(tmp_path / "reference" / "batch-000000")
     assert {"d": "2026-01-31", "t": "2026-01-31 10:20:30.5"}.items() <= written[0].items()

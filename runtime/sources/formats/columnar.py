@@ -25,7 +25,7 @@ from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats import foreign_types
 from mrql.runtime.sources.formats.file_format import FileFormat, once
-from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, Single, misfit, twice
+from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignAtom, misfit, twice
 
 if TYPE_CHECKING:
     # Arrow takes longer to load than a query takes to check, and only these files need it.
@@ -37,7 +37,7 @@ Opened: TypeAlias = Path | IO[bytes]
 
 
 @attrs.frozen
-class Columnar:
+class ArrowReader:
     """How Arrow reads the files of a format."""
 
     called: str
@@ -50,7 +50,7 @@ class Columnar:
 
 
 def columnar_format(
-    name: str, columnar: Columnar, encode: Callable[[Output, Value], bytes] | None = None
+    name: str, columnar: ArrowReader, encode: Callable[[Output, Value], bytes] | None = None
 ) -> FileFormat:
     """A format of such files."""
 
@@ -69,7 +69,7 @@ def columnar_format(
     return FileFormat(name, Records(typed=True), read=once(read), check=check, count=count, infer=infer, encode=encode)
 
 
-def infer_columns(columnar: Columnar, file: Path) -> ty.RecordType:
+def infer_columns(columnar: ArrowReader, file: Path) -> ty.RecordType:
     """The type of the rows, read from a file.
 
     Raises: UserError when the file is not of its format, or a column is of a type that the language does not have.
@@ -82,7 +82,7 @@ def infer_columns(columnar: Columnar, file: Path) -> ty.RecordType:
     return ty.RecordType(tuple((f.name, _from_foreign(_foreign(f.type), file, f.name)) for f in schema))
 
 
-def check_columns(columnar: Columnar, spec: SourceSpec, file: Path) -> Malformed | None:
+def check_columns(columnar: ArrowReader, spec: SourceSpec, file: Path) -> Malformed | None:
     """What is wrong with a file, if anything is: that it is not of its format, or does not have the columns."""
     schema = _schema(columnar, file)
     if isinstance(schema, Malformed):
@@ -103,7 +103,7 @@ Named = TypeVar("Named")
 
 
 def of_one_type(
-    columnar: Columnar, spec: SourceSpec, files: Iterable[Named], path: Callable[[Named], Path]
+    columnar: ArrowReader, spec: SourceSpec, files: Iterable[Named], path: Callable[[Named], Path]
 ) -> list[list[Named]]:
     """Files that have the columns, those together whose columns are of the same types."""
     alike: dict[tuple[Foreign, ...], list[Named]] = {}
@@ -125,10 +125,10 @@ def _foreign(t: pa.DataType) -> Foreign:
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         return foreign_types.Sequence(_foreign(t.value_type))
     known = _single(t)
-    return Single(str(t)) if known is None else Single(str(known), (known,))
+    return ForeignAtom(str(t)) if known is None else ForeignAtom(str(known), (known,))
 
 
-def _schema(columnar: Columnar, file: Path) -> pa.Schema | Malformed:
+def _schema(columnar: ArrowReader, file: Path) -> pa.Schema | Malformed:
     import pyarrow as pa
 
     try:
@@ -184,13 +184,13 @@ def _from_foreign(t: Foreign, file: Path, column: str) -> Type:
             return ty.RecordType(tuple((name, _from_foreign(item, file, f"{column}.{name}")) for name, item in fields))
         case foreign_types.Sequence(item):
             return ty.ListType(_from_foreign(item, file, f"{column}[]"))
-        case Single(_, (known,)):
+        case ForeignAtom(_, (known,)):
             return known
         case _:
             raise UserError(f"{file} has a column `{column}` of type {t}, which the language does not have")
 
 
-def read_columnar(columnar: Columnar, spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
+def read_columnar(columnar: ArrowReader, spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
     """The rows of a file; none of one that does not have the columns.
 
     Raises: UserError where the file ends in the right way and is damaged further up, which is not seen before its rows
@@ -247,7 +247,7 @@ def _in_utc(value: Any) -> Value:
     return value
 
 
-def count_columnar(columnar: Columnar, file: Path) -> int:
+def count_columnar(columnar: ArrowReader, file: Path) -> int:
     """The number of rows in a file."""
     with _opened(file) as stream:
         return columnar.rows(stream)

@@ -17,7 +17,7 @@ from mrql.algebra.types import Type
 
 
 @attrs.frozen
-class Single:
+class ForeignAtom:
     """A type without parts that the language knows; `text` is what it is called where it comes from, `types` are
     those that its values are of. They may be widened."""
 
@@ -48,7 +48,7 @@ class Fields:
         return f"<{', '.join(f'{name}: {t}' for name, t in self.fields)}>"
 
 
-Foreign: TypeAlias = Single | Sequence | Fields
+Foreign: TypeAlias = ForeignAtom | Sequence | Fields
 
 
 @attrs.frozen
@@ -86,7 +86,7 @@ def _misfit(found: Foreign, wanted: Type, at: str, inside: bool) -> Misfit | Non
                 return Misfit(at, wrong, inside)
             parts = (_misfit(have, t, f"{at}.{name}", inside=True) for name, have, t in asked_for(found, wanted))
             return next((part for part in parts if part is not None), None)
-        case _, Single(_, types) if any(ty.fits(t, wanted) for t in types):
+        case _, ForeignAtom(_, types) if any(ty.fits(t, wanted) for t in types):
             return None
         case _:
             return Misfit(at, f"is of type {found}, where {wanted} was expected", inside)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from mrql.runtime.sources.formats.columnar import Columnar, Opened, columnar_format
+from mrql.runtime.sources.formats.columnar import ArrowReader, Opened, columnar_format
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,5 +30,5 @@ def _rows(file: Opened) -> int:
     return int(orc.ORCFile(file).nrows)
 
 
-IN_ARROW = Columnar("an ORC", _schema, _batches, _rows)
+IN_ARROW = ArrowReader("an ORC", _schema, _batches, _rows)
 ORC = columnar_format("orc", IN_ARROW)

@@ -11,7 +11,7 @@ from mrql.algebra.values.values import Record, Value
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.engine.arrow import arrow_type, to_plain
 from mrql.runtime.engine.row_format import row_cells
-from mrql.runtime.sources.formats.columnar import Columnar, Opened, columnar_format
+from mrql.runtime.sources.formats.columnar import ArrowReader, Opened, columnar_format
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,5 +52,5 @@ def encode_parquet(output: Output, answer: Value) -> bytes:
     return written.getvalue()
 
 
-IN_ARROW = Columnar("a Parquet", _schema, _batches, _rows)
+IN_ARROW = ArrowReader("a Parquet", _schema, _batches, _rows)
 PARQUET = columnar_format("parquet", IN_ARROW, encode_parquet)

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.terms import OrderBy, Take, Term
-from mrql.runtime.spark.compiler.compiler import Compiler
-from mrql.runtime.spark.compiler.loops import Kept
+from mrql.runtime.spark.compiler.compiler import RelationCompiler
+from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 from mrql.runtime.spark.expressions.casts import unsigned
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, is_taken_apart, labels, part, quote, to_sql
@@ -18,13 +18,15 @@ from mrql.runtime.spark.relation.frame import Frame, expanded, numbered
 from mrql.runtime.spark.relation.relation import Relation
 
 
-def evaluate(spark: SparkSession, term: Term, sources: Mapping[str, Frame], kept: Kept | None = None) -> DataFrame:
+def evaluate(
+    spark: SparkSession, term: Term, sources: Mapping[str, Frame], kept: LoopCheckpoints | None = None
+) -> DataFrame:
     """The answer of a term over its sources, as a DataFrame. The values of loops lie in `kept`, for as long as it is
     not freed."""
-    return answer_rows(Compiler(spark, sources, kept=kept), term).dataframe(spark)
+    return answer_rows(RelationCompiler(spark, sources, kept=kept), term).dataframe(spark)
 
 
-def answer_rows(compiler: Compiler, term: Term) -> Relation:
+def answer_rows(compiler: RelationCompiler, term: Term) -> Relation:
     """The rows of an answer: those of a bag, those of a list in its order, or one row with the value."""
     if not ty.is_collection(term.type):
         return output_rows(compiler.one(term))
@@ -37,7 +39,7 @@ def answer_rows(compiler: Compiler, term: Term) -> Relation:
             return output_rows(expanded(compiler.bag(term), compiler.columns))
 
 
-def _ordered(compiler: Compiler, term: Term) -> Relation:
+def _ordered(compiler: RelationCompiler, term: Term) -> Relation:
     if isinstance(term, Take):
         assert isinstance(term.source, OrderBy)
         return output_rows(compiler.top(term.count, term.source))

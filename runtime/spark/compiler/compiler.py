@@ -66,8 +66,8 @@ from mrql.rewrite.normalize.group_functions import function_parts, identity, pai
 from mrql.runtime.spark.compiler.evaluation_guards import placed, with_guards_inside
 from mrql.runtime.spark.compiler.group_by import co_grouped, grouped
 from mrql.runtime.spark.compiler.join import joined
+from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 from mrql.runtime.spark.compiler.loop_values import loop_value, opened_term
-from mrql.runtime.spark.compiler.loops import Kept
 from mrql.runtime.spark.compiler.trace import trace
 from mrql.runtime.spark.expressions.aggregates import total_sql
 from mrql.runtime.spark.expressions.casts import canonical, cast
@@ -87,7 +87,7 @@ from mrql.runtime.spark.expressions.layout import (
 )
 from mrql.runtime.spark.expressions.literals import place
 from mrql.runtime.spark.relation.frame import (
-    Columns,
+    ColumnNames,
     Frame,
     as_a_bag,
     common_shape,
@@ -99,11 +99,11 @@ from mrql.runtime.spark.relation.frame import (
 )
 from mrql.runtime.spark.relation.relation import Relation
 
-LARGE = 10_000
+PARALLEL_RANGE_MIN_ELEMENTS = 10_000
 """From so many elements on, a range is made in parts by all cores."""
 
 
-class Compiler:
+class RelationCompiler:
     """Compiles bulk terms over the given sources: streams, static tables and the variables of states.
 
     A source whose type is a bag is a frame of its elements, any other one a frame with one row.
@@ -113,13 +113,13 @@ class Compiler:
         self,
         spark: SparkSession,
         sources: Mapping[str, Frame],
-        columns: Columns | None = None,
-        kept: Kept | None = None,
+        columns: ColumnNames | None = None,
+        kept: LoopCheckpoints | None = None,
     ) -> None:
         self.spark = spark
         self.sources = dict(sources)
-        self.columns = columns or Columns()
-        self.kept = kept or Kept()
+        self.columns = columns or ColumnNames()
+        self.kept = kept or LoopCheckpoints()
         """What the values of loops lie in."""
         self.loops: list[tuple[Repeat, Term]] = []
         self.expressions = Expressions()
@@ -184,9 +184,9 @@ class Compiler:
             case _:
                 return self.over(term, self.one_row(), {})
 
-    def rows(self, term: Term, more: Mapping[str, Frame], columns: Columns, kept: Kept) -> Frame:
+    def rows(self, term: Term, more: Mapping[str, Frame], columns: ColumnNames, kept: LoopCheckpoints) -> Frame:
         """The rows of a bag, or the one row of another value, over more sources; loops in the term lie in `kept`."""
-        inner = Compiler(self.spark, {**self.sources, **more}, columns, kept)
+        inner = RelationCompiler(self.spark, {**self.sources, **more}, columns, kept)
         inner.names.taken |= self.names.taken
         return inner.bag(term) if isinstance(term.type, ty.BagType) else inner.one(term)
 
@@ -532,6 +532,6 @@ def is_large_range(term: Term) -> bool:
     """Whether a term is a range between constants that is better made row by row than as an array."""
     match term:
         case Prim(function, (Lit(int() as low, _), Lit(int() as high, _))) if function == RANGE:
-            return high - low >= LARGE
+            return high - low >= PARALLEL_RANGE_MIN_ELEMENTS
         case _:
             return False

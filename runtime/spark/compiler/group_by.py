@@ -9,11 +9,10 @@ collected apart, and f is computed over both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.integer_ranges import is_narrow
-from mrql.algebra.analysis.variables import Names, bound_names, free_vars, substitute
+from mrql.algebra.analysis.variables import bound_names, free_vars, substitute
 from mrql.algebra.errors import InternalError
 from mrql.algebra.monoids import Aggregate
 from mrql.algebra.terms import CMap, CoGroup, GroupBy, PTuple, PVar, Single, Term, Var, pair_type
@@ -22,9 +21,10 @@ from mrql.rewrite.analysis.infer_merge import is_linear
 from mrql.rewrite.incremental.split import Part, split
 from mrql.rewrite.normalize.group_functions import function_parts
 from mrql.rewrite.normalize.normalize import normalize
+from mrql.runtime.spark.compiler.protocol import TermCompiler
 from mrql.runtime.spark.expressions.aggregates import aggregate_sql, total_sql
 from mrql.runtime.spark.expressions.casts import canonical, cast
-from mrql.runtime.spark.expressions.expressions import Environment, Expressions
+from mrql.runtime.spark.expressions.expressions import Environment
 from mrql.runtime.spark.expressions.layout import (
     Atom,
     Layout,
@@ -38,23 +38,11 @@ from mrql.runtime.spark.expressions.layout import (
     with_columns,
 )
 from mrql.runtime.spark.expressions.literals import place
-from mrql.runtime.spark.relation.frame import Columns, Frame
+from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.relation.relation import Relation, union_all
 
 
-class Compiler(Protocol):
-    """What compiles terms over sources, and the functions above them over rows."""
-
-    columns: Columns
-    expressions: Expressions
-    names: Names
-
-    def bag(self, term: Term) -> Frame: ...
-    def over(self, body: Term, frame: Frame, env: Environment) -> Frame: ...
-    def fresh(self) -> str: ...
-
-
-def keyed(compiler: Compiler, frame: Frame, key_type: Type, *, joins: bool) -> tuple[Layout, Layout]:
+def keyed(compiler: TermCompiler, frame: Frame, key_type: Type, *, joins: bool) -> tuple[Layout, Layout]:
     """Key and value of a frame of pairs; a key that two sides share is taken apart into the same parts."""
     pair = frame.value.type
     assert isinstance(pair, ty.TupleType)
@@ -63,7 +51,7 @@ def keyed(compiler: Compiler, frame: Frame, key_type: Type, *, joins: bool) -> t
     return taken_apart(key) if joins else key, part(frame.value, "_2", pair.items[1])
 
 
-def grouped(compiler: Compiler, term: CMap) -> Frame:
+def grouped(compiler: TermCompiler, term: CMap) -> Frame:
     """`cMap(λ(k, s). e, groupBy(c))`: the parts of e that merge, by key; then e over them."""
     key, group, body = function_parts(term)
     assert isinstance(term.source, GroupBy)
@@ -102,7 +90,7 @@ def _signs(frame: Frame, body: Term, group: PVar, parts: Sequence[Part]) -> list
 
 
 def _of_groups(
-    compiler: Compiler, groups: Relation, key: Layout, names: Sequence[str], changed: Sequence[str]
+    compiler: TermCompiler, groups: Relation, key: Layout, names: Sequence[str], changed: Sequence[str]
 ) -> Frame:
     """Rows with a key and its groups. A row of which something goes is there once more, with what goes instead of what
     comes, to be taken away."""
@@ -117,7 +105,7 @@ def _of_groups(
     return Frame(rows, Struct((), ty.UNIT), sign, retracts=True)
 
 
-def _share(compiler: Compiler, part_: Part, group: str, value: Layout, weight: str | None, env: Environment) -> str:
+def _share(compiler: TermCompiler, part_: Part, group: str, value: Layout, weight: str | None, env: Environment) -> str:
     """The aggregate function for one part: over the shares of the rows."""
     x = compiler.names.fresh("x")
     unit = normalize(substitute(part_.term, {group: Single(Var(x, value.type))}))
@@ -130,7 +118,7 @@ def _share(compiler: Compiler, part_: Part, group: str, value: Layout, weight: s
     return f"flatten(collect_list({repeated}))"
 
 
-def co_grouped(compiler: Compiler, term: CMap) -> Frame:
+def co_grouped(compiler: TermCompiler, term: CMap) -> Frame:
     """`cMap(λ(k, (xs, ys)). e, coGroup(c, d))` where e uses a side as a whole: both sides by key, side by side."""
     key, groups, body = function_parts(term)
     source = term.source

@@ -27,14 +27,15 @@ from mrql.algebra.types import Type
 from mrql.rewrite.analysis.join_predicates import conjuncts
 from mrql.rewrite.normalize.group_functions import function_parts
 from mrql.rewrite.normalize.normalize import normalize
-from mrql.runtime.spark.compiler.group_by import Compiler, keyed
+from mrql.runtime.spark.compiler.group_by import keyed
+from mrql.runtime.spark.compiler.protocol import TermCompiler
 from mrql.runtime.spark.expressions.layout import Layout, Struct, atoms, bind, part, quote
 from mrql.runtime.spark.relation.frame import Frame, Side
 from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.state.lookup import narrowed_side
 
 
-def joined(compiler: Compiler, term: CMap) -> Frame:
+def joined(compiler: TermCompiler, term: CMap) -> Frame:
     """`cMap(λ(k, (xs, ys)). e, coGroup(c, d))` where e is linear in both sides: an inner join on the key."""
     key, groups, body = function_parts(term)
     source = term.source
@@ -65,14 +66,14 @@ def joined(compiler: Compiler, term: CMap) -> Frame:
     return compiler.over(by_element, frame, env)
 
 
-def _side(compiler: Compiler, frame: Frame, key_type: Type) -> Side:
+def _side(compiler: TermCompiler, frame: Frame, key_type: Type) -> Side:
     """A side of a join by the key of its pairs."""
     gathering = frame.df.gathering
     by_key = gathering is not None and _is_joined_by(frame, key_type, gathering.by)
     return Side.of(frame, compiler.columns, opens_later=by_key)
 
 
-def _narrowed(compiler: Compiler, frames: list[Frame], key_type: Type) -> list[Frame]:
+def _narrowed(compiler: TermCompiler, frames: list[Frame], key_type: Type) -> list[Frame]:
     """The sides of a join that finds rows where they are: of a state only what a change may have partners in."""
     change = next((frame for frame in frames if frame.changes), None)
     if change is None:

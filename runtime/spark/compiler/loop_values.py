@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import attrs
 
 from mrql.algebra import types as ty
@@ -11,18 +9,10 @@ from mrql.algebra.analysis.variables import alpha_equal, match_pattern, substitu
 from mrql.algebra.terms import Get, Let, Nth, Repeat, Term
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.runtime.spark.compiler import loops
-from mrql.runtime.spark.relation.frame import Frame
+from mrql.runtime.spark.compiler.protocol import TermCompiler
 
 
-class Compiler(loops.Compiler, Protocol):
-    """What compiles terms over sources, and knows the loops that it has run."""
-
-    sources: dict[str, Frame]
-    kept: loops.Kept
-    loops: list[tuple[Repeat, Term]]
-
-
-def opened_term(compiler: Compiler, term: Term) -> Term:
+def opened_term(compiler: TermCompiler, term: Term) -> Term:
     """A term that takes the value of a loop, or a part of it, over the sources of that; any other term as it is."""
     match term:
         case Repeat():
@@ -38,7 +28,7 @@ def opened_term(compiler: Compiler, term: Term) -> Term:
             return term
 
 
-def loop_value(compiler: Compiler, term: Repeat) -> Term:
+def loop_value(compiler: TermCompiler, term: Repeat) -> Term:
     """The value of a loop over no variables, which is run now, unless it has been run before."""
     for known, value in compiler.loops:
         if alpha_equal(known, term):

@@ -12,13 +12,10 @@ already. With a limit that is asked after the steps 1, 2, 4, 8, … only: furthe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import cached_property
 from itertools import count
-from typing import Any, Protocol
 
 import attrs
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names, match_pattern, substitute
@@ -29,85 +26,18 @@ from mrql.algebra.values.values import Value
 from mrql.rewrite.loops.invariants import invariants
 from mrql.rewrite.loops.rewrite_steps import carried
 from mrql.runtime.spark import jvm
+from mrql.runtime.spark.compiler.loop_checkpoints import CheckpointedRows, LoopCheckpoints, passing
+from mrql.runtime.spark.compiler.protocol import TermCompiler
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.from_spark import from_spark
 from mrql.runtime.spark.expressions.layout import as_columns, quote, to_sql, with_columns
-from mrql.runtime.spark.relation.frame import Columns, Frame, netted, numbered, signed, union
+from mrql.runtime.spark.relation.frame import ColumnNames, Frame, netted, numbered, signed, union
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.session import settings, step_settings
 
-PARTITIONS = 4
-"""What a loop carries lies in at most so many partitions for each core: a union has those of all its parts."""
-
-BROADCAST = 10_000
+BROADCAST_MAX_ROWS = 10_000
 """So few rows are sent to wherever they are joined. Spark is told, since it knows no size of what a step has left."""
-
-
-@attrs.define(eq=False, slots=False)
-class Lying:
-    """Rows of a checkpoint. Spark knows their columns and no more.
-
-    A checkpoint has the size that was estimated for its plan, and that of a join is the product of its sides: over some
-    ten steps of a loop it would become a number of millions of digits.
-    """
-
-    spark: SparkSession
-    checkpoint: Any
-    schema: Any
-    shape: None = None
-    """Nothing is known of which partition a row is in."""
-
-    @property
-    def signature(self) -> str:
-        return str(self.schema.json())
-
-    @cached_property
-    def rdd(self) -> Any:
-        most = PARTITIONS * self.spark.sparkContext.defaultParallelism
-        return jvm.in_partitions(self.checkpoint, most)
-
-    @cached_property
-    def df(self) -> DataFrame:
-        return jvm.rows(self.spark, self.rdd, self.schema)
-
-
-class Kept:
-    """Checkpoints that something is made from."""
-
-    def __init__(self) -> None:
-        self.checkpoints: list[Lying] = []
-
-    def free(self) -> None:
-        """Frees them: what is made from them can no longer be read."""
-        for lying in self.checkpoints:
-            jvm.free(lying.checkpoint)
-        self.checkpoints = []
-
-    def take(self, other: Kept) -> None:
-        self.checkpoints += other.checkpoints
-        other.checkpoints = []
-
-
-@contextmanager
-def passing() -> Iterator[Kept]:
-    """Checkpoints that are freed at the end of the block, unless they are taken from it."""
-    kept = Kept()
-    try:
-        yield kept
-    finally:
-        kept.free()
-
-
-class Compiler(Protocol):
-    """What compiles terms over sources."""
-
-    spark: SparkSession
-    names: Names
-
-    def reads(self, term: Term) -> bool: ...
-    def rows(self, term: Term, more: Mapping[str, Frame], columns: Columns, kept: Kept) -> Frame:
-        """The rows of a bag, or the one row of another value, over more sources; `kept` are the loops in the term."""
 
 
 @attrs.frozen
@@ -149,31 +79,31 @@ class Computed:
 State = Mapping[str, Computed]
 
 
-def run(term: Repeat, compiler: Compiler, kept: Kept) -> tuple[Term, dict[str, Frame]]:
+def run(term: Repeat, compiler: TermCompiler, kept: LoopCheckpoints) -> tuple[Term, dict[str, Frame]]:
     """The value of a loop, as a term over new sources; these lie in checkpoints that `kept` is given.
 
     Raises: UserError when a loop without a limit does not end.
     """
-    engine = Engine(compiler)
+    engine = LoopExecutor(compiler)
     with settings(compiler.spark, engine.settings), passing() as constant:
         loop, sources = _without_invariants(term, engine, constant)
         return _Loop(loop, engine, sources).run(kept)
 
 
-class Engine:
+class LoopExecutor:
     """Computes terms over the sources of a compiler and others."""
 
-    def __init__(self, compiler: Compiler) -> None:
+    def __init__(self, compiler: TermCompiler) -> None:
         self.compiler = compiler
         self.spark = compiler.spark
         self.settings = step_settings(self.spark)
         self.plans = Plans(self.spark, self.settings)
 
-    def columns(self) -> Columns:
+    def columns(self) -> ColumnNames:
         """Names for the columns of one plan, the same for each."""
-        return Columns("s__")
+        return ColumnNames("s__")
 
-    def rows(self, term: Term, sources: Mapping[str, Frame], kept: Kept) -> Frame:
+    def rows(self, term: Term, sources: Mapping[str, Frame], kept: LoopCheckpoints) -> Frame:
         return self.compiler.rows(term, sources, self.columns(), kept)
 
     def single(self, term: Term, sources: Mapping[str, Frame]) -> Value:
@@ -186,21 +116,23 @@ class Engine:
             frame = self.rows(condition, sources, kept)
             return self.plans.count(frame.df.where(to_sql(frame.value))) > 0
 
-    def computed(self, terms: Mapping[Held, Term], sources: Mapping[str, Frame], kept: Kept) -> dict[str, Computed]:
+    def computed(
+        self, terms: Mapping[Held, Term], sources: Mapping[str, Frame], kept: LoopCheckpoints
+    ) -> dict[str, Computed]:
         """What the terms give, in one job; it lies in columns that are named after what holds it."""
-        made: dict[str, tuple[Frame, Lying]] = {}
+        made: dict[str, tuple[Frame, CheckpointedRows]] = {}
         with passing() as inner:
             for held, term in terms.items():
                 frame = self._named(self.rows(held.holding(term), sources, inner), held.source.name)
                 checkpoint = self.plans.checkpoint(frame.df, small=False)
-                lying = Lying(self.spark, checkpoint.rdd, checkpoint.shape.plan.schema())
+                lying = CheckpointedRows(self.spark, checkpoint.rdd, checkpoint.shape.plan.schema())
                 kept.checkpoints.append(lying)
                 made[held.source.name] = frame, lying
             counts = jvm.compute_all(self.spark, [lying.checkpoint for _, lying in made.values()])
         found = {}
         for (name, (frame, lying)), rows in zip(made.items(), counts, strict=True):
             relation = Relation.kept(lying)
-            df = relation.broadcast() if rows <= BROADCAST else relation
+            df = relation.broadcast() if rows <= BROADCAST_MAX_ROWS else relation
             found[name] = Computed(Frame(df, frame.value, frame.weight), rows)
         return found
 
@@ -222,9 +154,9 @@ class Engine:
         return self.plans.count(netted(union(sides, row, columns), columns).df) > 0
 
 
-def computed_once(name: str, term: Term, compiler: Compiler, kept: Kept) -> Lit | Frame:
+def computed_once(name: str, term: Term, compiler: TermCompiler, kept: LoopCheckpoints) -> Lit | Frame:
     """The value of a term: an atomic one as a constant, the rows of a bag as a frame that lies in `kept`."""
-    engine = Engine(compiler)
+    engine = LoopExecutor(compiler)
     with settings(compiler.spark, engine.settings):
         if isinstance(term.type, ty.Basic):
             return Lit(engine.single(term, {}), term.type)
@@ -232,7 +164,7 @@ def computed_once(name: str, term: Term, compiler: Compiler, kept: Kept) -> Lit 
         return engine.computed({held: term}, {}, kept)[held.source.name].frame
 
 
-def _without_invariants(term: Repeat, engine: Engine, kept: Kept) -> tuple[Repeat, dict[str, Frame]]:
+def _without_invariants(term: Repeat, engine: LoopExecutor, kept: LoopCheckpoints) -> tuple[Repeat, dict[str, Frame]]:
     """The loop with what is the same in all steps computed: numbers as constants, all else as sources."""
     compiler = engine.compiler
 
@@ -259,7 +191,7 @@ def _without_invariants(term: Repeat, engine: Engine, kept: Kept) -> tuple[Repea
 class _Loop:
     """A loop, and the parts of its step that are computed already."""
 
-    def __init__(self, term: Repeat, engine: Engine, sources: dict[str, Frame]) -> None:
+    def __init__(self, term: Repeat, engine: LoopExecutor, sources: dict[str, Frame]) -> None:
         self.term = term
         self.engine = engine
         self.sources = sources
@@ -270,7 +202,7 @@ class _Loop:
         self.step = substitute(term.function.body, inside)
         self.condition = None if term.condition is None else substitute(term.condition, inside)
 
-    def run(self, kept: Kept) -> tuple[Term, dict[str, Frame]]:
+    def run(self, kept: LoopCheckpoints) -> tuple[Term, dict[str, Frame]]:
         """The value after the last step."""
         limit = None if self.term.limit is None else max(self.engine.single(self.term.limit, self.sources) or 0, 0)
         with passing() as current:
@@ -291,7 +223,7 @@ class _Loop:
             kept.take(current)
         return _value(self.pattern, iter(self.held)), _frames(state)
 
-    def computed(self, term: Term, state: State, kept: Kept) -> dict[str, Computed]:
+    def computed(self, term: Term, state: State, kept: LoopCheckpoints) -> dict[str, Computed]:
         """What the loop carries, where that is the value of a term."""
         parts = match_pattern(self.pattern, term)
         terms = {held: parts[held.variable.name] for held in self.held}

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from pyspark.sql import SparkSession
-
 from mrql.algebra import types as ty
 from mrql.algebra.evaluation.trace import print_trace
-from mrql.algebra.terms import Prim, Term
+from mrql.algebra.terms import Prim
 from mrql.algebra.values.value_text import TRACED
 from mrql.runtime.spark.compiler.loops import single
+from mrql.runtime.spark.compiler.protocol import TermCompiler
 from mrql.runtime.spark.expressions.from_spark import from_spark
 from mrql.runtime.spark.expressions.layout import to_sql
-from mrql.runtime.spark.relation.frame import Columns, Frame, expanded
+from mrql.runtime.spark.relation.frame import expanded
 
 
-class Compiler(Protocol):
-    """What compiles terms over sources."""
-
-    spark: SparkSession
-    columns: Columns
-
-    def bag(self, term: Term) -> Frame: ...
-    def one(self, term: Term) -> Frame: ...
-
-
-def trace(compiler: Compiler, term: Prim) -> None:
+def trace(compiler: TermCompiler, term: Prim) -> None:
     """Prints the value of what is traced, of a collection the first elements."""
     (inner,) = term.args
     if not ty.is_collection(inner.type):

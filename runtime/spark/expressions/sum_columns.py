@@ -39,7 +39,7 @@ WORDS, MASK = f"{WORD}L", f"{WORD - 1}L"
 
 
 @attrs.frozen
-class Column:
+class SumColumn:
     """A part of a sum: how its column is called after the component's, its type, and whether it is rounded."""
 
     suffix: str
@@ -51,7 +51,7 @@ class Carrier(Protocol):
     """How a sum is kept."""
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[SumColumn, ...]:
         """The columns that it takes."""
 
     def shares(self, value: str, weight: str | None) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ class Carrier(Protocol):
 class Wide:
     """A sum of longs."""
 
-    columns: tuple[Column, ...] = (Column("", ty.LONG), Column("h", ty.LONG))
+    columns: tuple[SumColumn, ...] = (SumColumn("", ty.LONG), SumColumn("h", ty.LONG))
 
     def shares(self, value: str, weight: str | None) -> tuple[str, ...]:
         high, low = halves_sql(value)
@@ -89,13 +89,13 @@ class Wide:
 class Doubles:
     """A sum of doubles."""
 
-    columns: tuple[Column, ...] = (
-        Column("", ty.DOUBLE, rounds=True),
-        Column("a", ty.LONG),
-        Column("b", ty.LONG),
-        Column("c", ty.LONG),
-        Column("h", ty.DOUBLE, rounds=True),
-        Column("o", ty.LONG),
+    columns: tuple[SumColumn, ...] = (
+        SumColumn("", ty.DOUBLE, rounds=True),
+        SumColumn("a", ty.LONG),
+        SumColumn("b", ty.LONG),
+        SumColumn("c", ty.LONG),
+        SumColumn("h", ty.DOUBLE, rounds=True),
+        SumColumn("o", ty.LONG),
     )
 
     def shares(self, value: str, weight: str | None) -> tuple[str, ...]:
@@ -171,14 +171,14 @@ def carrier(component: Component) -> Carrier | None:
     return DOUBLES if component.type == ty.DOUBLE else WIDE
 
 
-def columns(index: int, component: Component) -> dict[str, Column]:
+def columns(index: int, component: Component) -> dict[str, SumColumn]:
     """The columns of the component with a number, by their names."""
     kept = carrier(component)
-    own = (Column("", component.type),) if kept is None else kept.columns
+    own = (SumColumn("", component.type),) if kept is None else kept.columns
     return {f"v{index}{column.suffix}": column for column in own}
 
 
-def merged(name: str, column: Column, component: Component) -> str:
+def merged(name: str, column: SumColumn, component: Component) -> str:
     """How the rows of a column merge."""
     assert isinstance(component.monoid, Aggregate)
     return aggregate_sql(component.monoid, column.type, name, None)

@@ -12,7 +12,7 @@ from mrql.algebra.catalog import item_type
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
 from mrql.runtime.engine.answer import Output, RowCount
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.io.answer_rows import rows_alone
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
@@ -35,7 +35,7 @@ class SparkRows:
             return collect_changes(self.df, item_type(self.type))
         return collect_value(self.df, self.type)
 
-    def write(self, output: Output, directory: Path, files: Files) -> None:
+    def write(self, output: Output, directory: Path, files: DurableFiles) -> None:
         """Has Spark write them, in as many files as there are partitions."""
         spark = self.df.sparkSession
         with settings(spark, AS_WRITTEN):

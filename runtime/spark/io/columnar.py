@@ -10,27 +10,27 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
-from mrql.runtime.sources.formats.columnar import Columnar, of_one_type
+from mrql.runtime.sources.formats.columnar import ArrowReader, of_one_type
 from mrql.runtime.spark.expressions.layout import label, quote
 from mrql.runtime.spark.io.paths import place_of
 from mrql.runtime.spark.io.schema import conformed
-from mrql.runtime.spark.io.spark_format import Rows, SparkFormat, Writer
+from mrql.runtime.spark.io.spark_format import ParsedRows, SparkFormat, Writer
 
 
 def columnar_format(
-    columnar: Columnar, load: Callable[[DataFrameReader, Sequence[str]], DataFrame], write: Writer | None = None
+    columnar: ArrowReader, load: Callable[[DataFrameReader, Sequence[str]], DataFrame], write: Writer | None = None
 ) -> SparkFormat:
     """A format of such files, by what reads some that are of the same types."""
 
-    def read(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
+    def read(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> ParsedRows:
         # Spark takes the types of one file for those of all.
         alike = [paths] if len(paths) == 1 else of_one_type(columnar, spec, paths, place_of)
         found = [load(spark.read, some) for some in alike]
         if isinstance(spec.row, ty.RecordType) and not spec.row.fields:
-            return Rows(found[0], [])  # without a column there is one type
+            return ParsedRows(found[0], [])  # without a column there is one type
         whole = [conformed(df, spec.row, spec.path) for df in found]
         rows = reduce(DataFrame.union, whole)
-        return Rows(rows, [f"{quote(name)} AS {label(i)}" for i, name in enumerate(rows.columns)])
+        return ParsedRows(rows, [f"{quote(name)} AS {label(i)}" for i, name in enumerate(rows.columns)])
 
     def apart(spec: SourceSpec, files: Sequence[Path]) -> Sequence[Sequence[Path]]:
         return of_one_type(columnar, spec, files, Path)

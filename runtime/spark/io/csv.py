@@ -17,7 +17,7 @@ from mrql.runtime.spark.expressions.casts import converted
 from mrql.runtime.spark.expressions.layout import label, quote, sql_type
 from mrql.runtime.spark.expressions.literals import place
 from mrql.runtime.spark.expressions.times import is_time, text_type, time_of
-from mrql.runtime.spark.io.spark_format import FILE, Rows, SparkFormat
+from mrql.runtime.spark.io.spark_format import FILE, ParsedRows, SparkFormat
 
 TAG = "mrql_tag"
 TAGGED = f"CASE {TAG} WHEN '+' THEN 1L ELSE -1L END"
@@ -31,7 +31,7 @@ BYTES = "ISO-8859-1"
 """Each byte is a character, so that those that are not UTF-8 are told from U+FFFD, which Spark would put for them."""
 
 
-def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
+def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> ParsedRows:
     """The columns are those of the files, of which a record is made by name; where it is none, they are its own."""
     given = [(f"m{i}", c.type) for i, c in enumerate(spec.columns)]
     schema = ", ".join(f"{name} {text_type(t or ty.STRING)}" for name, t in given)
@@ -69,7 +69,7 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
     faults.insert(0, f"if({CORRUPT} IS NULL, {never}, true)" if apart else never)
     df = reader.csv(paths)
     fault = " OR ".join(f"coalesce({one}, false)" for one in faults) or None
-    return Rows(df.selectExpr("*", FILE) if apart else df, [*kept, *([TAG] if spec.tagged else [])], fault, apart)
+    return ParsedRows(df.selectExpr("*", FILE) if apart else df, [*kept, *([TAG] if spec.tagged else [])], fault, apart)
 
 
 def _field(column: str, t: Type, *, as_utf8: bool) -> str:

@@ -17,13 +17,13 @@ from mrql.runtime.engine.answer import Output
 from mrql.runtime.spark.expressions import json_variant
 from mrql.runtime.spark.expressions.layout import label
 from mrql.runtime.spark.io.create_dataframe import to_write
-from mrql.runtime.spark.io.spark_format import FILE, Rows, SparkFormat
+from mrql.runtime.spark.io.spark_format import FILE, ParsedRows, SparkFormat
 
 NUMBER = "monotonically_increasing_id() AS mrql_number"
 """A column that Spark may not compute twice: no filter is pushed below it, where it would parse the row again."""
 
 
-def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> Rows:
+def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> ParsedRows:
     numbers = count()
 
     def fresh(base: str = "j") -> str:
@@ -36,7 +36,7 @@ def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
     faults = ["mrql_array IS NULL", "try_variant_get(mrql_array, '$[1]', 'variant') IS NOT NULL", "mrql_number < 0L"]
     row = "try_variant_get(mrql_array, '$[0]', 'variant')"
     if not isinstance(spec.row, ty.RecordType):
-        return Rows(
+        return ParsedRows(
             arrays.selectExpr("*", f"{json_variant.held(row, spec.row, fresh)} AS value"),
             ["value"],
             _any(faults),
@@ -51,7 +51,7 @@ def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
         test = json_variant.unfit(f"m{i}", t, fresh)
         unfit += [test] if test != "false" else []
     df = members.selectExpr("mrql_file", "mrql_number", f"({_any(unfit)}) AS mrql_unfit", *held)
-    return Rows(df, [label(i) for i, _ in enumerate(spec.row.names)], "mrql_unfit", apart)
+    return ParsedRows(df, [label(i) for i, _ in enumerate(spec.row.names)], "mrql_unfit", apart)
 
 
 def _any(faults: Sequence[str]) -> str:

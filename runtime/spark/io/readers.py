@@ -28,9 +28,9 @@ from mrql.runtime.spark.io.csv import TAG, TAGGED
 from mrql.runtime.spark.io.formats import FORMATS
 from mrql.runtime.spark.io.path_columns import completed
 from mrql.runtime.spark.io.paths import path_of, path_to_read
-from mrql.runtime.spark.io.spark_format import Rows
-from mrql.runtime.spark.relation.file_scans import Files
-from mrql.runtime.spark.relation.frame import Columns, Frame, changes, from_dataframe, net, union
+from mrql.runtime.spark.io.spark_format import ParsedRows
+from mrql.runtime.spark.relation.file_scans import FileScan
+from mrql.runtime.spark.relation.frame import ColumnNames, Frame, changes, from_dataframe, net, union
 
 
 def read(
@@ -90,10 +90,10 @@ def _table(
     kept = len(parts.names) if parts.columns else 0
     named = {path_to_read(spark, path, kept): path for path in paths}
 
-    def rows() -> Rows:
+    def rows() -> ParsedRows:
         return FORMATS[spec.format.name].read(spark, parts.own, [*named], apart)
 
-    def whole(found: Rows) -> DataFrame:
+    def whole(found: ParsedRows) -> DataFrame:
         return completed(found.kept(), spec, parts, [TAG] if spec.tagged else [])
 
     names = FORMATS[spec.format.name].columns(spec)
@@ -104,7 +104,7 @@ def _table(
     if names is None:
         return whole(rows())
     kind = (_kind(spec), attrs.evolve(parts, own=_kind(parts.own)), apart)
-    return Files(spark, kind, names, [*named], lambda: whole(rows()))
+    return FileScan(spark, kind, names, [*named], lambda: whole(rows()))
 
 
 def _kind(spec: SourceSpec) -> SourceSpec:
@@ -119,7 +119,7 @@ def _is_whole(spec: SourceSpec, file: Path, reject: Reject) -> bool:
     return fault is None
 
 
-def _set_aside(spec: SourceSpec, rows: Rows, named: Mapping[str, Path], reject: Reject) -> None:
+def _set_aside(spec: SourceSpec, rows: ParsedRows, named: Mapping[str, Path], reject: Reject) -> None:
     """Rejects the malformed rows. Spark says which files have some; those are read again, for their lines.
 
     Raises: InternalError where the two do not find as many.
@@ -143,7 +143,7 @@ def read_batch(
     spark: SparkSession,
     spec: SourceSpec,
     arrived: Iterable[Part],
-    columns: Columns,
+    columns: ColumnNames,
     quarantine: Quarantine | None = None,
 ) -> Frame:
     """The rows of a batch, with weights where the source can take rows away."""
@@ -170,7 +170,7 @@ def read_batch(
     return changes(inserted, deleted, columns)
 
 
-def _given(spark: SparkSession, spec: SourceSpec, changes_: Sequence[tuple[Value, int]], columns: Columns) -> Frame:
+def _given(spark: SparkSession, spec: SourceSpec, changes_: Sequence[tuple[Value, int]], columns: ColumnNames) -> Frame:
     """Rows that an adapter has read, on their way from the driver."""
 
     def frame(sign: int) -> Frame:
@@ -188,10 +188,10 @@ def read_net(spark: SparkSession, spec: SourceSpec, quarantine: Quarantine | Non
     Raises: MissingRow when one is taken away that is not there.
     """
     if spec.adapter is not None:
-        return _given(spark, spec, [*ZSet.weighted(everything(spec))], Columns())
+        return _given(spark, spec, [*ZSet.weighted(everything(spec))], ColumnNames())
     if not spec.shrinks:
         return read(spark, spec, None, quarantine)
-    columns = Columns()
+    columns = ColumnNames()
     arrived = [Arrived(file, weight) for part, weight in spec.directories for file in list_files(part)]
     with placed({spec.name: spec}):
         return net(spec.name, read_batch(spark, spec, arrived, columns, quarantine), columns, spark)

@@ -21,7 +21,7 @@ from mrql.algebra.functions.function import fails
 from mrql.algebra.functions.time_parsing import utc_fields
 from mrql.algebra.types import Type
 from mrql.runtime.engine.row_format import row_columns
-from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, Sequence, Single, asked_for, misfit
+from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignAtom, Sequence, asked_for, misfit
 from mrql.runtime.spark.expressions import json_variant
 from mrql.runtime.spark.expressions.canonical_order import Fresh
 from mrql.runtime.spark.expressions.casts import numbered
@@ -92,9 +92,9 @@ def foreign(t: DataType) -> Foreign:
         case StructType():
             return Fields(tuple((field.name, foreign(field.dataType)) for field in t.fields))
         case DecimalType():
-            return Single(t.simpleString(), (ty.FLOAT,) if t.scale else (ty.INT,))
+            return ForeignAtom(t.simpleString(), (ty.FLOAT,) if t.scale else (ty.INT,))
         case _:
-            return Single(t.simpleString(), _SINGLE.get(t.simpleString(), ()))
+            return ForeignAtom(t.simpleString(), _SINGLE.get(t.simpleString(), ()))
 
 
 def _made(sql: str, have: DataType, wanted: Type, fresh: Fresh) -> str:

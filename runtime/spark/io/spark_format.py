@@ -21,7 +21,7 @@ FILE = "_metadata.file_path AS mrql_file"
 
 
 @attrs.frozen
-class Rows:
+class ParsedRows:
     """The rows of some files as columns, with a condition for those that are malformed.
 
     The columns are called `_1`, `_2`, … whatever the fields are called: ours are beside them.
@@ -49,7 +49,7 @@ class Rows:
         return self.df.where(self.fault).selectExpr("mrql_file AS file")
 
 
-Reader: TypeAlias = Callable[[SparkSession, SourceSpec, list[str], bool], Rows]
+Reader: TypeAlias = Callable[[SparkSession, SourceSpec, list[str], bool], ParsedRows]
 """The rows of some files, those that are malformed `apart` from the others or not."""
 
 Writer: TypeAlias = Callable[[DataFrame, Output, str], None]

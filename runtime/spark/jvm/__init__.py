@@ -13,8 +13,8 @@ from mrql.runtime.spark.jvm.jobs import Job, compute, compute_all, observed_now
 from mrql.runtime.spark.jvm.lazy_dataframe import Lazy, column
 from mrql.runtime.spark.jvm.operations import aggregate, repartition, select
 from mrql.runtime.spark.jvm.persisted import (
-    Columnar,
-    Shape,
+    ColumnarRows,
+    RowShape,
     free,
     kept,
     local_checkpoint,
@@ -22,18 +22,18 @@ from mrql.runtime.spark.jvm.persisted import (
     places,
     shape_by,
 )
-from mrql.runtime.spark.jvm.physical_plan import Plan, execute, executed_plan
+from mrql.runtime.spark.jvm.physical_plan import PhysicalPlan, execute, executed_plan
 from mrql.runtime.spark.jvm.rows import beside, in_partitions, opaque, rdd_of, rows, rows_of
 from mrql.runtime.spark.jvm.scans import Opened, Scan
 
 __all__ = [
-    "Columnar",
+    "ColumnarRows",
     "Job",
     "Lazy",
     "Opened",
-    "Plan",
+    "PhysicalPlan",
+    "RowShape",
     "Scan",
-    "Shape",
     "Switch",
     "aggregate",
     "beside",

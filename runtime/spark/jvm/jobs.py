@@ -98,7 +98,7 @@ def _counting(spark: SparkSession) -> Callable[[Any], Any]:
     return _COUNTING[context]
 
 
-OBSERVED_WITHIN = 5.0
+OBSERVED_WITHIN_SECONDS = 5.0
 """So many seconds after a job Spark may take to say what was observed in it."""
 
 
@@ -107,7 +107,7 @@ def observed_now(observation: Observation) -> int | None:
 
     PySpark would wait for that without an end.
     """
-    until = time.monotonic() + OBSERVED_WITHIN
+    until = time.monotonic() + OBSERVED_WITHIN_SECONDS
     while not observation._jo.future().isCompleted():  # type: ignore[union-attr]
         if time.monotonic() > until:
             return None

@@ -28,7 +28,7 @@ BY_KEY = ("HashPartitioning", "SinglePartition$")
 
 
 @attrs.frozen
-class Shape:
+class RowShape:
     """The columns and the partitioning of rows, as Spark's plan of rows that are there already."""
 
     plan: Any
@@ -44,7 +44,7 @@ class Shape:
         return DataFrame(java.dataset(spark._jsparkSession, leaf), spark)
 
 
-def local_checkpoint(df: DataFrame, *, small: bool) -> tuple[Any, Shape]:
+def local_checkpoint(df: DataFrame, *, small: bool) -> tuple[Any, RowShape]:
     """The same rows, kept with their partitioning when they are first computed, and without their history.
 
     A small one is kept as bytes. Rows kept as objects are faster to read again, but Spark estimates their size while it
@@ -55,13 +55,13 @@ def local_checkpoint(df: DataFrame, *, small: bool) -> tuple[Any, Shape]:
     return leaf.rdd(), _shape(df.sparkSession, leaf)
 
 
-def shape_of(df: DataFrame) -> Shape:
+def shape_of(df: DataFrame) -> RowShape:
     """The columns and the partitioning that rows have when they are kept."""
     spark = df.sparkSession
     return _shape(spark, handles(spark).leaf(nothing(spark), df))
 
 
-def shape_by(df: DataFrame, columns: Sequence[str], partitions: int) -> Shape:
+def shape_by(df: DataFrame, columns: Sequence[str], partitions: int) -> RowShape:
     """The columns of a DataFrame, and that rows lie in so many partitions by the hash of some of them."""
     spark = df.sparkSession
     leaf = rows(spark, nothing(spark), df._jdf.schema())
@@ -83,11 +83,11 @@ def places(spark: SparkSession, partitions: int) -> tuple[int, ...]:
     return tuple(found[partition] for partition in range(partitions))
 
 
-def _shape(spark: SparkSession, leaf: Any) -> Shape:
+def _shape(spark: SparkSession, leaf: Any) -> RowShape:
     # Rows of this shape may be those of several checkpoints, one after the other.
     java = handles(spark)
     java.kept_order.set(leaf, java.seq(()))
-    return Shape(leaf, _signature(leaf), name_of(leaf.outputPartitioning()) in BY_KEY)
+    return RowShape(leaf, _signature(leaf), name_of(leaf.outputPartitioning()) in BY_KEY)
 
 
 def kept(spark: SparkSession, rdd: Any, *, small: bool) -> Any:
@@ -114,7 +114,7 @@ def _copied(spark: SparkSession) -> Any:
 
 
 @attrs.frozen
-class Columnar:
+class ColumnarRows:
     """Rows kept by columns, compressed: a tenth of the memory, and faster to scan.
 
     It is Spark's own cache of a DataFrame, but not one that `spark.catalog.clearCache()` knows of.
@@ -124,13 +124,13 @@ class Columnar:
     buffers: Any
 
     @staticmethod
-    def of(rows: DataFrame) -> Columnar:
+    def of(rows: DataFrame) -> ColumnarRows:
         """The same rows, with their partitioning, to be kept when they are computed; they are read from `rows` once."""
         spark = rows.sparkSession
         java = handles(spark)
         cached = java.cached.apply(java.as_rows, rows._jdf.queryExecution(), java.none)
         buffers = cached.cacheBuilder().cachedColumnBuffers().localCheckpoint()
-        return Columnar(DataFrame(java.dataset(spark._jsparkSession, cached), spark), buffers)
+        return ColumnarRows(DataFrame(java.dataset(spark._jsparkSession, cached), spark), buffers)
 
     def compute(self, tasks: int) -> None:
         """Computes the rows, in so many tasks at most."""

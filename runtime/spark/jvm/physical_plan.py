@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.runtime.spark.jvm.handles import handles, items, name_of, nothing
-from mrql.runtime.spark.jvm.persisted import Shape, shape_of
+from mrql.runtime.spark.jvm.persisted import RowShape, shape_of
 
 
-class Plan:
+class PhysicalPlan:
     """The physical plan of a DataFrame."""
 
     def __init__(self, df: DataFrame) -> None:
@@ -48,7 +48,7 @@ class Plan:
             handles(spark).scanned.set(found.apply(number), nothing(spark))
         return copy
 
-    def shape(self) -> Shape:
+    def shape(self) -> RowShape:
         """The columns and the partitioning of the plan's rows when they are kept."""
         return shape_of(self._df)
 

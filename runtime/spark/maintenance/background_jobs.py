@@ -15,7 +15,7 @@ from mrql.runtime.spark.state.run import Run
 
 
 @attrs.define
-class Computing:
+class BackgroundJobs:
     """Computes what is kept, a job at a time, and does not wait for it."""
 
     spark: SparkSession

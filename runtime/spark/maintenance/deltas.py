@@ -16,13 +16,13 @@ from mrql.rewrite.plan.circuit import Circuit
 from mrql.rewrite.plan.delta_rules import DeltaRules, Rule
 from mrql.rewrite.plan.plan import Stage
 from mrql.runtime.spark.compiler.answers import answer_rows, output_columns, output_rows
-from mrql.runtime.spark.compiler.compiler import Compiler
+from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.maintenance.snapshot import Snapshot, Touched
 from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.maintenance.transaction import Temporaries
-from mrql.runtime.spark.relation.frame import Columns, Frame, fitted, flat, netted, retracting, signed, union
+from mrql.runtime.spark.relation.frame import ColumnNames, Frame, fitted, flat, netted, retracting, signed, union
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation, union_all
@@ -40,14 +40,14 @@ class OfKeys:
 
 
 @attrs.define(eq=False)
-class Changes:
+class Deltas:
     """What is made of the states of a view, and how it differs between two times, by the rules of the circuit."""
 
     circuit: Circuit
     spark: SparkSession
     plans: Plans
     tables: Mapping[str, Frame]
-    columns: Columns
+    columns: ColumnNames
     states: Sequence[StageState]
     temporaries: Temporaries
     """What is kept for the batch."""
@@ -57,7 +57,7 @@ class Changes:
     def answer(self, snapshots: list[Snapshot]) -> Relation:
         """The answer over states as they were at some time."""
         term = self.circuit.answer.term
-        return answer_rows(self._compiler(term, snapshots, Columns()), term)
+        return answer_rows(self._compiler(term, snapshots, ColumnNames()), term)
 
     def whole(self, term: Term) -> Frame:
         """All rows of what is derived from states, as a batch."""
@@ -89,7 +89,7 @@ class Changes:
     def of_answer(self, after: list[Snapshot], before: list[Snapshot]) -> Relation:
         """The answer over some states minus that over others, as rows with a weight."""
         rules = self.circuit.answer
-        sides = fitted(self._sides(rules, after, before, Columns()), item_type(rules.term.type))
+        sides = fitted(self._sides(rules, after, before, ColumnNames()), item_type(rules.term.type))
         whole = union_all([output_rows(side, weighted=True) for side in sides])
         columns = [name for name, _ in output_columns(sides[0].value)]
         return whole.aggregate(columns, ["sum(weight) AS weight"]).where("weight <> 0")
@@ -141,7 +141,7 @@ class Changes:
 
     def aside(self, change: Frame, *, counted: bool = False) -> Frame:
         """A change that is kept until the next batch, in columns that are always named alike."""
-        named = flat(change, Columns("f__"))
+        named = flat(change, ColumnNames("f__"))
         run = self.kept(named.df, counted=counted)
         return attrs.evolve(named, df=run.relation, changes=True)
 
@@ -151,7 +151,9 @@ class Changes:
         (self.temporaries.counted if counted else self.temporaries.changes).append(run)
         return run
 
-    def _sides(self, rules: DeltaRules, after: list[Snapshot], before: list[Snapshot], columns: Columns) -> list[Frame]:
+    def _sides(
+        self, rules: DeltaRules, after: list[Snapshot], before: list[Snapshot], columns: ColumnNames
+    ) -> list[Frame]:
         """Frames whose sum is a term over some states minus that over others."""
         found = rules.of(_changed(after, before))
         if found.rule is Rule.ELEMENTS and found.stage is not None and isinstance(rules.term, CMap):
@@ -159,7 +161,7 @@ class Changes:
         return self._before_and_after(rules, after, before, columns)
 
     def _compared(
-        self, term: CMap, bag: Stage, after: list[Snapshot], before: list[Snapshot], columns: Columns
+        self, term: CMap, bag: Stage, after: list[Snapshot], before: list[Snapshot], columns: ColumnNames
     ) -> list[Frame]:
         """What each element gives of a bag as it was, beside all else as it is and as it was, where the two differ; and
         what those give that have come to the bag (`row_by_row`)."""
@@ -179,14 +181,14 @@ class Changes:
         return frames
 
     def _over_change(
-        self, term: Term, bag: Stage, change: Frame, others: Mapping[str, Frame], columns: Columns
+        self, term: Term, bag: Stage, change: Frame, others: Mapping[str, Frame], columns: ColumnNames
     ) -> Frame:
         """A term that is linear in a bag, over how that has changed."""
         frame = self._over({**others, bag.name: retracting(change)}, columns).bag(term)
         return attrs.evolve(frame, value=canonical(Expressions(), frame.value), weight=frame.weight or "1L")
 
     def _before_and_after(
-        self, rules: DeltaRules, after: list[Snapshot], before: list[Snapshot], columns: Columns
+        self, rules: DeltaRules, after: list[Snapshot], before: list[Snapshot], columns: ColumnNames
     ) -> list[Frame]:
         """A term over some states and over others, the latter taken away.
 
@@ -209,13 +211,13 @@ class Changes:
     def _index(self, stage: Stage) -> int:
         return self.circuit.plan.stages.index(stage)
 
-    def _compiler(self, term: Term, snapshots: list[Snapshot], columns: Columns) -> Compiler:
+    def _compiler(self, term: Term, snapshots: list[Snapshot], columns: ColumnNames) -> RelationCompiler:
         """A compiler for a term over states as they were at some time."""
         read = free_vars(term)
         return self._over({s.stage.name: s.view() for s in snapshots if s.stage.name in read}, columns)
 
-    def _over(self, states: Mapping[str, Frame], columns: Columns) -> Compiler:
-        return Compiler(self.spark, {**self.tables, **states}, columns, self.temporaries.loops)
+    def _over(self, states: Mapping[str, Frame], columns: ColumnNames) -> RelationCompiler:
+        return RelationCompiler(self.spark, {**self.tables, **states}, columns, self.temporaries.loops)
 
     def _now(self) -> list[Snapshot]:
         return [state.snapshot() for state in self.states]
@@ -226,7 +228,7 @@ def _changed(after: list[Snapshot], before: list[Snapshot]) -> list[str]:
     return [now.stage.name for now, was in zip(after, before, strict=True) if not now.is_as(was)]
 
 
-def _side(compiler: Compiler, term: Term, sign: int) -> Frame:
+def _side(compiler: RelationCompiler, term: Term, sign: int) -> Frame:
     """The value of a term as one side of a difference."""
     frame = compiler.bag(term) if ty.is_collection(term.type) else compiler.one(term)
     return signed(frame, sign, compiler.expressions)

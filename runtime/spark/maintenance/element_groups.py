@@ -14,7 +14,7 @@ import attrs
 
 from mrql.rewrite.plan.circuit import Access
 from mrql.rewrite.plan.threshold import Threshold
-from mrql.runtime.engine.residual import PAIRS
+from mrql.runtime.engine.residual import MOST_PAIRS
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.layout import Layout, atoms
@@ -32,7 +32,7 @@ RESIDUAL = ("max(difference) AS change", "count(1) AS groups", "sum(distance) AS
 
 
 @attrs.frozen(slots=False)
-class Alike:
+class ElementGroups:
     """Rows `(element…, w)` with the elements in the columns of some keys."""
 
     keys: Keys
@@ -109,14 +109,14 @@ class Alike:
         return rows.select(*self.keys.names, "w")
 
 
-def alike_of(ledger: Ledger, value: Layout) -> Alike:
+def alike_of(ledger: Ledger, value: Layout) -> ElementGroups:
     """The elements of a ledger that is kept in groups; the first value says in which columns."""
     if ledger.keys is None:
         ledger.keys = ledger.keys_like(value)
-    return Alike(ledger.keys)
+    return ElementGroups(ledger.keys)
 
 
-def table_of(ledger: Ledger, alike: Alike) -> Table:
+def table_of(ledger: Ledger, alike: ElementGroups) -> Table:
     """The table of a ledger, in which elements that are alike lie together."""
     if ledger.table is None:
         ledger.table = alike.table(ledger.plans)
@@ -138,7 +138,7 @@ def _farthest(numbers: Sequence[str], between: Callable[[str, str], str]) -> str
         return f"array_max(transform({these}, a -> {inner}))"
 
     uneven = "balance <> 0 OR size(new) = 0 OR size(old) = 0"
-    many = f"CAST(size(new) AS BIGINT) * size(old) > {PAIRS}"
+    many = f"CAST(size(new) AS BIGINT) * size(old) > {MOST_PAIRS}"
     return (
         f"CASE WHEN {uneven} OR {many} THEN {INFINITE}"
         f" ELSE greatest({nearest('new', 'old')}, {nearest('old', 'new')}) END"

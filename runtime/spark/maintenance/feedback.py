@@ -15,8 +15,8 @@ from mrql.rewrite.plan.delta_rules import DeltaRules
 from mrql.rewrite.plan.plan import Feedback
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual
-from mrql.runtime.spark.maintenance.deltas import Changes, OfKeys
-from mrql.runtime.spark.maintenance.element_groups import RESIDUAL, Alike, alike_of, matter, table_of
+from mrql.runtime.spark.maintenance.deltas import Deltas, OfKeys
+from mrql.runtime.spark.maintenance.element_groups import RESIDUAL, ElementGroups, alike_of, matter, table_of
 from mrql.runtime.spark.maintenance.input_rows import Ledger
 from mrql.runtime.spark.maintenance.key_comparison import against, elements_of_keys
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
@@ -26,18 +26,18 @@ from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
 
-LITTLE = 20
+FED_BACK_MAX_RATIO = 20
 """What is fed back is little if there are so many times more rows to compare: each row that is fed changes several."""
 
 
 @attrs.define(eq=False)
-class Carried:
+class FeedbackState:
     """One bag of a loop."""
 
     feedback: Feedback
     ledger: Ledger
     """What the stream was fed; it is kept in a checkpoint."""
-    changes: Changes
+    changes: Deltas
     threshold: Threshold
     pending: Table | None = None
     """By how much the value of the step differs from what was fed, where that is kept: elements that are new, and
@@ -98,7 +98,7 @@ class Carried:
         groups = both.aggregate(list(alike.by), [f"collect_list({entry}) AS rows", "bool_or(known) AS known"])
         return self._begin(alike, groups.where("NOT known").select(*alike.by, "inline(rows)").select(*columns))
 
-    def _begin(self, alike: Alike, rows: Relation) -> Frame:
+    def _begin(self, alike: ElementGroups, rows: Relation) -> Frame:
         fed = self._feed(alike, self._kept(rows))
         self.begun = fed.df
         self.repeats = elements_of_keys(self.changes, self.ledger, self.changes.circuit.starts[self.name]) is None
@@ -114,19 +114,19 @@ class Carried:
         assert self.ledger.keys is not None
         assert self.offered is not None
         self.repeats = False
-        return self._feed(Alike(self.ledger.keys), self.offered)
+        return self._feed(ElementGroups(self.ledger.keys), self.offered)
 
     def _kept(self, rows: Relation) -> Run:
         return self.changes.kept(rows, counted=True)
 
-    def _feed(self, alike: Alike, run: Run) -> Frame:
+    def _feed(self, alike: ElementGroups, run: Run) -> Frame:
         self.fed.append(run)
         return Frame(run.relation, alike.keys.value, "w", changes=True)
 
     def end(self) -> None:
         """Adds what the batch has fed to what was fed before."""
         if self.fed and self.ledger.keys is not None:
-            table_of(self.ledger, Alike(self.ledger.keys)).update(union_all([run.relation for run in self.fed]))
+            table_of(self.ledger, ElementGroups(self.ledger.keys)).update(union_all([run.relation for run in self.fed]))
             self.fed = []
         self.rests = not self.is_due
         self.repeats = self.repeats and not self.rests
@@ -154,7 +154,7 @@ class Carried:
         else:
             groups = self._pending_since(self.changes.sides_since(self._value, before))
         assert self.ledger.keys is not None
-        self.offered = self._kept(Alike(self.ledger.keys).of_groups(groups, matter(self.threshold)))
+        self.offered = self._kept(ElementGroups(self.ledger.keys).of_groups(groups, matter(self.threshold)))
         self.steps.append(self.offered)
         self.begun, self.rests = None, True
 
@@ -169,7 +169,7 @@ class Carried:
     def _groups(self, different: Relation) -> Relation:
         """What some keys have now and what was fed of them, as groups."""
         assert self.ledger.keys is not None
-        alike = Alike(self.ledger.keys)
+        alike = ElementGroups(self.ledger.keys)
         return alike.groups(different) if self.repeats else alike.pairs(different)
 
     def _fed_before(self) -> list[Run]:
@@ -199,7 +199,7 @@ class Carried:
     def _changes_little(self, size: int) -> bool:
         """Whether a step is likely to change few of so many rows, as the first of a batch is, or one that little was
         fed to."""
-        return size > compaction.STEPWISE and self._offered_rows() * LITTLE < size
+        return size > compaction.STEPS_MERGED_WHOLE_MAX_ROWS and self._offered_rows() * FED_BACK_MAX_RATIO < size
 
     def _size_of(self, pending: Table) -> int:
         """How many rows are pending, or were when that was known last."""
@@ -227,7 +227,7 @@ class Carried:
         pending = self._pending_in(alike)
         pending.replace(pending.merged([alike.rows([value]), *fed]))
 
-    def _pending_in(self, alike: Alike) -> Table:
+    def _pending_in(self, alike: ElementGroups) -> Table:
         if self.pending is None:
             self.pending = alike.table(self.changes.plans)
             self.pending.shrinks = True
@@ -261,7 +261,7 @@ class Carried:
         if self.pending is None or not self.pending.runs:
             return None
         assert self.ledger.keys is not None
-        return Alike(self.ledger.keys).groups(self._all(self.pending))
+        return ElementGroups(self.ledger.keys).groups(self._all(self.pending))
 
     def _measured(self, groups: Relation) -> Residual:
         found = self.changes.plans.dataframe(groups.aggregate([], RESIDUAL)).head()

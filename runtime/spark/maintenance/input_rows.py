@@ -21,7 +21,7 @@ from mrql.runtime.engine.residual import is_number
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.layout import Layout, atoms
-from mrql.runtime.spark.relation.frame import Columns, Frame, netted, raise_if_missing
+from mrql.runtime.spark.relation.frame import ColumnNames, Frame, netted, raise_if_missing
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
@@ -131,7 +131,7 @@ class Ledger:
             raise_if_missing(self.stream, Frame(rows, self.keys.value, "w"), self.plans.spark)
 
 
-def without_passing(rows: Frame, columns: Columns) -> Frame:
+def without_passing(rows: Frame, columns: ColumnNames) -> Frame:
     """A batch without the rows that come and go in it, where there may be such."""
     if not rows.mixed:
         return rows

@@ -13,10 +13,10 @@ import attrs
 
 from mrql.algebra.evaluation.evaluate import endless
 from mrql.rewrite.plan.plan import DerivedStream, Feedbacks, Plan
-from mrql.runtime.spark.maintenance.background_jobs import Computing
-from mrql.runtime.spark.maintenance.deltas import Changes
-from mrql.runtime.spark.maintenance.feedback import Carried
-from mrql.runtime.spark.maintenance.semi_naive import Settling
+from mrql.runtime.spark.maintenance.background_jobs import BackgroundJobs
+from mrql.runtime.spark.maintenance.deltas import Deltas
+from mrql.runtime.spark.maintenance.feedback import FeedbackState
+from mrql.runtime.spark.maintenance.semi_naive import SemiNaiveRun
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.relation.frame import Frame
@@ -28,10 +28,10 @@ class Rounds:
     """How the changes of a view go round."""
 
     plan: Plan
-    changes: Changes
+    changes: Deltas
     merge: Callable[[Collection[str], dict[str, Frame], list[Snapshot], set[str]], None]
     """Merges a batch of changes into some stages, since some snapshots, and notes those that have changed."""
-    computing: Computing
+    computing: BackgroundJobs
     """Computes what is kept of the changes, and the states."""
     planning_ahead: Callable[[Sequence[object]], Callable[[], None]]
     """Notes how far planning has come, in some more objects too; what it returns takes back all that is planned from
@@ -47,7 +47,7 @@ class Rounds:
 
         Raises: UserError when that takes more steps than it may.
         """
-        going = Settling(self.changes, state, recursive, [*before], starting)
+        going = SemiNaiveRun(self.changes, state, recursive, [*before], starting)
         while True:
             pending, following = going.pending, going.following if going.is_foreseen else None
             goes_on = partial(_is_any, [] if following is None else [following.run])
@@ -62,7 +62,7 @@ class Rounds:
     def carry_over(
         self,
         loop: Feedbacks,
-        carried: Sequence[Carried],
+        carried: Sequence[FeedbackState],
         merged: Collection[str],
         changes: dict[str, Frame],
         before: list[Snapshot],
@@ -97,7 +97,7 @@ class Rounds:
     def _feed_back(
         self,
         loop: Feedbacks,
-        carried: Sequence[Carried],
+        carried: Sequence[FeedbackState],
         inside: Collection[str],
         before: list[Snapshot],
         *,
@@ -124,7 +124,7 @@ class Rounds:
         for each in carried:
             each.end()
 
-    def _step(self, carried: Sequence[Carried], inside: Collection[str]) -> None:
+    def _step(self, carried: Sequence[FeedbackState], inside: Collection[str]) -> None:
         """Feeds back what matters of a loop's bags, and compares what comes of it with what was fed."""
         with self.changes.columns.apart("r__"):
             earlier = [state.snapshot() for state in self.changes.states]

@@ -2,7 +2,7 @@
 
 Where each key of a state makes one element, and tells it from others, as a page does with its rank, what a batch has
 changed is found by what the touched keys have now and what was given of them: nothing need be known of what they had
-before it. Then nothing has more than one new and one old element, either (`Alike.pairs`).
+before it. Then nothing has more than one new and one old element, either (`ElementGroups.pairs`).
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mrql.rewrite.plan.delta_rules import DeltaRules
-from mrql.runtime.spark.maintenance.deltas import Changes, OfKeys
-from mrql.runtime.spark.maintenance.element_groups import Alike, alike_of, table_of
+from mrql.runtime.spark.maintenance.deltas import Deltas, OfKeys
+from mrql.runtime.spark.maintenance.element_groups import ElementGroups, alike_of, table_of
 from mrql.runtime.spark.maintenance.input_rows import Ledger
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.relation.relation import Relation, union_all
 
 
 def elements_of_keys(
-    changes: Changes, ledger: Ledger, rules: DeltaRules, before: list[Snapshot] | None = None
+    changes: Deltas, ledger: Ledger, rules: DeltaRules, before: list[Snapshot] | None = None
 ) -> OfKeys | None:
     """What a term has now of the keys that were touched since `before`, or of all; None where these are not what tells
     its elements from others."""
@@ -39,7 +39,7 @@ def against(given: Sequence[Relation], now: OfKeys, ledger: Ledger, more: Relati
 
 
 def _given_of(
-    given: Sequence[Relation], now: OfKeys, ledger: Ledger, alike: Alike, more: Relation | None
+    given: Sequence[Relation], now: OfKeys, ledger: Ledger, alike: ElementGroups, more: Relation | None
 ) -> Relation | None:
     table = table_of(ledger, alike)
     if now.touched is None:

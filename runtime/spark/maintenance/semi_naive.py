@@ -15,7 +15,7 @@ from mrql.algebra.types import Type
 from mrql.rewrite.plan.plan import DerivedStream
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.layout import part, to_sql
-from mrql.runtime.spark.maintenance.deltas import Changes
+from mrql.runtime.spark.maintenance.deltas import Deltas
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.relation.frame import Frame, signed
@@ -24,7 +24,7 @@ from mrql.runtime.spark.state.run import Run
 
 
 @attrs.frozen
-class Facts:
+class TimedFacts:
     """Facts that are kept until the next batch."""
 
     frame: Frame
@@ -32,10 +32,10 @@ class Facts:
 
 
 @attrs.define(eq=False)
-class Settling:
+class SemiNaiveRun:
     """How far the changes of one batch have been taken back."""
 
-    changes: Changes
+    changes: Deltas
     state: StageState
     recursive: DerivedStream
     earlier: list[Snapshot]
@@ -47,9 +47,9 @@ class Settling:
     """What was taken back so far."""
     left: list[Frame] = attrs.Factory(list)
     """What is left of the changes before."""
-    pending: Facts = attrs.field(init=False)
+    pending: TimedFacts = attrs.field(init=False)
     """What has changed and was not taken back."""
-    following: Facts | None = None
+    following: TimedFacts | None = None
     """What of it has the time after the last one: all of it is later than that, and most often there is some of it."""
 
     def __attrs_post_init__(self) -> None:
@@ -83,12 +83,12 @@ class Settling:
         """All that was taken back."""
         return self.changes.added(self.found, self._item) if len(self.found) > 1 else next(iter(self.found), None)
 
-    def _take_back(self, facts: Facts, time: int) -> None:
+    def _take_back(self, facts: TimedFacts, time: int) -> None:
         # Each step has the names of the one before it, and so its plans.
         with self.changes.columns.apart("r__"):
             self.time = time
             self.found = [*self.found, facts.frame]
-            if len(self.found) > compaction.YOUNG:
+            if len(self.found) > compaction.ADDED_MAX_RUNS:
                 self.found = [self._kept(self.changes.added(self.found, self._item)).frame]
             self.left = [self.pending.frame, signed(facts.frame, -1, Expressions())]
             self.earlier[self.changes.states.index(self.state)] = self.state.snapshot()
@@ -105,13 +105,13 @@ class Settling:
         self.pending = self._kept(change)
         self.following = None if self.time is None else self._at(self._next)
 
-    def _at(self, time: int) -> Facts:
+    def _at(self, time: int) -> TimedFacts:
         """What is pending of one time."""
         pending = self.pending.frame
         return self._kept(pending.where(f"{_time_of(pending)} = {time}L"))
 
-    def _kept(self, change: Frame) -> Facts:
-        return Facts(self.changes.aside(change, counted=True), self.changes.temporaries.counted[-1])
+    def _kept(self, change: Frame) -> TimedFacts:
+        return TimedFacts(self.changes.aside(change, counted=True), self.changes.temporaries.counted[-1])
 
     @property
     def _next(self) -> int:

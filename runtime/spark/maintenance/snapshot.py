@@ -23,7 +23,7 @@ from mrql.runtime.spark.state.table import TOUCHED, Table
 
 
 @attrs.frozen
-class Rows:
+class TableSnapshot:
     """The rows of a table at one time."""
 
     table: Table
@@ -39,21 +39,21 @@ class Rows:
     shrinks: bool
 
     @staticmethod
-    def of(table: Table, step: int) -> Rows:
+    def of(table: Table, step: int) -> TableSnapshot:
         runs, young = (tuple(run.relation for run in runs) for runs in (table.runs, table.batch.added))
         appended = table.appended.relation if table.appended else None
-        return Rows(table, runs, table.changed_in == step, appended, young, table.batch.added, table.shrinks)
+        return TableSnapshot(table, runs, table.changed_in == step, appended, young, table.batch.added, table.shrinks)
 
     def all(self) -> Relation:
         return self.table.current(self.runs)
 
-    def has_changed(self, before: Rows | None) -> bool:
+    def has_changed(self, before: TableSnapshot | None) -> bool:
         """Whether anything has come to the table since it was as `before`."""
         if self.appended is None and not self.stepped:
             return False
         return before is None or self.runs != before.runs
 
-    def change(self, before: Rows | None) -> Relation:
+    def change(self, before: TableSnapshot | None) -> Relation:
         """What has come to a table that changes are appended to since it was as `before`: a step ago, or before the
         batch."""
         assert self.appended is not None
@@ -62,7 +62,7 @@ class Rows:
         within = before is not None and before.steps is self.steps
         return self.appended if within else union_all(self.young)
 
-    def touched(self, before: Rows | None) -> Relation:
+    def touched(self, before: TableSnapshot | None) -> Relation:
         """The keys that were touched since then, each with what the change has of it, or what it has become."""
         if self.appended is not None:
             return self.change(before)
@@ -73,7 +73,7 @@ class Rows:
 class BagRows:
     """The rows of a bag, in several runs that are merged when they are read."""
 
-    rows: Rows
+    rows: TableSnapshot
     shape: Layout
 
 
@@ -83,7 +83,7 @@ class Snapshot:
 
     stage: Stage
     keys: Keys | None
-    groups: Rows | None
+    groups: TableSnapshot | None
     bags: Mapping[int, BagRows]
 
     def view(self) -> Frame:
@@ -257,7 +257,7 @@ class Touched:
         # Where the state was merged whole, nothing but the values before the batch asks for it.
         return old if self._rows.appended is None else self._kept(old)
 
-    def _new_groups(self, rows: Rows) -> Relation:
+    def _new_groups(self, rows: TableSnapshot) -> Relation:
         if rows.appended is None or self._found is None:
             # The steps of a batch may have touched a key several times.
             return self._touched if len(rows.young) < 2 else rows.table.merged([self._touched], whole=False)

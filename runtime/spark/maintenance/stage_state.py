@@ -20,7 +20,7 @@ from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there, del
 from mrql.rewrite.plan.circuit import Access
 from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
 from mrql.rewrite.plan.plan import Component, Feed, Shape, Stage
-from mrql.runtime.spark.compiler.compiler import Compiler
+from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.compiler.join import drops_null_keys
 from mrql.runtime.spark.expressions import sum_columns
 from mrql.runtime.spark.expressions.aggregates import aggregate_sql, repeated_sql
@@ -41,8 +41,8 @@ from mrql.runtime.spark.expressions.layout import (
     unquote,
     with_columns,
 )
-from mrql.runtime.spark.maintenance.snapshot import BagRows, Rows, Snapshot
-from mrql.runtime.spark.relation.frame import Columns, Frame, fit, numbered, retracting
+from mrql.runtime.spark.maintenance.snapshot import BagRows, Snapshot, TableSnapshot
+from mrql.runtime.spark.relation.frame import ColumnNames, Frame, fit, numbered, retracting
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation, union_all
@@ -106,7 +106,7 @@ class InputState:
 
 
 @attrs.frozen
-class Share:
+class FeedDelta:
     """The rows of a feed in a batch, with their key and element as layouts, and what a row gives to the components that
     Spark can aggregate, as terms over `scope`."""
 
@@ -127,7 +127,7 @@ class StageState:
     stage: Stage
     spark: SparkSession
     tables: Mapping[str, Frame]
-    columns: Columns
+    columns: ColumnNames
     plans: Plans
     groups: Table | None = None
     bags: dict[int, Table] = attrs.Factory(dict)
@@ -167,7 +167,7 @@ class StageState:
         self._merge(shares)
         return bool(shares)
 
-    def _shares(self, index: int, feed: Feed, changed: Mapping[str, Frame]) -> list[Share]:
+    def _shares(self, index: int, feed: Feed, changed: Mapping[str, Frame]) -> list[FeedDelta]:
         if len(feed.rows.inputs) <= 1:
             return [self._share(index, feed, changed)]
         versions = {read.label: self._versions(index, read, changed.get(read.label)) for read in feed.rows.inputs}
@@ -194,7 +194,7 @@ class StageState:
             self.failing[index] = may_fail_for_pairs(feed, overflows=not self.in_steps)
         return self.failing[index]
 
-    def _share(self, index: int, feed: Feed, sources: Mapping[str, Frame], changed: str | None = None) -> Share:
+    def _share(self, index: int, feed: Feed, sources: Mapping[str, Frame], changed: str | None = None) -> FeedDelta:
         compiler = self._compiler(sources)
         frame = compiler.bag(feed.rows.for_batch(changed))
         pair = frame.value.type
@@ -216,7 +216,7 @@ class StageState:
             if isinstance(self.stage.components[i].monoid, Aggregate):
                 # What it reads of static tables as a whole comes beside each row.
                 frame, scope, units[i] = compiler.attached(frame, scope, unit)
-        return Share(index, frame, key, element, units, scope, shrinks)
+        return FeedDelta(index, frame, key, element, units, scope, shrinks)
 
     def _versions(self, feed: int, read: Input, delta: Frame | None) -> Versions:
         """The versions of an input; a change is added to what is kept, unless another stage has done that."""
@@ -287,14 +287,14 @@ class StageState:
         measures = tuple(Measure(n, f"sum({n})") for n in sums)
         return shape, Table(self.plans, kept, by or kept, measures, f"{sums[0]} <> 0", access=access)
 
-    def _compiler(self, sources: Mapping[str, Frame]) -> Compiler:
+    def _compiler(self, sources: Mapping[str, Frame]) -> RelationCompiler:
         """A compiler over changes and over what is kept of inputs, whose rows may take others away."""
         changing = {name: retracting(frame) for name, frame in sources.items()}
-        return Compiler(self.spark, {**self.tables, **changing}, self.columns)
+        return RelationCompiler(self.spark, {**self.tables, **changing}, self.columns)
 
     # --- merging ------------------------------------------------------------------------------
 
-    def _merge(self, shares: list[Share]) -> None:
+    def _merge(self, shares: list[FeedDelta]) -> None:
         if not shares:
             return
         self.keys = self.keys or Keys(shares[0].key, "k")
@@ -304,7 +304,7 @@ class StageState:
             if isinstance(component.monoid, BagUnion):
                 self._merge_bag(i, component, shares)
 
-    def _merge_groups(self, shares: list[Share]) -> None:
+    def _merge_groups(self, shares: list[FeedDelta]) -> None:
         if self.groups is None:
             self.groups = self._group_table()
         self.groups.changed_in = self.steps
@@ -338,7 +338,7 @@ class StageState:
         feeds = (i for i, feed in enumerate(self.stage.feeds) if component in dict(feed.units))
         return " OR ".join(f"n{i} <> 0" for i in feeds)
 
-    def _changes_together(self, table: Table, shares: list[Share]) -> Relation:
+    def _changes_together(self, table: Table, shares: list[FeedDelta]) -> Relation:
         """The change that all shares make: by key, its supports and its components, added up from their rows."""
         assert self.keys is not None
         rows = []
@@ -347,7 +347,7 @@ class StageState:
             rows.append(df.select(*self.keys.columns(share.key), *measures))
         return union_all(rows).aggregate(table.keys, table.added_up)
 
-    def _group_changes(self, share: Share) -> Relation:
+    def _group_changes(self, share: FeedDelta) -> Relation:
         """The change that one share makes: by key, its support and its components, nulls for those of other feeds."""
         assert self.keys is not None
         weight = share.frame.weight
@@ -355,7 +355,7 @@ class StageState:
         df, measures = self._measures(share, counted)
         return df.aggregate(self.keys.columns(share.key), measures)
 
-    def _measures(self, share: Share, counted: str, *, one_by_one: bool = False) -> tuple[Relation, list[str]]:
+    def _measures(self, share: FeedDelta, counted: str, *, one_by_one: bool = False) -> tuple[Relation, list[str]]:
         """The columns of the groups but their keys: how often rows count, and what they are worth as often as that,
         all together or `one_by_one`; over the rows, where need be with columns more."""
         units = share.units
@@ -375,7 +375,7 @@ class StageState:
         return df, [*supports, *values, f"{MARK} AS {TOUCHED}"]
 
     def _worth(
-        self, share: Share, index: int, component: Component, unit: Term, named: list[str], *, one_by_one: bool
+        self, share: FeedDelta, index: int, component: Component, unit: Term, named: list[str], *, one_by_one: bool
     ) -> list[str]:
         """What rows add to the columns of a component; what is asked for several times is a column that is `named`."""
         assert isinstance(component.monoid, Aggregate)
@@ -397,7 +397,7 @@ class StageState:
         worth = kept.totals(found) if is_total else kept.shares(found[0], weight)
         return [*worth] if one_by_one else [f"coalesce(sum({part_of}), 0)" for part_of in worth]
 
-    def _merge_bag(self, index: int, component: Component, shares: list[Share]) -> None:
+    def _merge_bag(self, index: int, component: Component, shares: list[FeedDelta]) -> None:
         changes = []
         for share in shares:
             feed = self.stage.feeds[share.feed]
@@ -410,7 +410,7 @@ class StageState:
             table.shrinks |= any(share.shrinks for share in shares)
             table.append(table.partitioned(union_all(changes)))
 
-    def _bag_changes(self, index: int, share: Share, feed: Feed, unit: Term) -> Relation:
+    def _bag_changes(self, index: int, share: FeedDelta, feed: Feed, unit: Term) -> Relation:
         """The rows (key…, element…, weight) that a feed adds to a bag."""
         compiler = self._compiler({})
         env = {**bind(feed.key, share.key), **bind(feed.element, share.element)}
@@ -436,8 +436,10 @@ class StageState:
         return Snapshot(
             stage=self.stage,
             keys=self.keys,
-            groups=Rows.of(self.groups, self.steps) if self.groups and self.groups.runs else None,
-            bags={i: BagRows(Rows.of(t, self.steps), self.bag_shapes[i]) for i, t in self.bags.items() if t.runs},
+            groups=TableSnapshot.of(self.groups, self.steps) if self.groups and self.groups.runs else None,
+            bags={
+                i: BagRows(TableSnapshot.of(t, self.steps), self.bag_shapes[i]) for i, t in self.bags.items() if t.runs
+            },
         )
 
     def touched(self) -> list[Any]:

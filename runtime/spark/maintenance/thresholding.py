@@ -19,8 +19,8 @@ from mrql.rewrite.plan.delta_rules import DeltaRules
 from mrql.rewrite.plan.plan import DerivedStream
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.spark.expressions.expressions import Expressions
-from mrql.runtime.spark.maintenance.deltas import Changes, OfKeys
-from mrql.runtime.spark.maintenance.element_groups import RESIDUAL, Alike, alike_of, matter, table_of
+from mrql.runtime.spark.maintenance.deltas import Deltas, OfKeys
+from mrql.runtime.spark.maintenance.element_groups import RESIDUAL, ElementGroups, alike_of, matter, table_of
 from mrql.runtime.spark.maintenance.input_rows import Ledger
 from mrql.runtime.spark.maintenance.key_comparison import against, elements_of_keys
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
@@ -30,11 +30,11 @@ from mrql.runtime.spark.state.run import Run
 
 
 @attrs.define(eq=False)
-class Withheld:
+class WithheldChanges:
     """What is kept back of one derived stream."""
 
     derived: DerivedStream
-    changes: Changes
+    changes: Deltas
     ledger: Ledger = attrs.Factory(
         lambda self: Ledger(self.derived.name, element_type(self.derived.stream), self.changes.plans, in_groups=True),
         takes_self=True,
@@ -111,13 +111,13 @@ class Withheld:
         """What is withheld, group by group."""
         assert self.ledger.table is not None
         assert self.ledger.keys is not None
-        alike, table, whole = Alike(self.ledger.keys), self.ledger.table, self._of_keys()
+        alike, table, whole = ElementGroups(self.ledger.keys), self.ledger.table, self._of_keys()
         if whole is None:
             return alike.groups(table.current(table.relations))
         return alike.pairs(against(table.relations, whole, self.ledger)).where("difference > 0")
 
 
-def residuals(withheld: Sequence[Withheld]) -> list[Residual]:
+def residuals(withheld: Sequence[WithheldChanges]) -> list[Residual]:
     """How far each stream is off by what is withheld of it: a job, when it is first asked after a batch."""
     unknown = [each for each in withheld if not each.is_measured]
     if unknown:

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from mrql.runtime.spark.compiler.loops import Kept
+from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
@@ -30,7 +30,7 @@ class Temporaries:
     """Changes that several stages read, computed in the same way."""
     counted: list[Run] = attrs.Factory(list)
     """Changes whose rows are counted, with the states."""
-    loops: Kept = attrs.Factory(Kept)
+    loops: LoopCheckpoints = attrs.Factory(LoopCheckpoints)
     """What the loops have left that were run for the batch."""
 
     @property
@@ -57,7 +57,7 @@ class Transaction:
     """The stages that the batch has changed so far."""
     garbage: list[Run] = attrs.Factory(list)
     """What the batches before have replaced and kept, which nothing can read any more when this one is committed."""
-    garbage_of_loops: Kept = attrs.Factory(Kept)
+    garbage_of_loops: LoopCheckpoints = attrs.Factory(LoopCheckpoints)
     touched: int = 0
     """How many keys it has touched, if that was counted."""
     is_open: bool = True
@@ -66,7 +66,7 @@ class Transaction:
     def begin(self, tables: Sequence[Table], snapshots: Callable[[], list[Snapshot]]) -> Transaction:
         """The transaction after this one. What this one has replaced and kept goes when that is committed."""
         garbage = [*self.garbage, *(run for table in tables for run in table.begin()), *self.temporaries.runs]
-        loops = Kept()
+        loops = LoopCheckpoints()
         loops.take(self.garbage_of_loops)
         loops.take(self.temporaries.loops)
         return Transaction(snapshots(), garbage=garbage, garbage_of_loops=loops)

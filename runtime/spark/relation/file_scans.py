@@ -17,14 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.expressions.layout import quote
 
-REMEMBERED = 128
+MOST_SCANS = 128
 """How many plans that read files a session remembers."""
 
 _SCANS: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, jvm.Scan]] = WeakKeyDictionary()
 """By the settings, the kind of the files, and the columns that are read."""
 
 
-class Files(jvm.Lazy):
+class FileScan(jvm.Lazy):
     """The rows of files whose columns are known. Files of one kind are read alike."""
 
     def __init__(
@@ -55,19 +55,19 @@ class Scans:
 
     def rows(self, table: DataFrame, read: tuple[str, ...] | None) -> Any:
         """The rows of a batch as an RDD. Where not all columns are `read`, nothing is in the others."""
-        opened = None if isinstance(table, Files) else jvm.Opened.of(table)
-        kind = table.kind if isinstance(table, Files) else opened and opened.kind
+        opened = None if isinstance(table, FileScan) else jvm.Opened.of(table)
+        kind = table.kind if isinstance(table, FileScan) else opened and opened.kind
         key = (self._settings, kind, read)
         scan = self._known.pop(key, None)
         if scan is not None:
             self._known[key] = scan
-            files = scan.opened(table.paths) if isinstance(table, Files) else scan.as_the_first(opened)
+            files = scan.opened(table.paths) if isinstance(table, FileScan) else scan.as_the_first(opened)
             if files is not None:
                 return scan.rows(files)
         df = table if read is None else _without(table, read)
         if kind is not None and (made := jvm.Scan.of(df)) is not None:
             self._known[key] = made
-            if len(self._known) > REMEMBERED:
+            if len(self._known) > MOST_SCANS:
                 self._known.popitem(last=False)
         return jvm.rows_of(df)
 

@@ -68,7 +68,7 @@ def numbered(prefix: str) -> Iterator[str]:
     return (f"{prefix}{n}" for n in count())
 
 
-class Columns:
+class ColumnNames:
     """A supply of column names that no two frames of one plan share.
 
     It starts again with each batch, so that the batches have the same plans.
@@ -94,7 +94,7 @@ class Columns:
             self.names = names
 
 
-def flat(frame: Frame, columns: Columns, kept: Iterable[str] = ()) -> Frame:
+def flat(frame: Frame, columns: ColumnNames, kept: Iterable[str] = ()) -> Frame:
     """The frame with its value, each part in a column of its own, its weight, and nothing else but `kept` columns."""
     value = with_columns(frame.value, columns.take())
     named = as_columns(frame.value, value)
@@ -115,7 +115,7 @@ class Side:
     opening: str | None = None
 
     @staticmethod
-    def of(frame: Frame, columns: Columns, *, opens_later: bool) -> Side:
+    def of(frame: Frame, columns: ColumnNames, *, opens_later: bool) -> Side:
         """The frame as `flat` makes it. Rows that are gathered need not be opened for a join by their key."""
         flattened, gathering = flat(frame, columns), frame.df.gathering
         if gathering is None or not opens_later:
@@ -136,7 +136,7 @@ class Side:
         return joined if self.opening is None else joined.select("*", self.opening)
 
 
-def union(frames: Sequence[Frame], item: Type, columns: Columns) -> Frame:
+def union(frames: Sequence[Frame], item: Type, columns: ColumnNames) -> Frame:
     """The union of bags, with values of type `item` in the same columns."""
     weighted = any(frame.weight is not None for frame in frames)
     frames = fitted(frames, item)
@@ -165,7 +165,7 @@ def signed(frame: Frame, sign: int, expressions: Expressions) -> Frame:
     return attrs.evolve(frame, value=canonical(expressions, frame.value), weight=weight)
 
 
-def netted(frame: Frame, columns: Columns) -> Frame:
+def netted(frame: Frame, columns: ColumnNames) -> Frame:
     """The frame with equal rows as one and their weights added up; rows whose weights cancel are gone."""
     value = with_columns(frame.value, columns.take())
     named = as_columns(frame.value, value)
@@ -175,7 +175,7 @@ def netted(frame: Frame, columns: Columns) -> Frame:
     return attrs.evolve(frame, df=df, value=value, weight=weight)
 
 
-def changes(inserted: Frame | None, deleted: Frame, columns: Columns) -> Frame:
+def changes(inserted: Frame | None, deleted: Frame, columns: ColumnNames) -> Frame:
     """A batch: what is inserted with weight 1, what is deleted with weight −1."""
     parts = [] if inserted is None else [attrs.evolve(inserted, weight=inserted.weight or "1L")]
     taken = attrs.evolve(deleted, weight=f"(-1L * {deleted.weight or '1L'})")
@@ -234,7 +234,7 @@ def as_a_bag(frame: Frame) -> Frame:
     return frame
 
 
-def expanded(frame: Frame, columns: Columns) -> Frame:
+def expanded(frame: Frame, columns: ColumnNames) -> Frame:
     """Each row as often as its weight says."""
     if frame.weight is None:
         return frame
@@ -248,7 +248,7 @@ def null_of(t: Type) -> Atom:
     return Atom(f"CAST(NULL AS {sql_type(t)})", t)
 
 
-def net(stream: str, rows: Frame, columns: Columns, spark: SparkSession) -> Frame:
+def net(stream: str, rows: Frame, columns: ColumnNames, spark: SparkSession) -> Frame:
     """What is left of rows with weights.
 
     Raises: MissingRow when one is taken away that is not there.

@@ -22,9 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.relation.file_scans import Scans
-from mrql.runtime.spark.relation.relation import Op, Relation
+from mrql.runtime.spark.relation.relation import Relation, RelationOp
 
-REMEMBERED = 512
+PLANS_MAX = 512
 """How many plans a session remembers."""
 
 PLAIN = 1
@@ -33,7 +33,7 @@ PLAIN = 1
 _PLANS: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, Template | int | None]] = WeakKeyDictionary()
 """By the settings and the signature: the plan, None for one that cannot be copied, or how often there was none yet."""
 
-_SHAPES: WeakKeyDictionary[SparkSession, dict[Hashable, jvm.Shape]] = WeakKeyDictionary()
+_SHAPES: WeakKeyDictionary[SparkSession, dict[Hashable, jvm.RowShape]] = WeakKeyDictionary()
 """By the settings and the signature, and what rows are said to lie by."""
 
 
@@ -45,7 +45,7 @@ class Checkpoint:
     """
 
     rdd: Any
-    shape: jvm.Shape
+    shape: jvm.RowShape
     small: bool
     """Whether they are kept as bytes."""
 
@@ -68,7 +68,7 @@ class Template:
     """For each leaf of the plan that is to be filled in its number, and the number of the relation's leaf."""
     read: Mapping[int, tuple[str, ...]]
     """The columns that the plan reads of a leaf that is a batch, by the leaf's number, where that is not all."""
-    shape: jvm.Shape
+    shape: jvm.RowShape
 
 
 class Plans:
@@ -96,7 +96,7 @@ class Plans:
             return relation.dataframe(self.spark)
         return template.shape.over(self.spark, self._rows(template, relation))
 
-    def shape_by(self, relation: Relation, by: tuple[str, ...], partitions: int) -> jvm.Shape:
+    def shape_by(self, relation: Relation, by: tuple[str, ...], partitions: int) -> jvm.RowShape:
         """The columns of a relation, and that its rows lie in partitions by the hash of some of them."""
         key = (self._settings, relation.signature, by, partitions)
         if key not in self._shapes:
@@ -121,7 +121,7 @@ class Plans:
         if isinstance(found, int):
             found = self._made(relation) if found >= PLAIN else found + 1
         self._known[key] = found
-        if len(self._known) > REMEMBERED:
+        if len(self._known) > PLANS_MAX:
             self._known.popitem(last=False)
         return found if isinstance(found, Template) else None
 
@@ -135,7 +135,7 @@ class Plans:
 
     def _leaf_rows(self, leaf: Relation, read: tuple[str, ...] | None) -> Any:
         """The rows of a leaf as an RDD. Of a batch, columns that are not read are not asked for."""
-        return leaf.rows.rdd if leaf.op is Op.KEPT else self._scans.rows(leaf.table, read)
+        return leaf.rows.rdd if leaf.op is RelationOp.KEPT else self._scans.rows(leaf.table, read)
 
     def _made(self, relation: Relation) -> Template | None:
         """Plans a relation over leaves of which Spark knows the columns and the partitioning, but no more.
@@ -145,17 +145,17 @@ class Plans:
         given: dict[Hashable, DataFrame] = {}
         places: dict[int, int] = {}
         for place, leaf in enumerate(relation.leaves):
-            df = leaf.rows.df if leaf.op is Op.KEPT else jvm.opaque(self.spark, leaf.table)
+            df = leaf.rows.df if leaf.op is RelationOp.KEPT else jvm.opaque(self.spark, leaf.table)
             given[leaf.identity] = df
             places[jvm.rdd_of(df).id()] = place
         df = relation.dataframe(self.spark, lambda leaf: given[leaf.identity])
-        plan = jvm.Plan(df)
+        plan = jvm.PhysicalPlan(df)
         if not plan.can_be_copied():
             return None
         slots = tuple((number, places[rdd]) for number, rdd in plan.rdds() if rdd in places)
         read: dict[int, tuple[str, ...]] = {}
         for place, leaf in enumerate(relation.leaves):
-            if leaf.op is Op.BATCH:
+            if leaf.op is RelationOp.BATCH:
                 needed = plan.read_of([number for number, at in slots if at == place])
                 if needed is not None and needed < {*leaf.table.columns}:
                     read[place] = tuple(sorted(needed))

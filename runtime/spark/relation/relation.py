@@ -18,11 +18,11 @@ from pyspark.sql import functions as F
 
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.expressions import python_udf
-from mrql.runtime.spark.relation.file_scans import Files
+from mrql.runtime.spark.relation.file_scans import FileScan
 from mrql.runtime.spark.session.cluster import ship
 
 
-class Op(Enum):
+class RelationOp(Enum):
     """What a relation does with its parts."""
 
     TABLE = "table"
@@ -62,7 +62,7 @@ class Gathering:
         return f"struct({', '.join(self.others)})"
 
 
-class Kept(Protocol):
+class PersistedRows(Protocol):
     """Rows that are kept from one batch to others."""
 
     @property
@@ -82,7 +82,7 @@ class Kept(Protocol):
         """Spark's handle of the rows."""
 
     @property
-    def shape(self) -> jvm.Shape | None:
+    def shape(self) -> jvm.RowShape | None:
         """The same as Spark has it, where it says of each row which partition it is in."""
 
 
@@ -90,7 +90,7 @@ class Kept(Protocol):
 class Beside:
     """Rows that are kept, and lie alike, as one leaf: a plan is the same however many of them there are."""
 
-    kept: tuple[Kept, ...]
+    kept: tuple[PersistedRows, ...]
 
     @property
     def spark(self) -> SparkSession:
@@ -98,7 +98,7 @@ class Beside:
         return self.kept[0].spark
 
     @property
-    def shape(self) -> jvm.Shape | None:
+    def shape(self) -> jvm.RowShape | None:
         """That of each of them."""
         return self.kept[0].shape
 
@@ -123,7 +123,7 @@ class Beside:
 class Relation:
     """An operation over other relations, or a leaf: a table, a batch, or rows that are kept."""
 
-    op: Op
+    op: RelationOp
     arguments: tuple[Any, ...] = ()
     parts: tuple[Relation, ...] = ()
     leaf: Any = None
@@ -133,26 +133,26 @@ class Relation:
     @staticmethod
     def of(df: DataFrame) -> Relation:
         """A DataFrame that stays the same."""
-        return Relation(Op.TABLE, leaf=df)
+        return Relation(RelationOp.TABLE, leaf=df)
 
     @staticmethod
-    def kept(rows: Kept) -> Relation:
-        return Relation(Op.KEPT, leaf=rows)
+    def kept(rows: PersistedRows) -> Relation:
+        return Relation(RelationOp.KEPT, leaf=rows)
 
     @staticmethod
     def empty(schema: str) -> Relation:
         """No rows, with the columns of a schema in SQL."""
-        return Relation(Op.EMPTY, (schema,))
+        return Relation(RelationOp.EMPTY, (schema,))
 
     @staticmethod
     def range(start: int, end: int, name: str) -> Relation:
         """The longs from `start` up to `end`, exclusive, in one column."""
-        return Relation(Op.RANGE, (start, end, name))
+        return Relation(RelationOp.RANGE, (start, end, name))
 
     def of_batch(self) -> Relation:
         """The same over DataFrames that are others in the next batch."""
-        if self.op is Op.TABLE:
-            return attrs.evolve(self, op=Op.BATCH)
+        if self.op is RelationOp.TABLE:
+            return attrs.evolve(self, op=RelationOp.BATCH)
         return attrs.evolve(self, parts=tuple(part.of_batch() for part in self.parts))
 
     @property
@@ -162,43 +162,43 @@ class Relation:
         return self.leaf
 
     @property
-    def rows(self) -> Kept:
+    def rows(self) -> PersistedRows:
         """The rows of a leaf that is kept."""
-        assert self.op is Op.KEPT
-        kept: Kept = self.leaf
+        assert self.op is RelationOp.KEPT
+        kept: PersistedRows = self.leaf
         return kept
 
     @property
     def lies(self) -> bool:
         """Whether it is kept, with each row in the partition of its key."""
-        return self.op is Op.KEPT and self.rows.shape is not None
+        return self.op is RelationOp.KEPT and self.rows.shape is not None
 
     # --- operations ---------------------------------------------------------------------------
 
     def select(self, *columns: str) -> Relation:
-        return Relation(Op.SELECT, columns, (self,))
+        return Relation(RelationOp.SELECT, columns, (self,))
 
     def where(self, condition: str) -> Relation:
-        return Relation(Op.WHERE, (condition,), (self,))
+        return Relation(RelationOp.WHERE, (condition,), (self,))
 
     def join(self, other: Relation, condition: str) -> Relation:
-        return Relation(Op.JOIN, (condition, "inner"), (self, other))
+        return Relation(RelationOp.JOIN, (condition, "inner"), (self, other))
 
     def semi_join(self, other: Relation, columns: Sequence[str]) -> Relation:
         """The rows for which the other has one with the same values in some columns."""
         if self.gathering is not None and {*columns} <= {*self.gathering.by}:
             return attrs.evolve(self, parts=(self.parts[0].semi_join(other, columns),))
-        return Relation(Op.JOIN, (tuple(columns), "left_semi"), (self, other))
+        return Relation(RelationOp.JOIN, (tuple(columns), "left_semi"), (self, other))
 
     def cross(self, other: Relation) -> Relation:
-        return Relation(Op.CROSS, (), (self, other))
+        return Relation(RelationOp.CROSS, (), (self, other))
 
     def aggregate(self, keys: Sequence[str], measures: Sequence[str]) -> Relation:
         """One row for each key; with no keys, one row in all."""
-        return Relation(Op.AGGREGATE, (tuple(keys), tuple(measures)), (self,))
+        return Relation(RelationOp.AGGREGATE, (tuple(keys), tuple(measures)), (self,))
 
     def union(self, other: Relation) -> Relation:
-        return Relation(Op.UNION, (), (self, other))
+        return Relation(RelationOp.UNION, (), (self, other))
 
     def gathered(self, gathering: Gathering) -> Relation:
         """A row for each key, with an array of all that it has."""
@@ -206,28 +206,28 @@ class Relation:
 
     def opened(self, gathering: Gathering) -> Relation:
         """The rows that were gathered."""
-        return Relation(Op.OPEN, (gathering,), (self,))
+        return Relation(RelationOp.OPEN, (gathering,), (self,))
 
     @property
     def gathering(self) -> Gathering | None:
         """How what is opened was gathered."""
-        return self.arguments[0] if self.op is Op.OPEN else None
+        return self.arguments[0] if self.op is RelationOp.OPEN else None
 
     def repartition(self, *columns: str) -> Relation:
-        return Relation(Op.REPARTITION, columns, (self,))
+        return Relation(RelationOp.REPARTITION, columns, (self,))
 
     def hint(self, name: str) -> Relation:
-        return Relation(Op.HINT, (name,), (self,))
+        return Relation(RelationOp.HINT, (name,), (self,))
 
     def broadcast(self) -> Relation:
         return self.hint("broadcast")
 
     def order(self, *columns: tuple[str, bool]) -> Relation:
         """Sorted by columns, each descending with nulls last or ascending with nulls first."""
-        return Relation(Op.ORDER, columns, (self,))
+        return Relation(RelationOp.ORDER, columns, (self,))
 
     def limit(self, count: int) -> Relation:
-        return Relation(Op.LIMIT, (count,), (self,))
+        return Relation(RelationOp.LIMIT, (count,), (self,))
 
     # --- what it says -------------------------------------------------------------------------
 
@@ -253,7 +253,7 @@ class Relation:
     @cached_property
     def leaves(self) -> tuple[Relation, ...]:
         """The leaves whose rows change from batch to batch."""
-        return tuple(node for node in self._nodes if node.op in (Op.BATCH, Op.KEPT))
+        return tuple(node for node in self._nodes if node.op in (RelationOp.BATCH, RelationOp.KEPT))
 
     @cached_property
     def signature(self) -> Hashable:
@@ -266,10 +266,10 @@ class Relation:
 
     def _leaf_signature(self) -> Any:
         match self.op:
-            case Op.KEPT:
+            case RelationOp.KEPT:
                 return self.rows.signature
-            case Op.BATCH:
-                return self.table.kind if isinstance(self.table, Files) else self.table.schema.json()
+            case RelationOp.BATCH:
+                return self.table.kind if isinstance(self.table, FileScan) else self.table.schema.json()
             case _:
                 return self.leaf  # a DataFrame is equal to itself alone
 
@@ -288,39 +288,39 @@ class Relation:
         self, spark: SparkSession, parts: list[DataFrame], given: Callable[[Relation], DataFrame] | None
     ) -> DataFrame:
         match self.op, self.arguments, parts:
-            case ((Op.BATCH | Op.KEPT), _, _) if given is not None:
+            case ((RelationOp.BATCH | RelationOp.KEPT), _, _) if given is not None:
                 return given(self)
-            case ((Op.TABLE | Op.BATCH), _, _):
+            case ((RelationOp.TABLE | RelationOp.BATCH), _, _):
                 return self.table
-            case Op.KEPT, _, _:
+            case RelationOp.KEPT, _, _:
                 return self.rows.df
-            case Op.EMPTY, (str() as schema,), _:
+            case RelationOp.EMPTY, (str() as schema,), _:
                 return spark.createDataFrame([], schema)
-            case Op.RANGE, (int() as start, int() as end, str() as name), _:
+            case RelationOp.RANGE, (int() as start, int() as end, str() as name), _:
                 return spark.range(start, end).toDF(name)
-            case Op.SELECT, columns, [df]:
+            case RelationOp.SELECT, columns, [df]:
                 return jvm.select(df, columns)
-            case Op.WHERE, (str() as condition,), [df]:
+            case RelationOp.WHERE, (str() as condition,), [df]:
                 return df.where(condition)
-            case Op.JOIN, (tuple() as names, str() as how), [df, other]:
+            case RelationOp.JOIN, (tuple() as names, str() as how), [df, other]:
                 return df.join(other, list(names), how)
-            case Op.JOIN, (str() as condition, str() as how), [df, other]:
+            case RelationOp.JOIN, (str() as condition, str() as how), [df, other]:
                 return df.join(other, jvm.column(condition), how)
-            case Op.CROSS, _, [df, other]:
+            case RelationOp.CROSS, _, [df, other]:
                 return df.crossJoin(other)
-            case Op.AGGREGATE, (tuple() as keys, tuple() as measures), [df]:
+            case RelationOp.AGGREGATE, (tuple() as keys, tuple() as measures), [df]:
                 return jvm.aggregate(df, keys, measures)
-            case Op.UNION, _, [df, other]:
+            case RelationOp.UNION, _, [df, other]:
                 return df.union(other)
-            case Op.OPEN, (Gathering() as gathering,), [df]:
+            case RelationOp.OPEN, (Gathering() as gathering,), [df]:
                 return jvm.select(jvm.select(df, [*gathering.by, f"inline({ROWS})"]), gathering.columns)
-            case Op.REPARTITION, names, [df]:
+            case RelationOp.REPARTITION, names, [df]:
                 return jvm.repartition(df, names)
-            case Op.HINT, (str() as name,), [df]:
+            case RelationOp.HINT, (str() as name,), [df]:
                 return df.hint(name)
-            case Op.ORDER, columns, [df]:
+            case RelationOp.ORDER, columns, [df]:
                 return df.orderBy(*(_sort(*column) for column in columns))
-            case Op.LIMIT, (int() as count,), [df]:
+            case RelationOp.LIMIT, (int() as count,), [df]:
                 return df.limit(count)
             case _:
                 raise AssertionError(f"{self.op} with {len(parts)} parts")
@@ -360,7 +360,7 @@ def united(parts: Sequence[Relation]) -> Relation:
     return union_all(closed).opened(how)
 
 
-def _kept(leaf: Relation) -> tuple[Kept, ...]:
+def _kept(leaf: Relation) -> tuple[PersistedRows, ...]:
     return leaf.rows.kept if isinstance(leaf.rows, Beside) else (leaf.rows,)
 
 

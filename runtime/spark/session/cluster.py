@@ -28,9 +28,9 @@ SETTINGS: Mapping[str, str] = {
 }
 """Settings of a session on a cluster, unless others are asked for."""
 
-PATIENCE = 15.0
+PATIENCE_SECONDS = 15.0
 """After so many seconds without an executor it is said that one is waited for."""
-SETTLED = 1.0
+SETTLED_SECONDS = 1.0
 """When no executor has come for so many seconds, those that are there are taken to be all."""
 
 SHIPPED = ("mrql", "attr", "attrs", "lark")
@@ -56,11 +56,11 @@ def wait_for_executors(spark: SparkSession) -> None:
     """
     start = last = time.monotonic()
     count, said = 0, False
-    while not count or time.monotonic() - last < SETTLED:
+    while not count or time.monotonic() - last < SETTLED_SECONDS:
         now = executors(spark)
         if now != count:
             count, last = now, time.monotonic()
-        if not count and not said and time.monotonic() - start > PATIENCE:
+        if not count and not said and time.monotonic() - start > PATIENCE_SECONDS:
             logger.warning("waiting for executors of %s", spark.sparkContext.master)
             said = True
         time.sleep(0.1)

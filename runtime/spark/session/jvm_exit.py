@@ -20,7 +20,7 @@ from mrql.runtime.engine.errors import StatesLost
 OUT_OF_MEMORY = 52
 """The exit code of Spark's Java process when there was no memory left."""
 
-PATIENCE = 10.0
+PATIENCE_SECONDS = 10.0
 """So many seconds a Java process that is about to end is waited for."""
 
 _NO_MEMORY = re.compile(r"OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|exit code 52\b|CANNOT_ACQUIRE_MEMORY")
@@ -84,5 +84,5 @@ def _exit_code() -> int | None:
     if process is None:
         return None
     with suppress(subprocess.TimeoutExpired):
-        return int(process.wait(PATIENCE))
+        return int(process.wait(PATIENCE_SECONDS))
     return None

@@ -62,14 +62,14 @@ STEP_SETTINGS: Mapping[str, str] = {
 GENERATED = "spark.sql.codegen.cache.maxEntries"
 """The setting that says of how many pieces of generated code Spark remembers what they were compiled to."""
 
-REMEMBERED = 5000
+GENERATED_MAX_ENTRIES = 5000
 """A batch has hundreds of pieces; those that are forgotten are compiled again in the next one."""
 
 START_SETTINGS: Mapping[str, str] = {
     # A task of a batch aggregates dozens of small runs at once, and each aggregation begins with a page. Of the size
     # that Spark takes for a driver of 4 GB, there is room for 17 in one task.
     "spark.buffer.pageSize": "2m",
-    GENERATED: str(REMEMBERED),
+    GENERATED: str(GENERATED_MAX_ENTRIES),
     # Rows that are kept as bytes: with Java's own way, each is written with what an object needs besides.
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.kryoserializer.buffer.max": "2047m",
@@ -159,14 +159,14 @@ def advise(spark: SparkSession) -> None:
     """Says once of a session that others have started if it forgets the code of plans too soon: nothing else shows it,
     and to set that is too late then."""
     remembered = int(spark.conf.get(GENERATED) or 0)
-    if remembered < REMEMBERED and spark not in _ADVISED:
+    if remembered < GENERATED_MAX_ENTRIES and spark not in _ADVISED:
         _ADVISED.add(spark)
         logger.warning(
             "this Spark session remembers %d pieces of compiled code, and a batch may have more: it takes up to twice "
             "the time that it takes in a session that was started with %s=%d",
             remembered,
             GENERATED,
-            REMEMBERED,
+            GENERATED_MAX_ENTRIES,
         )
 
 

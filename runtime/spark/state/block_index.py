@@ -29,11 +29,11 @@ from mrql.runtime.spark.relation.relation import ROWS, Relation
 PLACE, BLOCK = "place", "block"
 """The columns by which blocks are found."""
 
-SIZE = 128
+ROWS_PER_BLOCK = 128
 """At most so many rows a block has on average: so many are opened for each that is wanted, and one in so many is looked
 at. To find 20, and 1,000, of 3 million rows was fastest with it, of 16, 32 and 128."""
 
-NESTED = 16
+NESTED_ROWS_PER_BLOCK = 16
 """At most so many where the rows have bags in them, which take longer to open."""
 
 
@@ -56,7 +56,7 @@ class Blocks:
 
         A partition has a power of two of them, so that plans are seldom made for another number.
         """
-        size = SIZE if are_flat(rows.schema) else NESTED
+        size = ROWS_PER_BLOCK if are_flat(rows.schema) else NESTED_ROWS_PER_BLOCK
         each = 1 << (count // (size * partitions)).bit_length()
         typed = tuple((name, rows.schema[name].dataType.simpleString()) for name in by)
         return Blocks(typed, tuple(rows.columns), jvm.places(rows.sparkSession, partitions), each)
@@ -87,7 +87,7 @@ class Blocks:
 
     def addressed(self, rows: Relation, plans: Plans, *columns: str) -> Relation:
         """The addresses of rows that lie by the key, and some columns of them."""
-        return Relation.kept(Placed(plans, rows.select(*self.address, *columns), (PLACE,), self.partitions))
+        return Relation.kept(PartitionedRows(plans, rows.select(*self.address, *columns), (PLACE,), self.partitions))
 
     def closed(self, rows: Relation, plans: Plans) -> Relation:
         """A row for each block, with an array of the rows that lie in it."""
@@ -100,7 +100,7 @@ class Blocks:
 
 
 @attrs.define(eq=False, slots=False)
-class Placed:
+class PartitionedRows:
     """Rows that lie by some columns, as Spark could not tell from their plan: they have one of their own."""
 
     plans: Plans
@@ -121,7 +121,7 @@ class Placed:
         return rdd
 
     @cached_property
-    def shape(self) -> jvm.Shape:
+    def shape(self) -> jvm.RowShape:
         """Their columns, and that they lie so."""
         return self.plans.shape_by(self.rows, self.by, self.partitions)
 

@@ -16,48 +16,48 @@ from mrql.rewrite.plan.circuit import Access
 
 T = TypeVar("T")
 
-WHOLE = 200_000
+MERGED_WHOLE_MAX_ROWS = 200_000
 """Groups of at most so many rows are merged whole in each batch, and as the side of a join a table of so many is moved.
 
 To look up the touched keys of a state is a query more, and to bring a batch to all of it a job: that is what reading so
 many rows costs.
 """
 
-SEARCHED = 50_000
+SPARSE_MERGED_WHOLE_MAX_ROWS = 50_000
 """Groups of more rows are looked up where a batch is likely to touch few of them."""
 
-STEPWISE = 10_000
+STEPS_MERGED_WHOLE_MAX_ROWS = 10_000
 """Groups of at most so many rows are merged whole in each step of a loop too: each number of runs is a plan of its own,
 and what was merged in a step is kept until the next batch.
 """
 
-FEW = 3
+MERGED_MIN_RUNS = 3
 """Fewer runs than this are not merged: each row would be merged with each batch or two."""
 
-GROWTH = 2
+MERGED_MAX_RATIO = 2
 """A run is merged with those after it unless it is more than so many times larger than they are together."""
 
-ASIDE = 400_000
+WAITED_FOR_MAX_ROWS = 400_000
 """A merge of more rows than this is not waited for: it is done beside the batches that follow."""
 
-LOOKED_UP = 50_000
+LOOKED_UP_MIN_ROWS = 50_000
 """Where steps of a batch look up something again and again, a run of more rows than this is kept row by row."""
 
-BLOCKED = 500_000
+IN_BLOCKS_MIN_ROWS = 500_000
 """One of more rows than this is kept in blocks then; so is one of rows with bags in them, which take longer to read."""
 
-YOUNG = 4
+ADDED_MAX_RUNS = 4
 """Of the runs that one batch adds in the steps of a loop so many are merged into one."""
 
-SMALL = 50_000
+AS_BYTES_MAX_ROWS = 50_000
 """A run of fewer rows is kept as bytes; measured for rows of four numbers."""
 
 
 def merged_whole(access: Access) -> int:
     """Groups of at most so many rows are merged whole when they change."""
     if Access.STEPS in access:
-        return STEPWISE
-    return SEARCHED if Access.SPARSE in access else WHOLE
+        return STEPS_MERGED_WHOLE_MAX_ROWS
+    return SPARSE_MERGED_WHOLE_MAX_ROWS if Access.SPARSE in access else MERGED_WHOLE_MAX_ROWS
 
 
 def due(sizes: Sequence[int | None]) -> int:
@@ -75,13 +75,13 @@ def due(sizes: Sequence[int | None]) -> int:
     for count, rows in enumerate(reversed(sizes), start=1):
         if rows is None:
             break
-        if count > 1 and rows <= GROWTH * size:
+        if count > 1 and rows <= MERGED_MAX_RATIO * size:
             found = count
         size += rows
-    return found if found >= FEW else 0
+    return found if found >= MERGED_MIN_RUNS else 0
 
 
-class Aside:
+class BackgroundCompaction:
     """Computes large runs beside the batches, one after the other and on half of the cores."""
 
     def __init__(self, spark: SparkSession) -> None:

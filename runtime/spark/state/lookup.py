@@ -8,7 +8,7 @@ import attrs
 
 from mrql.runtime.spark.expressions.layout import Layout, atoms, quote
 from mrql.runtime.spark.relation.frame import Frame
-from mrql.runtime.spark.relation.relation import Beside, Op, Relation, union_all
+from mrql.runtime.spark.relation.relation import Beside, Relation, RelationOp, union_all
 from mrql.runtime.spark.state.run import Indexed
 
 
@@ -18,9 +18,9 @@ def narrowed(rows: Relation, by: Sequence[str], wanted: Relation) -> Relation:
     if not is_at_hand(wanted):
         return rows
     match rows:
-        case Relation(Op.KEPT, _, _, Indexed() as indexed) if indexed.by == tuple(by):
+        case Relation(RelationOp.KEPT, _, _, Indexed() as indexed) if indexed.by == tuple(by):
             return indexed.found(wanted)
-        case Relation(Op.KEPT, _, _, Beside(kept)) if any(isinstance(each, Indexed) for each in kept):
+        case Relation(RelationOp.KEPT, _, _, Beside(kept)) if any(isinstance(each, Indexed) for each in kept):
             return union_all([narrowed(Relation.kept(each), by, wanted) for each in kept])
         case _ if _passes_on(rows, by):
             parts = tuple(narrowed(part, by, wanted) for part in rows.parts)
@@ -32,11 +32,11 @@ def narrowed(rows: Relation, by: Sequence[str], wanted: Relation) -> Relation:
 def _passes_on(rows: Relation, by: Sequence[str]) -> bool:
     """Whether the columns by which something is wanted are those of the relation's parts."""
     match rows.op:
-        case Op.UNION | Op.WHERE:
+        case RelationOp.UNION | RelationOp.WHERE:
             return True
-        case Op.SELECT:
+        case RelationOp.SELECT:
             return {*by} <= {*rows.arguments}
-        case Op.OPEN:
+        case RelationOp.OPEN:
             return rows.gathering is not None and {*by} <= {*rows.gathering.by}
         case _:
             return False
@@ -44,8 +44,8 @@ def _passes_on(rows: Relation, by: Sequence[str]) -> bool:
 
 def is_at_hand(rows: Relation) -> bool:
     """Whether rows can be read twice for little: they are kept, or come of kept ones row by row."""
-    by_row = rows.op in (Op.SELECT, Op.WHERE, Op.OPEN, Op.UNION)
-    return rows.op is Op.KEPT or (by_row and all(map(is_at_hand, rows.parts)))
+    by_row = rows.op in (RelationOp.SELECT, RelationOp.WHERE, RelationOp.OPEN, RelationOp.UNION)
+    return rows.op is RelationOp.KEPT or (by_row and all(map(is_at_hand, rows.parts)))
 
 
 def narrowed_side(state: Frame, key: Layout, change: Frame, change_key: Layout) -> Frame:

@@ -19,12 +19,12 @@ from mrql.runtime.spark import jvm
 from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans
 from mrql.runtime.spark.relation.relation import Gathering, Relation
 from mrql.runtime.spark.state import compaction
-from mrql.runtime.spark.state.block_index import BLOCK, PLACE, Blocks, Placed, are_flat
+from mrql.runtime.spark.state.block_index import BLOCK, PLACE, Blocks, PartitionedRows, are_flat
 
-MANY = 4
+GATHERED_MIN_ROWS_PER_KEY = 4
 """Rows are gathered where there are so many for each key, on average."""
 
-MOST = 100_000
+GATHERED_MAX_ROWS_PER_KEY = 100_000
 """They are not where one key has more than so many: its array would be a row that no task can share with another."""
 
 
@@ -33,19 +33,19 @@ class Run:
     """Some rows of a table. Their number is known once an action has computed them."""
 
     plans: Plans
-    kept: Checkpoint | jvm.Columnar | Gathered | Indexed
+    kept: Checkpoint | jvm.ColumnarRows | Gathered | Indexed
     rows: int | None = None
 
     @staticmethod
     def of(plans: Plans, rows: Relation, beside: Sequence[Run] = ()) -> Run:
         """A run that is computed with the next action that reads it; it will be about as large as those `beside` it."""
-        small = sum(run.rows or 0 for run in beside) < compaction.SMALL
+        small = sum(run.rows or 0 for run in beside) < compaction.AS_BYTES_MAX_ROWS
         return Run(plans, plans.checkpoint(rows, small=small))
 
     @staticmethod
     def by_columns(plans: Plans, rows: Relation) -> Run:
         """A large run, which is computed at once and kept by columns."""
-        columnar = jvm.Columnar.of(rows.dataframe(plans.spark))
+        columnar = jvm.ColumnarRows.of(rows.dataframe(plans.spark))
         columnar.compute(plans.spark.sparkContext.defaultParallelism)
         return Run(plans, columnar, columnar.count())
 
@@ -59,7 +59,7 @@ class Run:
     def handle(self) -> Any:
         """Spark's handle of what is kept."""
         match self.kept:
-            case jvm.Columnar(_, buffers):
+            case jvm.ColumnarRows(_, buffers):
                 return buffers
             case Indexed(kept=kept):
                 return kept.rdd
@@ -78,14 +78,14 @@ class Run:
         return self.kept.shape.signature
 
     @property
-    def shape(self) -> jvm.Shape | None:
+    def shape(self) -> jvm.RowShape | None:
         """The same as Spark has it, where it says of each row which partition it is in."""
         return self.kept.shape if isinstance(self.kept, Checkpoint) and self.kept.shape.is_by_key else None
 
     @cached_property
     def df(self) -> DataFrame:
         """The rows as a DataFrame."""
-        if isinstance(self.kept, jvm.Columnar | Indexed):
+        if isinstance(self.kept, jvm.ColumnarRows | Indexed):
             return self.kept.df
         if isinstance(self.kept, Gathered):
             return self.relation.dataframe(self.plans.spark)
@@ -98,7 +98,7 @@ class Run:
             return self.kept.relation
         if isinstance(self.kept, Indexed):
             return Relation.kept(self.kept)
-        return Relation.of(self.df) if isinstance(self.kept, jvm.Columnar) else Relation.kept(self)
+        return Relation.of(self.df) if isinstance(self.kept, jvm.ColumnarRows) else Relation.kept(self)
 
     @property
     def is_flat(self) -> bool:
@@ -139,7 +139,7 @@ class Gathered:
 
 
 @attrs.define(eq=False, slots=False)
-class Indexed(Placed):
+class Indexed(PartitionedRows):
     """Rows that are kept in blocks, as they are when all of them are opened."""
 
     kept: Run
@@ -156,7 +156,7 @@ class Indexed(Placed):
         """The rows of all blocks in which there may be some that are wanted."""
         addresses = self.blocks.addressed(self.blocks.keys(wanted), self.plans)
         blocks = self.kept.relation.semi_join(addresses.hint("shuffle_hash"), (PLACE, BLOCK))
-        return Relation.kept(Placed(self.plans, self.blocks.opened(blocks), self.by, self.partitions))
+        return Relation.kept(PartitionedRows(self.plans, self.blocks.opened(blocks), self.by, self.partitions))
 
     def compute(self, tasks: int) -> None:
         """Computes the blocks, in so many tasks at most."""
@@ -172,7 +172,7 @@ class Packing:
     """The ways to keep the rows of a run that may be large, none of them computed yet."""
 
     run: Run
-    plain: jvm.Columnar | Indexed | Checkpoint
+    plain: jvm.ColumnarRows | Indexed | Checkpoint
     """Rows as they are."""
     gathered: Gathered | None
     """Where they may be gathered by a key."""
@@ -182,12 +182,12 @@ class Packing:
     """That of the keys that have too many rows."""
 
     @staticmethod
-    def of(run: Run, plain: jvm.Columnar | Indexed | Checkpoint, gathering: Gathering | None) -> Packing:
+    def of(run: Run, plain: jvm.ColumnarRows | Indexed | Checkpoint, gathering: Gathering | None) -> Packing:
         """The rows of a checkpoint, in one way, or maybe gathered."""
         if gathering is None:
             return Packing(run, plain, None)
         counts = run.relation.aggregate(gathering.by, ["count(1) AS n"])
-        keys, crowded = run.plans.rdd(counts), run.plans.rdd(counts.where(f"n > {MOST}"))
+        keys, crowded = run.plans.rdd(counts), run.plans.rdd(counts.where(f"n > {GATHERED_MAX_ROWS_PER_KEY}"))
         return Packing(run, plain, Gathered.of(run, gathering), keys, crowded)
 
     def compute(self, tasks: int) -> Run:
@@ -203,7 +203,9 @@ class Packing:
         return Run(self.run.plans, self.plain, rows)
 
     def _should_be_gathered(self, rows: int, tasks: int) -> bool:
-        return MANY * jvm.compute(self.keys, tasks) <= rows and not jvm.compute(self.crowded, tasks)
+        return GATHERED_MIN_ROWS_PER_KEY * jvm.compute(self.keys, tasks) <= rows and not jvm.compute(
+            self.crowded, tasks
+        )
 
     def free(self) -> None:
         """Frees what was computed."""

@@ -161,7 +161,7 @@ class Table:
     @property
     def is_large(self) -> bool:
         """Whether it is worth a query more, or a job, not to touch all rows in a batch, or in each step of one."""
-        return _rows(self.runs) > (compaction.LOOKED_UP if self.in_steps else compaction.WHOLE)
+        return _rows(self.runs) > (compaction.LOOKED_UP_MIN_ROWS if self.in_steps else compaction.MERGED_WHOLE_MAX_ROWS)
 
     @property
     def added_up(self) -> list[str]:
@@ -280,7 +280,7 @@ class Table:
         if not self.batch.added:
             self._compact()
             self.batch.added = []
-        elif len(self.batch.added) == compaction.YOUNG:
+        elif len(self.batch.added) == compaction.ADDED_MAX_RUNS:
             merged = Run.of(self.plans, self._compacted(self.batch.added), self.batch.added)
             self._replace(self.batch.added, merged)
             self.batch.added[:] = [merged]
@@ -300,10 +300,10 @@ class Table:
     def _compact(self) -> None:
         """Merges the last runs, where that is due and does not take long."""
         due = self._due()
-        if due and _rows(due) <= compaction.ASIDE:
+        if due and _rows(due) <= compaction.WAITED_FOR_MAX_ROWS:
             self._replace(due, Run.of(self.plans, self._compacted(due), due))
 
-    def merge_aside(self, aside: compaction.Aside) -> None:
+    def merge_aside(self, aside: compaction.BackgroundCompaction) -> None:
         """Starts to merge the last runs beside the batches, where that is due and takes long.
 
         What comes of it is packed; so is a run that was as large from the start. What the first batch has left is made
@@ -347,7 +347,7 @@ class Table:
 
     def _packing(self, run: Run, rows: int) -> Packing:
         if not self._is_searched(run):
-            return Packing.of(run, jvm.Columnar.of(run.df), self.gathering)
+            return Packing.of(run, jvm.ColumnarRows.of(run.df), self.gathering)
         if not self._lies_in_blocks(run, rows):
             return Packing.of(run, self.plans.checkpoint(run.relation, small=False), None)
         blocks = Blocks.of(run.df, self.partition_by, run.rdd.getNumPartitions(), rows)
@@ -359,12 +359,12 @@ class Table:
 
     @staticmethod
     def _lies_in_blocks(run: Run, rows: int) -> bool:
-        return rows > compaction.BLOCKED or not run.is_flat
+        return rows > compaction.IN_BLOCKS_MIN_ROWS or not run.is_flat
 
     @property
     def _large(self) -> int:
         """A run of more rows is packed."""
-        return compaction.LOOKED_UP if self.in_steps else compaction.ASIDE
+        return compaction.LOOKED_UP_MIN_ROWS if self.in_steps else compaction.WAITED_FOR_MAX_ROWS
 
     def _large_rows(self) -> list[Run]:
         """A large run that is not packed, but should be."""

@@ -26,7 +26,7 @@ from mrql.cli.main import main
 from mrql.monitoring.metrics import CONTENT_TYPE, Metrics, Totals, record_of
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.engine.sizes import StateSize
-from mrql.runtime.streaming.report import Measured, Phase, Report
+from mrql.runtime.streaming.report import BatchPhase, Measurements, Report
 from tests.bad_input.situations import put
 
 QUERY = """s = stream(csv, "s", ",", type((long, long)), deletions("gone"));
@@ -169,8 +169,8 @@ REPORT = Report(
     {"s": 3},
     touched=4,
     state_rows=5,
-    milliseconds_of={Phase.APPLY: 1.5},
-    measured=Measured(None, {'odd "name"\n\\': StateSize(5, 60)}, None),
+    milliseconds_of={BatchPhase.APPLY: 1.5},
+    measured=Measurements(None, {'odd "name"\n\\': StateSize(5, 60)}, None),
 )
 
 

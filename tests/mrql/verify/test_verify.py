@@ -21,12 +21,12 @@ from mrql.cli.main import main
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.reference import view
 from mrql.verify.engines import ReferenceIncremental, Rows, Start
-from mrql.verify.histories import History, Move, Place, deal, held
-from mrql.verify.replay import Kind
+from mrql.verify.histories import History, Move, RowPlace, deal, held
+from mrql.verify.replay import FailureKind
 from mrql.verify.report import render
 from mrql.verify.rounding import Rounding
 from mrql.verify.shrink import shrink
-from mrql.verify.verifier import Effort, Sampler, Scenario, Verified, scenarios, verify
+from mrql.verify.verifier import Sampler, Scenario, Verified, VerifyOptions, scenarios, verify
 from tests.rewrite.incremental.test_theorems import streams_with_static
 from tests.support.planning import planned
 
@@ -162,7 +162,7 @@ def verified(text: str, start: Start, *, insertions: bool = False, seed: int = 1
     (alone, every) = scenarios(query.term, frozenset())
     data = {name: ROWS[name] for name in query.trace().plan.streams}
     scenario = alone if insertions else every
-    found = verify(query.term, Sampler(data, 100), scenario, Effort(seed, 20, 6, 100), start)
+    found = verify(query.term, Sampler(data, 100), scenario, VerifyOptions(seed, 20, 6, 100), start)
     return found, [line.strip() for line in render(found, query.type)]
 
 
@@ -219,7 +219,7 @@ def test_lost_partners() -> None:
     assert found.counterexample is not None
     assert [len(batch) for batch in found.counterexample.history] == [1, 1]
     assert {move.row.stream for batch in found.counterexample.history for move in batch} == {"S", "T"}
-    assert found.counterexample.failure.kind is Kind.ANSWER
+    assert found.counterexample.failure.kind is FailureKind.ANSWER
     assert len([line for line in lines if line.startswith("!")]) == 1
 
 
@@ -234,7 +234,7 @@ def test_wrong_changes() -> None:
     """An answer that is right does not make up for changes that are not."""
     found, lines = verified("max(select y from (k, y) in S)", KeepsSilent, insertions=True)
     assert found.counterexample is not None
-    assert found.counterexample.failure.kind is Kind.CHANGES
+    assert found.counterexample.failure.kind is FailureKind.CHANGES
     assert [len(batch) for batch in found.counterexample.history] == [1]
     at = lines.index("the changes of the answer, expected")
     (row,) = (line.split(") ")[-1] for line in lines if line.startswith("S  +"))
@@ -313,8 +313,8 @@ def test_histories(seed: int, batches: int, keys: list[int]) -> None:
     data = {"S": [(k, n) for n, k in enumerate(keys)], "T": [(k,) for k in keys]}
     history = deal(data, batches, frozenset({"S"}), Random(seed))
     assert len(history) == batches
-    assert held(history) == {Place(name, n) for name, rows in data.items() for n in range(len(rows))}
-    moves: dict[Place, list[int]] = {}
+    assert held(history) == {RowPlace(name, n) for name, rows in data.items() for n in range(len(rows))}
+    moves: dict[RowPlace, list[int]] = {}
     for batch in history:
         for move in batch:
             moves.setdefault(move.row, []).append(move.weight)
@@ -349,8 +349,8 @@ def test_histories_in_which_all_is_emptied(batches: int) -> None:
         history = deal(data, batches, frozenset({"S"}), Random(seed), emptied=True)
         assert len(history) == batches
         there = [held(history[:n]) for n in range(batches + 1)]
-        table = Place("T", 0)
-        small = {table, Place("S", 1), Place("S", 3)}
+        table = RowPlace("T", 0)
+        small = {table, RowPlace("S", 1), RowPlace("S", 3)}
         (at,) = [n for n in range(1, batches - 3) if len(there[n]) == 5 and there[n + 2] == {table}]
         assert (there[at + 1], there[at + 3]) == (small, small)
 
@@ -365,14 +365,14 @@ def test_shrunk_histories_are_minimal(seed: int, needed: set[int], gone: bool) -
         for n in range(1, len(history) + 1):
             came = {move.row for batch in history[:n] for move in batch if move.row.stream == "S"}
             present = held(history[:n])
-            if all(Place("S", row) in (came - present if gone else present) for row in needed):
+            if all(RowPlace("S", row) in (came - present if gone else present) for row in needed):
                 return n
         return None
 
     if fails(history) is None:
         return
     (batch,) = shrink(history, fails)
-    expected = {Move(Place("S", row), weight) for row in needed for weight in ((1, -1) if gone else (1,))}
+    expected = {Move(RowPlace("S", row), weight) for row in needed for weight in ((1, -1) if gone else (1,))}
     assert set(batch) == expected
     assert len(batch) == len(expected)
 
@@ -415,13 +415,16 @@ def test_sums_that_cancel() -> None:
     rows = {"S": [(1, 1e9), (1, 0.1), (1, -1e9 + 0.3), (2, 1e9), (2, 0.7)]}
     query = mrql.compile("select (k, sum(y)) from (k, y) in S group by k", S="bag((long, double))")
     every = Scenario(frozenset({"S"}), "all")
-    assert verify(query.term, Sampler(rows, 9), every, Effort(1, 20, 6, 9), ReferenceIncremental).counterexample is None
+    assert (
+        verify(query.term, Sampler(rows, 9), every, VerifyOptions(1, 20, 6, 9), ReferenceIncremental).counterexample
+        is None
+    )
 
     class Off(ReferenceIncremental):
         def answer(self) -> Value:
             return Bag((k, None if total is None else total + 2.0) for k, total in super().answer())
 
-    assert verify(query.term, Sampler(rows, 9), every, Effort(1, 1, 6, 9), Off).counterexample is not None
+    assert verify(query.term, Sampler(rows, 9), every, VerifyOptions(1, 1, 6, 9), Off).counterexample is not None
 
 
 @pytest.mark.spark
@@ -454,7 +457,7 @@ def found_by(text: str, start: Start, *, static: frozenset[str] = frozenset()) -
 
     def finds(seed: int) -> bool:
         results = (
-            verify(term, Sampler(data, DEFAULT["rows"]), scenario, Effort(seed, **DEFAULT), start)
+            verify(term, Sampler(data, DEFAULT["rows"]), scenario, VerifyOptions(seed, **DEFAULT), start)
             for scenario in scenarios(term, frozenset())
         )
         return any(result.counterexample is not None for result in results)

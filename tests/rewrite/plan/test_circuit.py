@@ -7,7 +7,7 @@ from itertools import chain, combinations
 import pytest
 
 import mrql
-from mrql.rewrite.plan.circuit import Access, Circuit, Kind, Linearity, circuit_of
+from mrql.rewrite.plan.circuit import Access, Circuit, Linearity, OperatorKind, circuit_of
 from mrql.rewrite.plan.cost import Cost
 from mrql.rewrite.plan.delta_rules import Rule, linear_stage, row_by_row, touched_stage
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
@@ -37,13 +37,13 @@ def test_the_operators_of_a_join_under_groups() -> None:
     """Two sides are kept by the join's key, their join by nobody, the groups by theirs."""
     found = circuit("select (a, count(d)) from (a, b) in S, (c, d) in T where b = c group by a")
     assert [(o.id, o.kind, o.inputs) for o in found.operators] == [
-        ("S", Kind.SOURCE, ()),
-        ("T", Kind.SOURCE, ()),
-        ("X1.S", Kind.INDEX, ("S",)),
-        ("X1.T", Kind.INDEX, ("T",)),
-        ("X1.join", Kind.JOIN, ("X1.S", "X1.T")),
-        ("X1", Kind.AGGREGATE, ("X1.join",)),
-        ("answer", Kind.ANSWER, ("X1",)),
+        ("S", OperatorKind.SOURCE, ()),
+        ("T", OperatorKind.SOURCE, ()),
+        ("X1.S", OperatorKind.INDEX, ("S",)),
+        ("X1.T", OperatorKind.INDEX, ("T",)),
+        ("X1.join", OperatorKind.JOIN, ("X1.S", "X1.T")),
+        ("X1", OperatorKind.AGGREGATE, ("X1.join",)),
+        ("answer", OperatorKind.ANSWER, ("X1",)),
     ]
     assert {o.id for o in found.operators if o.kept is not None} == {"X1.S", "X1.T", "X1"}
     join = found.by_id["X1.join"]
@@ -59,12 +59,12 @@ def test_what_may_lose_rows_is_kept() -> None:
 
 def test_distinct_keeps_counts_alone() -> None:
     found = circuit("select distinct a from (a, b) in S").by_id["X1"]
-    assert (found.kind, str(found.kept)) == (Kind.DISTINCT, "how many there are by long")
+    assert (found.kind, str(found.kept)) == (OperatorKind.DISTINCT, "how many there are by long")
 
 
 def test_what_passes_from_stage_to_stage_is_differentiated() -> None:
     found = circuit("select (n, count(a)) from (a, n) in (select (a, count(b)) from (a, b) in S group by a) group by n")
-    (passed,) = (o for o in found.operators if o.kind is Kind.DIFFERENTIATE)
+    (passed,) = (o for o in found.operators if o.kind is OperatorKind.DIFFERENTIATE)
     assert passed.inputs == ("X1",)
     assert found.by_id["X2.map"].inputs == (passed.id,)
 
@@ -73,12 +73,12 @@ def test_a_loop_goes_round() -> None:
     """A fixpoint's facts go back to the stage that they are made from; a bag that is carried over is a delay."""
     facts = circuit(WAYS, shrinking=frozenset("S"), strategy=LoopStrategy.FIXPOINT)
     back = facts.by_id["F"]
-    assert back.kind is Kind.DIFFERENTIATE
+    assert back.kind is OperatorKind.DIFFERENTIATE
     (stage,) = back.inputs
     assert any("F" in o.inputs for o in facts.of_stage(stage))
     assert facts.access[stage] == Access.STEPS
     ranks = circuit(RANKS, shrinking=frozenset("S"), strategy=LoopStrategy.DIFFUSE)
-    assert [o.kind for o in ranks.operators if o.kind is Kind.DELAY] == [Kind.DELAY]
+    assert [o.kind for o in ranks.operators if o.kind is OperatorKind.DELAY] == [OperatorKind.DELAY]
     assert all(Access.SPARSE in access for access in ranks.access.values())
 
 

@@ -22,7 +22,7 @@ from mrql.jobs.stream import StreamJob
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.checkpoint.restore import found_rows
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.postgresql.sink import table_at
 from mrql.runtime.sinks.directory import DirectoryPlace
 from mrql.runtime.sinks.places import Place
@@ -160,7 +160,7 @@ class Stream:
     def checkpoint(self) -> Path:
         return self.home / self.checkpoint_name
 
-    def run(self, files: Files | None = None) -> None:
+    def run(self, files: DurableFiles | None = None) -> None:
         """Runs it over what is there."""
         self.job.run(Counting() if files is None else files)
 
@@ -199,26 +199,28 @@ class Moment(Enum):
 
 
 @attrs.define
-class Counting(Files):
+class Counting(DurableFiles):
     """Counts the operations, and waits for no disk."""
 
     count: int = 0
 
     def make_directory(self, path: Path) -> None:
-        self.do(lambda: Files.make_directory(self, path))
+        self.do(lambda: DurableFiles.make_directory(self, path))
 
     def write(self, path: Path, data: bytes) -> None:
-        self.do(lambda: Files.write(self, path, data), lambda: Files.write(self, path, data[: len(data) // 2]))
+        self.do(
+            lambda: DurableFiles.write(self, path, data), lambda: DurableFiles.write(self, path, data[: len(data) // 2])
+        )
 
     def sync(self, path: Path) -> None:
         # No power fails in a test, and to wait for the disk is what takes time.
         self.do(lambda: path.stat() and None)
 
     def rename(self, path: Path, to: Path) -> None:
-        self.do(lambda: Files.rename(self, path, to))
+        self.do(lambda: DurableFiles.rename(self, path, to))
 
     def remove(self, path: Path) -> None:
-        self.do(lambda: Files.remove(self, path), lambda: remove_half(path))
+        self.do(lambda: DurableFiles.remove(self, path), lambda: remove_half(path))
 
     def do(self, operation: Callable[[], None], half: Callable[[], None] = lambda: None) -> None:
         self.count += 1

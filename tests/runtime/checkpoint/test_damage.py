@@ -18,7 +18,7 @@ from tests.support.postgresql import Server
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A policy under which a few batches have runs of changes."""
-    monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
 
 
 @pytest.mark.parametrize("scene", SCENES)

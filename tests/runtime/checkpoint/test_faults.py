@@ -20,8 +20,8 @@ from tests.support.interpreted import interpreted
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A policy under which a few batches have all that many have: runs of changes, and snapshots that replace them."""
-    monkeypatch.setattr(policy, "SMALL", 0)
-    monkeypatch.setattr(policy, "RUNS", 3)
+    monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
+    monkeypatch.setattr(policy, "MOST_RUNS", 3)
 
 
 def operations(stream: Stream) -> int:
@@ -163,7 +163,7 @@ def test_a_crash_of_the_driver_on_spark(
     tmp_path: Path, spark: SparkSession, moment: Moment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On Spark some of the operations of the driver are cut off; in the reference semantics each of them is."""
-    monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     fill(tmp_path, 3, Random(5))
     stream = Stream(tmp_path, engine="spark", spark=spark)
     expected = stream.uninterrupted()

@@ -60,7 +60,7 @@ def test_every_construct_in_the_reference(
     construct: Construct, small: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The queries of `docs/incremental.md`, started again after each batch."""
-    monkeypatch.setattr(policy, "SMALL", small)
+    monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", small)
     query = mrql.compile(construct.query, **TYPES)
     streams = sorted(query.trace().plan.streams)
     batches = [

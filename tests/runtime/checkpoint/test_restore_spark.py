@@ -16,7 +16,7 @@ from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.restore import Restored
-from mrql.runtime.spark.checkpoint import BY_PARTITION, Reader, SparkStates
+from mrql.runtime.spark.checkpoint import BY_PARTITION, CheckpointReader, SparkStates
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.jvm import executed_plan, persistent_rdds
@@ -131,10 +131,10 @@ def test_every_construct(spark: SparkSession, tmp_path: Path, start: int, monkey
     States are kept in turn as large ones are, in runs that changes are appended to, and as small ones, merged whole;
     either is written as runs.
     """
-    monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(plan_cache, "PLAIN", 0)
     if start // TOGETHER % 3:
-        monkeypatch.setattr(compaction, "WHOLE", 0)
+        monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     with interpreted(spark):
         view = Restarted(together(CONSTRUCTS[start : start + TOGETHER]), spark, tmp_path)
         for lost, batch in zip((None, start // TOGETHER % 2, None), HISTORY, strict=True):
@@ -148,7 +148,7 @@ def test_every_construct(spark: SparkSession, tmp_path: Path, start: int, monkey
 
 def test_a_static_table_beside_a_stream(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is deleted after a restart beside a table is gone."""
-    monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     text = (
         "((select x from (x, y) in S where not exists(select d from (c, d) in T where c = x)),"
         " (select (x, count(y)) from (x, y) in S where y not in (select d from (c, d) in T) group by x))"
@@ -163,7 +163,9 @@ def test_a_static_table_beside_a_stream(spark: SparkSession, tmp_path: Path, mon
         view.close()
 
 
-@pytest.mark.parametrize(("aside", "scan"), [(compaction.ASIDE, "Scan ExistingRDD["), (0, "InMemoryTableScan [")])
+@pytest.mark.parametrize(
+    ("aside", "scan"), [(compaction.WAITED_FOR_MAX_ROWS, "Scan ExistingRDD["), (0, "InMemoryTableScan [")]
+)
 def test_what_is_restored_lies_where_it_lay(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, aside: int, scan: str
 ) -> None:
@@ -171,8 +173,8 @@ def test_what_is_restored_lies_where_it_lay(
 
     A large state is kept by columns from the start.
     """
-    monkeypatch.setattr(policy, "SMALL", 0)
-    monkeypatch.setattr(compaction, "ASIDE", aside)
+    monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
+    monkeypatch.setattr(compaction, "WAITED_FOR_MAX_ROWS", aside)
     kept = persistent_rdds(spark)
     view = Restarted("select (x, sum(y), count(y)) from (x, y) in S group by x", spark, tmp_path)
     view.apply(HISTORY[0])
@@ -201,8 +203,8 @@ def test_what_was_written_by_partition_is_read_so(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, moved: int
 ) -> None:
     """Rows are moved to where their keys belong only where there are more or fewer partitions than were written."""
-    monkeypatch.setattr(policy, "SMALL", 0)
-    monkeypatch.setattr(compaction, "WHOLE", 0)
+    monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
+    monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     view = Restarted("select (x, sum(y), count(y)) from (x, y) in S group by x", spark, tmp_path)
     view.apply(HISTORY[0])
     view.apply(HISTORY[1])
@@ -210,7 +212,7 @@ def test_what_was_written_by_partition_is_read_so(
     assert groups is not None
     written = next(iter(view.saved.states.values())).tables["groups"]
     assert len(written.runs) > 1
-    reader = Reader(view.view.plans, view.saved.store.root)
+    reader = CheckpointReader(view.view.plans, view.saved.store.root)
     columns = [name for name in groups.columns if name != TOUCHED]
     with settings(spark, {**view.view.settings, **BY_PARTITION, "spark.sql.shuffle.partitions": str(partitions)}):
         rows = reader.merged(written)

@@ -24,7 +24,7 @@ from mrql.runtime.checkpoint.inspect import committed
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import read_manifest
 from mrql.runtime.checkpoint.store import manifest_files
-from mrql.runtime.files.durable import Files, Publication
+from mrql.runtime.files.durable import DurableFiles, Publication
 from mrql.runtime.sinks.directory import DirectoryPlace
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.runtime.checkpoint.streams import GROUPS, JOIN, Counting, Crash, Stream, batch_answer, fill, write
@@ -212,7 +212,7 @@ def test_a_crash_before_the_output_is_in_its_place(home: Path, monkeypatch: pyte
     """Whichever directory the next process starts in. The batch, which is committed, was once removed where its output
     had been named from another one."""
 
-    def crash(publication: Publication, files: Files) -> None:
+    def crash(publication: Publication, files: DurableFiles) -> None:
         raise Crash
 
     stream = Stream(home)
@@ -364,7 +364,7 @@ def command(*args: object) -> Result:
 @pytest.fixture
 def several(home: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
     """A checkpoint whose tables are several runs."""
-    monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     more = "".join(f"{n},{n}\n" for n in range(100, 140))
     write(home / "edges" / "0000.csv", more + (home / "edges" / "0000.csv").read_text(), 0)
     stream = Stream(home)
@@ -431,7 +431,7 @@ def test_compact(several: Stream) -> None:
 @pytest.mark.spark
 def test_the_commands_on_spark(home: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables in Parquet are verified and compacted in the same way."""
-    monkeypatch.setattr(policy, "SMALL", 0)
+    monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     stream = Stream(home, engine="spark", spark=spark)
     expected = stream.uninterrupted()
     late = hide(home, 3)

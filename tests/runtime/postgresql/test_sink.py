@@ -26,14 +26,14 @@ from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.values import Record as Fields
 from mrql.cli.main import main
 from mrql.runtime.engine.answer import Output, changes_of
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.postgresql.address import parse_address
 from mrql.runtime.postgresql.columns import columns_of
 from mrql.runtime.postgresql.connection import connect
 from mrql.runtime.postgresql.copy_format import COPY, parts
 from mrql.runtime.postgresql.sink import Applied, TableSink
 from mrql.runtime.postgresql.source import PostgresTable
-from mrql.runtime.postgresql.table import Record, Table, Unmatched, quoted
+from mrql.runtime.postgresql.table import StreamRecord, StreamTable, Unmatched, quoted
 from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.sinks.sink import publish
 from tests.runtime.checkpoint.streams import GROUPS, Counting, Crash, Failing, Moment, Stream, batch_answer, fill, write
@@ -225,17 +225,17 @@ def test_deletions(
 ) -> None:
     """As many rows as are said; those that were added up in another order stand in for one another."""
     t = parse_type("{(long, double)}")
-    ReferenceRows(Bag(gone), changes_of(t)).write(Output(t, True, COPY), tmp_path, Files())
+    ReferenceRows(Bag(gone), changes_of(t)).write(Output(t, True, COPY), tmp_path, DurableFiles())
     address = parse_address(postgresql.address(table))
     with closing(connect(address.conninfo, address.shown)) as connection:
-        kept = Table(connection, address, columns_of(t))
-        kept.replace([], Record("s", 0))
+        kept = StreamTable(connection, address, columns_of(t))
+        kept.replace([], StreamRecord("s", 0))
         connection.execute(f"INSERT INTO {table} VALUES {there}".encode())
         if left is None:
             with pytest.raises(Unmatched):
-                kept.change(parts(tmp_path), Record("s", 1))
+                kept.change(parts(tmp_path), StreamRecord("s", 1))
         else:
-            kept.change(parts(tmp_path), Record("s", 1))
+            kept.change(parts(tmp_path), StreamRecord("s", 1))
             assert connection.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() == (left,)
 
 
@@ -260,7 +260,7 @@ def test_names_of_all_kinds(tmp_path: Path, postgresql: Server, number: int) -> 
     for batch, (row, weight) in enumerate([((1, 2), 1), ((3, 4), 1), ((1, 2), -1)]):
         values = Fields(dict(zip(names, row, strict=True)))
         answer = Fixed(Bag([values]), Bag([(values, weight)]), t)
-        publish([sink.prepare(batch, answer)], Files())
+        publish([sink.prepare(batch, answer)], DurableFiles())
     sink.close()
     after = TableSink(address, t, tmp_path / "outbox", "stream", after=2)
     assert not after.whole
@@ -396,7 +396,7 @@ def test_a_second_stream(home: Path, postgresql: Server, table: str, monkeypatch
     monkeypatch.setattr("mrql.runtime.postgresql.table.PATIENCE", "50ms")
     address = parse_address(postgresql.address(table))
     with closing(connect(address.conninfo, address.shown)) as connection:
-        Table(connection, address, ()).take()
+        StreamTable(connection, address, ()).take()
         assert failed(command(home, postgresql.address(table))) == (
             1,
             f"another process writes to {address.shown}\n  hint: stop it, or name another table",
@@ -406,9 +406,9 @@ def test_a_second_stream(home: Path, postgresql: Server, table: str, monkeypatch
 def test_a_connection_that_is_lost(home: Path, postgresql: Server, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the middle of a batch: one message, the last commit stands, and the same command goes on after it."""
     stream, batches = Stream(home, PAIRS, address=postgresql.address(table)), 0
-    insert = Table._insert
+    insert = StreamTable._insert
 
-    def cut(kept: Table) -> None:
+    def cut(kept: StreamTable) -> None:
         nonlocal batches
         batches += 1
         if batches == 4:
@@ -416,7 +416,7 @@ def test_a_connection_that_is_lost(home: Path, postgresql: Server, table: str, m
                 connection.execute("SELECT pg_terminate_backend(%s)", [kept.connection.info.backend_pid])
         insert(kept)
 
-    monkeypatch.setattr(Table, "_insert", cut)
+    monkeypatch.setattr(StreamTable, "_insert", cut)
     with pytest.raises(EngineError) as caught:
         stream.run()
     assert caught.value.message.startswith(

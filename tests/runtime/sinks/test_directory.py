@@ -21,7 +21,7 @@ from mrql.jobs.loading import compile_over_files
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.manifest import Manifest
 from mrql.runtime.engine.answer import AnswerFormat, Output, changes_of
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.sinks.directory import DirectoryPlace
 from mrql.runtime.sinks.files import write_output
@@ -50,7 +50,7 @@ def read(directory: Path, format: AnswerFormat) -> Value:
 @pytest.mark.parametrize("format", list(READ), ids=str)
 def test_what_is_written_is_read_back(tmp_path: Path, format: AnswerFormat) -> None:
     """In each format, from the reference engine."""
-    write_output(Output(TYPE, False, format), ReferenceRows(ROWS, TYPE), tmp_path / "b", Files())
+    write_output(Output(TYPE, False, format), ReferenceRows(ROWS, TYPE), tmp_path / "b", DurableFiles())
     assert read(tmp_path / "b", format) == ROWS
 
 
@@ -59,7 +59,7 @@ def test_what_spark_writes_is_read_back(tmp_path: Path, spark: SparkSession) -> 
     """In each format, from Spark."""
     for format in READ:
         rows = SparkRows(to_dataframe(spark, ROWS, TYPE), TYPE)
-        write_output(Output(TYPE, False, format), rows, tmp_path / format.name, Files())
+        write_output(Output(TYPE, False, format), rows, tmp_path / format.name, DurableFiles())
         assert read(tmp_path / format.name, format) == ROWS
 
 
@@ -67,7 +67,7 @@ def test_changes_have_a_weight(tmp_path: Path) -> None:
     """As the last column."""
     output = Output(parse_type("{(long, string)}"), True, CSV)
     changes = ReferenceRows(Bag([((1, "a"), 2), ((None, "b"), -1)]), changes_of(output.type))
-    write_output(output, changes, tmp_path / "b", Files())
+    write_output(output, changes, tmp_path / "b", DurableFiles())
     assert (tmp_path / "b" / "part-00000.csv").read_text() == '1,"a",2\n,"b",-1\n'
 
 

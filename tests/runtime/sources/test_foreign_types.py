@@ -31,7 +31,7 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.io.readers import read
 from mrql.runtime.spark.io.schema import conformed
-from mrql.runtime.spark.relation.frame import Columns, flat
+from mrql.runtime.spark.relation.frame import ColumnNames, flat
 from mrql.runtime.spark.session.session import AS_WRITTEN
 from mrql.runtime.spark.session.session import settings as session_settings
 from tests.support.strategies import BASIC, present
@@ -193,7 +193,7 @@ def test_files_on_spark(interpreted_spark: SparkSession) -> None:
                 write(Path(home) / f"{number}.{format.name}", rows, as_list)
                 expected += [taken_as(row, wanted) for row in rows]
             with session_settings(interpreted_spark, AS_WRITTEN):
-                frame = flat(read(interpreted_spark, spec_of(wanted, Path(home), format)), Columns()).df.dataframe(
+                frame = flat(read(interpreted_spark, spec_of(wanted, Path(home), format)), ColumnNames()).df.dataframe(
                     interpreted_spark
                 )
                 found = collect_value(frame, ty.BagType(wanted))

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 import mrql
 from mrql.algebra import types as ty
 from mrql.runtime.engine.answer import Output
-from mrql.runtime.files.durable import Files
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.sources.formats.csv import CSV
 from mrql.runtime.sources.formats.json import JSON
 from mrql.runtime.sources.formats.parquet import PARQUET
@@ -59,6 +59,6 @@ def test_constants_and_names(spark: SparkSession, tmp_path: Path) -> None:
     for format in (JSON, CSV, PARQUET):
         directory = tmp_path / "${env:HOME}" / format.name
         bag = ty.BagType(record)
-        SparkRows(rows, bag).write(Output(bag, False, format), directory, Files())
+        SparkRows(rows, bag).write(Output(bag, False, format), directory, DurableFiles())
         assert sum(len(part.read_bytes()) for part in directory.glob("part-*")), format
     assert session.conf.get("spark.sql.variable.substitute") == "true"

@@ -205,7 +205,11 @@ def assert_follows(spark: SparkSession, construct: Construct, history: Sequence[
     streams = sorted(query.trace().plan.streams)
     item = query.type.item if isinstance(query.type, ty.BagType | ty.ListType) else query.type
     present = {name: ZSet() for name in streams}
-    with patch.object(compaction, "WHOLE", 0), patch.object(plan_cache, "PLAIN", 0), query.view(spark) as view:
+    with (
+        patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", 0),
+        patch.object(plan_cache, "PLAIN", 0),
+        query.view(spark) as view,
+    ):
         accumulated = as_rows(evaluate(query.term, {name: Bag() for name in streams}), query.type)
         for numbers in history:
             deltas = {}

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 import mrql
 from mrql.algebra.values.values import Bag
 from mrql.runtime.spark.io.collect import collect_value
-from mrql.runtime.spark.jvm import Columnar, executed_plan, persistent_rdds
-from mrql.runtime.spark.maintenance.element_groups import Alike
+from mrql.runtime.spark.jvm import ColumnarRows, executed_plan, persistent_rdds
+from mrql.runtime.spark.maintenance.element_groups import ElementGroups
 from mrql.runtime.spark.maintenance.snapshot import Touched
 from mrql.runtime.spark.relation import plan_cache
 from mrql.runtime.spark.relation.frame import Frame
@@ -115,7 +115,7 @@ def test_a_lookup_moves_only_the_keys(spark: SparkSession, grouped: tuple[mrql.V
 @pytest.mark.parametrize("head", ["(x, sum(y))", "(x, y)"])
 def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """How the answer changes is read off the states where they are; only the two answers are moved to be compared."""
-    monkeypatch.setattr(compaction, "WHOLE", 0)
+    monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     query = mrql.compile(f"select {head} from (x, y) in S group by x", S="bag((long, long))")
     with query.view(spark) as view:
         rows = file_of(spark, f"{tmp_path}/rows", "id % 10 AS _1; id AS _2")
@@ -132,8 +132,8 @@ def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, mo
 
 def test_runs_are_merged_beside_the_batches(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large runs are merged while batches go on; no batch is lost to it, and no run is left behind."""
-    monkeypatch.setattr(compaction, "WHOLE", 0)
-    monkeypatch.setattr(compaction, "ASIDE", 0)
+    monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
+    monkeypatch.setattr(compaction, "WAITED_FOR_MAX_ROWS", 0)
     spark.catalog.clearCache()
     before = persistent_rdds(spark)
     query = mrql.compile("select (x, sum(y)) from (x, y) in S group by x", S="bag((long, long))")
@@ -151,7 +151,7 @@ def test_runs_are_merged_beside_the_batches(spark: SparkSession, monkeypatch: py
         assert table is not None
         assert merged > 2
         assert len(table.runs) <= 4
-        assert isinstance(table.runs[0].kept, Columnar)
+        assert isinstance(table.runs[0].kept, ColumnarRows)
         assert collect_value(view.answer(), query.type) == Bag((x, x + 11) for x in range(5))
     assert persistent_rdds(spark) <= before
 
@@ -177,8 +177,8 @@ def test_rows_kept_by_columns_stay_where_they_are(
     spark: SparkSession, grouped: tuple[mrql.View, DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is looked up in rows that are kept by columns, or merged with them, does not move them either."""
-    monkeypatch.setattr(compaction, "WHOLE", 0)
-    monkeypatch.setattr(compaction, "ASIDE", 0)
+    monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
+    monkeypatch.setattr(compaction, "WAITED_FOR_MAX_ROWS", 0)
     view, rows = grouped
     table = groups(view._view)
     with settings(spark, view._view.settings):
@@ -360,16 +360,16 @@ def test_what_is_kept_back_lies_where_the_states_lie(
                 group by k
          limit 3
     """
-    compared, rows_of = list[str](), Alike.rows
+    compared, rows_of = list[str](), ElementGroups.rows
 
-    def rows(self: Alike, sides: Sequence[Frame]) -> Relation:
+    def rows(self: ElementGroups, sides: Sequence[Frame]) -> Relation:
         found = rows_of(self, sides)
         compared.append(planned(spark, found))
         return found
 
     with mrql.compile(text, S=PAIRS).view(spark, loop=loop, epsilon=0.01) as view:
         view.apply(S=spark.range(40).selectExpr("id % 10 AS _1", "id % 7 AS _2"))
-        monkeypatch.setattr(Alike, "rows", rows)
+        monkeypatch.setattr(ElementGroups, "rows", rows)
         view.apply(S=spark.range(3).selectExpr("id AS _1", "9L AS _2"))
     assert compared
     assert not any("Exchange" in plan for plan in compared)
@@ -446,7 +446,7 @@ def test_a_join_of_three_moves_only_the_batch(
     spark: SparkSession, tmp_path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch of the last input is brought to the second, and what it meets there to the first: no state is moved."""
-    monkeypatch.setattr(compaction, "WHOLE", 0)
+    monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     query = mrql.compile(
         "select (a, f) from (a, b) in S, (c, d) in T, (e, f) in P where b = c and d = e",
         **dict.fromkeys("STP", "bag((long, long))"),

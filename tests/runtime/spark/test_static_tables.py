@@ -15,7 +15,7 @@ from mrql.algebra.notation.parser import parse, parse_type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
-from mrql.runtime.spark.compiler.compiler import Compiler
+from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe, retracting
@@ -100,7 +100,7 @@ def test_what_is_deleted_beside_a_table_is_gone(
     States are kept in turn as small ones are, merged whole, and as large ones, in runs.
     """
     if [*QUERIES].index(name) % 2:
-        monkeypatch.setattr(compaction, "WHOLE", 0)
+        monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     query = mrql.compile(f"({', '.join(f'({text})' for text in QUERIES[name])})", S=PAIRS, T=PAIRS, U=PAIRS)
     present = {name: ZSet() for name in "SU" if name in query.trace().plan.streams}
     with interpreted(spark), query.view(spark, T=frame(spark, TABLE)) as view:
@@ -151,7 +151,7 @@ def test_a_change_is_no_bag(spark: SparkSession) -> None:
     def rows(*pairs: Value) -> Frame:
         return from_dataframe(frame(spark, pairs), t.item)
 
-    compiler = Compiler(spark, {})
+    compiler = RelationCompiler(spark, {})
     compiler.sources["S"] = retracting(changes(rows((1, 2)), rows((1, 3)), compiler.columns))
     for text in (
         "cMap(λ(k, s). {reduce(+, s)}, groupBy(S))",

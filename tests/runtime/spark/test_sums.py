@@ -67,10 +67,10 @@ class Followed:
             return collect_value(self.query.batch(self.spark, **frames), self.query.type)
 
 
-@pytest.mark.parametrize("whole", [compaction.WHOLE, 0], ids=["merged whole", "in runs"])
+@pytest.mark.parametrize("whole", [compaction.MERGED_WHOLE_MAX_ROWS, 0], ids=["merged whole", "in runs"])
 def test_the_answer_is_that_of_the_query(spark: SparkSession, whole: int) -> None:
     """After each batch, whether groups are merged whole or looked up in runs; and evaluated once."""
-    with interpreted(spark), patch.object(compaction, "WHOLE", whole):
+    with interpreted(spark), patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", whole):
         for case in CASES:
             assert_case(spark, case, once=whole > 0)
 

@@ -20,8 +20,8 @@ from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.compiler.answers import evaluate as evaluate_on_spark
-from mrql.runtime.spark.compiler.compiler import Compiler
-from mrql.runtime.spark.compiler.loops import Kept, passing
+from mrql.runtime.spark.compiler.compiler import RelationCompiler
+from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints, passing
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe
@@ -88,8 +88,8 @@ def test_what_is_written_twice_is_run_once(spark: SparkSession) -> None:
     loop = "repeat x = E step select (b, a) from (a, b) in x limit 1"
     query = compiled(f"r = {loop}; (count(r), sum(select a from (a, b) in r))")
     with interpreted(spark):
-        kept = Kept()
-        compiler = Compiler(spark, {"E": from_dataframe(edges(spark), T.item)}, kept=kept)
+        kept = LoopCheckpoints()
+        compiler = RelationCompiler(spark, {"E": from_dataframe(edges(spark), T.item)}, kept=kept)
         frame = compiler.one(query.term)
         assert (len(kept.checkpoints), len(compiler.loops)) == (1, 1)
         assert frame.df.dataframe(spark).count() == 1
@@ -185,7 +185,7 @@ def change_frame(spark: SparkSession, view: SparkView, name: str, change: ZSet) 
 @given(adding_loops(), edge_histories(most=2, nodes=4))
 def test_fixpoints(spark: SparkSession, text: str, history: list[dict[str, ZSet]]) -> None:
     """What only adds is kept as a fixpoint on Spark as in the reference semantics, also where each step adds runs."""
-    with interpreted(spark), patch.object(compaction, "STEPWISE", -1):
+    with interpreted(spark), patch.object(compaction, "STEPS_MERGED_WHOLE_MAX_ROWS", -1):
         kept_up_to_date(spark, text, history, LoopStrategy.FIXPOINT)
 
 

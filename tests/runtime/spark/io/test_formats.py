@@ -25,7 +25,7 @@ from mrql.runtime.sources.directory import static_files
 from mrql.runtime.sources.files import read_source
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.readers import find_malformed, read
-from mrql.runtime.spark.relation.frame import Columns, flat
+from mrql.runtime.spark.relation.frame import ColumnNames, flat
 from mrql.runtime.spark.session.errors import translated
 from tests.runtime.spark.test_equivalence import few
 
@@ -39,7 +39,7 @@ def assert_same(spark: SparkSession, source: str, base: Path) -> Bag:
     expected = read_source(spec, rejected.append)
     quarantine = Quarantine(base)
     frame = read(spark, spec, quarantine=quarantine)
-    found = collect_value(flat(frame, Columns()).df.dataframe(spark), spec.type)
+    found = collect_value(flat(frame, ColumnNames()).df.dataframe(spark), spec.type)
     assert same(found, expected), f"{show_value(found)}, not {show_value(expected)}"
     assert set(quarantine.waiting.values()) == set(rejected)
     return expected

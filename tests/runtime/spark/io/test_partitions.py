@@ -18,7 +18,7 @@ from mrql.runtime.sources.directory import Arrived
 from mrql.runtime.sources.files import list_files
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.readers import read, read_batch
-from mrql.runtime.spark.relation.frame import Columns, flat
+from mrql.runtime.spark.relation.frame import ColumnNames, flat
 from tests.runtime.sources.test_partitions import write
 from tests.runtime.spark.io.test_formats import assert_same
 from tests.runtime.spark.test_equivalence import few
@@ -70,9 +70,9 @@ def test_one_plan_reads_all_files_of_a_batch_and_of_the_next(spark: SparkSession
     for day in range(1, 4):
         write(tmp_path, {f"d/dt=2024-01-0{day}/h={i}/f{i}.csv": f"{i}\n" for i in range(day)})
         files = [file for file in list_files(spec) if f"01-0{day}" in str(file)]
-        frame = read_batch(spark, spec, [Arrived(file) for file in files], Columns())
+        frame = read_batch(spark, spec, [Arrived(file) for file in files], ColumnNames())
         kinds.append(frame.df.table.kind)  # type: ignore[attr-defined]
-        found = collect_value(flat(frame, Columns()).df.dataframe(spark), spec.type)
+        found = collect_value(flat(frame, ColumnNames()).df.dataframe(spark), spec.type)
         assert found == Bag(Record({"dt": date(2024, 1, day), "x": i}) for i in range(day))
     assert len({*kinds}) == 1
     plan = read(spark, spec).df.dataframe(spark)._jdf.queryExecution().executedPlan().toString()

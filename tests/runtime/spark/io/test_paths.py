@@ -22,7 +22,7 @@ from mrql.runtime.files.quarantine import Malformed, Quarantine
 from mrql.runtime.sources.files import list_files, read_source
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.readers import read
-from mrql.runtime.spark.relation.frame import Columns, flat
+from mrql.runtime.spark.relation.frame import ColumnNames, flat
 from tests.runtime.checkpoint.streams import Stream, rows, write
 from tests.runtime.spark.test_equivalence import few
 
@@ -76,7 +76,7 @@ def rows_of(spark: SparkSession | None, source: str, base: Path) -> Bag:
         return read_source(spec)
     (base.parent / "q").mkdir(exist_ok=True)
     kept, found = (
-        collect_value(flat(read(spark, spec, quarantine=q), Columns()).df.dataframe(spark), spec.type)
+        collect_value(flat(read(spark, spec, quarantine=q), ColumnNames()).df.dataframe(spark), spec.type)
         for q in (Quarantine(base.parent / "q"), None)
     )
     assert isinstance(found, Bag)

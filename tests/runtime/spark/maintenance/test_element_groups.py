@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct
-from mrql.runtime.spark.maintenance.element_groups import Alike
+from mrql.runtime.spark.maintenance.element_groups import ElementGroups
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
@@ -25,7 +25,7 @@ def numbered(page: Atom) -> Layout:
 
 
 PAGE = Atom("a", ty.LONG)
-ALIKE = Alike(Keys(numbered(PAGE), "r", frozenset({1, 2})))
+ALIKE = ElementGroups(Keys(numbered(PAGE), "r", frozenset({1, 2})))
 COLUMNS = "r0 long, r1 double, r2 float, r_missing0 long, r_missing1 long, w long"
 
 NUMBERS = (0.0, -0.0, 1.5, -2.0, float("inf"), float("-inf"), float("nan"), 5e-324)
@@ -61,7 +61,7 @@ def test_pairs_are_groups_of_two(spark: SparkSession) -> None:
 @pytest.mark.spark
 def test_pairs_of_elements_without_numbers(spark: SparkSession) -> None:
     """What is there and was is not off at all; what is new or gone matters."""
-    alike = Alike(Keys(PAGE, "r"))
+    alike = ElementGroups(Keys(PAGE, "r"))
     rows = spark.createDataFrame([(1, 0, 1), (1, 0, -1), (2, 0, 1), (3, 0, -1)], "r0 long, r_missing0 long, w long")
     pairs = alike.pairs(Relation.of(rows))
     assert sorted((row.r0, row.difference) for row in pairs.dataframe(spark).collect()) == [
@@ -98,8 +98,8 @@ def test_what_tells_elements_apart() -> None:
     both = Keys(Struct((("_1", PAGE), ("_2", Atom("b", ty.LONG))), pair), "k")
     first, second = (part for _, part in both.value.fields)  # type: ignore[union-attr]
     assert not ALIKE.are_told_by(both, numbered(first))
-    without_numbers = Alike(Keys(both.shape, "r"))
+    without_numbers = ElementGroups(Keys(both.shape, "r"))
     assert without_numbers.are_told_by(both, Struct((("_1", first), ("_2", second)), pair))
     assert not without_numbers.are_told_by(both, Struct((("_1", second), ("_2", first)), pair))
     number = Keys(Atom("a", ty.DOUBLE), "k")
-    assert not Alike(Keys(number.shape, "r", frozenset({0}))).are_told_by(number, number.value)
+    assert not ElementGroups(Keys(number.shape, "r", frozenset({0}))).are_told_by(number, number.value)

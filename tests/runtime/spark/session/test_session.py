@@ -48,7 +48,7 @@ def test_a_session_that_forgets_is_named_once(
     assert START_SETTINGS.items() <= dict(spark.sparkContext.getConf().getAll()).items()
     query.view(spark).close()
     assert not caplog.records
-    monkeypatch.setattr(session, "REMEMBERED", 2 * int(START_SETTINGS[session.GENERATED]))
+    monkeypatch.setattr(session, "GENERATED_MAX_ENTRIES", 2 * int(START_SETTINGS[session.GENERATED]))
     for _ in range(2):
         query.view(spark).close()
     (said,) = caplog.records

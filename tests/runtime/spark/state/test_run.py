@@ -20,14 +20,14 @@ from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from mrql.runtime.spark.jvm import Columnar, executed_plan
+from mrql.runtime.spark.jvm import ColumnarRows, executed_plan
 from mrql.runtime.spark.relation import plan_cache
 from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans
 from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.session import settings, step_settings
 from mrql.runtime.spark.state import block_index, compaction
 from mrql.runtime.spark.state import run as runs
-from mrql.runtime.spark.state.block_index import Blocks, Placed
+from mrql.runtime.spark.state.block_index import Blocks, PartitionedRows
 from mrql.runtime.spark.state.lookup import narrowed
 from mrql.runtime.spark.state.run import Gathered, Indexed, Run
 from mrql.runtime.spark.state.table import weighted
@@ -54,15 +54,17 @@ QUERIES = {
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """All runs are large, and gathered where they can be, at once."""
 
-    def compute(aside: compaction.Aside, computed: Callable[[int], Value], *, now: bool = False) -> Future[Value]:
+    def compute(
+        aside: compaction.BackgroundCompaction, computed: Callable[[int], Value], *, now: bool = False
+    ) -> Future[Value]:
         done: Future[Value] = Future()
         done.set_result(computed(1))
         return done
 
     for limit in ("WHOLE", "ASIDE", "LOOKED_UP", "BLOCKED"):
         monkeypatch.setattr(compaction, limit, 0)
-    monkeypatch.setattr(runs, "MANY", 0)
-    monkeypatch.setattr(compaction.Aside, "compute", compute)
+    monkeypatch.setattr(runs, "GATHERED_MIN_ROWS_PER_KEY", 0)
+    monkeypatch.setattr(compaction.BackgroundCompaction, "compute", compute)
 
 
 def gathered(view: SparkView) -> list[Gathered]:
@@ -125,7 +127,7 @@ def test_a_join_comes_before_its_rows_are_opened(spark: SparkSession, monkeypatc
     assert opened, "\n".join(texts)
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MANY", 100), ("MOST", 1)])
+@pytest.mark.parametrize(("limit", "value"), [("GATHERED_MIN_ROWS_PER_KEY", 100), ("GATHERED_MAX_ROWS_PER_KEY", 1)])
 def test_others_are_kept_by_columns(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
@@ -136,7 +138,7 @@ def test_others_are_kept_by_columns(
         view.apply(S=frame(spark, [(1, 2), (2, 2)]), T=frame(spark, [(2, 3)]))
         view.apply(S=frame(spark, [(3, 2)]))
         kept = [run.kept for table in view._view.all_tables() for run in table.runs]
-        assert any(isinstance(each, Columnar) for each in kept)
+        assert any(isinstance(each, ColumnarRows) for each in kept)
         assert not gathered(view._view)
 
 
@@ -150,7 +152,7 @@ def test_what_is_looked_up_has_the_columns_of_the_table(spark: SparkSession) -> 
             run = table.append(table.partitioned(change))
             run.rows = jvm.compute(run.rdd, 2)
             if len(table.runs) == 1:
-                table.merge_aside(compaction.Aside(spark))
+                table.merge_aside(compaction.BackgroundCompaction(spark))
                 table.take_merged()
         assert [type(run.kept) for run in table.runs] == [Gathered, Checkpoint]
         wanted = table.partitioned(Relation.of(spark.sql("SELECT 10.0D AS b")))
@@ -171,7 +173,7 @@ LOOPS = {
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_fixpoint_over_blocks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """What a loop looks up step by step is in blocks, and its answers are the reference's, deletions included."""
-    monkeypatch.setattr(runs, "MANY", 1_000_000)
+    monkeypatch.setattr(runs, "GATHERED_MIN_ROWS_PER_KEY", 1_000_000)
     found = list[Blocks]()
     search = Indexed.found
     monkeypatch.setattr(Indexed, "found", lambda self, wanted: found.append(self.blocks) or search(self, wanted))
@@ -208,8 +210,8 @@ def test_blocks_have_all_that_is_wanted(
     """Of each key that is looked up all rows are found, in blocks and beside them, planned as any query and from a
     template; of other keys only what is in the same blocks is read."""
     held = step_settings(spark)
-    monkeypatch.setattr(runs, "MANY", 1_000_000)
-    monkeypatch.setattr(block_index, "SIZE", 4)
+    monkeypatch.setattr(runs, "GATHERED_MIN_ROWS_PER_KEY", 1_000_000)
+    monkeypatch.setattr(block_index, "ROWS_PER_BLOCK", 4)
     with settings(spark, held):
         table = weighted(Plans(spark, held), ("a", "b"), ("b",), access=Access.STEPS)
         for start, end in ((0, 1000), (1000, 1010)):
@@ -217,7 +219,7 @@ def test_blocks_have_all_that_is_wanted(
             run = table.append(table.partitioned(change))
             run.rows = jvm.compute(run.rdd, 2)
             if len(table.runs) == 1:
-                table.merge_aside(compaction.Aside(spark))
+                table.merge_aside(compaction.BackgroundCompaction(spark))
         assert [type(run.kept) for run in table.runs] == [Indexed, Checkpoint]
         rows = spark.range(1010).selectExpr("id AS a", f"{keys} AS b", "1L AS w")
         assert collected(table.runs[0].df.union(table.runs[1].df)) == collected(rows)
@@ -228,7 +230,7 @@ def test_blocks_have_all_that_is_wanted(
             expected = rows.join(spark.range(9).selectExpr(f"{wanted} AS b"), "b", "left_semi").select("a", "b", "w")
             assert collected(table.plans.dataframe(here)) == collected(expected)
         placed = narrowed(table.runs[0].relation, ("b",), run.relation).rows
-        assert isinstance(placed, Placed)
+        assert isinstance(placed, PartitionedRows)
         assert placed.df.count() < 500
         assert "Exchange" not in executed_plan(placed.rows.dataframe(spark)), "blocks are moved"
         run.free()

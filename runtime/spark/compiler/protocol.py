@@ -1,0 +1,35 @@
+"""What the files of this folder, each for a construct, need of the compiler that calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+
+from mrql.algebra.analysis.variables import Names
+from mrql.algebra.terms import Repeat, Term
+from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
+from mrql.runtime.spark.expressions.expressions import Environment, Expressions
+from mrql.runtime.spark.relation.frame import ColumnNames, Frame
+
+
+class TermCompiler(Protocol):
+    """Compiles terms over sources, and functions above them over rows."""
+
+    spark: SparkSession
+    sources: dict[str, Frame]
+    columns: ColumnNames
+    expressions: Expressions
+    names: Names
+    kept: LoopCheckpoints
+    loops: list[tuple[Repeat, Term]]
+    """The loops that were run, and the terms over the sources that their values lie in."""
+
+    def reads(self, term: Term) -> bool: ...
+    def bag(self, term: Term) -> Frame: ...
+    def one(self, term: Term) -> Frame: ...
+    def over(self, body: Term, frame: Frame, env: Environment) -> Frame: ...
+    def fresh(self) -> str: ...
+    def rows(self, term: Term, more: Mapping[str, Frame], columns: ColumnNames, kept: LoopCheckpoints) -> Frame:
+        """The rows of a bag, or the one row of another value, over more sources; `kept` are the loops in the term."""
