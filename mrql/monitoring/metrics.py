@@ -17,6 +17,7 @@ import attrs
 
 from mrql.algebra.errors import UserError
 from mrql.runtime.engine.residual import Residual
+from mrql.runtime.engine.sizes import OperatorActivity
 from mrql.runtime.streaming.report import Report
 
 LOOPBACK = "127.0.0.1"
@@ -39,8 +40,20 @@ def record_of(report: Report) -> dict[str, Any]:
         "rows_out": measured.rows_out,
         "touched_keys": report.touched,
         "state": {name: {"rows": size.rows, "bytes": size.bytes} for name, size in measured.states.items()},
+        "operators": {name: _activity(activity) for name, activity in measured.operators.items()},
         "checkpoint_bytes": measured.checkpoint_bytes,
         "residual": None if report.residual is None else _residual(report.residual),
+    }
+
+
+def _activity(activity: OperatorActivity) -> dict[str, Any]:
+    """What a batch was for an operator; what the engine does not know apart is null."""
+    state, spent = activity.state, activity.milliseconds
+    return {
+        "rows_out": activity.rows_out,
+        "state_rows": None if state is None else state.rows,
+        "state_bytes": None if state is None else state.bytes,
+        "milliseconds": None if spent is None else round(spent, 3),
     }
 
 
@@ -106,6 +119,9 @@ COUNTERS: dict[Family, Callable[[Mapping[str, Any]], Samples]] = {
     Family("mrql_rows_in", "counter", "Rows read, without malformed ones.", "stream"): lambda r: r["rows_in"],
     Family("mrql_malformed_rows", "counter", "Malformed rows kept aside.", "stream"): lambda r: r["malformed_rows"],
     Family("mrql_rows_out", "counter", "Rows put out."): lambda r: _one(r["rows_out"]),
+    Family(
+        "mrql_operator_rows", "counter", "Rows that operators have given, where that is known.", "operator"
+    ): lambda r: _of_operators(r, "rows_out"),
     Family("mrql_phase_seconds", "counter", "Time spent, by phase.", "phase", "seconds"): lambda r: _seconds(r),
 }
 """What is added up over the batches."""
@@ -119,6 +135,9 @@ GAUGES: dict[Family, Callable[[Mapping[str, Any]], Samples]] = {
     Family("mrql_waiting_files", "gauge", "Files that wait to be read.", "stream"): lambda r: r["waiting_files"],
     Family("mrql_state_rows", "gauge", "Rows of the state.", "stage"): lambda r: _of_states(r, "rows"),
     Family("mrql_state_bytes", "gauge", "Bytes of the state.", "stage", "bytes"): lambda r: _of_states(r, "bytes"),
+    Family("mrql_operator_state_rows", "gauge", "Rows that operators keep.", "operator"): lambda r: _of_operators(
+        r, "state_rows"
+    ),
     Family("mrql_checkpoint_bytes", "gauge", "Bytes of the runs of the last commit.", None, "bytes"): lambda r: _one(
         r["checkpoint_bytes"]
     ),
@@ -147,6 +166,10 @@ def _seconds(record: Mapping[str, Any]) -> Samples:
 
 def _of_states(record: Mapping[str, Any], what: str) -> Samples:
     return {name: size[what] for name, size in record["state"].items()}
+
+
+def _of_operators(record: Mapping[str, Any], what: str) -> Samples:
+    return {name: found[what] for name, found in record["operators"].items() if found[what] is not None}
 
 
 @attrs.define

@@ -110,6 +110,12 @@ class Operator:
     kept: Stored | None = None
     stage: str | None = None
     """The stage that it is a part of."""
+    feed: int | None = None
+    """The number of the feed in the stage, where it is a part of one."""
+    input: str | None = None
+    """The label of the input that it keeps."""
+    component: int | None = None
+    """The number of the component that it keeps."""
 
     @property
     def cost(self) -> Cost:
@@ -240,8 +246,8 @@ def _made(id: str, kind: OperatorKind, rules: DeltaRules, plan: Plan) -> Operato
 def _stage(stage: Stage) -> Iterator[Operator]:
     """The operators of a stage: those of its feeds, then what it keeps."""
     given = []
-    for feed, number in zip(stage.feeds, _numbers(stage), strict=True):
-        operators = list(_feed(stage, feed, number))
+    for i, (feed, number) in enumerate(zip(stage.feeds, _numbers(stage), strict=True)):
+        operators = [attrs.evolve(operator, feed=i) for operator in _feed(stage, feed, number)]
         given.append(operators[-1].id)
         yield from operators
     names = component_names(stage)
@@ -260,9 +266,8 @@ def _stage(stage: Stage) -> Iterator[Operator]:
         id = stage.name if stage.shape is Shape.BAG else f"{stage.name}.{names[i]}"
         kept = Stored(stage.key_type, stage.components[i].type)
         work = bag_work(names[i])
-        yield Operator(
-            id, OperatorKind.BAG, tuple(given), Linearity.LINEAR, "⊎ of the change", (work,), kept, stage.name
-        )
+        bag = Operator(id, OperatorKind.BAG, tuple(given), Linearity.LINEAR, "⊎ of the change", (work,), kept)
+        yield attrs.evolve(bag, stage=stage.name, component=i)
 
 
 def _numbers(stage: Stage) -> list[str]:
@@ -288,9 +293,8 @@ def _feed(stage: Stage, feed: Feed, suffix: str) -> Iterator[Operator]:
         id = f"{stage.name}{suffix}.{name}"
         sides.append(id)
         kept = Stored(*_pair(each.term))
-        yield Operator(
-            id, OperatorKind.INDEX, (each.stream,), Linearity.LINEAR, "⊎ of the change", (), kept, stage.name
-        )
+        index = Operator(id, OperatorKind.INDEX, (each.stream,), Linearity.LINEAR, "⊎ of the change", (), kept)
+        yield attrs.evolve(index, stage=stage.name, input=each.label)
     works = (join_work(feed), *([table_join_work(tables)] if tables else []))
     given = (*sides, *sorted(read))
     id = f"{stage.name}.join{suffix}"

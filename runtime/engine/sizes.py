@@ -1,4 +1,4 @@
-"""How large the states of a plan are, by stage, in rows and bytes."""
+"""How large the states of a plan are, in rows and bytes, and what a batch was for each operator."""
 
 from __future__ import annotations
 
@@ -12,3 +12,17 @@ class StateSize:
 
     rows: int
     bytes: int
+
+
+@attrs.frozen
+class OperatorActivity:
+    """What a batch was for an operator of the circuit. What an engine cannot tell apart is None: Spark computes what
+    nothing is kept of, such as the rows of a join, together with what reads it."""
+
+    rows_out: int | None = None
+    """The rows that it has given, each of an insertion or of a deletion."""
+    state: StateSize | None = None
+    """What it keeps, where it keeps something."""
+    milliseconds: float | None = None
+    """How long the reference engine has computed it, or how long it took to plan it for Spark, whose job computes all
+    operators at once."""

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.values.values import Value
 from mrql.algebra.values.zset import ZSet
+from mrql.rewrite.plan.circuit import Circuit, OperatorKind
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.restore import GoingOn
 from mrql.runtime.engine.residual import Residual
-from mrql.runtime.engine.sizes import StateSize
+from mrql.runtime.engine.sizes import OperatorActivity, StateSize
 from mrql.runtime.files.quarantine import Quarantine, fail, pass_over
 from mrql.runtime.reference.answer import ReferenceAnswer
 from mrql.runtime.reference.checkpoint import ReferenceStates, lines_of
@@ -69,6 +70,13 @@ class ReferenceEngine:
     def state_sizes(self) -> Mapping[str, StateSize]:
         return reference_sizes(self.view)
 
+    def operators(self) -> Mapping[str, OperatorActivity]:
+        return reference_operators(self.view)
+
+    @property
+    def circuit(self) -> Circuit:
+        return self.view.circuit
+
     def residual(self) -> Residual | None:
         return self.view.residual if self.view.plan.has_residual else None
 
@@ -88,3 +96,19 @@ def reference_sizes(view: ReferenceView) -> dict[str, StateSize]:
         written = sum(len(key.encode()) + len(value.encode()) for key, value in lines.items())
         sizes[name] = StateSize(before.rows + len(lines), before.bytes + written)
     return sizes
+
+
+def reference_operators(view: ReferenceView) -> dict[str, OperatorActivity]:
+    """What the last batch was for each stage, and for what its joins keep."""
+    sizes, states = reference_sizes(view), {state.stage.name: state for state in view.states}
+    found = {}
+    for operator in view.circuit.operators:
+        state, size = states.get(operator.id), sizes.get(operator.id)
+        if state is not None:
+            found[operator.id] = OperatorActivity(state.touched, size, view.milliseconds.get(operator.id))
+        elif operator.kind is OperatorKind.INDEX and operator.feed is not None and operator.stage is not None:
+            place = operator.feed, operator.input or ""
+            found[operator.id] = OperatorActivity(states[operator.stage].changed.get(place, 0))
+        else:
+            found[operator.id] = OperatorActivity(None, size)
+    return found

@@ -7,6 +7,7 @@ time. It needs no Java, and serves `--engine reference`.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TypeAlias
@@ -27,6 +28,7 @@ from mrql.algebra.values.values import Bag, Canonical, Value, canonical
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there
 from mrql.rewrite.incremental.diminish import diminish
+from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.plan import Component, DerivedStream, Feed, Feedback, Feedbacks, Plan, Shape, Stage
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual, divided, unlike
@@ -55,11 +57,13 @@ class StageState:
     entries: dict[Canonical, Entry] = attrs.Factory(dict)
     inputs: dict[tuple[int, str], ZSet] = attrs.Factory(dict)
     touched_keys: set[Canonical] = attrs.Factory(set)
+    changed: dict[tuple[int, str], int] = attrs.Factory(dict)
+    """How many rows of each input of a join the last batch has changed."""
 
     def copy(self) -> StageState:
         """The same state, which stays as it is when this one changes."""
         entries = {k: Entry(entry.key, [*entry.support], [*entry.values]) for k, entry in self.entries.items()}
-        return StageState(self.stage, entries, dict(self.inputs), set(self.touched_keys))
+        return StageState(self.stage, entries, dict(self.inputs), set(self.touched_keys), dict(self.changed))
 
     @property
     def touched(self) -> int:
@@ -114,7 +118,10 @@ class ReferenceView:
         self.tables = dict(tables or {})
         for name, loop in plan.loops if self.tables.keys() >= plan.tables.keys() else ():
             self.tables[name] = evaluate(loop, self.tables)
+        self.circuit = circuit_of(plan)
         self.states = [StageState(stage) for stage in plan.stages]
+        self.milliseconds: dict[str, float] = {}
+        """How long the last batch has taken for each stage."""
         self.derived: dict[str, ZSet] = {}
         """The derived streams as they were after the last batch."""
         self.present: dict[str, ZSet] = {}
@@ -185,6 +192,8 @@ class ReferenceView:
         self.residual = Residual()
         for state in self.states:
             state.touched_keys.clear()
+            state.changed.clear()
+        self.milliseconds = {}
         merged: frozenset[str] = frozenset()
         for loop in self.plan.feedbacks:
             merged |= self._carry_over(loop, merged, changes, self._merge)
@@ -270,9 +279,12 @@ class ReferenceView:
         return seen - before
 
     def _step_all(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
+        started = time.perf_counter()
         for i, feed in enumerate(state.stage.feeds):
             self._step(state, i, feed, changes)
         state.drop_unsupported()
+        spent = (time.perf_counter() - started) * 1000
+        self.milliseconds[state.stage.name] = self.milliseconds.get(state.stage.name, 0.0) + spent
 
     def answer(self) -> Value:
         """The answer over all that was applied so far."""
@@ -336,7 +348,9 @@ class ReferenceView:
                 sources = {label: change, **{name: version(name, which) for name, which in chosen.items()}}
                 self._merge_rows(state, index, self._rows(feed, sources, sign, label))
         if len(inputs) > 1:
-            state.inputs.update({(index, label): old[label] + change for label, change in changes.items()})
+            for label, rows in changes.items():
+                state.inputs[index, label] = old[label] + rows
+                state.changed[index, label] = state.changed.get((index, label), 0) + len(rows)
 
     def _change(self, read: Input, delta: ZSet) -> ZSet:
         """The change of an input; it is linear, so insertions and deletions can be computed apart."""

@@ -11,16 +11,18 @@ from pyspark.sql import SparkSession
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.span import Source
 from mrql.algebra.types import Type
+from mrql.rewrite.plan.circuit import Circuit, Operator, OperatorKind
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.restore import GoingOn
 from mrql.runtime.engine.residual import Residual
-from mrql.runtime.engine.sizes import StateSize
+from mrql.runtime.engine.sizes import OperatorActivity, StateSize
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.sources.directory import Batch, files_of, static_files
 from mrql.runtime.spark.checkpoint import SparkStates
 from mrql.runtime.spark.io.answer import SparkRows
 from mrql.runtime.spark.io.readers import find_malformed, read, read_batch
+from mrql.runtime.spark.maintenance.transaction import Transaction
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.session.errors import translated
 from mrql.runtime.spark.session.jvm_exit import unless_stopped
@@ -106,6 +108,13 @@ class SparkEngine:
     def state_sizes(self) -> Mapping[str, StateSize]:
         return spark_sizes(self.view)
 
+    def operators(self) -> Mapping[str, OperatorActivity]:
+        return spark_operators(self.view)
+
+    @property
+    def circuit(self) -> Circuit:
+        return self.view.circuit
+
     def residual(self) -> Residual | None:
         return self.view.residual if self.view.plan.has_residual else None
 
@@ -127,6 +136,42 @@ def spark_sizes(view: SparkView) -> dict[str, StateSize]:
     kept = _kept_bytes(view)
     sizes = {state.stage.name: _size(state.all_tables(), kept) for state in view.states}
     return sizes | {ledger.stream: _size([ledger.table], kept) for ledger in view.ledgers if ledger.table is not None}
+
+
+def spark_operators(view: SparkView) -> dict[str, OperatorActivity]:
+    """What the last batch was for each operator: what is known of those that keep something, or were planned apart."""
+    kept, spent = _kept_bytes(view), view.transaction.milliseconds
+    found = {}
+    for operator in view.circuit.operators:
+        table = _table_of(operator, view)
+        state = None if table is None else _size([table], kept)
+        rows = None if table is None else _rows_out(operator, table, view.transaction)
+        found[operator.id] = OperatorActivity(rows, state, spent.get(operator.id))
+    return found
+
+
+def _table_of(operator: Operator, view: SparkView) -> Table | None:
+    """The table that an operator keeps, if there is one by now."""
+    if operator.stage is None:
+        return next((ledger.table for ledger in view.ledgers if ledger.stream == operator.id), None)
+    state = next(state for state in view.states if state.stage.name == operator.stage)
+    match operator.kind:
+        case OperatorKind.INDEX if operator.feed is not None and operator.input is not None:
+            kept = state.inputs.get((operator.feed, operator.input))
+            return None if kept is None else kept.table
+        case OperatorKind.BAG if operator.component is not None:
+            return state.bags.get(operator.component)
+        case OperatorKind.AGGREGATE | OperatorKind.DISTINCT:
+            return state.groups
+        case _:
+            return None
+
+
+def _rows_out(operator: Operator, table: Table, batch: Transaction) -> int | None:
+    """The rows that a batch has changed of a table: of one that was merged as a whole, the keys that it has touched."""
+    if table.batch.merged:
+        return batch.touched.get(operator.id)
+    return sum(run.rows or 0 for run in table.batch.added)
 
 
 def _size(tables: Iterable[Table], kept: Mapping[int, int]) -> StateSize:

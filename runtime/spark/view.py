@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, reduce
@@ -252,9 +253,9 @@ class SparkView:
         """How a derived stream changes, but for what is withheld."""
         if derived.name in self.withheld:
             return self.withheld[derived.name].passed_on(before, starting=starting)
-        return self._for_readers(
-            derived, self.changes.since(self.circuit.derived[derived.name], before, starting=starting)
-        )
+        with self.transaction.planning(derived.name):
+            change = self.changes.since(self.circuit.derived[derived.name], before, starting=starting)
+        return self._for_readers(derived, change)
 
     def _for_readers(self, derived: DerivedStream, change: Frame) -> Frame:
         """A change of a derived stream as the stages that read it are given it: for several it is computed once."""
@@ -264,7 +265,9 @@ class SparkView:
         """Merges a batch into a state, round and round where the state reads what is made from it; says whether there
         was anything to merge."""
         is_first = state.stage.name not in self.transaction.changed
-        if not state.step(changes, starting=starting and is_first):
+        with self.transaction.planning(state.stage.name):
+            stepped = state.step(changes, starting=starting and is_first)
+        if not stepped:
             return False
         self.transaction.changed.add(state.stage.name)
         recursive = self.plan.recursion_of(state.stage)
@@ -281,9 +284,12 @@ class SparkView:
         Raises: MissingRow when the batch has deleted a row that was not there.
         """
         with settings(self.spark, self.settings):
-            touched = [rdd for state in self.states for rdd in state.touched()] if counting else []
-            self.computing.start(touched)
-            self.transaction.touched = sum(self.computing.finish())
+            touched = [(state.stage.name, rdd) for state in self.states for rdd in state.touched()] if counting else []
+            self.computing.start([rdd for _, rdd in touched])
+            counts: Counter[str] = Counter()
+            for (stage, _), keys in zip(touched, self.computing.finish(), strict=True):
+                counts[stage] += keys
+            self.transaction.touched = dict(counts)
             for table in self.all_tables():
                 table.merge_aside(self.aside)
         self.transaction.commit()
@@ -300,7 +306,10 @@ class SparkView:
 
     def sizes(self) -> Sizes:
         """How large the settled states are, and how many keys the last batch touched, if those were counted."""
-        return Sizes(sum(run.rows or 0 for table in self.all_tables() for run in table.runs), self.transaction.touched)
+        return Sizes(
+            sum(run.rows or 0 for table in self.all_tables() for run in table.runs),
+            sum(self.transaction.touched.values()),
+        )
 
     def _recorded(self, ledger: Ledger, change: Frame) -> Frame:
         """A batch of a stream that may lose rows, once it is noted what there is of it."""

@@ -12,7 +12,7 @@ import attrs
 
 from mrql.runtime.engine.answer import Answer, RowCount, Rows
 from mrql.runtime.engine.residual import Residual
-from mrql.runtime.engine.sizes import StateSize
+from mrql.runtime.engine.sizes import OperatorActivity, StateSize
 
 
 class BatchPhase(Enum):
@@ -38,6 +38,8 @@ class Measurements:
     """By the name of the stage; what a stream may lose again by the name of the stream."""
     checkpoint_bytes: int | None
     """What the commit has in runs; None without a checkpoint."""
+    operators: Mapping[str, OperatorActivity] = attrs.Factory(dict)
+    """What the batch was for each operator of the circuit, by its id."""
 
 
 @attrs.frozen

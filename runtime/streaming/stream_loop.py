@@ -18,9 +18,10 @@ import attrs
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
+from mrql.rewrite.plan.circuit import Circuit, OperatorKind
 from mrql.runtime.engine.answer import Answer
 from mrql.runtime.engine.residual import Residual
-from mrql.runtime.engine.sizes import StateSize
+from mrql.runtime.engine.sizes import OperatorActivity, StateSize
 from mrql.runtime.files.batch_names import batch_name
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.files.quarantine import Quarantine
@@ -84,6 +85,13 @@ class Engine(Protocol):
 
     def state_sizes(self) -> Mapping[str, StateSize]:
         """The same by the name of the stage, with bytes."""
+
+    def operators(self) -> Mapping[str, OperatorActivity]:
+        """What the last batch was for each operator of the circuit, by its id, but for sources and the answer."""
+
+    @property
+    def circuit(self) -> Circuit:
+        """How a batch goes through."""
 
     def residual(self) -> Residual | None:
         """How far the values of loops that are carried over may be off after the last batch; None without such."""
@@ -208,11 +216,12 @@ class Loop:
         malformed, kept = self._apply(directories, batch, number, counting, clock)
         self._drop_copies(directories, batch)
         sizes = self.engine.sizes()
+        rows_of = {name: counted[name] - malformed.get(name, 0) for name in streams}
         return Report(
             number,
             clock.now(),
             files_of={name: sum(isinstance(part, Arrived) for part in batch.get(name, ())) for name in streams},
-            rows_of={name: counted[name] - malformed.get(name, 0) for name in streams},
+            rows_of=rows_of,
             malformed_of={name: malformed.get(name, 0) for name in streams},
             waiting_of={name: sum(d.waiting for d in directories if d.spec.name == name) for name in streams},
             touched=sizes.touched,
@@ -220,7 +229,7 @@ class Loop:
             milliseconds_of=clock.milliseconds,
             residual=self.engine.residual(),
             kept_aside=kept,
-            measured=None if counting is None else self._measured(counting),
+            measured=None if counting is None else self._measured(counting, rows_of),
         )
 
     def _drop_copies(self, directories: Sequence[Watched], batch: Batch) -> None:
@@ -235,10 +244,23 @@ class Loop:
     def _rows(self, stream: str, batch: Batch) -> int:
         return sum(_rows(self.specs[stream], part) for part in batch.get(stream, ()))
 
-    def _measured(self, counting: Counting) -> Measurements:
+    def _measured(self, counting: Counting, rows_of: Mapping[str, int]) -> Measurements:
         manifest = None if self.commits is None else self.commits.store.manifest
         written = None if manifest is None else sum(run.bytes for run in manifest.runs())
-        return Measurements(counting.rows(), self.engine.state_sizes(), written)
+        return Measurements(counting.rows(), self.engine.state_sizes(), written, self._activities(counting, rows_of))
+
+    def _activities(self, counting: Counting, rows_of: Mapping[str, int]) -> dict[str, OperatorActivity]:
+        """What the batch was for each operator: the engine knows, but for sources and the answer."""
+        known = self.engine.operators()
+        found = {}
+        for operator in self.engine.circuit.operators:
+            activity = known.get(operator.id, OperatorActivity())
+            if operator.kind is OperatorKind.SOURCE:
+                activity = attrs.evolve(activity, rows_out=rows_of.get(operator.id, 0))
+            elif operator.kind is OperatorKind.ANSWER:
+                activity = attrs.evolve(activity, rows_out=counting.rows())
+            found[operator.id] = activity
+        return found
 
     def _apply(
         self, directories: Sequence[Watched], batch: Batch, number: int, counting: Counting | None, clock: Clock

@@ -8,7 +8,9 @@ answer after it, and the change between them can still be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
@@ -58,8 +60,10 @@ class Transaction:
     garbage: list[Run] = attrs.Factory(list)
     """What the batches before have replaced and kept, which nothing can read any more when this one is committed."""
     garbage_of_loops: LoopCheckpoints = attrs.Factory(LoopCheckpoints)
-    touched: int = 0
-    """How many keys it has touched, if that was counted."""
+    touched: dict[str, int] = attrs.Factory(dict)
+    """How many keys it has touched of each stage, if that was counted."""
+    milliseconds: dict[str, float] = attrs.Factory(dict)
+    """How long each operator of the circuit has taken to plan."""
     is_open: bool = True
     """Whether it was neither committed nor rolled back."""
 
@@ -70,6 +74,14 @@ class Transaction:
         loops.take(self.garbage_of_loops)
         loops.take(self.temporaries.loops)
         return Transaction(snapshots(), garbage=garbage, garbage_of_loops=loops)
+
+    @contextmanager
+    def planning(self, operator: str) -> Iterator[None]:
+        """Notes how long a block takes, as time of an operator."""
+        started = time.perf_counter()
+        yield
+        spent = (time.perf_counter() - started) * 1000
+        self.milliseconds[operator] = self.milliseconds.get(operator, 0.0) + spent
 
     def commit(self) -> None:
         """Frees what the batches before this one have left."""

@@ -92,11 +92,27 @@ def check_records(home: Path, found: list[dict[str, Any]]) -> None:
         assert record["milliseconds"]["all"] == pytest.approx(sum(phases), abs=0.01)
         assert datetime.fromisoformat(record["time"]).tzinfo is not None
         assert record["checkpoint_bytes"] > 0
+    check_operators(found)
     sizes = [record["state"] for record in found]
     assert all(size["rows"] > 0 and size["bytes"] > 0 for size in sizes[-1].values())
     assert "s" in sizes[-1]  # its rows can be taken away again, and so are kept
     total = sum(run.stat().st_size for run in (home / "state" / "runs").rglob("*") if run.is_file())
     assert found[-1]["checkpoint_bytes"] <= total
+
+
+def check_operators(found: list[dict[str, Any]]) -> None:
+    """What each operator has given: sources what was read, indexes what they have added, the stage what it touched."""
+    for record in found:
+        operators = record["operators"]
+        assert operators["s"]["rows_out"] == record["rows_in"]["s"]
+        for name in ("s", "t"):  # of rows with one key, sums may be kept
+            read, kept = record["rows_in"][name], operators[f"X1.{name}"]["rows_out"]
+            assert (kept > 0, kept <= read) == (read > 0, True)
+        assert operators["X1.join"] == dict.fromkeys(("rows_out", "state_rows", "state_bytes", "milliseconds"))
+        assert operators["X1"]["rows_out"] == record["touched_keys"]
+        assert operators["answer"]["rows_out"] == record["rows_out"]
+    assert found[-1]["operators"]["X1"]["milliseconds"] > 0
+    assert found[-1]["operators"]["X1"]["state_rows"] > 0
 
 
 def test_a_line_for_each_batch(home: Path) -> None:
