@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from bench import groupby, joins, keys, loops
+from bench import groupby, joins, keys, loops, tpch
 from bench.contender import alone
 from bench.document import machine, replace
 from bench.outcome import WrongAnswer, verdicts
@@ -21,6 +21,7 @@ BENCHMARKS = {
     "joins": joins.run_benchmark,
     "keys": keys.run_benchmark,
     "loops": loops.run_benchmark,
+    "tpch": tpch.run_benchmark,
 }
 
 

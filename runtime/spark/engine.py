@@ -144,8 +144,10 @@ def spark_operators(view: SparkView) -> dict[str, OperatorActivity]:
     found = {}
     for operator in view.circuit.operators:
         table = _table_of(operator, view)
-        state = None if table is None else _size([table], kept)
-        rows = None if table is None else _rows_out(operator, table, view.transaction)
+        state = None if operator.kept is None else _size([] if table is None else [table], kept)
+        rows = 0 if state is not None else None
+        if table is not None:
+            rows = _rows_out(operator, table, view.transaction)
         found[operator.id] = OperatorActivity(rows, state, spent.get(operator.id))
     return found
 

@@ -89,7 +89,7 @@ def file_of(spec: SourceSpec, rows: list[Record], directory: Path) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    file = directory / f"rows.{spec.format.value}"
+    file = directory / f"rows.{spec.format.name}"
     if spec.format is PARQUET:
         pq.write_table(pa.Table.from_pylist([row.fields for row in rows]), file)
     elif spec.format is JSON:
@@ -110,7 +110,7 @@ def test_names_in_files(spark: SparkSession, tmp_path: Path) -> None:
         row = ty.RecordType(tuple((name, ty.LONG) for name in chosen))
         rows = [Record({name: 100 * i + n for n, name in enumerate(chosen)}) for i in range(3)]
         for format in (CSV, JSON, PARQUET):
-            directory = tmp_path / f"{format.value}{number}"
+            directory = tmp_path / f"{format.name}{number}"
             directory.mkdir()
             columns = tuple(Column(name, ty.LONG) for name in chosen)
             spec = SourceSpec("S", False, format, str(directory), row, columns=columns, header=format is CSV)

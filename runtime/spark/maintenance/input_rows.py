@@ -96,7 +96,7 @@ class Ledger:
 
     def _table(self, keys: Keys) -> Table:
         if self._is_digested(keys):
-            return weighted(self.plans, DIGEST, DIGEST[:1])
+            return attrs.evolve(weighted(self.plans, DIGEST, DIGEST[:1]), gathers=False)
         return weighted(self.plans, keys.names)
 
     @staticmethod

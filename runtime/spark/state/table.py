@@ -125,6 +125,8 @@ class Table:
     alive: str
     changed_in: int = 0
     """The number of the stage's step that has changed it last."""
+    gathers: bool = True
+    """Whether many rows may lie by one key, so that they could be gathered."""
     numbers: tuple[str, ...] = ()
     """Keys that are doubles or floats, and never missing."""
     marked: bool = False
@@ -332,7 +334,7 @@ class Table:
     @property
     def gathering(self) -> Gathering | None:
         """How large runs may be gathered: by what they lie by, where a row has more of a key than that."""
-        if not self.partition_by or not {*self.partition_by} < {*self.keys}:
+        if not self.gathers or not self.partition_by or not {*self.partition_by} < {*self.keys}:
             return None
         others = tuple(name for name in self.columns if name not in self.partition_by)
         return Gathering(self.partition_by, others, tuple(self.columns))

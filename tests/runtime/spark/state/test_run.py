@@ -61,7 +61,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
         done.set_result(computed(1))
         return done
 
-    for limit in ("WHOLE", "ASIDE", "LOOKED_UP", "BLOCKED"):
+    for limit in ("MERGED_WHOLE_MAX_ROWS", "WAITED_FOR_MAX_ROWS", "LOOKED_UP_MIN_ROWS", "IN_BLOCKS_MIN_ROWS"):
         monkeypatch.setattr(compaction, limit, 0)
     monkeypatch.setattr(runs, "GATHERED_MIN_ROWS_PER_KEY", 0)
     monkeypatch.setattr(compaction.BackgroundCompaction, "compute", compute)
