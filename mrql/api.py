@@ -26,6 +26,7 @@ from mrql.algebra.types import Type
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.passes import Trace
 from mrql.rewrite.pipeline import PlanOptions, normal_form, plan_query
+from mrql.rewrite.plan.circuit import Circuit, circuit_of
 from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.sources.catalog import CATALOG
@@ -119,6 +120,28 @@ def _bag_type(stream: str, t: str | Type) -> Type:
 
 
 @attrs.frozen
+class DrawnPlan:
+    """How a query is kept up to date: a notebook shows it as the picture of `mrql explain --graph`, `print` as text."""
+
+    trace: Trace
+
+    @property
+    def circuit(self) -> Circuit:
+        """The operators that a batch goes through."""
+        return circuit_of(self.trace.plan)
+
+    def _repr_svg_(self) -> str:
+        from mrql.explain import explain_graph
+
+        return explain_graph(self.trace)
+
+    def __str__(self) -> str:
+        from mrql.explain import explain_trace
+
+        return explain_trace(self.trace)
+
+
+@attrs.frozen
 class Query:
     """A compiled query."""
 
@@ -133,6 +156,11 @@ class Query:
     @property
     def type(self) -> Type:
         return self.query.type
+
+    @property
+    def plan(self) -> DrawnPlan:
+        """How a view keeps the query up to date that is made without arguments."""
+        return DrawnPlan(self.trace())
 
     def trace(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -163,3 +164,12 @@ def test_a_query_without_a_value(spark: SparkSession) -> None:
                 with pytest.raises(UserError, match=said):
                     read(df)
         assert mrql.compile("6 / 2").batch(spark).collect()[0][0] == 3
+
+
+def test_a_plan_draws_itself() -> None:
+    """In a notebook as a picture, printed as text; its operators are those that a batch goes through."""
+    plan = mrql.compile(QUERY, points=POINTS).plan
+    picture = ElementTree.fromstring(plan._repr_svg_())
+    drawn = "".join(picture.itertext())
+    assert all(operator.id in drawn for operator in plan.circuit.operators)
+    assert str(plan) == mrql.compile(QUERY, points=POINTS).explain()
