@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,11 +12,15 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from mrql import streams
+from mrql.algebra import build as b
+from mrql.algebra import monoids
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import ADAPTER, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import strings
 from mrql.algebra.values.values import Bag
+from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
 from mrql.jobs.batch import ReferenceBatchJob, SparkBatchJob
 from mrql.jobs.loading import compile_over_files
@@ -23,6 +28,7 @@ from mrql.runtime.sinks import places
 from mrql.runtime.sources import source
 from mrql.runtime.sources.formats.formats import FORMATS
 from mrql.runtime.sources.source import CONNECTORS
+from mrql.runtime.spark.expressions import aggregates
 from mrql.testing import check_adapter
 from mrql.translate import calls, collection_functions
 from tests.support.documents import fences
@@ -43,7 +49,7 @@ def added(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
 
 def entry(name: str, table: ModuleType) -> object:
     """What an example adds to a file that is there: its last expression, after what it defines."""
-    *before, last = EXAMPLES[name].rstrip().split("\n\n\n")
+    *before, last = re.split(r"\n\n\n|\n\n(?=\w+\()", EXAMPLES[name].rstrip())
     known = dict(vars(table))
     for part in before:
         exec(compile(part, name, "exec"), known)
@@ -107,6 +113,26 @@ def test_a_format_of_files(file_format: Path) -> None:
     (file_format / "2.txt").write_bytes(b"fine\n\n\xff\n")
     with pytest.raises(UserError, match=r"2.txt:3"):
         answer(f'select p from p in source(paragraphs, "{file_format}");')
+
+
+@pytest.fixture
+def monoid(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = entry("algebra/monoids.py", monoids)
+    assert isinstance(made, monoids.Op)
+    monkeypatch.setitem(monoids.OPS, made.sign, made)
+    sql = entry("runtime/spark/expressions/aggregates.py", aggregates)
+    monkeypatch.setitem(aggregates.SQL, made.name, sql)  # type: ignore[index]
+
+
+@pytest.mark.usefixtures("monoid")
+def test_a_monoid() -> None:
+    """Rows come and go; what is left of each bit is what is there an odd number of times."""
+    pairs = b.stream("S", ty.BagType(ty.TupleType((ty.LONG, ty.LONG))))
+    bits = b.cmap(lambda k, vs: b.single((k, b.reduce("xor", vs))), b.group_by(pairs))
+    arriving = [{"S": ZSet.of([(1, 5), (1, 3), (2, 4)])}, {"S": ZSet.of([(1, 8)]) - ZSet.of([(1, 5), (2, 4)])}]
+    first, then = streams.maintained(bits, arriving)
+    assert first == ZSet.of([(1, 6), (2, 4)])
+    assert then == ZSet.of([(1, 11)]) - ZSet.of([(1, 6), (2, 4)])
 
 
 @pytest.mark.spark
