@@ -38,8 +38,10 @@ def unit(m: Monoid, element: Value) -> Value:
     match m:
         case Aggregate() | Fold():
             return zero(m) if element is None else element
-        case BagUnion() | Keyed():
+        case BagUnion():
             return Bag([element])
+        case Keyed(value):
+            return Bag([_pair(value, element)])
         case ListAppend():
             return [element]
         case ProductMonoid():
@@ -48,6 +50,12 @@ def unit(m: Monoid, element: Value) -> Value:
             return tuple(unit(item, part) for item, part in zip(m.items, element, strict=True))
         case Invariant():
             return element
+
+
+def _pair(value: Monoid, element: Value) -> Value:
+    """A key with what it carries; of a pair that is missing both parts are, and what is missing carries the zero."""
+    key, carried = (None, None) if element is None else element
+    return key, zero(value) if carried is None and not isinstance(value, Invariant) else carried
 
 
 def combine(m: Monoid, a: Value, b: Value) -> Value:

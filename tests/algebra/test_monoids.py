@@ -388,3 +388,10 @@ def test_names() -> None:
     """A monoid prints as its sign."""
     assert str(Keyed(ProductMonoid((mo.SUM, mo.AND, Keyed(mo.LIST))))) == "⇑(+ × ∧ × ⇑++)"
     assert str(mo.INVARIANT) == "□"
+
+
+def test_a_missing_pair_has_the_zero_under_a_missing_key() -> None:
+    """As where a pattern takes it apart."""
+    keyed = Keyed(mo.SUM)
+    found = combine(keyed, unit(keyed, None), combine(keyed, unit(keyed, (1, None)), unit(keyed, (1, 2))))
+    assert found == Bag([(None, 0), (1, 2)])
