@@ -21,12 +21,13 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import source_names
+from mrql.algebra.catalog import item_type
 from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.notation.printer import show_type
 from mrql.algebra.terms import Stream, Term
 from mrql.algebra.types import Type
 from mrql.rewrite.analysis.multilinear import delta_choices
-from mrql.rewrite.plan.cost import Cost, Work, bag_work, change_work, groups_work, join_work, table_join_work
+from mrql.rewrite.plan.cost import Cost, Work, bag_work, change_work, groups_work, join_work, most, table_join_work
 from mrql.rewrite.plan.delta_rules import DeltaRules, Rule, delta_rules
 from mrql.rewrite.plan.labels import component_names, feed_name, input_names, joined_tables, sign
 from mrql.rewrite.plan.plan import Feed, Plan, Shape, Stage
@@ -120,13 +121,12 @@ class Operator:
     @property
     def cost(self) -> Cost:
         """The most that it reads in a batch."""
-        return Cost.largest(work.reads for work in self.works)
+        return most(self.works)[0]
 
     @property
     def reason(self) -> str | None:
         """Why that is more than the delta, where it is."""
-        reasons = dict.fromkeys(work.reason for work in self.works if work.reads is self.cost and work.reason)
-        return "; ".join(reasons) or None
+        return most(self.works)[1]
 
 
 @attrs.frozen(eq=False, slots=False)
@@ -160,10 +160,7 @@ class Circuit:
 
     def cost(self, stage: str) -> tuple[Cost, str | None]:
         """The most that a batch reads of a stage, and why it is more than the delta."""
-        works = self.works(stage)
-        cost = Cost.largest(work.reads for work in works)
-        reasons = dict.fromkeys(work.reason for work in works if work.reads is cost and work.reason)
-        return cost, "; ".join(reasons) or None
+        return most(self.works(stage))
 
     def change(self, name: str) -> Work:
         """What it costs to say how a batch has changed the `answer`, or a derived stream."""
@@ -176,21 +173,16 @@ def circuit_of(plan: Plan) -> Circuit:
     parts = [part for loop in plan.feedbacks for part in loop.parts]
     answer = delta_rules(plan.answer, stages)
     derived = {each.name: delta_rules(each.term, stages) for each in plan.derived}
-    operators = tuple(_operators(plan, answer, derived))
-    return Circuit(
-        plan,
-        operators,
-        answer,
-        derived,
-        {part.fed.name: delta_rules(part.start, stages) for part in parts},
-        {part.fed.name: delta_rules(part.value, stages) for part in parts},
-        {stage.name: _access(stage, plan) for stage in stages},
-    )
-
-
-def _access(stage: Stage, plan: Plan) -> Access:
-    """How batches read and change a stage."""
+    starts = {part.fed.name: delta_rules(part.start, stages) for part in parts}
+    values = {part.fed.name: delta_rules(part.value, stages) for part in parts}
     carried = frozenset[str]().union(*map(plan.inside, plan.feedbacks))
+    access = {stage.name: _access(stage, plan, carried) for stage in stages}
+    operators = tuple(_operators(plan, answer, derived, values))
+    return Circuit(plan, operators, answer, derived, starts, values, access)
+
+
+def _access(stage: Stage, plan: Plan, carried: frozenset[str]) -> Access:
+    """How batches read and change a stage; those of loops that are carried over are named."""
     in_steps = plan.recursion_of(stage) is not None or stage.name in carried
     access = Access.STEPS if in_steps else Access.ONCE
     return access | Access.SPARSE if plan.has_residual else access
@@ -199,7 +191,9 @@ def _access(stage: Stage, plan: Plan) -> Access:
 # --- operators ----------------------------------------------------------------------------------
 
 
-def _operators(plan: Plan, answer: DeltaRules, derived: Mapping[str, DeltaRules]) -> Iterator[Operator]:
+def _operators(
+    plan: Plan, answer: DeltaRules, derived: Mapping[str, DeltaRules], values: Mapping[str, DeltaRules]
+) -> Iterator[Operator]:
     for name, t in sorted(plan.streams.items()):
         yield _source(name, t, plan)
     for name in sorted(plan.tables):
@@ -209,9 +203,9 @@ def _operators(plan: Plan, answer: DeltaRules, derived: Mapping[str, DeltaRules]
         yield Operator(name, OperatorKind.TABLE, given, Linearity.LINEAR, "it does not change: a loop over tables")
     for carried in plan.feedbacks:
         for part in carried.parts:
-            given = tuple(sorted(delta_rules(part.value, plan.stages).reads | part.start_reads))
+            given = tuple(sorted(values[part.fed.name].reads | part.start_reads))
             rule = f"what differs from it by more than {carried.threshold} is fed back, step by step ([DBSP] §5)"
-            kept = Stored(_item(part.fed.type))
+            kept = Stored(item_type(part.fed.type))
             yield Operator(part.fed.name, OperatorKind.DELAY, given, Linearity.NONLINEAR, rule, kept=kept)
     said: set[str] = set()
     for stage in plan.stages:
@@ -231,7 +225,7 @@ def _source(name: str, t: Type, plan: Plan) -> Operator:
     if name not in plan.shrinking:
         return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, "the batch")
     rule = "the batch, held against the rows that are there: one that goes has to be one of them"
-    return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, rule, kept=Stored(_item(t)))
+    return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, rule, kept=Stored(item_type(t)))
 
 
 def _made(id: str, kind: OperatorKind, rules: DeltaRules, plan: Plan) -> Operator:
@@ -312,13 +306,9 @@ def delta_rule(feed: Feed) -> str:
     return " ⊎ ".join(summands) or f"{feed_name(feed)}, once"
 
 
-def _item(t: Type) -> Type:
-    return t.item if isinstance(t, ty.BagType) else t
-
-
 def _pair(term: Term) -> tuple[Type, Type | None]:
     """By what the elements of an input are kept, and what of them."""
-    item = _item(term.type)
+    item = item_type(term.type)
     if isinstance(item, ty.TupleType) and len(item.items) == 2:
         return item.items[0], item.items[1]
     return item, None

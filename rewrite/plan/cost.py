@@ -7,7 +7,7 @@ there is much of it, so that over many batches each row is merged as often as th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 import attrs
@@ -43,6 +43,13 @@ class Work:
     reads: Cost
     moves: Cost
     reason: str | None = None
+
+
+def most(works: Sequence[Work]) -> tuple[Cost, str | None]:
+    """The most that some works read, and why that is more than the delta, where it is."""
+    cost = Cost.largest(work.reads for work in works)
+    reasons = dict.fromkeys(work.reason for work in works if work.reads is cost and work.reason)
+    return cost, "; ".join(reasons) or None
 
 
 # --- stages -------------------------------------------------------------------------------------

@@ -57,8 +57,8 @@ class DeltaRules:
     """The stages that the term is over."""
     alone: Mapping[str, DeltaRule]
     """The rule where one of them alone has changed."""
-    by_element: DeltaRule | None
-    """The rule where something else has changed beside a bag."""
+    by_element: Stage | None
+    """The bag whose elements are compared where something else has changed beside it."""
     one_by_key: Stage | None
     """The one stage that it is over, where a key of it has one element at most."""
     tells_apart: bool
@@ -66,9 +66,8 @@ class DeltaRules:
 
     def of(self, changed: Collection[str]) -> DeltaRule:
         """The rule where these stages, and maybe others that the term is not over, have changed."""
-        bag = None if self.by_element is None else self.by_element.stage
-        if self.by_element is not None and bag is not None and self.reads & {*changed} - {bag.name}:
-            return self.by_element
+        if self.by_element is not None and self.reads & {*changed} - {self.by_element.name}:
+            return DeltaRule(Rule.ELEMENTS, self.by_element)
         return self.of_values(changed)
 
     def of_values(self, changed: Collection[str]) -> DeltaRule:
@@ -85,13 +84,12 @@ class DeltaRules:
 def delta_rules(term: Term, stages: tuple[Stage, ...]) -> DeltaRules:
     """The rules of a term."""
     read = tuple(stage for stage in stages if stage.name in free_vars(term))
-    by_row = row_by_row(term, stages)
     keyed = touched_stage(term, stages)
     return DeltaRules(
         term,
         frozenset(stage.name for stage in read),
         {stage.name: _alone(term, stage) for stage in read},
-        None if by_row is None else DeltaRule(Rule.ELEMENTS, by_row),
+        row_by_row(term, stages),
         keyed if keyed is not None and gives_one(term, keyed.name) else None,
         isinstance(term, CMap) and tells_apart(term),
     )

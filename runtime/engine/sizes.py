@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
 
@@ -26,3 +28,13 @@ class OperatorActivity:
     milliseconds: float | None = None
     """How long the reference engine has computed it, or how long it took to plan it for Spark, whose job computes all
     operators at once."""
+
+
+@attrs.frozen
+class EngineMeasurements:
+    """What takes an engine some time to say of its states and of the last batch."""
+
+    states: Mapping[str, StateSize]
+    """By the name of the stage; what a stream may lose again by the name of the stream."""
+    operators: Mapping[str, OperatorActivity]
+    """By the id of the operator, but for sources and the answer."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.values.values import Value
 from mrql.algebra.values.zset import ZSet
-from mrql.rewrite.plan.circuit import Circuit, OperatorKind
+from mrql.rewrite.plan.circuit import Circuit, OperatorKind, circuit_of
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.restore import GoingOn
 from mrql.runtime.engine.residual import Residual
-from mrql.runtime.engine.sizes import OperatorActivity, StateSize
+from mrql.runtime.engine.sizes import EngineMeasurements, OperatorActivity, StateSize
 from mrql.runtime.files.quarantine import Quarantine, fail, pass_over
 from mrql.runtime.reference.answer import ReferenceAnswer
 from mrql.runtime.reference.checkpoint import ReferenceStates, lines_of
@@ -67,15 +68,13 @@ class ReferenceEngine:
     def sizes(self) -> Sizes:
         return Sizes(sum(state.size() for state in self.view.states), sum(state.touched for state in self.view.states))
 
-    def state_sizes(self) -> Mapping[str, StateSize]:
-        return reference_sizes(self.view)
+    def measure(self) -> EngineMeasurements:
+        sizes = reference_sizes(self.view)
+        return EngineMeasurements(sizes, reference_operators(self.view, self.circuit, sizes))
 
-    def operators(self) -> Mapping[str, OperatorActivity]:
-        return reference_operators(self.view)
-
-    @property
+    @cached_property
     def circuit(self) -> Circuit:
-        return self.view.circuit
+        return circuit_of(self.plan)
 
     def residual(self) -> Residual | None:
         return self.view.residual if self.view.plan.has_residual else None
@@ -98,11 +97,13 @@ def reference_sizes(view: ReferenceView) -> dict[str, StateSize]:
     return sizes
 
 
-def reference_operators(view: ReferenceView) -> dict[str, OperatorActivity]:
+def reference_operators(
+    view: ReferenceView, circuit: Circuit, sizes: Mapping[str, StateSize]
+) -> dict[str, OperatorActivity]:
     """What the last batch was for each stage, and for what its joins keep."""
-    sizes, states = reference_sizes(view), {state.stage.name: state for state in view.states}
+    states = {state.stage.name: state for state in view.states}
     found = {}
-    for operator in view.circuit.operators:
+    for operator in circuit.operators:
         state, size = states.get(operator.id), sizes.get(operator.id)
         if state is not None:
             found[operator.id] = OperatorActivity(state.touched, size, view.milliseconds.get(operator.id))

@@ -7,7 +7,6 @@ time. It needs no Java, and serves `--engine reference`.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TypeAlias
@@ -28,10 +27,10 @@ from mrql.algebra.values.values import Bag, Canonical, Value, canonical
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there
 from mrql.rewrite.incremental.diminish import diminish
-from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.plan import Component, DerivedStream, Feed, Feedback, Feedbacks, Plan, Shape, Stage
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual, divided, unlike
+from mrql.runtime.engine.stopwatch import timed
 
 Merge: TypeAlias = Callable[[Collection[str], dict[str, ZSet]], None]
 """Merges changes into some stages, and adds to them what those derive."""
@@ -118,7 +117,6 @@ class ReferenceView:
         self.tables = dict(tables or {})
         for name, loop in plan.loops if self.tables.keys() >= plan.tables.keys() else ():
             self.tables[name] = evaluate(loop, self.tables)
-        self.circuit = circuit_of(plan)
         self.states = [StageState(stage) for stage in plan.stages]
         self.milliseconds: dict[str, float] = {}
         """How long the last batch has taken for each stage."""
@@ -279,12 +277,10 @@ class ReferenceView:
         return seen - before
 
     def _step_all(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
-        started = time.perf_counter()
-        for i, feed in enumerate(state.stage.feeds):
-            self._step(state, i, feed, changes)
-        state.drop_unsupported()
-        spent = (time.perf_counter() - started) * 1000
-        self.milliseconds[state.stage.name] = self.milliseconds.get(state.stage.name, 0.0) + spent
+        with timed(self.milliseconds, state.stage.name):
+            for i, feed in enumerate(state.stage.feeds):
+                self._step(state, i, feed, changes)
+            state.drop_unsupported()
 
     def answer(self) -> Value:
         """The answer over all that was applied so far."""

@@ -16,7 +16,7 @@ from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import States
 from mrql.runtime.checkpoint.restore import GoingOn
 from mrql.runtime.engine.residual import Residual
-from mrql.runtime.engine.sizes import OperatorActivity, StateSize
+from mrql.runtime.engine.sizes import EngineMeasurements, OperatorActivity, StateSize
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.sources.directory import Batch, files_of, static_files
 from mrql.runtime.spark.checkpoint import SparkStates
@@ -105,11 +105,9 @@ class SparkEngine:
     def sizes(self) -> Sizes:
         return self.view.sizes()
 
-    def state_sizes(self) -> Mapping[str, StateSize]:
-        return spark_sizes(self.view)
-
-    def operators(self) -> Mapping[str, OperatorActivity]:
-        return spark_operators(self.view)
+    def measure(self) -> EngineMeasurements:
+        kept = _kept_bytes(self.view)
+        return EngineMeasurements(spark_sizes(self.view, kept), spark_operators(self.view, kept))
 
     @property
     def circuit(self) -> Circuit:
@@ -129,18 +127,17 @@ class SparkEngine:
                 frame.df.table.unpersist()
 
 
-def spark_sizes(view: SparkView) -> dict[str, StateSize]:
+def spark_sizes(view: SparkView, kept: Mapping[int, int]) -> dict[str, StateSize]:
     """The states of a view by the name of the stage, and under the name of a stream the rows that it may lose again.
 
     What stages keep in common, as joins of the same input do, counts for each of them."""
-    kept = _kept_bytes(view)
     sizes = {state.stage.name: _size(state.all_tables(), kept) for state in view.states}
     return sizes | {ledger.stream: _size([ledger.table], kept) for ledger in view.ledgers if ledger.table is not None}
 
 
-def spark_operators(view: SparkView) -> dict[str, OperatorActivity]:
+def spark_operators(view: SparkView, kept: Mapping[int, int]) -> dict[str, OperatorActivity]:
     """What the last batch was for each operator: what is known of those that keep something, or were planned apart."""
-    kept, spent = _kept_bytes(view), view.transaction.milliseconds
+    spent = view.transaction.milliseconds
     found = {}
     for operator in view.circuit.operators:
         table = _table_of(operator, view)

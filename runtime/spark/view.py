@@ -21,6 +21,7 @@ from mrql.rewrite.plan.delta_rules import Rule
 from mrql.rewrite.plan.plan import DerivedStream, Feedback, Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual
+from mrql.runtime.engine.stopwatch import timed
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
@@ -253,7 +254,7 @@ class SparkView:
         """How a derived stream changes, but for what is withheld."""
         if derived.name in self.withheld:
             return self.withheld[derived.name].passed_on(before, starting=starting)
-        with self.transaction.planning(derived.name):
+        with timed(self.transaction.milliseconds, derived.name):
             change = self.changes.since(self.circuit.derived[derived.name], before, starting=starting)
         return self._for_readers(derived, change)
 
@@ -265,7 +266,7 @@ class SparkView:
         """Merges a batch into a state, round and round where the state reads what is made from it; says whether there
         was anything to merge."""
         is_first = state.stage.name not in self.transaction.changed
-        with self.transaction.planning(state.stage.name):
+        with timed(self.transaction.milliseconds, state.stage.name):
             stepped = state.step(changes, starting=starting and is_first)
         if not stepped:
             return False

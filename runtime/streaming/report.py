@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from enum import Enum
 
@@ -13,6 +12,7 @@ import attrs
 from mrql.runtime.engine.answer import Answer, RowCount, Rows
 from mrql.runtime.engine.residual import Residual
 from mrql.runtime.engine.sizes import OperatorActivity, StateSize
+from mrql.runtime.engine.stopwatch import timed
 
 
 class BatchPhase(Enum):
@@ -87,14 +87,9 @@ class Clock:
 
     milliseconds: dict[BatchPhase, float] = attrs.Factory(dict)
 
-    @contextmanager
-    def phase(self, phase: BatchPhase) -> Iterator[None]:
+    def phase(self, phase: BatchPhase) -> AbstractContextManager[None]:
         """Adds the time of a block to a phase."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.milliseconds[phase] = self.milliseconds.get(phase, 0.0) + (time.perf_counter() - started) * 1000
+        return timed(self.milliseconds, phase)
 
     @staticmethod
     def now() -> datetime:

@@ -21,7 +21,7 @@ from mrql.algebra.errors import UserError
 from mrql.rewrite.plan.circuit import Circuit, OperatorKind
 from mrql.runtime.engine.answer import Answer
 from mrql.runtime.engine.residual import Residual
-from mrql.runtime.engine.sizes import OperatorActivity, StateSize
+from mrql.runtime.engine.sizes import EngineMeasurements, OperatorActivity
 from mrql.runtime.files.batch_names import batch_name
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.files.quarantine import Quarantine
@@ -83,11 +83,8 @@ class Engine(Protocol):
     def sizes(self) -> Sizes:
         """The sizes after the last batch."""
 
-    def state_sizes(self) -> Mapping[str, StateSize]:
-        """The same by the name of the stage, with bytes."""
-
-    def operators(self) -> Mapping[str, OperatorActivity]:
-        """What the last batch was for each operator of the circuit, by its id, but for sources and the answer."""
+    def measure(self) -> EngineMeasurements:
+        """How large the states are, with bytes, and what the last batch was for each operator."""
 
     @property
     def circuit(self) -> Circuit:
@@ -247,18 +244,20 @@ class Loop:
     def _measured(self, counting: Counting, rows_of: Mapping[str, int]) -> Measurements:
         manifest = None if self.commits is None else self.commits.store.manifest
         written = None if manifest is None else sum(run.bytes for run in manifest.runs())
-        return Measurements(counting.rows(), self.engine.state_sizes(), written, self._activities(counting, rows_of))
+        found, rows_out = self.engine.measure(), counting.rows()
+        return Measurements(rows_out, found.states, written, self._activities(found.operators, rows_of, rows_out))
 
-    def _activities(self, counting: Counting, rows_of: Mapping[str, int]) -> dict[str, OperatorActivity]:
+    def _activities(
+        self, known: Mapping[str, OperatorActivity], rows_of: Mapping[str, int], rows_out: int | None
+    ) -> dict[str, OperatorActivity]:
         """What the batch was for each operator: the engine knows, but for sources and the answer."""
-        known = self.engine.operators()
         found = {}
         for operator in self.engine.circuit.operators:
             activity = known.get(operator.id, OperatorActivity())
             if operator.kind is OperatorKind.SOURCE:
                 activity = attrs.evolve(activity, rows_out=rows_of.get(operator.id, 0))
             elif operator.kind is OperatorKind.ANSWER:
-                activity = attrs.evolve(activity, rows_out=counting.rows())
+                activity = attrs.evolve(activity, rows_out=rows_out)
             found[operator.id] = activity
         return found
 

@@ -21,7 +21,7 @@ class BackgroundJobs:
     spark: SparkSession
     uncomputed: Callable[[], list[Run]]
     """The runs whose rows are not known."""
-    check: Callable[[], None] = lambda: None
+    check: Callable[[], None]
     """Looks at what was computed, and raises an error if it is not as it should be."""
     job: jvm.Job | None = None
     """The job that was started last, if it was not waited for."""

@@ -8,9 +8,7 @@ answer after it, and the change between them can still be read.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any
 
@@ -74,14 +72,6 @@ class Transaction:
         loops.take(self.garbage_of_loops)
         loops.take(self.temporaries.loops)
         return Transaction(snapshots(), garbage=garbage, garbage_of_loops=loops)
-
-    @contextmanager
-    def planning(self, operator: str) -> Iterator[None]:
-        """Notes how long a block takes, as time of an operator."""
-        started = time.perf_counter()
-        yield
-        spent = (time.perf_counter() - started) * 1000
-        self.milliseconds[operator] = self.milliseconds.get(operator, 0.0) + spent
 
     def commit(self) -> None:
         """Frees what the batches before this one have left."""
