@@ -10,13 +10,14 @@ from pathlib import Path
 
 import click
 
-from bench import groupby, joins, keys, loops, tpch
+from bench import floor, groupby, joins, keys, loops, tpch
 from bench.contender import alone
 from bench.document import machine, replace
 from bench.outcome import WrongAnswer, verdicts
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
 BENCHMARKS = {
+    "floor": floor.run_benchmark,
     "groupby": groupby.run_benchmark,
     "joins": joins.run_benchmark,
     "keys": keys.run_benchmark,

@@ -1,39 +1,51 @@
 """What docs/contributing.md adds as examples works as it stands there, and by the steps that are written there."""
 
 from __future__ import annotations
+import __future__
 
+import inspect
 import json
 import re
 import sys
+from importlib import resources
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from lark import Lark
 from pyspark.sql import SparkSession
 
-from mrql import streams
+import mrql.parser.parser
+from mrql import streams, syntax
 from mrql.algebra import build as b
 from mrql.algebra import monoids
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.catalog import ADAPTER, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import strings
+from mrql.algebra.terms import If
 from mrql.algebra.values.values import Bag
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
 from mrql.jobs.batch import ReferenceBatchJob, SparkBatchJob
 from mrql.jobs.loading import compile_over_files
+from mrql.parser.lexer import BracketFilter
+from mrql.parser.tree_builder import TreeBuilder
+from mrql.rewrite import pipeline
+from mrql.rewrite.pipeline import PlanOptions, plan_query
 from mrql.runtime.sinks import places
 from mrql.runtime.sources import source
 from mrql.runtime.sources.formats.formats import FORMATS
 from mrql.runtime.sources.source import CONNECTORS
 from mrql.runtime.spark.expressions import aggregates
 from mrql.testing import check_adapter
-from mrql.translate import calls, collection_functions
+from mrql.translate import calls, collection_functions, expression
 from tests.support.documents import fences
 
-EXAMPLES = {name: text for kind, name, text in fences("contributing.md") if kind == "python"}
+EXAMPLES = {name: text for kind, name, text in fences("contributing.md") if kind in ("python", "lark")}
 
 TEXT = b"one\nfish\n\ntwo\n\n\n\nred fish\n"
 PARAGRAPHS = Bag(["one\nfish", "two", "red fish"])
@@ -149,6 +161,67 @@ def test_on_spark(file_format: Path, spark: SparkSession, monkeypatch: pytest.Mo
     (file_format / "2.txt").write_bytes(b"fine\n\n\xff\n")
     with pytest.raises(UserError, match=r"2.txt:3"):
         answer_on_spark(text, spark)
+
+
+CHOICES = 'S = stream(csv, "s", ",", type((long, long))); select if {} then k + 1 else k + 1 from (k, v) in S;'
+
+
+def test_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs where its entry stands, is checked and shown as the others are, and keeps what may fail."""
+    module = added(monkeypatch, "rewrite/normalize/drop_choices.py")
+    monkeypatch.setattr(pipeline, "drop_choices", module.drop_choices, raising=False)
+    made = entry("rewrite/pipeline.py", pipeline)
+    monkeypatch.setattr(pipeline, "NORMALIZE", (*pipeline.NORMALIZE, made))
+
+    def chosen(condition: str) -> bool:
+        trace = plan_query(compile_over_files(CHOICES.format(condition)).queries[0].term, PlanOptions())
+        (run,) = (run for run in trace.runs if run.name == "choices")
+        assert run.has_changed == (not any(isinstance(part, If) for part in subterms(run.after)))
+        return run.has_changed
+
+    assert chosen("v > 1")
+    assert not chosen("10 / v > 1")
+
+
+def test_a_construct(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read, has a value wherever an expression may stand, and an error of its own."""
+    text = resources.files("mrql.parser").joinpath("grammar.lark").read_text(encoding="utf-8")
+    first = re.search(r"^\?term: .*\n", text, re.MULTILINE)
+    assert first is not None
+    larger = text[: first.end()] + EXAMPLES["mrql/parser/grammar.lark"] + text[first.end() :]
+    parser = Lark(
+        larger,
+        parser="lalr",
+        postlex=BracketFilter(),
+        lexer="contextual",
+        start=["program", "expr", "type"],
+        keep_all_tokens=True,
+    )
+    monkeypatch.setattr(mrql.parser.parser, "grammar", lambda: parser)
+
+    def defined(path: str, name: str) -> Any:
+        known = dict(vars(sys.modules["mrql." + path.removesuffix(".py").removeprefix("mrql/").replace("/", ".")]))
+        exec(compile(EXAMPLES[path], path, "exec", flags=__future__.annotations.compiler_flag), known)
+        return known[name]
+
+    monkeypatch.setattr(TreeBuilder, "size", defined("mrql/parser/expressions.py", "size"), raising=False)
+    monkeypatch.setattr(syntax, "Size", defined("mrql/syntax/expressions.py", "Size"), raising=False)
+    module = ModuleType("mrql.translate.size")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(EXAMPLES["mrql/translate/size.py"], "size.py", "exec"), vars(module))
+
+    source = inspect.getsource(expression._translate)
+    case = "        case syntax.Index("
+    assert case in source
+    known = {**vars(expression), "size": module.size}
+    edited = source.replace(case, EXAMPLES["mrql/translate/expression.py"] + case)
+    exec(compile(edited, "expression.py", "exec", flags=__future__.annotations.compiler_flag), known)
+    monkeypatch.setattr(expression, "_translate", known["_translate"])
+
+    assert answer("#(select x from x in {1, 2, 3} where x > 1) + #([4]);") == 3
+    assert answer("select (k, #(v)) from (k, v) in {(1, 3), (1, 9), (2, 5)} group by k;") == Bag([(1, 2), (2, 1)])
+    with pytest.raises(UserError, match=r"`#\(e\)` is the number of elements of a collection, not of int"):
+        answer("#(7);")
 
 
 def test_a_source_that_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:

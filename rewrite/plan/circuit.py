@@ -76,6 +76,8 @@ class Access(Flag):
     """Each batch once."""
     STEPS = auto()
     """Step by step: the steps of a loop look things up in it again and again."""
+    LOOKED_UP = auto()
+    """Each batch looks up what it takes away."""
     SPARSE = auto()
     """Each batch is likely to find and to touch little of it, as where what changes little is kept back: it would be as
     well to run the loop anew otherwise."""

@@ -72,16 +72,17 @@ class SparkTable:
 
     @property
     def changed(self) -> bool:
-        return self.table.unsaved > 0
+        return self.table.log.changes > 0
 
     @property
     def has_change(self) -> bool:
-        return self.table.unsaved == 1 and self.table.log is not None
+        return self.table.log.has_one
 
     def write(self, directory: Path, files: DurableFiles, *, whole: bool) -> dict[str, int]:
-        assert self.table.log is not None or whole
+        last = self.table.log.last
+        assert last is not None or whole
         with settings(self.view.spark, self.view.settings), translated(self.view.source):
-            df = self._all() if whole or self.table.log is None else self.table.log.df
+            df = self._all() if whole or last is None else last.df
             return write_rows(df, self.table.runs[0].df.schema, self.table.partition_by, directory, files)
 
     def _all(self) -> DataFrame:
@@ -169,7 +170,8 @@ class SparkStates:
             for ledger in self.view.ledgers:
                 if ledger.stream in restored.ledgers:
                     saved = restored.ledgers[ledger.stream]
-                    ledger.restore(layout_from_json(saved.form["keys"]), reader.table(saved.tables["rows"]))
+                    rows = reader.table(saved.tables["rows"], Access.LOOKED_UP)
+                    ledger.restore(layout_from_json(saved.form["keys"]), rows)
 
 
 def _live_stage(state: StageState, view: SparkView) -> LiveState:
@@ -226,13 +228,15 @@ class CheckpointReader:
     plans: Plans
     root: Path
 
-    def table(self, saved: SavedTable) -> Table:
+    def table(self, saved: SavedTable, also: Access = Access.ONCE) -> Table:
         """A table with all of its rows in one run: a large one is kept by columns at once, any other is computed with
-        the next action that reads it."""
+        the next action that reads it. Batches may access it in another way `also`."""
         table = self.definition(saved)
+        table.access |= also
         rows = self._merged(table, saved)
         number = sum(run.rows for run in saved.runs)
-        plain = table.gathering is None and not table.in_steps
+        in_blocks = table.policy.blocks_min_rows is not None and number > table.policy.blocks_min_rows
+        plain = table.gathering is None and not table.in_steps and not in_blocks
         if number > compaction.WAITED_FOR_MAX_ROWS and plain and are_flat(self.schema(saved)):
             run = Run.by_columns(self.plans, rows)
         else:

@@ -197,9 +197,7 @@ class SparkView:
         self.transaction = self.transaction.begin(self.all_tables(), self._snapshots)
         self.changes.temporaries = self.transaction.temporaries
         with settings(self.spark, self.settings):
-            changes = {
-                name: attrs.evolve(frame, df=frame.df.of_batch(), changes=True) for name, frame in deltas.items()
-            }
+            changes = {name: _arriving(frame) for name, frame in deltas.items()}
             for ledger in self.ledgers:
                 ledger.begin()
                 if ledger.stream in changes:
@@ -417,8 +415,8 @@ class SparkView:
         carried = [each for loop in self.carried for each in loop]
         inputs = [kept for state in self.states for kept in state.inputs.values()]
         tables, temporaries = self.all_tables(), self.transaction.temporaries
-        batches = [table.batch for table in tables]
-        planned_in = [temporaries, *self.states, *inputs, *self.ledgers, *carried, *tables, *batches, *more]
+        inside = [part for table in tables for part in (table.batch, table.log)]
+        planned_in = [temporaries, *self.states, *inputs, *self.ledgers, *carried, *tables, *inside, *more]
         savepoint, known = Savepoint(planned_in), self._runs()
 
         def take_back() -> None:
@@ -436,3 +434,9 @@ class SparkView:
 
     def _snapshots(self) -> list[Snapshot]:
         return [state.snapshot() for state in self.states]
+
+
+def _arriving(batch: Frame) -> Frame:
+    """The rows of a batch, as they are to be read: few of them in one partition."""
+    rows = batch.df.of_batch()
+    return attrs.evolve(batch, df=rows.in_one_partition() if rows.is_small else rows, changes=True)

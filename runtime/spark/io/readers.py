@@ -104,7 +104,8 @@ def _table(
     if names is None:
         return whole(rows())
     kind = (_kind(spec), attrs.evolve(parts, own=_kind(parts.own)), apart)
-    return FileScan(spark, kind, names, [*named], lambda: whole(rows()))
+    size = sum(path.stat().st_size for path in paths)
+    return FileScan(spark, kind, names, [*named], lambda: whole(rows()), size)
 
 
 def _kind(spec: SourceSpec) -> SourceSpec:

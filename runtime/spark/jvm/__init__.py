@@ -23,7 +23,16 @@ from mrql.runtime.spark.jvm.persisted import (
     shape_by,
 )
 from mrql.runtime.spark.jvm.physical_plan import PhysicalPlan, execute, executed_plan
-from mrql.runtime.spark.jvm.rows import beside, in_partitions, opaque, rdd_of, rows, rows_of
+from mrql.runtime.spark.jvm.rows import (
+    beside,
+    estimated_bytes,
+    in_partitions,
+    opaque,
+    partitions_of,
+    rdd_of,
+    rows,
+    rows_of,
+)
 from mrql.runtime.spark.jvm.scans import Opened, Scan
 
 __all__ = [
@@ -40,6 +49,7 @@ __all__ = [
     "column",
     "compute",
     "compute_all",
+    "estimated_bytes",
     "execute",
     "executed_plan",
     "free",
@@ -50,6 +60,7 @@ __all__ = [
     "observed_now",
     "opaque",
     "partitions_by",
+    "partitions_of",
     "persistent_rdds",
     "places",
     "rdd_of",

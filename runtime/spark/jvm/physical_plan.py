@@ -105,6 +105,6 @@ def _read(leaf: Any, above: Sequence[Any]) -> set[str] | None:
             used |= {attribute.exprId().id() for attribute in items(node.references().toSeq())}
             if name != "FilterExec":
                 return {a.name() for a in items(leaf.output()) if a.exprId().id() in used}
-        elif name not in ("WholeStageCodegenExec", "InputAdapter"):
+        elif name not in ("WholeStageCodegenExec", "InputAdapter", "CoalesceExec"):
             return None
     return None

@@ -25,6 +25,16 @@ def rows_of(df: DataFrame) -> Any:
     return df._jdf.queryExecution().toRdd()
 
 
+def partitions_of(df: DataFrame) -> int:
+    """In how many partitions the rows of a DataFrame are."""
+    return int(rows_of(df).getNumPartitions())
+
+
+def estimated_bytes(df: DataFrame) -> int:
+    """How large Spark takes the rows of a DataFrame to be: as large as can be where it knows nothing."""
+    return int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+
+
 def rdd_of(df: DataFrame) -> Any:
     """The RDD of a DataFrame that is made of one."""
     return df._jdf.queryExecution().analyzed().rdd()

@@ -17,6 +17,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
+from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.engine.residual import is_number
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
@@ -74,7 +75,8 @@ class Ledger:
         self.arrived = rows.select("*", *self._digests(self.keys)) if self._is_digested(self.keys) else rows
         self.table.shrinks |= change.weight is not None
         kept = self.arrived.select(*self.table.keys, "w")
-        latest = self.table.append(self.table.partitioned(kept)).relation
+        # What is left of a batch has different rows; two with one digest are added up when they are looked up.
+        latest = self.table.append(self.table.partitioned(kept), as_it_is=change.mixed).relation
         self.missing = None if change.weight is None else self._missing(latest)
         return Frame(rows, self.keys.value, "w", changes=True) if change.mixed else change
 
@@ -88,7 +90,7 @@ class Ledger:
             digests = run.relation.select(*self._digests(self.keys), "w")
             self.table.replace(self.table.merged([self.table.partitioned(digests)]))
             # The runs that are written down are of other columns: the next commit writes all of it.
-            self.table.appended, self.table.unsaved = self.table.runs[0], 2
+            self.table.appended, self.table.log.changes = self.table.runs[0], 2
             self.table.batch.replaced = [run]
 
     def _is_digested(self, keys: Keys) -> bool:
@@ -96,8 +98,8 @@ class Ledger:
 
     def _table(self, keys: Keys) -> Table:
         if self._is_digested(keys):
-            return attrs.evolve(weighted(self.plans, DIGEST, DIGEST[:1]), gathers=False)
-        return weighted(self.plans, keys.names)
+            return attrs.evolve(weighted(self.plans, DIGEST, DIGEST[:1], access=Access.LOOKED_UP), gathers=False)
+        return weighted(self.plans, keys.names, access=Access.LOOKED_UP)
 
     @staticmethod
     def _digests(keys: Keys) -> list[str]:

@@ -24,6 +24,10 @@ _SCANS: WeakKeyDictionary[SparkSession, OrderedDict[Hashable, jvm.Scan]] = WeakK
 """By the settings, the kind of the files, and the columns that are read."""
 
 
+SMALL_BATCH_MAX_BYTES = 1 << 20
+"""So many bytes of a side of a batch are read by one task: that takes no longer than to begin another stage."""
+
+
 class FileScan(jvm.Lazy):
     """The rows of files whose columns are known. Files of one kind are read alike."""
 
@@ -34,9 +38,11 @@ class FileScan(jvm.Lazy):
         columns: Sequence[str],
         paths: Sequence[str],
         read: Callable[[], DataFrame],
+        bytes: int | None = None,
     ) -> None:
         super().__init__(read, spark)
         self.kind = kind
+        self.bytes = bytes
         self.paths = paths
         self._names = list(columns)
 
@@ -44,6 +50,14 @@ class FileScan(jvm.Lazy):
     def columns(self) -> list[str]:
         """The names of the columns."""
         return self._names
+
+
+def is_small(batch: DataFrame) -> bool:
+    """Whether one task reads a side of a batch as soon as several would: it is known to be of few bytes, or one task
+    would read it anyway."""
+    if isinstance(batch, FileScan):
+        return batch.bytes is not None and batch.bytes <= SMALL_BATCH_MAX_BYTES
+    return jvm.partitions_of(batch) <= 1 or jvm.estimated_bytes(batch) <= SMALL_BATCH_MAX_BYTES
 
 
 class Scans:

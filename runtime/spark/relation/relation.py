@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.expressions import python_udf
-from mrql.runtime.spark.relation.file_scans import FileScan
+from mrql.runtime.spark.relation.file_scans import FileScan, is_small
 from mrql.runtime.spark.session.cluster import ship
 
 
@@ -38,6 +38,7 @@ class RelationOp(Enum):
     UNION = "union"
     OPEN = "open"
     REPARTITION = "repartition"
+    COALESCE = "coalesce"
     HINT = "hint"
     ORDER = "order"
     LIMIT = "limit"
@@ -169,6 +170,12 @@ class Relation:
         return kept
 
     @property
+    def is_small(self) -> bool:
+        """Whether all its leaves are batches that one task reads as soon as several would."""
+        tables = [node.table for node in self._nodes if node.op is RelationOp.BATCH]
+        return len(tables) == sum(not node.parts for node in self._nodes) and all(map(is_small, tables))
+
+    @property
     def lies(self) -> bool:
         """Whether it is kept, with each row in the partition of its key."""
         return self.op is RelationOp.KEPT and self.rows.shape is not None
@@ -215,6 +222,10 @@ class Relation:
 
     def repartition(self, *columns: str) -> Relation:
         return Relation(RelationOp.REPARTITION, columns, (self,))
+
+    def in_one_partition(self) -> Relation:
+        """The same rows in one partition: whatever they are grouped by, they need not be moved."""
+        return Relation(RelationOp.COALESCE, (), (self,))
 
     def hint(self, name: str) -> Relation:
         return Relation(RelationOp.HINT, (name,), (self,))
@@ -316,6 +327,8 @@ class Relation:
                 return jvm.select(jvm.select(df, [*gathering.by, f"inline({ROWS})"]), gathering.columns)
             case RelationOp.REPARTITION, names, [df]:
                 return jvm.repartition(df, names)
+            case RelationOp.COALESCE, _, [df]:
+                return df.coalesce(1)
             case RelationOp.HINT, (str() as name,), [df]:
                 return df.hint(name)
             case RelationOp.ORDER, columns, [df]:

@@ -29,10 +29,6 @@ from mrql.runtime.spark.relation.relation import ROWS, Relation
 PLACE, BLOCK = "place", "block"
 """The columns by which blocks are found."""
 
-ROWS_PER_BLOCK = 128
-"""At most so many rows a block has on average: so many are opened for each that is wanted, and one in so many is looked
-at. To find 20, and 1,000, of 3 million rows was fastest with it, of 16, 32 and 128."""
-
 NESTED_ROWS_PER_BLOCK = 16
 """At most so many where the rows have bags in them, which take longer to open."""
 
@@ -51,12 +47,12 @@ class Blocks:
     """How many blocks a partition has."""
 
     @staticmethod
-    def of(rows: DataFrame, by: Sequence[str], partitions: int, count: int) -> Blocks:
-        """Blocks for about so many rows, which lie in partitions by some columns.
+    def of(rows: DataFrame, by: Sequence[str], partitions: int, count: int, size: int) -> Blocks:
+        """Blocks for about so many rows, which lie in partitions by some columns; each of at most `size` rows.
 
         A partition has a power of two of them, so that plans are seldom made for another number.
         """
-        size = ROWS_PER_BLOCK if are_flat(rows.schema) else NESTED_ROWS_PER_BLOCK
+        size = size if are_flat(rows.schema) else NESTED_ROWS_PER_BLOCK
         each = 1 << (count // (size * partitions)).bit_length()
         typed = tuple((name, rows.schema[name].dataType.simpleString()) for name in by)
         return Blocks(typed, tuple(rows.columns), jvm.places(rows.sparkSession, partitions), each)

@@ -21,12 +21,6 @@ from mrql.runtime.spark.relation.relation import Gathering, Relation
 from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.block_index import BLOCK, PLACE, Blocks, PartitionedRows, are_flat
 
-GATHERED_MIN_ROWS_PER_KEY = 4
-"""Rows are gathered where there are so many for each key, on average."""
-
-GATHERED_MAX_ROWS_PER_KEY = 100_000
-"""They are not where one key has more than so many: its array would be a row that no task can share with another."""
-
 
 @attrs.define(eq=False, slots=False)
 class Run:
@@ -165,50 +159,3 @@ class Indexed(PartitionedRows):
     def free(self) -> None:
         """Frees the rows."""
         self.kept.free()
-
-
-@attrs.frozen
-class Packing:
-    """The ways to keep the rows of a run that may be large, none of them computed yet."""
-
-    run: Run
-    plain: jvm.ColumnarRows | Indexed | Checkpoint
-    """Rows as they are."""
-    gathered: Gathered | None
-    """Where they may be gathered by a key."""
-    keys: Any = None
-    """Spark's handle of a row for each key then."""
-    crowded: Any = None
-    """That of the keys that have too many rows."""
-
-    @staticmethod
-    def of(run: Run, plain: jvm.ColumnarRows | Indexed | Checkpoint, gathering: Gathering | None) -> Packing:
-        """The rows of a checkpoint, in one way, or maybe gathered."""
-        if gathering is None:
-            return Packing(run, plain, None)
-        counts = run.relation.aggregate(gathering.by, ["count(1) AS n"])
-        keys, crowded = run.plans.rdd(counts), run.plans.rdd(counts.where(f"n > {GATHERED_MAX_ROWS_PER_KEY}"))
-        return Packing(run, plain, Gathered.of(run, gathering), keys, crowded)
-
-    def compute(self, tasks: int) -> Run:
-        """Computes the rows, in so many tasks at most, and keeps them in the better way."""
-        rows = jvm.compute(self.run.rdd, tasks)
-        if self.gathered is not None and self._should_be_gathered(rows, tasks):
-            self.plain.free()
-            jvm.compute(self.gathered.rdd, tasks)
-            return Run(self.run.plans, self.gathered, rows)
-        if self.gathered is not None:
-            self.gathered.free()
-        self.plain.compute(tasks)
-        return Run(self.run.plans, self.plain, rows)
-
-    def _should_be_gathered(self, rows: int, tasks: int) -> bool:
-        return GATHERED_MIN_ROWS_PER_KEY * jvm.compute(self.keys, tasks) <= rows and not jvm.compute(
-            self.crowded, tasks
-        )
-
-    def free(self) -> None:
-        """Frees what was computed."""
-        self.plain.free()
-        if self.gathered is not None:
-            self.gathered.free()

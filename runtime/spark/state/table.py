@@ -20,12 +20,14 @@ import attrs
 
 from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.spark import jvm
-from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans
+from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Gathering, Relation, side_by_side, union_all, united
 from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.block_index import Blocks
+from mrql.runtime.spark.state.change_log import ChangeLog
 from mrql.runtime.spark.state.lookup import narrowed
-from mrql.runtime.spark.state.run import Indexed, Packing, Run
+from mrql.runtime.spark.state.packing import Packing, Way, better_way
+from mrql.runtime.spark.state.run import Indexed, Run
 
 TOUCHED = "touched"
 """The column that marks a row: 1 where the last batch touched it, else 0. The rows of a change bring `MARK`.
@@ -142,12 +144,7 @@ class Table:
     appended: Run | None = None
     """What the last change has added; None if it was merged with all the rest."""
     merging: Merging | None = None
-    logged: bool = False
-    """Whether a change that is merged with all the rest is kept by itself too, to be written down."""
-    log: Run | None = None
-    """The last change by itself, where there is one that was not written down yet."""
-    unsaved: int = 0
-    """How many changes were not written down yet."""
+    log: ChangeLog = attrs.Factory(ChangeLog)
 
     # --- columns ------------------------------------------------------------------------------
 
@@ -161,9 +158,14 @@ class Table:
         return Access.STEPS in self.access
 
     @property
+    def policy(self) -> compaction.Policy:
+        """When its runs are merged, and how large ones are kept."""
+        return compaction.policy(self.access)
+
+    @property
     def is_large(self) -> bool:
         """Whether it is worth a query more, or a job, not to touch all rows in a batch, or in each step of one."""
-        return _rows(self.runs) > (compaction.LOOKED_UP_MIN_ROWS if self.in_steps else compaction.MERGED_WHOLE_MAX_ROWS)
+        return _rows(self.runs) > self.policy.large_min_rows
 
     @property
     def added_up(self) -> list[str]:
@@ -247,7 +249,7 @@ class Table:
         """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own. All
         steps of a batch do it alike. The change may have one row `by_key` already."""
         if self.batch.by_runs is None:
-            self.batch.by_runs = _rows(self.runs) > compaction.merged_whole(self.access)
+            self.batch.by_runs = _rows(self.runs) > self.policy.merged_whole_max_rows
         if self.batch.by_runs:
             self.append(changes, as_it_is=by_key)
         else:
@@ -256,10 +258,10 @@ class Table:
     def merge(self, changes: Relation) -> None:
         """Merges a partitioned change and all runs into one new run."""
         self._take_merged()
-        self.unsaved += 1
         self.batch.replaced += self._log_only()
-        self.log = Run.of(self.plans, changes) if self.logged else None
-        changes = changes if self.log is None else self.log.relation
+        kept = Run.of(self.plans, changes) if self.log.wanted else None
+        self.log.note(kept)
+        changes = changes if kept is None else kept.relation
         merged = self.merged([*self.relations, changes], further=self.batch.merged)
         run = Run.of(self.plans, merged, self.runs)
         self.batch.replaced += self.runs
@@ -268,9 +270,9 @@ class Table:
     def replace(self, rows: Relation) -> None:
         """Puts rows in the place of all that there are."""
         self._take_merged()
-        self.unsaved += 1
         self.batch.replaced += [*self.runs, *self._log_only()]
-        self.runs, self.appended, self.log = [Run.of(self.plans, rows, self.runs)], None, None
+        self.log.note(None)
+        self.runs, self.appended = [Run.of(self.plans, rows, self.runs)], None
 
     def append(self, changes: Relation, *, as_it_is: bool = False) -> Run:
         """Adds a partitioned change as a run of its own, and returns the run.
@@ -290,8 +292,8 @@ class Table:
         run = Run.of(self.plans, rows)
         self.runs.append(run)
         self.batch.added.append(run)
-        self.appended = self.log = run
-        self.unsaved += 1
+        self.appended = run
+        self.log.note(run)
         return run
 
     def _as_it_is(self, changes: Relation) -> Relation:
@@ -315,11 +317,11 @@ class Table:
             return
         is_new = self.runs == self.batch.added
         due = self.runs[:] if is_new and len(self.runs) > 1 else self._due()
-        due = due if _rows(due) > self._large else self._large_rows()
+        due = due if _rows(due) > self.policy.packed_min_rows else self._to_be_packed()
         if not due:
             return
         merged = due[0] if len(due) == 1 else Run.of(self.plans, self._compacted(due), due)
-        packing = self._packing(merged, _rows(due)) if self._should_be_packed(merged, _rows(due)) else None
+        packing = self._packing(merged, _rows(due))
         made = aside.compute(partial(self._made, merged, packing), now=is_new)
         self.merging = Merging(tuple(due), merged, packing, made)
         if is_new:
@@ -339,39 +341,26 @@ class Table:
         others = tuple(name for name in self.columns if name not in self.partition_by)
         return Gathering(self.partition_by, others, tuple(self.columns))
 
-    def _should_be_packed(self, run: Run, rows: int) -> bool:
-        """Whether there is a better way to keep a run of about so many rows."""
-        if not isinstance(run.kept, Checkpoint):
-            return False
-        if self._is_searched(run):
-            return self._lies_in_blocks(run, rows) or run.kept.small
-        return run.is_flat
+    def _packing(self, run: Run, rows: int) -> Packing | None:
+        """How a run of about so many rows is packed, if there is a better way to keep it."""
+        match better_way(run, rows, self.policy):
+            case Way.BLOCKS:
+                blocks = Blocks.of(
+                    run.df, self.partition_by, run.rdd.getNumPartitions(), rows, self.policy.rows_per_block
+                )
+                return Packing.of(run, Indexed.of(self.plans, run.relation, blocks), self.gathering)
+            case Way.ROWS:
+                return Packing.of(run, self.plans.checkpoint(run.relation, small=False), None)
+            case Way.COLUMNS:
+                return Packing.of(run, jvm.ColumnarRows.of(run.df), self.gathering)
+            case None:
+                return None
 
-    def _packing(self, run: Run, rows: int) -> Packing:
-        if not self._is_searched(run):
-            return Packing.of(run, jvm.ColumnarRows.of(run.df), self.gathering)
-        if not self._lies_in_blocks(run, rows):
-            return Packing.of(run, self.plans.checkpoint(run.relation, small=False), None)
-        blocks = Blocks.of(run.df, self.partition_by, run.rdd.getNumPartitions(), rows)
-        return Packing.of(run, Indexed.of(self.plans, run.relation, blocks), self.gathering)
-
-    def _is_searched(self, run: Run) -> bool:
-        """Whether the steps of a batch look something up in a run again and again, where it lies."""
-        return self.in_steps and run.shape is not None
-
-    @staticmethod
-    def _lies_in_blocks(run: Run, rows: int) -> bool:
-        return rows > compaction.IN_BLOCKS_MIN_ROWS or not run.is_flat
-
-    @property
-    def _large(self) -> int:
-        """A run of more rows is packed."""
-        return compaction.LOOKED_UP_MIN_ROWS if self.in_steps else compaction.WAITED_FOR_MAX_ROWS
-
-    def _large_rows(self) -> list[Run]:
+    def _to_be_packed(self) -> list[Run]:
         """A large run that is not packed, but should be."""
         rows = ((run, run.rows or 0) for run in self.runs)
-        return next(([run] for run, n in rows if n > self._large and self._should_be_packed(run, n)), [])
+        policy = self.policy
+        return next(([run] for run, n in rows if n > policy.packed_min_rows and better_way(run, n, policy)), [])
 
     def take_merged(self) -> None:
         """Puts what was merged beside the batches in the place of its runs, if it is finished."""
@@ -424,11 +413,11 @@ class Table:
         """Notes that the changes so far are written down; and whether the next one will be asked for by itself."""
         for run in self._log_only():
             run.free()
-        self.log, self.unsaved, self.logged = None, 0, logged
+        self.log.written(wanted=logged)
 
     def _log_only(self) -> list[Run]:
         """The change that is kept beside the runs that it was merged into."""
-        return [] if self.log is None or self.log is self.appended else [self.log]
+        return [] if self.log.last is None or self.log.last is self.appended else [self.log.last]
 
     def begin(self) -> list[Run]:
         """Begins a batch; returns what the one before has replaced, which can still be read until this one is
@@ -446,14 +435,15 @@ class Table:
         for run in self.all_runs():
             if run not in before:
                 run.free()
-        self.runs, self.log, self.batch = list(before), None, TableBatch(before)
+        self.runs, self.batch = list(before), TableBatch(before)
+        self.log.forget()
 
     def close(self) -> None:
         if self.merging is not None:
             self.merging.free()
         for run in self.all_runs():
             run.free()
-        self.runs, self.batch, self.merging, self.log = [], TableBatch(), None, None
+        self.runs, self.batch, self.merging, self.log = [], TableBatch(), None, ChangeLog()
 
 
 def _rows(runs: Sequence[Run]) -> int:

@@ -25,8 +25,7 @@ from mrql.runtime.spark.relation import plan_cache
 from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans
 from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.session import settings, step_settings
-from mrql.runtime.spark.state import block_index, compaction
-from mrql.runtime.spark.state import run as runs
+from mrql.runtime.spark.state import compaction, packing
 from mrql.runtime.spark.state.block_index import Blocks, PartitionedRows
 from mrql.runtime.spark.state.lookup import narrowed
 from mrql.runtime.spark.state.run import Gathered, Indexed, Run
@@ -61,9 +60,10 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
         done.set_result(computed(1))
         return done
 
-    for limit in ("MERGED_WHOLE_MAX_ROWS", "WAITED_FOR_MAX_ROWS", "LOOKED_UP_MIN_ROWS", "IN_BLOCKS_MIN_ROWS"):
+    limits = ("MERGED_WHOLE_MAX_ROWS", "WAITED_FOR_MAX_ROWS", "LOOKED_UP_MIN_ROWS", "IN_BLOCKS_MIN_ROWS")
+    for limit in (*limits, "LOOKED_UP_IN_BLOCKS_MIN_ROWS"):
         monkeypatch.setattr(compaction, limit, 0)
-    monkeypatch.setattr(runs, "GATHERED_MIN_ROWS_PER_KEY", 0)
+    monkeypatch.setattr(packing, "GATHERED_MIN_ROWS_PER_KEY", 0)
     monkeypatch.setattr(compaction.BackgroundCompaction, "compute", compute)
 
 
@@ -132,7 +132,7 @@ def test_others_are_kept_by_columns(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
     """Rows that are few for each key, and those of which one key has too many."""
-    monkeypatch.setattr(runs, limit, value)
+    monkeypatch.setattr(packing, limit, value)
     query = mrql.compile(QUERIES["two streams"], **dict.fromkeys("ST", PAIRS))
     with query.view(spark) as view:
         view.apply(S=frame(spark, [(1, 2), (2, 2)]), T=frame(spark, [(2, 3)]))
@@ -173,7 +173,7 @@ LOOPS = {
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_fixpoint_over_blocks(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """What a loop looks up step by step is in blocks, and its answers are the reference's, deletions included."""
-    monkeypatch.setattr(runs, "GATHERED_MIN_ROWS_PER_KEY", 1_000_000)
+    monkeypatch.setattr(packing, "GATHERED_MIN_ROWS_PER_KEY", 1_000_000)
     found = list[Blocks]()
     search = Indexed.found
     monkeypatch.setattr(Indexed, "found", lambda self, wanted: found.append(self.blocks) or search(self, wanted))
@@ -210,8 +210,8 @@ def test_blocks_have_all_that_is_wanted(
     """Of each key that is looked up all rows are found, in blocks and beside them, planned as any query and from a
     template; of other keys only what is in the same blocks is read."""
     held = step_settings(spark)
-    monkeypatch.setattr(runs, "GATHERED_MIN_ROWS_PER_KEY", 1_000_000)
-    monkeypatch.setattr(block_index, "ROWS_PER_BLOCK", 4)
+    monkeypatch.setattr(packing, "GATHERED_MIN_ROWS_PER_KEY", 1_000_000)
+    monkeypatch.setattr(compaction, "ROWS_PER_BLOCK", 4)
     with settings(spark, held):
         table = weighted(Plans(spark, held), ("a", "b"), ("b",), access=Access.STEPS)
         for start, end in ((0, 1000), (1000, 1010)):

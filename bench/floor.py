@@ -1,0 +1,137 @@
+"""The floor: what a batch of one row costs, whatever is kept.
+
+A row comes, and in the next batch goes again, with the check that it was there. The rest of a batch is what Spark and
+mrql take for any: plans, a job, an answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import mrql
+from bench.contender import alone, spark_session
+from bench.outcome import Outcome, Target, WrongAnswer
+
+PAIRS = "bag((long, long))"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query, of which the answer stays small, and how it would be in SQL."""
+
+    query: str
+    sql: str
+    streams: tuple[str, ...] = ("s",)
+
+
+CASES: Mapping[str, Case] = {
+    "a total": Case("sum(select v from (k, v) in s)", "SELECT sum(v) FROM s"),
+    "a filtered total": Case("sum(select v from (k, v) in s where k % 7 = 1)", "SELECT sum(v) FROM s WHERE k % 7 = 1"),
+    "a few groups": Case(
+        "select (g, sum(v), count(v)) from (k, v) in s group by g: k % 10",
+        "SELECT k % 10, sum(v), count(1) FROM s GROUP BY k % 10",
+    ),
+    "averages": Case(
+        "select (g, avg(v)) from (k, v) in s group by g: k % 10", "SELECT k % 10, avg(v) FROM s GROUP BY k % 10"
+    ),
+    "a minimum": Case(
+        "select (g, min(v)) from (k, v) in s group by g: k % 10", "SELECT k % 10, min(v) FROM s GROUP BY k % 10"
+    ),
+    "a group for each key": Case(
+        "count(select k from (k, v) in s group by k having sum(v) > 100000)",
+        "SELECT count(1) FROM (SELECT k FROM s GROUP BY k HAVING sum(v) > 100000)",
+    ),
+    "different values": Case(
+        "count(select distinct v from (k, v) in s)", "SELECT count(DISTINCT v) FROM s WHERE v IS NOT NULL"
+    ),
+    "the greatest ten": Case(
+        "select (k, sum(v)) from (k, v) in s group by k order by sum(v) desc, k limit 10",
+        "SELECT k, sum(v) t FROM s GROUP BY k ORDER BY t DESC, k LIMIT 10",
+    ),
+    "a join": Case(
+        "select (g, sum(v * w)) from (k, v) in s, (j, w) in t where k = j group by g: k % 10",
+        "SELECT s.k % 10, sum(s.v * t.v) FROM s JOIN t ON s.k = t.k GROUP BY s.k % 10",
+        ("s", "t"),
+    ),
+    "rows without a partner": Case(
+        "count(select k from (k, v) in s where not exists(select j from (j, w) in t where j = k))",
+        "SELECT count(1) FROM s LEFT ANTI JOIN t ON s.k = t.k",
+        ("s", "t"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Milliseconds of each batch, and the same query in SQL from cached rows."""
+
+    ours: tuple[float, ...]
+    recomputed: tuple[float, ...]
+    equal: bool
+
+
+def measured(name: str, rows: int, batches: int) -> Floor:
+    """One row more, or one less, in each batch; from the row to the whole new answer."""
+    case = CASES[name]
+    pairs: dict[str, Any] = dict.fromkeys(case.streams, PAIRS)
+    query = mrql.compile(case.query, **pairs)
+    with spark_session() as spark:
+        there = {stream: _rows(spark, rows).localCheckpoint() for stream in case.streams}
+        ours = []
+        with query.view(spark) as view:
+            view.apply(**there)
+            view.answer().collect()
+            for number in range(batches):
+                row = spark.createDataFrame([(number // 2 * 101 % rows, number // 2)], "_1 long, _2 long")
+                delta = mrql.Delta(delete=row) if number % 2 else mrql.Delta(insert=row)
+                start = time.perf_counter()
+                view.apply(s=delta)
+                answer = view.answer().collect()
+                ours.append((time.perf_counter() - start) * 1000)
+        for stream, df in there.items():
+            df.toDF("k", "v").cache().createOrReplaceTempView(stream)
+        again, expected = [], None
+        for _ in range(max(6, batches // 4)):
+            start = time.perf_counter()
+            expected = spark.sql(case.sql).collect()
+            again.append((time.perf_counter() - start) * 1000)
+        equal = sorted(map(tuple, answer)) == sorted(map(tuple, expected or []))
+    return Floor(tuple(ours[len(ours) // 2 :]), tuple(again[len(again) // 2 :]), equal)
+
+
+def _rows(spark: SparkSession, rows: int) -> DataFrame:
+    return spark.range(rows).selectExpr("id AS _1", "id * 7919 % 1000 AS _2")
+
+
+def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
+    """Measures each plan. An even number of batches leaves what there was at first."""
+    rows, batches = (20_000, 12) if quick else (1_000_000, 80)
+    lines = [
+        f"| a batch of one row, over {rows:,} | mrql, ms | 99 % within, ms | Spark, from cached rows, ms |",
+        "|---|---:|---:|---:|",
+    ]
+    medians, tails = {}, {}
+    for name in CASES:
+        report(name)
+        found: list[Floor] = [alone(measured, name, rows, batches) for _ in range(rounds)]
+        if not all(each.equal for each in found):
+            raise WrongAnswer(f"{name}: not the answer that Spark has")
+        spent = sorted(ms for each in found for ms in each.ours)
+        medians[name], late = median(spent), spent[min(len(spent) - 1, int(len(spent) * 0.99))]
+        tails[name] = late / medians[name]
+        again = median(ms for each in found for ms in each.recomputed)
+        lines.append(f"| {name} | {medians[name]:.0f} | {late:.0f} | {again:.0f} |")
+    return Outcome(
+        lines,
+        [
+            Target("one row into a group by of a million keys, of 60 ms", medians["a group for each key"] / 60, 1.0),
+            Target("99 % of the batches within three times the median", max(tails.values()), 3.0),
+        ],
+    )
