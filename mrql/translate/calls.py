@@ -13,10 +13,11 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import there
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import TRACE, Function
-from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, Single, Term, Tup, Var, element_type
+from mrql.algebra.terms import Let, PVar, Single, Term, Var, element_type
 from mrql.translate.builtin_aggregates import AGGREGATIONS, aggregate
 from mrql.translate.coercion import coerce, resolve
-from mrql.translate.collection_functions import DERIVED, derived, flattened, is_bag_of_collections
+from mrql.translate.collection_functions import DERIVED, check_arguments, derived
+from mrql.translate.collection_terms import distinct, flattened, is_bag_of_collections
 from mrql.translate.data_types import construct
 from mrql.translate.inlining import call, named
 from mrql.translate.json_values import as_collection
@@ -51,11 +52,11 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
     if expr.function in known.macros:
         return _expand_macro(known.macros[expr.function], expr, scope)
     if expr.function == "distinct":
-        return distinct(_one_collection(expr, scope), scope)
+        return distinct(_one_collection(expr, scope), known.names)
     if expr.function in AGGREGATIONS or expr.function in known.aggregations:
         return _aggregation(expr, scope)
     if expr.function in DERIVED:
-        return derived(expr, [as_collection(scope.translate(arg)) for arg in expr.args], scope)
+        return _derived(expr, scope)
     if expr.function in LIBRARY:
         args = [scope.translate(arg) for arg in expr.args]
         if expr.function == "flatten" and len(args) == 1 and is_bag_of_collections(args[0].type):
@@ -135,6 +136,22 @@ def _aggregation(expr: syntax.Call, scope: Scope) -> Term:
     return aggregate(expr.function, collection, scope.globals.names, expr.span)
 
 
+def _derived(expr: syntax.Call, scope: Scope) -> Term:
+    """A function of a collection; in a select with `group by`, also of expressions over the group's elements."""
+    args = expr.args
+    if DERIVED[expr.function].pairs and len(args) == 2 and scope.group is not None:
+        pair = syntax.TupleExpr(args, args[0].span.to(args[1].span))
+        values = _over_group(pair, scope)
+        if values is not None:
+            return derived(expr, values, (), scope.globals.names)
+    check_arguments(expr)
+    first, *others = args
+    collection = _over_group(first, scope)
+    if collection is None:
+        collection = as_collection(scope.translate(first))
+    return derived(expr, collection, [scope.translate(other) for other in others], scope.globals.names)
+
+
 def _over_group(arg: syntax.Expr, scope: Scope) -> Term | None:
     """`sum(x.price * y.rate)` after `group by`: the values of the expression over the group's elements.
 
@@ -172,13 +189,3 @@ def _collection_term(arg: syntax.Expr, scope: Scope, function: str = "this") -> 
     if not ty.is_collection(term.type):
         raise UserError(f"`{function}` takes a collection, not {term.type}", arg.span)
     return term
-
-
-def distinct(collection: Term, scope: Scope) -> Term:
-    """Each element once: `π1(groupBy({(x, ()) | x ∈ X}))` ([MRQL] §5)."""
-    t = element_type(collection)
-    names = scope.globals.names
-    x, k = PVar(names.fresh("x"), t), PVar(names.fresh("k"), t)
-    pairs = CMap(Lambda(x, Single(Tup((Var(x.name, t), Tup(()))))), collection)
-    unused = PAny(ty.BagType(ty.UNIT))
-    return CMap(Lambda(PTuple((k, unused)), Single(Var(k.name, t))), GroupBy(pairs))
