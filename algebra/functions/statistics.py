@@ -57,7 +57,10 @@ def _spread(of: Callable[[list[float]], float], least: int) -> Callable[[Bag], f
             return None
         if not all(map(math.isfinite, numbers)):
             return math.nan
-        return _rounded(lambda: of(numbers))
+        try:
+            return of(numbers)
+        except OverflowError:
+            return math.inf
 
     return value
 
@@ -71,7 +74,7 @@ def _covariance(taken: int) -> Callable[[Bag], float | None]:
             return None
         if not all(math.isfinite(x) for pair in pairs for x in pair):
             return math.nan
-        return _rounded(lambda: float(_products(pairs, 0, 1) / (len(pairs) - taken)))
+        return _rounded(_products(pairs, 0, 1) / (len(pairs) - taken))
 
     return value
 
@@ -96,11 +99,11 @@ def _products(pairs: Sequence[tuple[float, float]], i: int, j: int) -> Fraction:
     return products - sum(xs, Fraction()) * sum(ys, Fraction()) / len(pairs)
 
 
-def _rounded(value: Callable[[], float]) -> float:
+def _rounded(number: Fraction) -> float:
     try:
-        return value()
+        return float(number)
     except OverflowError:
-        return math.inf
+        return math.inf if number > 0 else -math.inf
 
 
 def _mode(bag: Bag) -> Value:

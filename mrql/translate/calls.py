@@ -5,7 +5,7 @@ After `group by`, an aggregation also takes an expression over the elements of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mrql import syntax
 from mrql.algebra import functions as fn
@@ -21,6 +21,8 @@ from mrql.translate.collection_terms import distinct, flattened, is_bag_of_colle
 from mrql.translate.data_types import construct
 from mrql.translate.inlining import call, named
 from mrql.translate.json_values import as_collection
+from mrql.translate.lifted import lifted_hint
+from mrql.translate.other_names import HERE
 from mrql.translate.python_imports import call as call_imported
 from mrql.translate.recursive_functions import call as call_recursive
 from mrql.translate.recursive_functions import group_of
@@ -63,7 +65,8 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
             return flattened(args[0], scope.globals.names, expr.span)
         if expr.function == "flatten" and len(args) == 1 and ty.is_collection(args[0].type):
             args = [there(args[0])]
-        return apply(LIBRARY[expr.function], args, expr.span, shown=expr.function)
+        hint = _order_hint(expr, args) or lifted_hint(expr, args, scope)
+        return apply(LIBRARY[expr.function], args, expr.span, shown=expr.function, hint=hint)
     if expr.function == "trace":
         return apply(TRACE, [scope.translate(arg) for arg in expr.args], expr.span)
     candidates = [
@@ -77,7 +80,7 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         *DERIVED,
         "distinct",
     ]
-    raise scope.unknown("function", expr.function, candidates, expr.span)
+    raise scope.unknown("function", expr.function, candidates, expr.span, HERE.get(expr.function.lower()))
 
 
 def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Term:
@@ -126,7 +129,7 @@ def _check_arity(name: str, arity: int, expr: syntax.Call) -> None:
 def _aggregation(expr: syntax.Call, scope: Scope) -> Term:
     """An aggregation of a collection; in a select with `group by`, also of an expression over the group's elements."""
     if len(expr.args) != 1:
-        raise UserError(f"`{expr.function}` takes one collection, not {len(expr.args)} arguments", expr.span)
+        raise _one_argument(expr)
     collection = _over_group(expr.args[0], scope)
     if collection is None:
         collection = _one_collection(expr, scope)
@@ -148,7 +151,7 @@ def _derived(expr: syntax.Call, scope: Scope) -> Term:
     first, *others = args
     collection = _over_group(first, scope)
     if collection is None:
-        collection = as_collection(scope.translate(first))
+        collection = _collection_term(first, scope, expr.function)
     return derived(expr, collection, [scope.translate(other) for other in others], scope.globals.names)
 
 
@@ -180,12 +183,34 @@ def _is_collection(arg: syntax.Expr, scope: Scope) -> bool:
 
 def _one_collection(expr: syntax.Call, scope: Scope) -> Term:
     if len(expr.args) != 1:
-        raise UserError(f"`{expr.function}` takes one collection, not {len(expr.args)} arguments", expr.span)
+        raise _one_argument(expr)
     return _collection_term(expr.args[0], scope, expr.function)
+
+
+def _one_argument(expr: syntax.Call) -> UserError:
+    of_values = {"min": "least", "max": "greatest"}.get(expr.function)
+    hint = f"`{of_values}(a, b)` is of values" if of_values else None
+    return UserError(f"`{expr.function}` takes one collection, not {len(expr.args)} arguments", expr.span, hint)
 
 
 def _collection_term(arg: syntax.Expr, scope: Scope, function: str = "this") -> Term:
     term = as_collection(scope.translate(arg))
     if not ty.is_collection(term.type):
-        raise UserError(f"`{function}` takes a collection, not {term.type}", arg.span)
+        raise UserError(f"`{function}` takes a collection, not {term.type}", arg.span, _row_hint(arg, scope, function))
     return term
+
+
+def _row_hint(arg: syntax.Expr, scope: Scope, function: str) -> str | None:
+    """The hint for an aggregation of what is one row, since there is no `group by`."""
+    if scope.group is not None or not names_in(arg) & set(scope.variables):
+        return None
+    written = arg.span.text
+    return f"without a `group by` that is one value; of all rows it is `{function}(select {written} from …)`"
+
+
+def _order_hint(expr: syntax.Call, args: Sequence[Term]) -> str | None:
+    """The hint for what is the first or last of a bag."""
+    if expr.function not in ("first", "last") or len(args) != 1 or not isinstance(args[0].type, ty.BagType):
+        return None
+    by = "min_by" if expr.function == "first" else "max_by"
+    return f"a bag has no order: `{expr.function}(select x from x in e order by x)`, or `{by}(x, key)` of a group"

@@ -16,7 +16,6 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra import functions as fn
-from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.monoids import MAX, MIN
@@ -241,12 +240,9 @@ DERIVED: Mapping[str, Derived] = {
 def derived(expr: syntax.Call, collection: Term, others: Sequence[Term], names: Names) -> Term:
     """The term of such a call.
 
-    Raises: UserError where the first argument is no collection, or not one that has such a value.
+    Raises: UserError where the collection is not one that has such a value.
     """
-    function = DERIVED[expr.function]
-    if not ty.is_collection(collection.type):
-        raise UserError(f"`{function.name}` takes a collection, not {collection.type}", expr.args[0].span)
-    return function.make(collection, names, expr.span, *others)
+    return DERIVED[expr.function].make(collection, names, expr.span, *others)
 
 
 def check_arguments(expr: syntax.Call) -> None:

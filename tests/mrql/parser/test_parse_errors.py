@@ -136,7 +136,7 @@ def test_messages(text: str, message: str) -> None:
         ("f(\n[1, 2)", "the `[` on line 2 is not closed"),
         ("x == y", "equality is written `=`"),
         ("x && y", "write `and`"),
-        ("x || y", "write `or`"),
+        ("x || y", "`or` is for conditions; texts are joined by `+`"),
         ("!x", "write `not`"),
         ("# comment", "comments begin with `//`"),
         ("x := 3", "`x = e;` names an expression; `store x := e;` evaluates it once"),
