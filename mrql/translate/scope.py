@@ -60,6 +60,8 @@ class Aggregation:
 
     fold: Fold
     unit: Closure | None
+    sums: bool = False
+    """Whether it is a sum of numbers, part by part, of which each can be taken back."""
 
 
 @attrs.frozen

@@ -90,6 +90,11 @@ CONSTRUCTS = tuple(
             "aggregation product(\\(x, y). x * y, 1): long; select (x, product(y)) from (x, y) in S group by x",
         ),
         (
+            "group-by with an aggregation that has an inverse",
+            "aggregation moments(\\(a, b). (a#0 + b#0, a#1 + b#1), (0, 0), \\x. (1, x), \\a. (-a#0, -a#1)): "
+            "(long, long); select (x, moments(y)) from (x, y) in S group by x",
+        ),
+        (
             "case",
             "select (x, case count(y) { 1: y | 2: {0} | _: {} }) from (x, y) in S group by x",
         ),

@@ -118,7 +118,10 @@ def error_of(text: str) -> UserError:
         ("function f(x: int): int x;", "expected `{`, found `x`"),
         ("function where(x: int): int { x };", "expected a name, found `where`"),
         ("macro f(x { x };", "expected `,` or `)`, found `{`"),
-        ("aggregation f(a): int", "an aggregation has a way to combine, a zero and perhaps a unit, not 1 part"),
+        (
+            "aggregation f(a): int",
+            "an aggregation has a way to combine, a zero and perhaps a unit and an inverse, not 1 part",
+        ),
         ('import "m" as f;', "an import under a name says which callable of which module"),
     ],
 )
