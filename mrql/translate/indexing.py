@@ -38,7 +38,6 @@ def index(collection: Term, key: Term, expr: syntax.Index, names: Names) -> Term
     """
     match collection.type:
         case ty.ListType():
-            _check_argument(collection, key, expr)
             if isinstance(collection, ListOf) and isinstance(key, Lit) and key.value in range(len(collection.items)):
                 return collection.items[key.value]
             if not _is_integer(key.type):
@@ -51,18 +50,6 @@ def index(collection: Term, key: Term, expr: syntax.Index, names: Names) -> Term
         case other:
             hint = "a bag has no order: `order by` makes a list of it" if isinstance(other, ty.BagType) else None
             raise UserError(f"`[…]` takes a list or a bag of pairs, not {other}", expr.span, hint)
-
-
-def _check_argument(collection: Term, key: Term, expr: syntax.Index) -> None:
-    """Raises: UserError for an argument of the program that is not given."""
-    given = collection.items if isinstance(collection, ListOf) else ()
-    is_args = isinstance(expr.expr, syntax.Name) and expr.expr.name == "args"
-    if not is_args or not isinstance(collection, ListOf | Empty) or not isinstance(key, Lit):
-        return
-    if isinstance(key.value, int) and key.value not in range(len(given)):
-        behind = "nothing is" if not given else "one argument is" if len(given) == 1 else f"{len(given)} arguments are"
-        hint = "mrql run FILE ARGUMENT…"
-        raise UserError(f"there is no `args[{key.value}]`: {behind} given behind the file", expr.span, hint)
 
 
 def _lookup(collection: Term, key: Term, pair: tuple[Type, Type], expr: syntax.Index, names: Names) -> Term:

@@ -107,7 +107,8 @@ def test_arguments_of_a_query(home: Path) -> None:
     assert mrql("check", home / "args.mrql", "s", "10").stdout.endswith("bag(double)\n")
     done = mrql("run", home / "args.mrql", *options)
     assert done.returncode == 1
-    assert "there is no `args[0]`: nothing is given behind the file" in done.stderr
+    assert "there is no element 0 in a list of 0" in done.stderr
+    assert "the arguments of a query follow its file: `mrql run FILE ARGUMENT…`" in done.stderr
 
 
 def test_run_needs_its_directories(tmp_path: Path) -> None:
