@@ -58,7 +58,7 @@ def of_numbers(function: Function) -> Callable[..., Term]:
 
     def make(collection: Term, names: Names, span: Span) -> Term:
         check_numeric(function.name, element_type(collection), span)
-        return Prim(function, (each(collection, names, _double),), span=span)
+        return Prim(function, (each(collection, names, lambda x: x),), span=span)
 
     return make
 
@@ -70,8 +70,7 @@ def of_pairs(function: Function) -> Callable[..., Term]:
         collection = of_type(collection, ty.TupleType((ty.DOUBLE, ty.DOUBLE)))
         for side in parts_of_pairs(function.name, collection, "(x, y)", span):
             check_numeric(function.name, side, span)
-        doubles = each(collection, names, lambda p: Tup((_double(Nth(p, 0)), _double(Nth(p, 1)))))
-        return Prim(function, (doubles,), span=span)
+        return Prim(function, (each(collection, names, lambda p: p),), span=span)
 
     return make
 
@@ -90,8 +89,8 @@ def median(collection: Term, names: Names, span: Span) -> Term:
 
 
 def _quantile(collection: Term, names: Names, span: Span, part: float) -> Term:
-    doubles = each(collection, names, _double)
-    return Prim(fn.PERCENTILE, (doubles, Lit(part, ty.DOUBLE)), span=span)
+    numbers = each(collection, names, lambda x: x)
+    return Prim(fn.PERCENTILE, (numbers, Lit(part, ty.DOUBLE)), span=span)
 
 
 def mode(collection: Term, names: Names, span: Span) -> Term:

@@ -59,31 +59,25 @@ CONSTRUCTS = tuple(
         ("group-by with sums, counts, averages", "select (x, count(y), avg(y)) from (x, y) in S group by x"),
         ("group-by with extremes", "select (x, min(y), max(y)) from (x, y) in S group by x"),
         (
-            "group-by with variances and deviations",
-            "select (x, variance(y), stddev(y), variance_pop(y), stddev_pop(y)) from (x, y) in S group by x",
+            "group-by with statistics",
+            "select (x, variance(y), stddev(y), variance_pop(y), stddev_pop(y), median(y), percentile(y, 0.9), "
+            "mode(y)) from (x, y) in S group by x",
         ),
         (
-            "group-by with correlations",
-            "select (x mod 2, covar(x, y), covar_pop(x, y), corr(x, y)) from (x, y) in S group by x mod 2",
-        ),
-        ("group-by with quantiles", "select (x, median(y), percentile(y, 0.9)) from (x, y) in S group by x"),
-        (
-            "group-by with frequencies",
-            "select (x, mode(y), count_distinct(y), histogram(y), histogram(y, 5)) from (x, y) in S group by x",
+            "group-by with statistics of pairs",
+            "select (k, covar(x, y), covar_pop(x, y), corr(x, y), max_by(x, y), min_by(x, y)) "
+            "from (x, y) in S group by k: x mod 2",
         ),
         (
-            "group-by with what is beside an extreme",
-            "select (x mod 2, max_by(x, y), min_by(x, y)) from (x, y) in S group by x mod 2",
-        ),
-        (
-            "group-by with collected values",
-            'select (x, collect(y + 1), string_agg(y as string, ", "), sort(y), size(y)) from (x, y) in S group by x',
+            "group-by with frequencies and collected values",
+            "select (x, count_distinct(y), histogram(y), histogram(y, 5), collect(y + 1), sort(y), "
+            'string_agg(y as string, ", ")) from (x, y) in S group by x',
         ),
         (
             "statistics of everything",
             "(median(select y from (x, y) in S), stddev(select y from (x, y) in S), corr(S))",
         ),
-        ("a histogram of everything", "histogram((select y from (x, y) in S), 10)"),
+        ("histogram of everything", "histogram((select y from (x, y) in S), 10)"),
         ("group-by with bags", "select (x, y) from (x, y) in S group by x"),
         (
             "group-by with an aggregation of one's own",
