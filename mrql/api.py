@@ -112,7 +112,10 @@ def _of_term(term: Term, name: str, streams: dict[str, str | Type]) -> Query:
 
 def _bag_type(stream: str, t: str | Type) -> Type:
     if not isinstance(t, str | Type):
-        raise UserError(f"the type of the stream `{stream}` is a text or a type, not {_kind(t)}")
+        hint = (
+            f'`mrql.compile(…, {stream}="bag(<X: long>)")`; its rows are for `query.batch({stream}=…)`, or for a view'
+        )
+        raise UserError(f"the type of the stream `{stream}` is a text or a type, not {_kind(t)}", hint=hint)
     resolved = compile_type(t, f"<type of {stream}>") if isinstance(t, str) else t
     if not isinstance(resolved, ty.BagType):
         raise UserError(f"the stream `{stream}` must be a bag, not {resolved}", hint=f"bag({resolved})")

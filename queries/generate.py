@@ -111,6 +111,18 @@ def nested_orders(rng: random.Random, part: Part) -> Iterator[str]:
         yield json.dumps({"customer": rng.choice(part.all_ids(CUSTOMER_SHARE)), "lines": lines})
 
 
+def houses(rng: random.Random, part: Part) -> Iterator[str]:
+    """Houses with a district and an area."""
+    for i in part.ids(CUSTOMER_SHARE):
+        yield f"{i},{rng.choice(COUNTRIES)},{rng.randint(40, 250)}"
+
+
+def sales(rng: random.Random, part: Part) -> Iterator[str]:
+    """Sales of houses, with a price."""
+    for _ in part.ids():
+        yield f"{rng.choice(part.all_ids(CUSTOMER_SHARE))},{rng.randint(1_000, 9_000) * 100}"
+
+
 STREAMS: dict[str, tuple[Stream, ...]] = {
     "groupby": (Stream("points", "csv", pairs),),
     "join_groupby": (Stream("left", "csv", pairs), Stream("right", "csv", pairs)),
@@ -119,6 +131,7 @@ STREAMS: dict[str, tuple[Stream, ...]] = {
         Stream("orders", "csv", orders),
         Stream("items", "csv", items),
     ),
+    "least_squares": (Stream("houses", "csv", houses), Stream("sales", "csv", sales)),
     "nested": (Stream("customers", "csv", customers_with_limits), Stream("orders", "json", nested_orders)),
 }
 """The streams of each query, in the order in which their files take turns."""

@@ -38,6 +38,18 @@ from mrql.algebra.functions.operators import (
     TRACE,
 )
 from mrql.algebra.functions.side_sums import HIGH, LOW, MAGNITUDE, MAGNITUDES, MANTISSA, SIDES, TIMES_HIGH, TIMES_LOW
+from mrql.algebra.functions.statistics import (
+    CORR,
+    COVAR,
+    COVAR_POP,
+    MODE,
+    PERCENTILE,
+    STATISTICS,
+    STDDEV,
+    STDDEV_POP,
+    VARIANCE,
+    VARIANCE_POP,
+)
 from mrql.algebra.functions.strings import STRINGS
 from mrql.algebra.functions.times import TIMES as TIME_FUNCTIONS
 from mrql.algebra.functions.xml import (
@@ -66,6 +78,9 @@ __all__ = [
     "ATTRIBUTES",
     "CHILDREN",
     "COALESCE",
+    "CORR",
+    "COVAR",
+    "COVAR_POP",
     "DIVIDE",
     "ELEMENT",
     "EQ",
@@ -85,6 +100,7 @@ __all__ = [
     "MANTISSA",
     "MEMBER",
     "MINUS",
+    "MODE",
     "MODULO",
     "NE",
     "NEGATE",
@@ -92,11 +108,15 @@ __all__ = [
     "ONLY",
     "OPERATORS",
     "OR",
+    "PERCENTILE",
     "PLUS",
     "QUOTIENT",
     "RANGE",
     "SIZE",
     "SLICE",
+    "STATISTICS",
+    "STDDEV",
+    "STDDEV_POP",
     "TAG",
     "TEXT",
     "TEXT_NODE",
@@ -105,6 +125,8 @@ __all__ = [
     "TIMES_LOW",
     "TRACE",
     "TWO_VALUED",
+    "VARIANCE",
+    "VARIANCE_POP",
     "EvaluationError",
     "Function",
     "Version",
@@ -125,7 +147,7 @@ LIBRARY: Mapping[str, tuple[Function, ...]] = {
     "Missing values": NULLS,
     "XML elements": ELEMENTS,
 }
-for _group in (OPERATORS, (AT, SIZE, SLICE), DOCUMENTS, SIDES, *LIBRARY.values()):
+for _group in (OPERATORS, (AT, SIZE, SLICE), DOCUMENTS, SIDES, STATISTICS, *LIBRARY.values()):
     FUNCTIONS.update({f.name: f for f in _group})  # the other names that some have are the language's
 TWO_VALUED: tuple[Function, ...] = (EQ, NE, LT, LE, GT, GE, IS_NULL, HAS_NULL)
 """Functions whose value is never missing: a comparison with null is false."""

@@ -121,6 +121,8 @@ def _match(pattern: Pattern, t: Type, found: dict[str, Type]) -> bool:
             return _match(part, item, found)
         case Built("{", (part,)), ty.BagType(item):
             return _match(part, item, found)
+        case Built("(", parts), ty.TupleType(items) if len(parts) == len(items):
+            return all(_match(part, item, found) for part, item in zip(parts, items, strict=True))
         case _:
             return False
 

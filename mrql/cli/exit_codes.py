@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import NoReturn, ParamSpec, TypeVar
 
 import click
 
-from mrql.algebra.errors import MrqlError
+from mrql.algebra.errors import MrqlError, UserError
+from mrql.algebra.span import Span
 from mrql.algebra.stack import deep
 from mrql.runtime.files.durable import of_files
 
@@ -45,5 +47,14 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def _fail(error: MrqlError) -> NoReturn:
-    click.echo(str(error), err=True)
+    click.echo(str(_about_arguments(error)), err=True)
     sys.exit(error.exit_code)
+
+
+def _about_arguments(error: MrqlError) -> MrqlError:
+    """An error at `args[i]`, of which too few were given, says where they are given."""
+    match error:
+        case UserError(hint=None, span=Span() as span) if re.fullmatch(r"args\[\d+\]", span.text):
+            return UserError(error.message, span, "the arguments of a query follow its file: `mrql run FILE ARGUMENT…`")
+        case _:
+            return error

@@ -11,6 +11,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
+from mrql.parser.sql_hints import IF, generator_hint, head_hint, sql_hint
 
 # How the terminals of the grammar are called in front of people. Those that are left out begin an expression, a
 # pattern, a type or a statement, or continue an expression, and are never listed one by one.
@@ -62,7 +63,6 @@ CLOSING = {"_RPAR", "_RBRACE", "_RBRACKET", "_RECORD_END"}
 HINTS = {
     "==": "equality is written `=`",
     "&&": "write `and`",
-    "||": "write `or`",
     "!": "write `not`",
     ":=": "`x = e;` names an expression; `store x := e;` evaluates it once",
     "->": "the body of a function follows a `.`: `\\x. e`",
@@ -93,6 +93,7 @@ def _explain_character(source: Source, at: int) -> UserError:
     if char in "\"'":
         return Unfinished("unterminated string", span, f"it needs a closing {char}")
     hint = next((hint for sign, hint in HINTS.items() if source.text.startswith(sign, at)), None)
+    hint = hint or sql_hint(source.text[:at], source.text[at:])
     return UserError(f"unexpected character `{char}`", span, hint)
 
 
@@ -105,7 +106,7 @@ def _explain_token(error: UnexpectedToken, source: Source, begin: int, end: int)
     if token.type == "$END":
         stop = len(source.text[:end].rstrip())
         whole, kind = ("query", Unfinished) if end == len(source.text) else ("expression", UserError)
-        hint = _unclosed(source, begin, open_tokens)
+        hint = _construct_hint(source, stop, state, open_tokens) or _unclosed(source, begin, open_tokens)
         return kind(f"unexpected end of the {whole}: expected {expected}", Span(source, stop, stop), hint)
     at = begin + (token.start_pos or 0)
     unterminated = _unterminated(source, at)
@@ -204,6 +205,20 @@ def _unclosed(source: Source, begin: int, open_tokens: list[Token]) -> str | Non
     return None
 
 
+def _construct_hint(source: Source, at: int, state: Any, open_tokens: list[Token]) -> str | None:
+    """The hint for the construct that is not finished where the parser cannot go on."""
+    accepted, before, here = accepted_by(state), source.text[:at], source.text[at:]
+    opened = [token.type for token in open_tokens]
+    if "_GENERATOR_IN" in accepted:
+        selects = [i for i, kind in enumerate(opened) if kind == "_SELECT"]
+        return generator_hint(before, here, bool(selects) and bool(BRACKETS.keys() & set(opened[: selects[-1]])))
+    if "_FROM" in accepted and _innermost(opened, {"_SELECT", "DISTINCT"}, {"_STORE", "_DUMP", "_IMPORT"}):
+        return head_hint(here)
+    if "_THEN" in accepted and here[:1] != "":
+        return IF
+    return None
+
+
 def _hint(source: Source, begin: int, at: int, token: Token, state: Any, open_tokens: list[Token]) -> str | None:
     """What may help, from the most to the least certain."""
     before = state.value_stack[-1] if state.value_stack else None
@@ -214,6 +229,9 @@ def _hint(source: Source, begin: int, at: int, token: Token, state: Any, open_to
             return f"the string that begins on line {source.line_of(begin + (before.start_pos or 0))} has several lines"
         if before.type in {"_SELECT", "DISTINCT"} and token == "*":
             return "a select has one expression: `select x from x in X`"
+    hint = sql_hint(source.text[begin:at], source.text[at:]) or _construct_hint(source, at, state, open_tokens)
+    if hint is not None:
+        return hint
     for sign in (source.text[at : at + 2], source.text[max(at - 1, 0) : at + 1], token.lower()):
         if sign in HINTS:
             return HINTS[sign]

@@ -41,13 +41,18 @@ MOST_TOKENS = 50_000
 """How many words and signs a text has at most."""
 
 
-class TooLarge(Exception):
-    """A text with more than is read, from a token on."""
+IN_A_FILE = "many or large values belong in a file of data, which a `source` reads"
+NO_COMMENT = "comments begin with `//`; the minus of a minus has a blank before it: `- -x`"
 
-    def __init__(self, message: str, token: Token) -> None:
+
+class RefusedToken(Exception):
+    """A text that is not read from a token on, whatever the grammar says."""
+
+    def __init__(self, message: str, token: Token, hint: str) -> None:
         super().__init__(message)
         self.message = message
         self.token = token
+        self.hint = hint
 
 
 class BracketFilter(PostLex):
@@ -61,10 +66,13 @@ class BracketFilter(PostLex):
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
         opened: list[str] = []
-        previous = ""
+        previous, end, dashes = "", None, None
         for number, token in enumerate(stream):
             if number >= MOST_TOKENS:
-                raise TooLarge(f"a query of more than {MOST_TOKENS:,} words and signs", token)
+                raise RefusedToken(f"a query of more than {MOST_TOKENS:,} words and signs", token, IN_A_FILE)
+            if dashes is not None and dashes.end_pos != token.start_pos:
+                raise RefusedToken("`--` begins no comment", dashes, NO_COMMENT)
+            dashes = token if token.type == previous == "MINUS" and token.start_pos == end else None
             innermost = opened[-1] if opened else ""
             if token.type == "GT" and innermost == "_RECORD_START":
                 token.type = "_RECORD_END"
@@ -78,7 +86,7 @@ class BracketFilter(PostLex):
                 _close(opened, CLOSES[token.type])
             if token.type in OPENS:
                 opened.append(token.type)
-            previous = token.type
+            previous, end = token.type, token.end_pos
             yield token
 
 

@@ -18,7 +18,7 @@ from mrql.algebra.span import Source, Span
 from mrql.parser.depth import MAX_DEPTH, check_depth
 from mrql.parser.errors import explain
 from mrql.parser.grammar import grammar
-from mrql.parser.lexer import TooLarge
+from mrql.parser.lexer import IN_A_FILE, RefusedToken
 from mrql.parser.tree_builder import TreeBuilder
 
 __all__ = ["MAX_DEPTH", "parse_expression", "parse_expression_at", "parse_program", "parse_program_at", "parse_type"]
@@ -26,7 +26,6 @@ __all__ = ["MAX_DEPTH", "parse_expression", "parse_expression_at", "parse_progra
 
 MOST_CHARACTERS = 1_000_000
 """How long a text is at most."""
-IN_A_FILE = "many or large values belong in a file of data, which a `source` reads"
 
 
 def parse_program(text: str, name: str = "<query>", *, included: bool = False) -> syntax.Program:
@@ -70,9 +69,9 @@ def _parse(start: str, source: Source, begin: int, end: int) -> Any:
         tree = grammar().parse(source.text[begin:end], start=start)
     except (UnexpectedToken, UnexpectedCharacters) as error:
         raise explain(error, source, begin, end) from None
-    except TooLarge as error:
+    except RefusedToken as error:
         at = begin + (error.token.start_pos or 0)
-        raise UserError(error.message, Span(source, at, at + 1), IN_A_FILE) from None
+        raise UserError(error.message, Span(source, at, at + 1), error.hint) from None
     node = TreeBuilder(source, begin, lambda begin, end: _parse_expression(source, begin, end)).build(tree)
     check_depth(node)
     return node

@@ -64,14 +64,15 @@ class StatementBuilder(Builder):
 
     def aggregation(self, span: Span, name: Token, *rest: Any) -> syntax.Statement:
         *parts, type_ = rest
-        if len(parts) not in (2, 3):
+        if len(parts) not in (2, 3, 4):
+            found = _number(len(parts), "part")
             raise UserError(
-                f"an aggregation has a way to combine, a zero and perhaps a unit, not {_number(len(parts), 'part')}",
+                f"an aggregation has a way to combine, a zero and perhaps a unit and an inverse, not {found}",
                 span,
                 "aggregation total(\\(x: int, y: int): int. x + y, 0): int;",
             )
-        combine, zero, *unit = parts
-        return syntax.AggregationDef(str(name), combine, zero, unit[0] if unit else None, type_, span)
+        combine, zero, unit, inverse = (*parts, None, None)[:4]
+        return syntax.AggregationDef(str(name), combine, zero, unit, type_, span, inverse)
 
     def include(self, span: Span, path: Token) -> syntax.Statement:
         return syntax.Include(self._string(path), span)

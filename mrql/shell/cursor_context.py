@@ -18,6 +18,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source
 from mrql.parser.errors import accepted_by
 from mrql.parser.grammar import grammar
+from mrql.parser.lexer import RefusedToken
 from mrql.parser.tree_builder import TreeBuilder
 
 _MARK = "completed_here"
@@ -122,6 +123,8 @@ def place_at(text: str, cursor: int, start: str = "program") -> CursorContext | 
     except UnexpectedToken as error:
         if found is None and error.token.start_pos == at:
             found = _known(state)
+    except RefusedToken:
+        return None
     except UnexpectedCharacters as error:
         if found is None and error.pos_in_stream == at:
             found = _known(state)

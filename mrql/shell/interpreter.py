@@ -128,7 +128,7 @@ class Interpreter:
             self._print(_help_on(LIBRARY[name]))
         elif name in DERIVED:
             found = DERIVED[name]
-            self._print(_help_text(f"{name}: a collection → {found.result}", found.meaning, found.examples))
+            self._print(_help_text(f"{name}: {found.signature}", found.meaning, found.examples))
         else:
             start = text.index(name, begin)
             near = difflib.get_close_matches(name, [*LIBRARY, *DERIVED], n=1)

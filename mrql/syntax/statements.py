@@ -98,7 +98,7 @@ class MacroDef(Node):
 
 @attrs.frozen
 class AggregationDef(Node):
-    """`aggregation f(combine, zero, unit): t;`."""
+    """`aggregation f(combine, zero, unit, inverse): t;`."""
 
     name: str
     combine: Expr
@@ -106,6 +106,7 @@ class AggregationDef(Node):
     unit: Expr | None
     type: TypeExpr
     span: Span = attrs.field(eq=False, repr=False)
+    inverse: Expr | None = None
 
 
 @attrs.frozen

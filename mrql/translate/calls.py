@@ -5,7 +5,7 @@ After `group by`, an aggregation also takes an expression over the elements of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mrql import syntax
 from mrql.algebra import functions as fn
@@ -13,13 +13,16 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import there
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import TRACE, Function
-from mrql.algebra.terms import CMap, GroupBy, Lambda, Let, PAny, PTuple, PVar, Single, Term, Tup, Var, element_type
+from mrql.algebra.terms import Let, PVar, Single, Term, Var, element_type
 from mrql.translate.builtin_aggregates import AGGREGATIONS, aggregate
 from mrql.translate.coercion import coerce, resolve
-from mrql.translate.collection_functions import DERIVED, derived, flattened, is_bag_of_collections
+from mrql.translate.collection_functions import DERIVED, check_arguments, derived
+from mrql.translate.collection_terms import distinct, flattened, is_bag_of_collections
 from mrql.translate.data_types import construct
 from mrql.translate.inlining import call, named
 from mrql.translate.json_values import as_collection
+from mrql.translate.lifted import lifted_hint
+from mrql.translate.other_names import HERE
 from mrql.translate.python_imports import call as call_imported
 from mrql.translate.recursive_functions import call as call_recursive
 from mrql.translate.recursive_functions import group_of
@@ -51,18 +54,19 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
     if expr.function in known.macros:
         return _expand_macro(known.macros[expr.function], expr, scope)
     if expr.function == "distinct":
-        return distinct(_one_collection(expr, scope), scope)
+        return distinct(_one_collection(expr, scope), known.names)
     if expr.function in AGGREGATIONS or expr.function in known.aggregations:
         return _aggregation(expr, scope)
     if expr.function in DERIVED:
-        return derived(expr, [as_collection(scope.translate(arg)) for arg in expr.args], scope)
+        return _derived(expr, scope)
     if expr.function in LIBRARY:
         args = [scope.translate(arg) for arg in expr.args]
         if expr.function == "flatten" and len(args) == 1 and is_bag_of_collections(args[0].type):
             return flattened(args[0], scope.globals.names, expr.span)
         if expr.function == "flatten" and len(args) == 1 and ty.is_collection(args[0].type):
             args = [there(args[0])]
-        return apply(LIBRARY[expr.function], args, expr.span, shown=expr.function)
+        hint = _order_hint(expr, args) or lifted_hint(expr, args, scope)
+        return apply(LIBRARY[expr.function], args, expr.span, shown=expr.function, hint=hint)
     if expr.function == "trace":
         return apply(TRACE, [scope.translate(arg) for arg in expr.args], expr.span)
     candidates = [
@@ -76,7 +80,7 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         *DERIVED,
         "distinct",
     ]
-    raise scope.unknown("function", expr.function, candidates, expr.span)
+    raise scope.unknown("function", expr.function, candidates, expr.span, HERE.get(expr.function.lower()))
 
 
 def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Term:
@@ -125,7 +129,7 @@ def _check_arity(name: str, arity: int, expr: syntax.Call) -> None:
 def _aggregation(expr: syntax.Call, scope: Scope) -> Term:
     """An aggregation of a collection; in a select with `group by`, also of an expression over the group's elements."""
     if len(expr.args) != 1:
-        raise UserError(f"`{expr.function}` takes one collection, not {len(expr.args)} arguments", expr.span)
+        raise _one_argument(expr)
     collection = _over_group(expr.args[0], scope)
     if collection is None:
         collection = _one_collection(expr, scope)
@@ -133,6 +137,22 @@ def _aggregation(expr: syntax.Call, scope: Scope) -> Term:
     if defined is not None:
         return aggregated(defined, collection, scope, expr.span)
     return aggregate(expr.function, collection, scope.globals.names, expr.span)
+
+
+def _derived(expr: syntax.Call, scope: Scope) -> Term:
+    """A function of a collection; in a select with `group by`, also of expressions over the group's elements."""
+    args = expr.args
+    if DERIVED[expr.function].pairs and len(args) == 2 and scope.group is not None:
+        pair = syntax.TupleExpr(args, args[0].span.to(args[1].span))
+        values = _over_group(pair, scope)
+        if values is not None:
+            return derived(expr, values, (), scope.globals.names)
+    check_arguments(expr)
+    first, *others = args
+    collection = _over_group(first, scope)
+    if collection is None:
+        collection = _collection_term(first, scope, expr.function)
+    return derived(expr, collection, [scope.translate(other) for other in others], scope.globals.names)
 
 
 def _over_group(arg: syntax.Expr, scope: Scope) -> Term | None:
@@ -163,22 +183,34 @@ def _is_collection(arg: syntax.Expr, scope: Scope) -> bool:
 
 def _one_collection(expr: syntax.Call, scope: Scope) -> Term:
     if len(expr.args) != 1:
-        raise UserError(f"`{expr.function}` takes one collection, not {len(expr.args)} arguments", expr.span)
+        raise _one_argument(expr)
     return _collection_term(expr.args[0], scope, expr.function)
+
+
+def _one_argument(expr: syntax.Call) -> UserError:
+    of_values = {"min": "least", "max": "greatest"}.get(expr.function)
+    hint = f"`{of_values}(a, b)` is of values" if of_values else None
+    return UserError(f"`{expr.function}` takes one collection, not {len(expr.args)} arguments", expr.span, hint)
 
 
 def _collection_term(arg: syntax.Expr, scope: Scope, function: str = "this") -> Term:
     term = as_collection(scope.translate(arg))
     if not ty.is_collection(term.type):
-        raise UserError(f"`{function}` takes a collection, not {term.type}", arg.span)
+        raise UserError(f"`{function}` takes a collection, not {term.type}", arg.span, _row_hint(arg, scope, function))
     return term
 
 
-def distinct(collection: Term, scope: Scope) -> Term:
-    """Each element once: `π1(groupBy({(x, ()) | x ∈ X}))` ([MRQL] §5)."""
-    t = element_type(collection)
-    names = scope.globals.names
-    x, k = PVar(names.fresh("x"), t), PVar(names.fresh("k"), t)
-    pairs = CMap(Lambda(x, Single(Tup((Var(x.name, t), Tup(()))))), collection)
-    unused = PAny(ty.BagType(ty.UNIT))
-    return CMap(Lambda(PTuple((k, unused)), Single(Var(k.name, t))), GroupBy(pairs))
+def _row_hint(arg: syntax.Expr, scope: Scope, function: str) -> str | None:
+    """The hint for an aggregation of what is one row, since there is no `group by`."""
+    if scope.group is not None or not names_in(arg) & set(scope.variables):
+        return None
+    written = arg.span.text
+    return f"without a `group by` that is one value; of all rows it is `{function}(select {written} from …)`"
+
+
+def _order_hint(expr: syntax.Call, args: Sequence[Term]) -> str | None:
+    """The hint for what is the first or last of a bag."""
+    if expr.function not in ("first", "last") or len(args) != 1 or not isinstance(args[0].type, ty.BagType):
+        return None
+    by = "min_by" if expr.function == "first" else "max_by"
+    return f"a bag has no order: `{expr.function}(select x from x in e order by x)`, or `{by}(x, key)` of a group"

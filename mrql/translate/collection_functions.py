@@ -1,8 +1,11 @@
 """Functions of collections that are terms of their own, and so follow what is inserted and deleted as these do.
 
-size(e)      reduce(+, {1 | x ∈ e}), as `count`
-sort(e)      orderBy({((), x) | x ∈ e})
-flatten(e)   of a bag: cMap(λx. x, e)
+size(e)                 reduce(+, {1 | x ∈ e}), as `count`
+sort(e)                 orderBy({((), x) | x ∈ e})
+flatten(e)              of a bag: cMap(λx. x, e)
+median(e), variance(e)  a scalar function of the bag (`algebra/functions/statistics.py`)
+max_by(e)               π2(reduce(max, {(k, x) | (x, k) ∈ e}))
+histogram(e)            {(k, count(s)) | (k, s) ∈ groupBy({(x, ()) | x ∈ e})}
 """
 
 from __future__ import annotations
@@ -12,53 +15,75 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from mrql import syntax
-from mrql.algebra import types as ty
+from mrql.algebra import functions as fn
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
+from mrql.algebra.monoids import MAX, MIN
 from mrql.algebra.span import Span
-from mrql.algebra.terms import CMap, Lambda, OrderBy, PVar, Single, Term, Tup, Var, element_type
+from mrql.algebra.terms import Term, element_type
 from mrql.translate.builtin_aggregates import count
-from mrql.translate.scope import Scope
+from mrql.translate.collection_terms import anything, check_ordered, in_order
+from mrql.translate.statistical_functions import (
+    by_key,
+    count_distinct,
+    histogram,
+    median,
+    mode,
+    of_numbers,
+    of_pairs,
+    percentile,
+    string_agg,
+)
 
 
 @attrs.frozen
 class Derived:
-    """A function that the algebra has no symbol for."""
+    """A function that the algebra has no symbol for.
+
+    It takes a collection, and more arguments if `parameters` say so. One of `pairs` may be given both parts of its
+    elements, after a `group by`: `corr(x.A, x.B)`.
+    """
 
     name: str
     result: str
     meaning: str
     examples: tuple[tuple[str, str], ...]
-    make: Callable[[Term, Names, Span], Term]
+    make: Callable[..., Term]
+    """Makes the term of a collection, the supply of names, the place of the call, and the other arguments."""
+    parameters: tuple[str, ...] = ()
+    """What the arguments after the collection are."""
+    optional: int = 0
+    """How many of these may be left out."""
+    pairs: bool = False
+    takes: str = "a collection"
+
+    @property
+    def signature(self) -> str:
+        """What it takes and gives, in words."""
+        required = len(self.parameters) - self.optional
+        optional = (f"perhaps {parameter}" for parameter in self.parameters[required:])
+        return f"{', '.join((self.takes, *self.parameters[:required], *optional))} → {self.result}"
+
+
+# --- the functions --------------------------------------------------------------------------------------------------
 
 
 def _size(collection: Term, names: Names, span: Span) -> Term:
     return count(collection, names)
 
 
+def _collect(collection: Term, names: Names, span: Span) -> Term:
+    return collection
+
+
 def _sorted(collection: Term, names: Names, span: Span) -> Term:
-    element = element_type(collection)
-    if not ty.is_ordered(element):
-        raise UserError(f"`sort` takes ordered values, and values of type {element} have no order", span)
-    x = PVar(names.fresh("x"), element)
-    keyed = CMap(Lambda(x, Single(Tup((Tup(()), Var(x.name, element))))), collection)
-    return OrderBy(keyed, (), span=span)
+    check_ordered("sort", element_type(collection), span)
+    return in_order(collection, names, lambda x: x, anything, span)
 
 
-def is_bag_of_collections(t: ty.Type) -> bool:
-    return isinstance(t, ty.BagType) and ty.is_collection(t.item)
-
-
-def flattened(collection: Term, names: Names, span: Span) -> Term:
-    """The elements of the elements of a bag."""
-    element = element_type(collection)
-    x = PVar(names.fresh("x"), element)
-    inner: Term = Var(x.name, element)
-    if isinstance(element, ty.ListType):
-        y = PVar(names.fresh("y"), element.item)
-        inner = CMap(Lambda(y, Single(Var(y.name, element.item))), inner)
-    return CMap(Lambda(x, inner), collection, span=span)
-
+_OF_NUMBERS = "a collection of numbers"
+_OF_PAIRS = "a collection of pairs of numbers"
+_KEYED = "a collection of pairs of a value and a key"
 
 DERIVED: Mapping[str, Derived] = {
     function.name: function
@@ -71,17 +96,168 @@ DERIVED: Mapping[str, Derived] = {
             (("sort({3, 1, 2})", "[1, 2, 3]"),),
             _sorted,
         ),
+        Derived(
+            "collect",
+            "the collection",
+            "its elements as they are; after a `group by`, of an expression over the group: `collect(x.A + 1)`",
+            (("collect({1, 2})", "{1, 2}"),),
+            _collect,
+        ),
+        Derived(
+            "count_distinct",
+            "long",
+            "how many different elements are there; missing ones do not count",
+            (("count_distinct({1, 2, 2, null})", "2"),),
+            count_distinct,
+        ),
+        Derived(
+            "median",
+            "double",
+            "the middle of the numbers, or between the two in the middle; of nothing, missing",
+            (("median({1, 2, 10})", "2.0"), ("median({1, 2})", "1.5")),
+            median,
+            takes=_OF_NUMBERS,
+        ),
+        Derived(
+            "percentile",
+            "double",
+            "the number below which a part of them lies, a constant from 0 to 1; between two, so far between them",
+            (("percentile({0, 10, 20}, 0.75)", "15.0"), ("percentile({}, 0.5)", "null")),
+            percentile,
+            parameters=("a part between 0 and 1",),
+            takes=_OF_NUMBERS,
+        ),
+        Derived(
+            "mode",
+            "an element",
+            "the most frequent element, of equally frequent ones the least; of nothing, missing",
+            (("mode({2, 1, 2, 3, 3})", "2"), ("mode({})", "null")),
+            mode,
+        ),
+        Derived(
+            "variance",
+            "double",
+            "the variance of a sample, `Σ(x − mean)² / (n − 1)`; of fewer than two numbers, missing",
+            (("variance({1, 2, 3})", "1.0"), ("variance({1})", "null")),
+            of_numbers(fn.VARIANCE),
+            takes=_OF_NUMBERS,
+        ),
+        Derived(
+            "variance_pop",
+            "double",
+            "the variance of all there is, `Σ(x − mean)² / n`; of nothing, missing",
+            (("variance_pop({1, 3})", "1.0"),),
+            of_numbers(fn.VARIANCE_POP),
+            takes=_OF_NUMBERS,
+        ),
+        Derived(
+            "stddev",
+            "double",
+            "the standard deviation of a sample: the square root of `variance`",
+            (("stddev({1000000001, 1000000003, 1000000005})", "2.0"),),
+            of_numbers(fn.STDDEV),
+            takes=_OF_NUMBERS,
+        ),
+        Derived(
+            "stddev_pop",
+            "double",
+            "the standard deviation of all there is: the square root of `variance_pop`",
+            (("stddev_pop({1, 3})", "1.0"),),
+            of_numbers(fn.STDDEV_POP),
+            takes=_OF_NUMBERS,
+        ),
+        Derived(
+            "covar",
+            "double",
+            "the covariance of a sample; pairs with a missing part do not count",
+            (("covar({(1, 2), (3, 6)})", "4.0"),),
+            of_pairs(fn.COVAR),
+            pairs=True,
+            takes=_OF_PAIRS,
+        ),
+        Derived(
+            "covar_pop",
+            "double",
+            "the covariance of all there is",
+            (("covar_pop({(1, 2), (3, 6)})", "2.0"),),
+            of_pairs(fn.COVAR_POP),
+            pairs=True,
+            takes=_OF_PAIRS,
+        ),
+        Derived(
+            "corr",
+            "double",
+            "Pearson's correlation, from -1 to 1; of fewer than two pairs, or where a side is always the same, missing",
+            (("corr({(1, 2), (2, 4), (3, 6)})", "1.0"),),
+            of_pairs(fn.CORR),
+            pairs=True,
+            takes=_OF_PAIRS,
+        ),
+        Derived(
+            "min_by",
+            "a value",
+            "the value beside the least key, of several such values the least; missing keys do not count",
+            (('min_by({("a", 2), ("b", 1)})', '"b"'),),
+            by_key("min_by", MIN),
+            pairs=True,
+            takes=_KEYED,
+        ),
+        Derived(
+            "max_by",
+            "a value",
+            "the value beside the greatest key, of several such values the greatest; missing keys do not count",
+            (('max_by({("a", 2), ("b", 1)})', '"a"'),),
+            by_key("max_by", MAX),
+            pairs=True,
+            takes=_KEYED,
+        ),
+        Derived(
+            "string_agg",
+            "string",
+            "its strings with the separator between them: of a bag in their order as strings, of a list as they stand",
+            (('string_agg({"b", "a"}, ", ")', '"a, b"'), ('string_agg(["b", "a"], "-")', '"b-a"')),
+            string_agg,
+            parameters=("a separator",),
+            takes="a collection of strings",
+        ),
+        Derived(
+            "histogram",
+            "a bag of pairs",
+            "how often each element is there; or how many numbers each interval of a width has, by its beginning",
+            (
+                ('histogram({"a", "b", "a"})', '{("a", 2), ("b", 1)}'),
+                ("histogram({1, 12, 19}, 10)", "{(0, 1), (10, 2)}"),
+            ),
+            histogram,
+            parameters=("a width",),
+            optional=1,
+        ),
     )
 }
+"""The functions by their names."""
 
 
-def derived(expr: syntax.Call, args: Sequence[Term], scope: Scope) -> Term:
+def derived(expr: syntax.Call, collection: Term, others: Sequence[Term], names: Names) -> Term:
     """The term of such a call.
 
-    Raises: UserError where the argument is no collection, or not one that has such a value.
+    Raises: UserError where the collection is not one that has such a value.
     """
-    if len(args) != 1:
-        raise UserError(f"`{expr.function}` takes one collection, not {len(args)} arguments", expr.span)
-    if not ty.is_collection(args[0].type):
-        raise UserError(f"`{expr.function}` takes a collection, not {args[0].type}", expr.args[0].span)
-    return DERIVED[expr.function].make(args[0], scope.globals.names, expr.span)
+    return DERIVED[expr.function].make(collection, names, expr.span, *others)
+
+
+def check_arguments(expr: syntax.Call) -> None:
+    """Raises: UserError where there are too few arguments, or too many."""
+    function, given = DERIVED[expr.function], len(expr.args)
+    most = 1 + len(function.parameters)
+    if most - function.optional <= given <= most:
+        return
+    if function.pairs and given == 2:
+        hint = f"{function.name}(select (x, y) from …)"
+        raise UserError(
+            f"`{function.name}` of two values is of the elements of a group; here it takes a collection of pairs",
+            expr.span,
+            hint,
+        )
+    takes = " and ".join((function.takes if function.parameters else "one collection", *function.parameters))
+    arguments = f"{given} argument{'' if given == 1 else 's'}"
+    raise UserError(f"`{function.name}` takes {takes}, not {arguments}", expr.span)

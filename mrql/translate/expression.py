@@ -88,7 +88,7 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
         case syntax.LetExpr(bindings, body):
             return _let(bindings, body, scope)
         case syntax.Ascribe(inner, written):
-            return _ascribe(scope.translate(inner), resolve(written, scope.globals), expr.span)
+            return _ascribe(scope.translate(inner), _type(written, inner, scope), expr.span)
         case syntax.Call():
             return call_named(expr, scope)
         case syntax.Apply():
@@ -168,6 +168,17 @@ def _union(bags: Sequence[Term]) -> Term:
         return bags[0]
     middle = len(bags) // 2
     return Union(_union(bags[:middle]), _union(bags[middle:]))
+
+
+def _type(written: syntax.TypeExpr, inner: syntax.Expr, scope: Scope) -> ty.Type:
+    """The type that a value is taken as; in SQL an `as` gives it a name."""
+    try:
+        return resolve(written, scope.globals)
+    except UserError as error:
+        if error.hint is not None or not isinstance(written, syntax.NamedType):
+            raise
+        hint = f"`as` takes a value as a type; a name is given in a record: `<{written.name}: {inner.span.text}>`"
+        raise UserError(error.message, error.span, hint) from None
 
 
 def _ascribe(term: Term, wanted: ty.Type, span: Span) -> Term:

@@ -7,6 +7,8 @@ After `group by` a from-variable is such a bag.
 
 from __future__ import annotations
 
+import re
+
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
@@ -37,7 +39,19 @@ def field(expr: syntax.Field, scope: Scope) -> Term:
             x = PVar(scope.globals.names.fresh("x"), record)
             return CMap(Lambda(x, Single(Get(Var(x.name, record), expr.name))), term)
         case other:
-            raise UserError(f"`.{expr.name}` takes a record, not {other}", expr.span)
+            raise UserError(f"`.{expr.name}` takes a record, not {other}", expr.span, _part_hint(expr, other))
+
+
+def _part_hint(expr: syntax.Field, t: ty.Type) -> str | None:
+    """The hint for a field of a tuple, whose parts have places and no names."""
+    item = t.item if isinstance(t, ty.BagType | ty.ListType) else t
+    if not isinstance(item, ty.TupleType):
+        return None
+    place = re.fullmatch(r"_(\d+)", expr.name)
+    written = expr.expr.span.text
+    if place is not None and 1 <= int(place[1]) <= len(item.items):
+        return f"a part of a tuple has a place, from 0 on: `{written}#{int(place[1]) - 1}`"
+    return f"the parts of a tuple have places, from 0 on: `{written}#0`; or a pattern names them: `(a, b) in …`"
 
 
 def nth(expr: syntax.Nth, scope: Scope) -> Term:

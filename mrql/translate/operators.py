@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mrql import syntax
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
@@ -11,6 +13,7 @@ from mrql.algebra.terms import Term, Union
 from mrql.translate.coercion import coerce
 from mrql.translate.data_types import compared
 from mrql.translate.json_values import met
+from mrql.translate.lifted import lifted_hint
 from mrql.translate.literals import integer
 from mrql.translate.quantifiers import member
 from mrql.translate.scalar_functions import apply
@@ -39,7 +42,8 @@ def unary(expr: syntax.Unary, scope: Scope) -> Term:
     if expr.op is syntax.UnaryOp.NEGATE and isinstance(expr.expr, syntax.IntLit):
         return integer(-expr.expr.value, expr.span)
     function = fn.NEGATE if expr.op is syntax.UnaryOp.NEGATE else fn.NOT
-    return apply(function, [scope.translate(expr.expr)], expr.span, shown=expr.op.value)
+    term = scope.translate(expr.expr)
+    return apply(function, [term], expr.span, shown=expr.op.value, hint=lifted_hint(expr, [term], scope))
 
 
 def binary(expr: syntax.Binary, scope: Scope) -> Term:
@@ -47,9 +51,8 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
     if expr.op is syntax.BinaryOp.UNION or (expr.op is syntax.BinaryOp.ADD and ty.is_collection(left.type)):
         joined = ty.join_types(left.type, right.type)
         if joined is None or not ty.is_collection(joined):
-            raise UserError(
-                f"`{expr.op.value}` of {left.type} and {right.type}", expr.span, "both sides must be bags, or lists"
-            )
+            hint = lifted_hint(expr, [left, right], scope) or "both sides must be bags, or lists"
+            raise UserError(f"`{expr.op.value}` of {left.type} and {right.type}", expr.span, hint)
         return Union(
             coerce(left, joined, expr.left.span, "the left side"),
             coerce(right, joined, expr.right.span, "the right side"),
@@ -58,7 +61,20 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
         sides = [left, right]
         if BINARY[expr.op].name in COMPARISONS and ty.join_types(left.type, right.type) is not None:
             sides = [compared(side, scope.globals) for side in sides]
-        return apply(BINARY[expr.op], sides, expr.span)
+        mistake = lifted_hint(expr, sides, scope) or _text_hint(expr, sides)
+        return apply(BINARY[expr.op], sides, expr.span, hint=mistake)
     if expr.op is syntax.BinaryOp.IN:
+        if isinstance(expr.right, syntax.TupleExpr):
+            written = expr.right.span.text[1:-1]
+            message = f"`in` takes a collection on its right, not {right.type}"
+            raise UserError(message, expr.span, f"write `{{{written}}}`")
         return member(left, right, scope.globals, expr.span)
     return except_or_intersect(left, right, expr, scope.globals.names)
+
+
+def _text_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
+    """The hint for a text that something else is added to."""
+    if expr.op is not syntax.BinaryOp.ADD or [side.type for side in sides].count(ty.STRING) != 1:
+        return None
+    other = expr.left if sides[1].type == ty.STRING else expr.right
+    return f"`({other.span.text} as string)` is a text"

@@ -14,11 +14,13 @@ from mrql.translate.coercion import coerce
 from mrql.translate.json_values import CAST_HINT
 
 
-def apply(function: Function, args: Sequence[Term], span: Span, shown: str | None = None) -> Term:
-    """A scalar function applied; the error says what it takes."""
+def apply(
+    function: Function, args: Sequence[Term], span: Span, shown: str | None = None, hint: str | None = None
+) -> Term:
+    """A scalar function applied; the error says what it takes, with a hint."""
     if function.type_rule([arg.type for arg in args]) is None:
         found = " and ".join(str(arg.type) for arg in args) or "nothing"
-        hint = CAST_HINT if ty.ANY in [arg.type for arg in args] else None
+        hint = CAST_HINT if ty.ANY in [arg.type for arg in args] else hint
         raise UserError(f"`{shown or function.name}` takes {function.takes}, not {found}", span, hint)
     check_constants(function, args, span, shown)
     fitted = zip(args, fn.argument_types(function, [arg.type for arg in args]), strict=True)

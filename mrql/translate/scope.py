@@ -43,6 +43,8 @@ Binding: TypeAlias = Term | Thunk | Closure
 Translate: TypeAlias = "Callable[[syntax.Expr, Scope], Term]"
 DeclareSource: TypeAlias = Callable[[syntax.SourceExpr, str | None], Term]
 RowOf: TypeAlias = Callable[[SourceSpec], Type]
+SHOWN = 12
+"""How many fields a hint lists."""
 NOTHING = Catalog()
 """Where a query reads nothing but the streams that it is given."""
 
@@ -58,6 +60,8 @@ class Aggregation:
 
     fold: Fold
     unit: Closure | None
+    sums: bool = False
+    """Whether it is a sum of numbers, part by part, of which each can be taken back."""
 
 
 @attrs.frozen
@@ -165,10 +169,19 @@ class Scope:
         found: Binding | None = self.variables.get(name)
         return known.values.get(name, known.closures.get(name)) if found is None else found
 
-    def unknown(self, what: str, name: str, candidates: Iterable[str], span: Span) -> UserError:
-        """The error for a name that nothing has, with the nearest one that something has."""
-        near = difflib.get_close_matches(name, list(candidates), n=1)
-        return UserError(f"unknown {what} `{name}`", span, f"did you mean `{near[0]}`?" if near else None)
+    def unknown(
+        self, what: str, name: str, candidates: Iterable[str], span: Span, elsewhere: str | None = None
+    ) -> UserError:
+        """The error for a name that nothing has, with what is called so `elsewhere`, or the nearest name that something
+        has."""
+        known = list(candidates)
+        near = [other for other in known if other.lower() == name.lower()] or difflib.get_close_matches(
+            name, known, n=1
+        )
+        guess = f"did you mean `{near[0]}`?" if near else None
+        if what == "field" and not near and len(known) <= SHOWN:
+            guess = f"there are {', '.join(f'`{field}`' for field in known)}"
+        return UserError(f"unknown {what} `{name}`", span, elsewhere or guess)
 
 
 def names_in(node: syntax.Node) -> frozenset[str]:

@@ -18,8 +18,8 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import pattern_term
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import CMap, GroupBy, Lambda, OrderBy, Pattern, PTuple, PVar, Rec, Single, Take, Term, Tup, Var
-from mrql.translate.calls import distinct
 from mrql.translate.coercion import coerce
+from mrql.translate.collection_terms import distinct
 from mrql.translate.generators import From, guard, nest, translate_generators
 from mrql.translate.json_values import CAST_HINT
 from mrql.translate.patterns import Match, match_pattern
@@ -81,7 +81,7 @@ def _uninverted(key: syntax.Expr, descending: bool) -> Iterator[tuple[syntax.Exp
 
 
 def _finish(expr: syntax.Select, heads: Term, scope: Scope) -> Term:
-    rows = distinct(heads, scope) if expr.distinct else heads
+    rows = distinct(heads, scope.globals.names) if expr.distinct else heads
     if expr.order is None:
         return rows
     ordered: Term = OrderBy(rows, tuple(down for _, down in _order_keys(expr.order)), span=expr.span)

@@ -32,6 +32,7 @@ class Pandas:
         (lambda: mrql.compile("1", max_steps=0), "max_steps is a number of steps, 1 or more, not 0"),
         (lambda: mrql.compile("1", max_steps="x"), "max_steps is a number of steps"),
         (lambda: mrql.compile("count(s)", s=5), "the type of the stream `s` is a text or a type"),
+        (lambda: mrql.compile("count(s)", s=[1]), '`mrql.compile(…, s="bag(<X: long>)")`; its rows are for'),
         (lambda: mrql.compile("count(s)", s=None), "the type of the stream `s` is a text or a type, not None"),
         (lambda: mrql.compile("count(s)", s="long"), "the stream `s` must be a bag"),
         (lambda: mrql.compile(QUERY, points=POINTS).trace(loop="fast"), "there is no way 'fast' for loops"),
@@ -45,7 +46,7 @@ def test_wrong_arguments(call: Callable[[], Any], said: str) -> None:
     """Whatever is given where something else is wanted."""
     with pytest.raises(UserError) as raised:
         call()
-    assert said in raised.value.message
+    assert said in f"{raised.value.message} {raised.value.hint}"
 
 
 @pytest.mark.spark

@@ -15,6 +15,10 @@ from tests.support.queries import BASIC, NARROWER, Atom, Many, Place, Scope, Sha
 XOR = "aggregation odd(\\(a, b). a <> b, false): bool"
 MAYBE = "data Maybe = Just: long | None; macro maybe(n) { if n > 0 then Just(n) else None }"
 GCD = "function gcd(a: long, b: long): long { if b > 0 then gcd(b, a mod b) else a }"
+TRIPLE = (
+    "aggregation triple(\\(a, b). <n: a.n + b.n, s: a.s + b.s>, <n: 0, s: 0>, \\x. <n: 1, s: x * 0.5>, "
+    "\\a. <n: -a.n, s: -a.s>): <n: long, s: double>"
+)
 KINDS = ("int", "long", "double", "string", "bool")
 
 
@@ -27,7 +31,11 @@ def construct_queries(draw: st.DrawFn) -> str:
 class _ConstructWriter(_Writer):
     def program(self) -> str:
         text = self.body()
-        used = [define for define, word in ((XOR, "odd("), (MAYBE, "maybe("), (GCD, "gcd(")) if word in text]
+        used = [
+            define
+            for define, word in ((XOR, "odd("), (TRIPLE, "triple("), (MAYBE, "maybe("), (GCD, "gcd("))
+            if word in text
+        ]
         return "; ".join([*used, text])
 
     def body(self) -> str:
@@ -162,4 +170,28 @@ class _ConstructWriter(_Writer):
     def aggregate(self, kind: str, scope: Scope, depth: int) -> str:
         if kind == "bool" and self.chance(40):
             return f"odd({self.collection('bool', scope, depth)})"
+        if self.chance(15):
+            return self.statistic(kind, scope, depth) or super().aggregate(kind, scope, depth)
         return super().aggregate(kind, scope, depth)
+
+    def statistic(self, kind: str, scope: Scope, depth: int) -> str | None:
+        """One that looks at all elements; of numbers that no rounding tells apart."""
+
+        def over(item: str) -> str:
+            return f"({self.collection(item, scope, depth)})"
+
+        exact = self.pick(("int", "long", "string"))
+        match kind:
+            case "ratio":
+                named = self.pick(
+                    ("median({})", "percentile({}, 0.3)", "variance({})", "stddev_pop({})", "triple({}).s")
+                )
+                return named.format(over(self.pick(("int", "long"))))
+            case "long":
+                return self.pick(
+                    (f"count_distinct({over(exact)})", f"mode({over('long')})", f"triple({over('int')}).n")
+                )
+            case "string":
+                return self.pick((f"mode({over('string')})", f'string_agg({over("string")}, "-")'))
+            case _:
+                return None

@@ -19,7 +19,7 @@ from mrql.algebra.functions import EvaluationError, Function
 from mrql.algebra.functions.signatures import Built, Pattern, Variable
 from mrql.algebra.terms import Get, Lit, Prim, Term, Var
 from mrql.algebra.types import Type
-from mrql.algebra.values.values import Document, Element, Value
+from mrql.algebra.values.values import Bag, Document, Element, Value
 
 NAN, INF = float("nan"), float("inf")
 ODD: dict[Type, Sequence[Value]] = {
@@ -65,6 +65,7 @@ CHOICES: dict[str, Sequence[Type]] = {
     "u": (ty.DATE, ty.DOUBLE),
 }
 CONSTANTS: dict[str, Sequence[tuple[Value, ...]]] = {
+    "percentile": ((0.0,), (0.5,), (0.9,)),
     "round": tuple((digits,) for digits in (0, 1, 2, 5, -1, -3)),
     "regexp_like": tuple(
         (p,) for p in ("", "a", "^[a-z]+$", "b.c", r"\d{2,}", "(?i)AB", r"\bb", "x*", "[^,]$", "ß|漢")
@@ -169,6 +170,8 @@ def _type(pattern: Pattern, chosen: dict[str, Type]) -> Type:
             return ty.ListType(_type(part, chosen))
         case Built("{", (part,)):
             return ty.BagType(_type(part, chosen))
+        case Built("(", parts):
+            return ty.TupleType(tuple(_type(part, chosen) for part in parts))
         case ty.Basic():
             return pattern
         case _:
@@ -186,6 +189,8 @@ def value(draw: random.Random, t: Type, nulls: float = 0.1) -> Value:
     match t:
         case ty.ListType(item):
             return [value(draw, item) for _ in range(draw.choice((0, 1, 2, 3, 5)))]
+        case ty.BagType(item):
+            return Bag(value(draw, item) for _ in range(draw.choice((0, 1, 2, 3, 5))))
         case ty.TupleType(items):
             return tuple(value(draw, item) for item in items)
         case _:

@@ -20,6 +20,9 @@ DERIVED_HEAD = f"""
 
 Of bags and lists, also where they are made of streams. So are the aggregations {AGGREGATED},
 and what [language.md](language.md) has: `distinct`, `union`, `except`, `in`, `e[i]`, `a..b`.
+Missing elements do not count, but for `size`, `sort` and `collect`. After a `group by`, the collection may be an
+expression over the elements of the group, `median(x.A * 2)`, and a pair may be two arguments, `corr(x.A, x.B)`.
+What a batch costs for each is in [incremental.md](incremental.md).
 
 | function | takes → gives | | example |
 |---|---|---|---|
@@ -38,9 +41,7 @@ def document(text: str) -> str:
         parts += [_row(function) for function in functions if function.examples]
     parts.append(DERIVED_HEAD)
     for function in DERIVED.values():
-        parts.append(
-            _line(f"`{function.name}`", f"a collection → {function.result}", function.meaning, function.examples)
-        )
+        parts.append(_line(f"`{function.name}`", function.signature, function.meaning, function.examples))
     return "".join(parts)
 
 

@@ -58,10 +58,35 @@ CONSTRUCTS = tuple(
         ("intersect", "(select y from (x, y) in S) intersect (select c from (c, d) in T)"),
         ("group-by with sums, counts, averages", "select (x, count(y), avg(y)) from (x, y) in S group by x"),
         ("group-by with extremes", "select (x, min(y), max(y)) from (x, y) in S group by x"),
+        (
+            "group-by with statistics",
+            "select (x, variance(y), stddev(y), variance_pop(y), stddev_pop(y), median(y), percentile(y, 0.9), "
+            "mode(y)) from (x, y) in S group by x",
+        ),
+        (
+            "group-by with statistics of pairs",
+            "select (k, covar(x, y), covar_pop(x, y), corr(x, y), max_by(x, y), min_by(x, y)) "
+            "from (x, y) in S group by k: x mod 2",
+        ),
+        (
+            "group-by with frequencies and collected values",
+            "select (x, count_distinct(y), histogram(y), histogram(y, 5), collect(y + 1), sort(y), "
+            'string_agg(y as string, ", ")) from (x, y) in S group by x',
+        ),
+        (
+            "statistics of everything",
+            "(median(select y from (x, y) in S), stddev(select y from (x, y) in S), corr(S))",
+        ),
+        ("histogram of everything", "histogram((select y from (x, y) in S), 10)"),
         ("group-by with bags", "select (x, y) from (x, y) in S group by x"),
         (
             "group-by with an aggregation of one's own",
             "aggregation product(\\(x, y). x * y, 1): long; select (x, product(y)) from (x, y) in S group by x",
+        ),
+        (
+            "group-by with an aggregation that has an inverse",
+            "aggregation moments(\\(a, b). (a#0 + b#0, a#1 + b#1), (0, 0), \\x. (1, x), \\a. (-a#0, -a#1)): "
+            "(long, long); select (x, moments(y)) from (x, y) in S group by x",
         ),
         (
             "case",

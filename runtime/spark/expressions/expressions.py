@@ -14,6 +14,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.integer_ranges import is_narrow
 from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.analysis.variables import bound_names, free_vars
 from mrql.algebra.errors import InternalError, UserError
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.evaluation.recursive_functions import calls_python, own_python_functions
@@ -35,7 +36,9 @@ from mrql.algebra.terms import (
     Lit,
     Nth,
     OrderBy,
+    Pattern,
     Prim,
+    PTuple,
     Rec,
     Reduce,
     Repeat,
@@ -263,18 +266,30 @@ class Expressions:
                 return f"coalesce({to_sql(given)}, {empty})" if missing else to_sql(given)
 
     def cmap(self, term: CMap, env: Environment) -> str:
-        param, body = term.function.param, term.function.body
-        source = self.array(term.source, env)
+        body = term.function.body
+        source, param, item = self.elements(term, env)
         x = self.fresh()
-        inner = {**env, **bind(param, Atom(x, element_type(term.source)))}
+        inner = {**env, **bind(param, Atom(x, item))}
         if isinstance(body, If) and isinstance(body.otherwise, Empty):
             y = self.fresh()
-            guard_env = {**env, **bind(param, Atom(y, element_type(term.source)))}
+            guard_env = {**env, **bind(param, Atom(y, item))}
             source = f"filter({source}, {y} -> {self.condition(body.condition, guard_env)})"
             body = body.then
         if isinstance(body, Single):
             return f"transform({source}, {x} -> {self.sql(body.item, inner)})"
         return f"flatten(transform({source}, {x} -> {self.array(body, inner)}))"
+
+    def elements(self, term: CMap, env: Environment) -> tuple[str, Pattern, Type]:
+        """The array that a cMap ranges over, with the pattern of its elements and their type.
+
+        Of a distinct, the groups are not asked for; each would be looked for among all elements.
+        """
+        match term.source, term.function.param:
+            case GroupBy(pairs), PTuple((key, group)) if not bound_names(group) & free_vars(term.function.body):
+                key_type = pair_type(pairs)[0]
+                return self.keys(self.array(pairs, env), key_type), key, key_type
+            case source, param:
+                return self.array(source, env), param, element_type(source)
 
     def reduce(self, monoid: Aggregate, t: Type, source: Term, env: Environment, at: str = "") -> str:
         """`reduce(⊕, e)` of a nested collection: by structure where e is built, by `aggregate` where it is given."""
@@ -291,11 +306,12 @@ class Expressions:
             case Union(left, right):
                 parts = [self.reduce(monoid, t, part, env) for part in (left, right)]
                 return combine_sql(monoid, parts[0], parts[1], place(source.span))
-            case CMap(Lambda(param, body), inner):
+            case CMap(Lambda(_, body)):
+                array, param, element = self.elements(source, env)
                 x, acc = self.fresh(), self.fresh("a")
-                scope = {**env, **bind(param, Atom(x, element_type(inner)))}
+                scope = {**env, **bind(param, Atom(x, element))}
                 step = combine_sql(monoid, acc, self.reduce(monoid, t, body, scope), "")
-                return f"aggregate({self.array(inner, env)}, {zero_sql(monoid, t)}, ({acc}, {x}) -> {step})"
+                return f"aggregate({array}, {zero_sql(monoid, t)}, ({acc}, {x}) -> {step})"
             case _:
                 x, acc = self.fresh(), self.fresh("a")
                 share = unit_sql(monoid, t, cast(Atom(x, element_type(source)), element_type(source), t, ""))
@@ -305,10 +321,11 @@ class Expressions:
     def addends(self, t: Type, source: Term, env: Environment) -> str:
         """What a sum adds up, as an array of numbers of its type."""
         match source:
-            case CMap(Lambda(param, body), inner) if _gives_one(body):
+            case CMap(Lambda(_, body)) if _gives_one(body):
+                array, param, item = self.elements(source, env)
                 x = self.fresh()
-                scope = {**env, **bind(param, Atom(x, element_type(inner)))}
-                return f"transform({self.array(inner, env)}, {x} -> {self.reduce(SUM, t, body, scope)})"
+                scope = {**env, **bind(param, Atom(x, item))}
+                return f"transform({array}, {x} -> {self.reduce(SUM, t, body, scope)})"
             case _:
                 x, item = self.fresh(), element_type(source)
                 share = unit_sql(SUM, t, cast(Atom(x, item), item, t, ""))

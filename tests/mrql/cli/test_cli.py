@@ -108,6 +108,7 @@ def test_arguments_of_a_query(home: Path) -> None:
     done = mrql("run", home / "args.mrql", *options)
     assert done.returncode == 1
     assert "there is no element 0 in a list of 0" in done.stderr
+    assert "the arguments of a query follow its file: `mrql run FILE ARGUMENT…`" in done.stderr
 
 
 def test_run_needs_its_directories(tmp_path: Path) -> None:

@@ -118,7 +118,10 @@ def error_of(text: str) -> UserError:
         ("function f(x: int): int x;", "expected `{`, found `x`"),
         ("function where(x: int): int { x };", "expected a name, found `where`"),
         ("macro f(x { x };", "expected `,` or `)`, found `{`"),
-        ("aggregation f(a): int", "an aggregation has a way to combine, a zero and perhaps a unit, not 1 part"),
+        (
+            "aggregation f(a): int",
+            "an aggregation has a way to combine, a zero and perhaps a unit and an inverse, not 1 part",
+        ),
         ('import "m" as f;', "an import under a name says which callable of which module"),
     ],
 )
@@ -136,7 +139,7 @@ def test_messages(text: str, message: str) -> None:
         ("f(\n[1, 2)", "the `[` on line 2 is not closed"),
         ("x == y", "equality is written `=`"),
         ("x && y", "write `and`"),
-        ("x || y", "write `or`"),
+        ("x || y", "`or` is for conditions; texts are joined by `+`"),
         ("!x", "write `not`"),
         ("# comment", "comments begin with `//`"),
         ("x := 3", "`x = e;` names an expression; `store x := e;` evaluates it once"),

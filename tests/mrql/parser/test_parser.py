@@ -539,6 +539,10 @@ def test_types(text: str, expected: syntax.TypeExpr) -> None:
             "aggregation a(f, 0, u): int;",
             syntax.AggregationDef("a", name("f"), number(0), name("u"), named("int"), NOWHERE),
         ),
+        (
+            "aggregation a(f, 0, u, n): int;",
+            syntax.AggregationDef("a", name("f"), number(0), name("u"), named("int"), NOWHERE, name("n")),
+        ),
         ('include "f.mrql";', syntax.Include("f.mrql", NOWHERE)),
         ('parser p = "m:C";', syntax.ParserDef("p", "m:C", NOWHERE)),
     ],

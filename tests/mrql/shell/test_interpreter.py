@@ -132,7 +132,8 @@ def test_every_command_is_there() -> None:
     [
         (
             "select x.Q from x in {<A: 1>};",
-            "<shell>:2:8: error: unknown field `Q`\n 2 | select x.Q from x in {<A: 1>};\n   |        ^^^",
+            "<shell>:2:8: error: unknown field `Q`\n 2 | select x.Q from x in {<A: 1>};\n   |        ^^^\n"
+            "   = hint: there are `A`",
         ),
         (
             ":tpye 1",

@@ -1,0 +1,107 @@
+"""What is written in SQL, and what to write here instead.
+
+A hint is looked for where the parser cannot go on: by what stands there, and by what stands before it.
+"""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+
+JOIN = "join by a condition: `select … from a in A, b in B where a.K = b.K`"
+PARTNERS = "what may have no partner is nested: `select (a, (select b from b in B where b.K = a.K)) from a in A`"
+IF = "write `if c then a else b`"
+ROUND = "a `,` behind a `from` goes on with it: put the select in round brackets"
+GENERATOR = "a `from` names the elements of each collection: `from x in X`"
+
+
+@attrs.frozen
+class Habit:
+    """What a text looks like at a fault: `here` where it is, `before` up to there."""
+
+    hint: str
+    here: str = ""
+    before: str = ""
+
+    def fits(self, before: str, here: str) -> bool:
+        return bool(
+            re.match(self.here, here, re.IGNORECASE) and re.search(rf"(?:{self.before})\Z", before, re.IGNORECASE)
+        )
+
+
+HABITS: tuple[Habit, ...] = (
+    Habit("write `not is_null(e)`", r"is\s+not\s+null\b"),
+    Habit("write `is_null(e)`", r"is\s+null\b"),
+    Habit("write `a = b or is_null(a) and is_null(b)`", r"is\s+(not\s+)?distinct\b"),
+    Habit("write `e < low or e > high`", r"not\s+between\b"),
+    Habit("write `e >= low and e <= high`", r"between\b"),
+    Habit(
+        'write `startswith(s, "a")`, `endswith`, `contains`, or `regexp_like(s, "^a.*z$")`',
+        r"(not\s+)?(i?like|rlike|similar)\b",
+    ),
+    Habit(PARTNERS, r"(left|right|full)\s+(outer\s+)?join\b"),
+    Habit(JOIN, r"((inner|cross|natural)\s+)?join\b"),
+    Habit(JOIN, before=r"\bjoin\s+\w+\s+"),
+    Habit(
+        "a window is a group, or a nested select: `select (k, max(x.A), x) from x in X group by k: x.K`", r"over\s*\("
+    ),
+    Habit("name it before the query: `name = select …;`", before=r"\bwith\s+(recursive\s+)?"),
+    Habit(f"{IF}, or `case e {{ 1: a | 2: b | _: c }}`", before=r"\bcase\s+when\s+"),
+    Habit(f"write `case e {{ 1: a | 2: b | _: c }}`, or {IF.removeprefix('write ')}", r"when\b"),
+    Habit(
+        "`count(x)` counts the elements of a collection, or of a group by a variable of its `from`",
+        r"\*",
+        r"\bcount\s*\(\s*",
+    ),
+    Habit("write `count_distinct(e)`, or `sum(distinct(e))`", before=r"\w\s*\(\s*distinct\s+"),
+    Habit(
+        "missing values come first, with `desc` last: put `is_null(e)` before `e` for last, `not is_null(e)` for first",
+        r"nulls\s+(first|last)\b",
+    ),
+    Habit("`union` keeps all that both sides have: leave out `all`", before=r"\bunion\s+all\s+"),
+    Habit("take a part of a list: `(select … order by …)[10:19]`", r"(offset|fetch)\b"),
+    Habit("aggregate a select over the group: `sum(select x.A from x in g where x.A > 1)`", r"filter\s*\("),
+    Habit("write `e as string`", r"::"),
+    Habit(r"in a text, a quote is written `\'`", "'", r"'[^']*'"),
+    Habit('write `date("2026-01-31")`, or `timestamp("2026-01-31 10:20:30")`', r"[\"']", r"\b(date|timestamp)\s*"),
+    Habit("write `add_days(d, 1)`, `add_months`, or `add_hours` of a timestamp", before=r"\binterval\s+"),
+    Habit(IF, r"\?"),
+    Habit("`where` stands before `group by` and `order by`; a `having` chooses groups", r"where\b"),
+    Habit(
+        'a query reads: rows come and go by the files of its streams, and `store "path" from e;` writes',
+        before=r"(?:\A|;)\s*(insert|update|delete|create|drop|alter|merge)\s+",
+    ),
+    Habit("`or` is for conditions; texts are joined by `+`", r"\|\|"),
+)
+
+
+def sql_hint(before: str, here: str) -> str | None:
+    """What to write instead of what the parser could not read; it stands `here`, behind what was `before`.
+
+    >>> sql_hint("select x from x in X where x.A ", "is null")
+    'write `is_null(e)`'
+    """
+    return next((habit.hint for habit in HABITS if habit.fits(before, here)), None)
+
+
+def head_hint(here: str) -> str | None:
+    """The hint for a select that has not come to its `from`."""
+    return (
+        "a select has one expression: `select (a, b) from …`, or `select <A: a, B: b> from …`"
+        if here[:1] == ","
+        else None
+    )
+
+
+def generator_hint(before: str, here: str, in_brackets: bool) -> str:
+    """The hint for a `from` whose collection has no variable; `in_brackets` if the select is inside of some."""
+    if in_brackets and here[:1] in {")", "]", "}"} and re.search(r"\bin\b[^,]*,[^,]*\Z", before, re.IGNORECASE):
+        return ROUND
+    if re.match(r"join\b", here, re.IGNORECASE):
+        return JOIN
+    found = re.search(r"(?:\bfrom|,)\s*(\w+)\s+(?:as\s+)?\Z", before, re.IGNORECASE)
+    variable = re.match(r"(\w+)", here)
+    if found and variable and variable[1].lower() not in {"where", "group", "order", "on", "limit", "union"}:
+        return f"write `from {variable[1]} in {found[1]}`"
+    return GENERATOR

@@ -1,0 +1,21 @@
+"""Names from elsewhere, and what a hint says instead of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from mrql.translate.builtin_aggregates import AGGREGATIONS
+from mrql.translate.calls import LIBRARY
+from mrql.translate.collection_functions import DERIVED
+from mrql.translate.other_names import HERE
+
+KNOWN = {*AGGREGATIONS, *DERIVED, *LIBRARY, "distinct", "trace"}
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_what_is_advised_is_there(name: str) -> None:
+    """A name that is none of ours stands for calls that are."""
+    assert name not in KNOWN
+    assert set(re.findall(r"(\w+)\(", HERE[name])) <= KNOWN
