@@ -19,6 +19,7 @@ import importlib.machinery
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
@@ -251,7 +252,8 @@ def _atom(value: Any, t: ty.Basic) -> Value:
             if low <= (number := operator.index(value)) <= high:
                 return number
         case ty.Kind.FLOAT | ty.Kind.DOUBLE if _is_number(value):
-            return to_single(float(value)) if t == ty.FLOAT else float(value)
+            with suppress(OverflowError):  # of an integer that is larger than all doubles
+                return to_single(value) if t == ty.FLOAT else float(value)
     raise _OtherType(value, t)
 
 

@@ -15,12 +15,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Column, Columns, SourceSpec
 from mrql.algebra.errors import EvaluationError, UserError
-from mrql.algebra.functions import INT_RANGES, convert, to_single
+from mrql.algebra.functions import INT_RANGES, convert, single_from_text, to_single
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
@@ -252,10 +253,12 @@ def value_of(field: str, t: Type, column: str) -> Value:
         found = int(field) if len(field) < 30 and low <= int(field) <= high else None
     elif t in (ty.FLOAT, ty.DOUBLE):
         number = _NUMBER.fullmatch(field)
-        found = float(number[1]) if number else _NAMED.get(field)
-        if found is None and _HEXADECIMAL.fullmatch(field):
-            found = _from_hexadecimal(field.rstrip("dDfF"))
-        found = to_single(found) if found is not None and t == ty.FLOAT else found
+        if number:
+            found = single_from_text(number[1]) if t == ty.FLOAT else float(number[1])
+        elif _HEXADECIMAL.fullmatch(field):
+            found = _from_hexadecimal(field, t)
+        else:
+            found = _NAMED.get(field)
     elif t in (ty.DATE, ty.TIMESTAMP):
         with suppress(EvaluationError):
             found = convert(field, t)
@@ -264,12 +267,19 @@ def value_of(field: str, t: Type, column: str) -> Value:
     return found
 
 
-def _from_hexadecimal(digits: str) -> float:
-    """As Java has it: what is too large is infinite."""
+def _from_hexadecimal(field: str, t: Type) -> float:
+    """As Java has it: what is too large is infinite. A letter behind the exponent says nothing."""
+    digits = field.rstrip("dDfF")
     try:
-        return float.fromhex(digits)
+        double = float.fromhex(digits)
     except OverflowError:
         return float("-inf" if digits.startswith("-") else "inf")
+    if t == ty.DOUBLE or not double:
+        return double
+    mantissa, exponent = digits[digits.lower().index("x") + 1 :].lower().split("p")
+    whole, _, fraction = mantissa.partition(".")
+    size = Fraction(int(whole + fraction, 16)) * Fraction(2) ** (int(exponent) - 4 * len(fraction))
+    return to_single(-size if digits.startswith("-") else size)
 
 
 # --- answers ------------------------------------------------------------------------------------
