@@ -213,7 +213,8 @@ def _quoted(text: str, start: int, delimiter: str, blanks: str) -> tuple[int, st
     while True:
         quote = text.find('"', at)
         if quote < 0:
-            return len(text), inside + text[at:], False
+            # Spark takes a quote with nothing behind it for the text of the field.
+            return len(text), inside + text[at:] or '"', False
         inside += text[at:quote]
         at = quote + 1
         if text.startswith('"', at):
