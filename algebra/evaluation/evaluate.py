@@ -353,4 +353,4 @@ def _with_place(term: Term, compute: Callable[[], Value]) -> Value:
     try:
         return compute()
     except EvaluationError as error:
-        raise UserError(str(error), term.span) from None
+        raise UserError(str(error), term.span) from error.__cause__  # what a callable of Python has raised

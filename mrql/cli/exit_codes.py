@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import NoReturn, ParamSpec, TypeVar
 
@@ -44,6 +45,25 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
+_TRACED = "mrql.traceback"
+
+
+def _trace(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    ctx.meta[_TRACED] = wanted
+
+
+TRACEBACK = click.option(
+    "--traceback",
+    is_flag=True,
+    expose_value=False,
+    callback=_trace,
+    help="Show where code in Python that the query names has raised an exception.",
+)
+
+
 def _fail(error: MrqlError) -> NoReturn:
+    ctx = click.get_current_context(silent=True)
+    if ctx is not None and ctx.meta.get(_TRACED) and error.__cause__ is not None:
+        click.echo("".join(traceback.format_exception(error.__cause__)), err=True, nl=False)
     click.echo(str(error), err=True)
     sys.exit(error.exit_code)
