@@ -11,7 +11,7 @@ from typing import NoReturn, ParamSpec, TypeVar
 
 import click
 
-from mrql.algebra.errors import MrqlError
+from mrql.algebra.errors import MrqlError, UserError
 from mrql.algebra.stack import deep
 from mrql.runtime.files.durable import of_files
 
@@ -38,6 +38,10 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
             sys.exit(0)
         except OSError as error:
             _fail(of_files(error))
+        except MemoryError:
+            _fail(
+                UserError("out of memory", hint="a line or a packed file may be too large for it; Spark spills to disk")
+            )
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             sys.exit(INTERRUPTED)

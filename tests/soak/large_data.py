@@ -150,21 +150,23 @@ SHAPES: dict[str, LargeFile] = {
     "text, a long line": LargeFile("f.txt", lambda: filled("x"), TEXT),
     "text, empty lines": LargeFile("f.txt", lambda: filled("\n"), TEXT),
     "text, packed": LargeFile("f.txt.gz", lambda: gzip.compress(filled("x", 900 * MEGABYTE)), TEXT),
-    "text, lines that are packed": LargeFile("f.txt.gz", lambda: gzip.compress(filled("x\n", 900 * MEGABYTE)), TEXT),
+    "text, lines that are packed": LargeFile(
+        "f.txt.gz", lambda: gzip.compress(filled("x" * 99 + "\n", 30 * MEGABYTE)), TEXT
+    ),
     "text, packed by bzip2": LargeFile("f.txt.bz2", lambda: bz2.compress(filled("x", 900 * MEGABYTE)), TEXT),
-    "csv, packed": LargeFile("f.csv.gz", lambda: gzip.compress(filled("a,b\n", 600 * MEGABYTE)), CSV),
+    "csv, packed": LargeFile("f.csv.gz", lambda: gzip.compress(filled("a" * 99 + ",b\n", 20 * MEGABYTE)), CSV),
     "json, packed": LargeFile("f.json.gz", lambda: gzip.compress(filled("[", 600 * MEGABYTE)), JSON),
-    "xml, packed": LargeFile("f.xml.gz", lambda: gzip.compress(b"<a>" + filled("<b/>", 600 * MEGABYTE)), XML),
+    "xml, packed": LargeFile("f.xml.gz", lambda: gzip.compress(b"<a>" + filled("x", 10 * MEGABYTE)), XML),
     "text, no gzip": LargeFile("f.txt.gz", lambda: Random(7).randbytes(MEGABYTE), TEXT),
     "text, gzip that is cut off": LargeFile("f.txt.gz", lambda: gzip.compress(filled("xy\n"))[:-20], TEXT),
     "parquet, columns": LargeFile("f.parquet", lambda: columnar(pq.write_table, _wide(2000)), PARQUET),
     "parquet, lists in lists": LargeFile("f.parquet", lambda: columnar(pq.write_table, _deep(90)), PARQUET),
     "parquet, one value often": LargeFile(
-        "f.parquet", lambda: columnar(pq.write_table, _alike(30 * MEGABYTE)), PARQUET
+        "f.parquet", lambda: columnar(pq.write_table, _alike(MEGABYTE // 5)), PARQUET
     ),
     "parquet, noise": LargeFile("f.parquet", lambda: b"PAR1" + Random(7).randbytes(MEGABYTE) + b"PAR1", PARQUET),
     "orc, columns": LargeFile("f.orc", lambda: columnar(orc.write_table, _wide(2000)), ORC),
-    "orc, one value often": LargeFile("f.orc", lambda: columnar(orc.write_table, _alike(30 * MEGABYTE)), ORC),
+    "orc, one value often": LargeFile("f.orc", lambda: columnar(orc.write_table, _alike(MEGABYTE // 125)), ORC),
     "orc, noise": LargeFile("f.orc", lambda: b"ORC" + Random(7).randbytes(MEGABYTE), ORC),
 }
 """Shapes, each with a name."""
