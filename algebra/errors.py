@@ -48,13 +48,15 @@ class UserError(MrqlError):
         return self.render()
 
 
-MOST_SHOWN = 400
+MOST_SHOWN = 160
 """How much of a line is shown: of a longer one what is around the place."""
+MOST_SAID = 800
+"""How long a message may be, but for the middle of it."""
 
 
 def _cropped(message: str) -> str:
     """A message in which a name or a value of any length may be."""
-    return message if len(message) <= 5 * MOST_SHOWN else f"{message[:MOST_SHOWN]}…{message[-MOST_SHOWN:]}"
+    return message if len(message) <= 2 * MOST_SAID else f"{message[: MOST_SAID // 2]}…{message[-MOST_SAID // 2 :]}"
 
 
 def _shown(line: str, column: int) -> tuple[str, int]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import date, datetime
 
-from mrql.algebra import types as ty
+from mrql.algebra.notation.typecheck import conforms
 from mrql.algebra.types import Type
-from mrql.algebra.values.values import Bag, Document, Record, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.sources.source import Adapter, Offset
 
@@ -82,7 +80,7 @@ def _rows(adapter: Adapter, start: Offset, end: Offset, row: Type) -> ZSet:
     for value, weight in found:
         assert type(weight) is int, f"a row has the weight {weight!r}"
         assert weight != 0, f"a row has the weight {weight!r}"
-        assert _conforms(value, row), f"{value!r} is not of type {row}"
+        assert conforms(value, row), f"{value!r} is not of type {row}"
     return ZSet.weighted(found)
 
 
@@ -92,37 +90,3 @@ def _is_json(offset: Offset) -> None:
 
 def _same(a: ZSet, b: ZSet) -> bool:
     return not len(a - b)
-
-
-KINDS: dict[Type, type | tuple[type, ...]] = {
-    ty.INT: int,
-    ty.LONG: int,
-    ty.FLOAT: float,
-    ty.DOUBLE: float,
-    ty.STRING: str,
-    ty.TIMESTAMP: datetime,
-    ty.ANY: Document,
-}
-
-
-def _conforms(value: Value, t: Type) -> bool:
-    """Whether a value is one of a type; a missing one is of all types."""
-    match t:
-        case _ if value is None:
-            return True
-        case ty.BOOL:
-            return isinstance(value, bool)
-        case ty.DATE:
-            return isinstance(value, date) and not isinstance(value, datetime)
-        case ty.TupleType(items):
-            same_length = isinstance(value, tuple) and len(value) == len(items)
-            return same_length and all(_conforms(v, item) for v, item in zip(value, items, strict=True))
-        case ty.RecordType(fields):
-            same_names = isinstance(value, Record) and tuple(value.fields) == t.names
-            return same_names and all(_conforms(value[name], item) for name, item in fields)
-        case ty.BagType(item):
-            return isinstance(value, Bag) and all(_conforms(v, item) for v in value)
-        case ty.ListType(item):
-            return isinstance(value, list) and all(_conforms(v, item) for v in value)
-        case _:
-            return isinstance(value, KINDS.get(t, object)) and not isinstance(value, bool)

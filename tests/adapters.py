@@ -69,6 +69,21 @@ class Texts(Numbers):
         yield from ((Record({"n": str(row["n"])}), weight) for row, weight in super().read(start, end))
 
 
+class Failing(Numbers):
+    """Raises what code raises, in the method that its path names, or gives what is no row."""
+
+    def latest(self, start: Offset, most: int | None) -> Offset:
+        return 1 // (self.file.name != "latest")
+
+    def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
+        rows = {"text": ("x", 1), "weight": (Record({"n": 1}), 0), "alone": Record({"n": 1})}
+        yield rows[self.file.name] if self.file.name in rows else (1 // (self.file.name != "read"), 1)  # type: ignore[misc]
+
+    def close(self) -> None:
+        if self.file.name == "close":
+            raise SystemExit("over")
+
+
 class Refusing(Numbers):
     """An adapter that cannot be made."""
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import children
 from mrql.algebra.functions import COALESCE, FUNCTIONS, HIGH, INT_RANGES, LOW, MINUS, NEGATE, PLUS, TIMES, Function
-from mrql.algebra.monoids import PRODUCT, SUM
+from mrql.algebra.monoids import PRODUCT, SUM, Fold
 from mrql.algebra.terms import Cast, Empty, If, Lit, Prim, Reduce, Single, Term, Union
 from mrql.algebra.types import Type
 
@@ -34,8 +34,12 @@ def leaves_its_range(term: Term) -> bool:
     match term:
         case Prim(function, _) if function in (PLUS, MINUS, TIMES, NEGATE, _ABS) and term.type in INT_RANGES:
             return not _within(_computed(term), _of_type(term.type))
-        case Reduce(monoid, _) if monoid in (SUM, PRODUCT) and term.type == ty.LONG:
+        case Reduce(monoid, _) if monoid == SUM and term.type == ty.LONG:
             return not is_narrow(term)
+        case Reduce(monoid, _) if monoid == PRODUCT:
+            return term.type == ty.LONG
+        case Reduce(Fold(combine=combine)):
+            return may_overflow(combine.body)
         case _:
             return False
 

@@ -241,8 +241,14 @@ class _Evaluator:
         return _carried(self.value(term, env), term.type)
 
     def reduce(self, term: Reduce, elements: Iterable[Value]) -> Value:
-        """`reduce(⊕, {x, y, …}) = z ⊕ u(x) ⊕ u(y) ⊕ …`."""
+        """`reduce(⊕, {x, y, …}) = z ⊕ u(x) ⊕ u(y) ⊕ …`.
+
+        Where `⊕` is the query's, the order is that of the values: an overflow on the way, or a rounding, is that of the
+        bag, and not that of its history.
+        """
         m, t = term.monoid, term.type
+        if isinstance(m, monoids.Fold):
+            elements = sorted(elements, key=canonical)
         if m == monoids.SUM and t == DOUBLE:
             return total(convert_unit(m, x, t) for x in elements)
         carried = (convert_unit(m, x, t) for x in elements)
@@ -347,4 +353,4 @@ def _with_place(term: Term, compute: Callable[[], Value]) -> Value:
     try:
         return compute()
     except EvaluationError as error:
-        raise UserError(str(error), term.span) from None
+        raise UserError(str(error), term.span) from error.__cause__  # what a callable of Python has raised

@@ -46,7 +46,8 @@ from mrql.algebra.functions import (
 from mrql.algebra.functions.function import Function, resolved
 from mrql.algebra.functions.recursive_data import Folding
 from mrql.algebra.functions.xml import DOCUMENTS, ELEMENTS
-from mrql.algebra.terms import Cast, If, ListOf, Lit, Prim, Repeat, Term, Tup
+from mrql.algebra.monoids import Fold
+from mrql.algebra.terms import Cast, If, ListOf, Lit, Prim, Reduce, Repeat, Term, Tup
 from mrql.algebra.types import Type
 
 _ARITHMETIC = (PLUS, MINUS, TIMES, NEGATE, FUNCTIONS["abs"], RANGE)
@@ -127,6 +128,8 @@ def _fails(part: Term) -> bool:
             return _function_fails(function, tuple(arg.type for arg in args))
         case Cast(inner, t):
             return _cast_fails(inner.type, t)
+        case Reduce(Fold(combine=combine, zero=zero)):
+            return may_fail(combine.body) or may_fail(zero)
         case Repeat(limit=None):
             return True  # it may not end
         case _:

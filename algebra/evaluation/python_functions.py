@@ -19,6 +19,7 @@ import importlib.machinery
 import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,7 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.evaluation import python_modules
+from mrql.algebra.evaluation.python_errors import said_of
 from mrql.algebra.evaluation.recursive_functions import PythonFunction, takes
 from mrql.algebra.functions.function import Version
 from mrql.algebra.functions.signatures import Exact
@@ -116,9 +118,8 @@ def called(name: str, callee: Callee, signature: Exact, optional: frozenset[int]
         raise EvaluationError(f"`{name}` gave {shown}, which is no value of type {error.type}") from None
     except NotFound as error:
         raise EvaluationError(str(error)) from None
-    except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise EvaluationError(f"`{name}` failed: {said.removesuffix(':')}") from error
+    except (Exception, SystemExit) as error:
+        raise EvaluationError(f"`{name}` failed: {said_of(error)}") from error
 
 
 # --- finding them -------------------------------------------------------------------------------
@@ -142,8 +143,8 @@ def module_of(name: str, directory: str) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise NoModule(f"there is no module `{name}`") from None
         raise NotFound(f"the module `{name}` cannot be imported: {error}") from error
-    except Exception as error:
-        raise NotFound(f"the module `{name}` cannot be imported: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise NotFound(f"the module `{name}` cannot be imported: {said_of(error)}") from error
     finally:
         sys.path.remove(directory)
         if directory not in sys.path:
@@ -251,7 +252,8 @@ def _atom(value: Any, t: ty.Basic) -> Value:
             if low <= (number := operator.index(value)) <= high:
                 return number
         case ty.Kind.FLOAT | ty.Kind.DOUBLE if _is_number(value):
-            return to_single(float(value)) if t == ty.FLOAT else float(value)
+            with suppress(OverflowError):  # of an integer that is larger than all doubles
+                return to_single(value) if t == ty.FLOAT else float(value)
     raise _OtherType(value, t)
 
 

@@ -67,7 +67,7 @@ from mrql.algebra.functions.xml import (
 )
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_conversion import INT_RANGES, check_range
-from mrql.algebra.values.atom_text import show_atom, to_single
+from mrql.algebra.values.atom_text import show_atom, single_from_text, to_single
 from mrql.algebra.values.values import Value
 
 __all__ = [
@@ -136,6 +136,7 @@ __all__ = [
     "convert",
     "convert_from",
     "show_atom",
+    "single_from_text",
     "to_single",
 ]  # fmt: skip
 

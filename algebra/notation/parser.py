@@ -416,7 +416,7 @@ def _number(token: Token) -> Lit:
     """`1` is an int, `1L` a long, `1.0f` a float, `1.0`, `1e3`, `NaN` and `Infinity` are doubles."""
     digits = token.rstrip("Lf")
     if token.endswith("f"):
-        return Lit(fn.to_single(float(digits)), ty.FLOAT)
+        return Lit(fn.single_from_text(digits), ty.FLOAT)
     if not digits.isdigit():
         return Lit(float(digits), ty.DOUBLE)
     return Lit(int(digits), ty.LONG if token.endswith("L") else ty.INT)

@@ -68,7 +68,7 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.algebra.values.values import Document
+from mrql.algebra.values.values import Bag, Document, Record
 
 Scope = Mapping[str, Type]
 _SHOWN = 300
@@ -193,6 +193,25 @@ def _reduces(element: Type, m: Monoid) -> bool:
             return all(map(_reduces, element.items, items))
         case _:
             return True
+
+
+def conforms(value: object, t: Type) -> bool:
+    """Whether a value is one of a type, down to its parts; a missing one is of all types."""
+    match t:
+        case _ if value is None:
+            return True
+        case ty.TupleType(items):
+            same_length = isinstance(value, tuple) and len(value) == len(items)
+            return same_length and all(map(conforms, value, items))  # type: ignore[call-overload]
+        case ty.RecordType(fields):
+            same_names = isinstance(value, Record) and tuple(value.fields) == t.names
+            return same_names and all(conforms(value[name], item) for name, item in fields)  # type: ignore[index]
+        case ty.BagType(item):
+            return isinstance(value, Bag) and all(conforms(v, item) for v in value)
+        case ty.ListType(item):
+            return isinstance(value, list) and all(conforms(v, item) for v in value)
+        case _:
+            return is_value_of(value, t)
 
 
 def is_value_of(value: object, t: Type) -> bool:

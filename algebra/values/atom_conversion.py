@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, time
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.types import Type
-from mrql.algebra.values.atom_text import show_atom, to_single, unsigned
+from mrql.algebra.values.atom_text import show_atom, single_from_text, to_single, unsigned
 from mrql.algebra.values.values import Value
 
 INT_RANGES = {ty.INT: (-(2**31), 2**31 - 1), ty.LONG: (-(2**63), 2**63 - 1)}
@@ -58,8 +58,9 @@ def convert_atom(value: Value, t: ty.Basic) -> Value:
         return value if isinstance(value, datetime) else datetime.combine(value, time())
     if ty.is_integral(t):
         return _to_integer(value, t)
-    number = value if isinstance(value, float) else float(value)  # one that is measured stays so
-    return unsigned(to_single(number) if t == ty.FLOAT else number)
+    if t == ty.FLOAT:
+        return unsigned(to_single(value))
+    return unsigned(value if isinstance(value, float) else float(value))  # one that is measured stays so
 
 
 def _to_integer(value: Value, t: ty.Basic) -> int:
@@ -87,7 +88,7 @@ def _parsed(text: str, t: ty.Basic) -> Value:
         number = int(text) if len(text) < 100 else high + 1
         return number if low <= number <= high else None
     if t in (ty.FLOAT, ty.DOUBLE) and re.fullmatch(NUMBER_TEXT, text):
-        return to_single(float(text)) if t == ty.FLOAT else float(text)
+        return single_from_text(text) if t == ty.FLOAT else float(text)
     if t == ty.DATE and re.fullmatch(DATE_TEXT, text):
         return _of_calendar(date.fromisoformat, text)
     if t == ty.TIMESTAMP and re.fullmatch(TIMESTAMP_TEXT, text):

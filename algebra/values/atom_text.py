@@ -6,6 +6,7 @@ import math
 import struct
 from datetime import date, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
 
 from mrql.algebra.values.values import Value
 
@@ -60,17 +61,42 @@ def single_digits(x: float, least: int = 1) -> Decimal:
         # Below a power of two the numbers are nearer to each other than above it: what is above may read back alone.
         other = Context(digits, ROUND_CEILING if nearest < exact else ROUND_FLOOR).plus(exact)
         for decimal in (nearest, other):
-            if to_single(float(decimal)) == x:
+            if to_single(decimal) == x:
                 return decimal
     return exact
 
 
-def to_single(x: float) -> float:
-    """The nearest 32-bit float."""
+def to_single(x: float | Decimal | Fraction) -> float:
+    """The nearest 32-bit float to a number: rounded once, also where the number is no double.
+
+    >>> to_single(2**54 + 2**30 + 1) == 2.0**54 + 2.0**31
+    True
+    """
+    double = _to_odd(x)
     try:
-        return float(struct.unpack("f", struct.pack("f", x))[0])
+        return float(struct.unpack("f", struct.pack("f", double))[0])
     except OverflowError:
-        return math.copysign(math.inf, x)
+        return math.copysign(math.inf, double)
+
+
+def single_from_text(digits: str) -> float:
+    """The nearest 32-bit float to a number that is written as Python and Java both read it."""
+    double = float(digits)
+    return to_single(Decimal(digits) if double and math.isfinite(double) else double)
+
+
+def _to_odd(x: float | Decimal | Fraction) -> float:
+    """The number if it is a double; else, of the two doubles around it, that with an odd last bit.
+
+    What lies halfway between two floats has an even one: so it is not taken for halfway what lies beside it.
+
+    Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums, 2008: double rounding and rounding to odd.
+    """
+    double = float(x)
+    if isinstance(x, float) or double == x or not math.isfinite(double):
+        return double
+    is_odd = struct.unpack("q", struct.pack("d", double))[0] & 1
+    return double if is_odd else math.nextafter(double, math.inf if x > double else -math.inf)
 
 
 def _written(x: float, decimal: Decimal) -> str:

@@ -25,7 +25,7 @@ def taken_as(value: Document, t: Type) -> Value:
     def atom(found: Json, basic: ty.Basic) -> Value:
         if isinstance(found, str) or (_is_number(found) and ty.is_numeric(basic)):
             with suppress(EvaluationError):
-                return convert_atom(float(found) if _is_inexact(found, basic) else found, basic)
+                return convert_atom(found, basic)
         raise _unfit(found, basic)
 
     try:
@@ -77,10 +77,6 @@ def _is_number(value: Json) -> bool:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
-def _is_inexact(value: Json, t: Type) -> bool:
-    return isinstance(value, Decimal) and not ty.is_integral(t)
-
-
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 """Numbers that JSON has no other form for."""
 
@@ -103,7 +99,7 @@ def _held_atom(value: Json, t: ty.Basic) -> Value:
         case ty.Basic(ty.Kind.LONG) if isinstance(value, int) and not isinstance(value, bool):
             return value  # a larger one was read as a decimal
         case ty.Basic(ty.Kind.DOUBLE | ty.Kind.FLOAT) if _is_number(value):
-            return to_single(float(value)) if t == ty.FLOAT else float(value)
+            return to_single(value) if t == ty.FLOAT else float(value)
         case ty.Basic(ty.Kind.DOUBLE | ty.Kind.FLOAT) if value in NOT_FINITE:
             return float(value)
         case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP) if isinstance(value, str):

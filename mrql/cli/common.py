@@ -11,6 +11,7 @@ import attrs
 import click
 
 from mrql.algebra.terms import STEPS
+from mrql.cli.exit_codes import TRACEBACK
 from mrql.cli.options import MEMORY, memory_settings
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def common_options(command: Callable[..., R]) -> Callable[..., R]:
         is_flag=True,
         help="Run the code in Python that the query names: trust it first.",
     )
+    @TRACEBACK
     @click.option("--conf", multiple=True, metavar="K=V", help="A Spark setting; may be given more than once.")
     @functools.wraps(command)
     def wrapped(

@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable
 from typing import NoReturn, ParamSpec, TypeVar
 
@@ -39,6 +40,10 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
             sys.exit(0)
         except OSError as error:
             _fail(of_files(error))
+        except MemoryError:
+            _fail(
+                UserError("out of memory", hint="a line or a packed file may be too large for it; Spark spills to disk")
+            )
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             sys.exit(INTERRUPTED)
@@ -46,7 +51,26 @@ def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
+_TRACED = "mrql.traceback"
+
+
+def _trace(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    ctx.meta[_TRACED] = wanted
+
+
+TRACEBACK = click.option(
+    "--traceback",
+    is_flag=True,
+    expose_value=False,
+    callback=_trace,
+    help="Show where code in Python that the query names has raised an exception.",
+)
+
+
 def _fail(error: MrqlError) -> NoReturn:
+    ctx = click.get_current_context(silent=True)
+    if ctx is not None and ctx.meta.get(_TRACED) and error.__cause__ is not None:
+        click.echo("".join(traceback.format_exception(error.__cause__)), err=True, nl=False)
     click.echo(str(_about_arguments(error)), err=True)
     sys.exit(error.exit_code)
 

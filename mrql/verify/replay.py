@@ -14,6 +14,7 @@ from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
+from mrql.rewrite.pipeline import normal_form
 from mrql.verify.engines import Incremental, as_rows
 from mrql.verify.histories import Batch, Data, History, RowPlace, held
 from mrql.verify.rounding import Rounding
@@ -56,7 +57,11 @@ Outcome: TypeAlias = Failure | NoValue | None
 
 @attrs.define
 class Oracle:
-    """The query as it is written, evaluated from scratch with the reference evaluator."""
+    """The query as it is written, evaluated from scratch with the reference evaluator.
+
+    What no value depends on need not be computed (docs/language.md): where the query as it is written has no value, its
+    normal form may have one.
+    """
 
     term: Term
     data: Data
@@ -64,6 +69,8 @@ class Oracle:
     rounding: Rounding
     """What there is at first."""
     known: dict[frozenset[RowPlace], tuple[Value, float] | UserError] = attrs.Factory(dict)
+    refusable: set[frozenset[RowPlace]] = attrs.Factory(set)
+    """The rows over which the query as it is written has no value."""
 
     def answer(self, present: frozenset[RowPlace]) -> tuple[Value, float]:
         """The answer over some of the rows, in which sums are measured, and the largest scale of a sum.
@@ -72,14 +79,21 @@ class Oracle:
         """
         if present not in self.known:
             rows = {name: Bag(self._rows(name, present)) for name in self.data}
-            try:
-                self.known[present] = evaluate_measured(self.term, {**self.tables, **rows})
-            except UserError as error:
-                self.known[present] = error
+            self.known[present] = self._evaluated(present, {**self.tables, **rows})
         found = self.known[present]
         if isinstance(found, UserError):
             raise found
         return found
+
+    def _evaluated(self, present: frozenset[RowPlace], contents: Mapping[str, Bag]) -> tuple[Value, float] | UserError:
+        try:
+            return evaluate_measured(self.term, contents)
+        except UserError as as_written:
+            self.refusable.add(present)
+            try:
+                return evaluate_measured(normal_form(self.term), contents)
+            except UserError:
+                return as_written
 
     def everything(self) -> Value:
         """The answer over all of the data.
@@ -176,10 +190,12 @@ class _Replay:
 
 
 def _fault(number: int, oracle: Oracle, present: frozenset[RowPlace], error: Exception) -> Outcome:
-    """A view that fails where the query has a value."""
+    """A view that fails where the query has a value, also as it is written."""
     try:
         expected, _ = oracle.answer(present)
     except UserError as reason:
         return NoValue(number, reason.message)
+    if isinstance(error, UserError) and present in oracle.refusable:
+        return NoValue(number, error.message)
     message = error.message if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
     return Failure(FailureKind.ERROR, number, expected, message, oracle.rounding.close)

@@ -24,6 +24,17 @@ WEIGHT = "weight"
 """The last column of changes."""
 
 
+def has_weight(row: Type) -> bool:
+    """Whether the rows of an answer have a column that is called as the last one of its changes is."""
+    return any(name.lower() == WEIGHT for name, _ in row_columns(row))
+
+
+def two_weights(span: Span | None, hint: str) -> UserError:
+    """The error for changes of such rows."""
+    message = f"this answer has a column `{WEIGHT}`, and so have its changes: how often a row came or went"
+    return UserError(message, span, hint)
+
+
 def changes_of(t: Type) -> Type:
     """The type of the changes of an answer: rows with their weights."""
     return ty.BagType(ty.TupleType((item_type(t), ty.LONG)))
@@ -69,9 +80,8 @@ class Output:
         if not self.format.can_hold(self.item):
             message = f"a row of {self.format} file holds atomic values, and one of this answer is of type {self.item}"
             raise UserError(message, self.span, "--output-format json takes values of all types")
-        if self.changes and any(name.lower() == WEIGHT for name, _ in row_columns(self.item)):
-            message = f"this answer has a column `{WEIGHT}`, and so have its changes: how often a row came or went"
-            raise UserError(message, self.span, "call it otherwise, or put out snapshots")
+        if self.changes and has_weight(self.item):
+            raise two_weights(self.span, "call it otherwise, or put out snapshots")
 
     def rows(self, answer: Any) -> Iterator[tuple[Value, tuple[int, ...]]]:
         """The rows of a value, or of its changes, each with its weight, if it has one."""

@@ -9,12 +9,19 @@ docs/sources.md is a guide, and `mrql.testing` has tests for whoever writes one.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+import json
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias
+
+import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Always, Connector, SourceSpec
 from mrql.algebra.errors import MrqlError, UserError
+from mrql.algebra.evaluation.python_errors import said_of
+from mrql.algebra.notation.typecheck import conforms
 from mrql.algebra.values.values import Value
 
 Offset: TypeAlias = Any
@@ -78,15 +85,69 @@ def open_adapter(spec: SourceSpec) -> Adapter:
         found = getattr(importlib.import_module(module), name)
     except Exception as error:  # a module that is imported is run, and may raise anything
         hint = 'an adapter is named as in "package.module:name"'
-        raise UserError(f"there is no adapter {spec.adapter}: {error}", spec.span, hint) from None
+        raise UserError(f"there is no adapter {spec.adapter}: {error}", spec.span, hint) from error
     _must_be_one(found, spec)
+    if known is not None and known.adapter is not None:
+        ours: Adapter = found(spec)
+        return ours
+    with _reported(spec, "cannot be made"):
+        return Reported(found(spec), spec)
+
+
+@attrs.frozen
+class Reported:
+    """An adapter of a user's own, whose exceptions, and whatever it gives that is none of what it promises, are errors
+    that name it."""
+
+    adapter: Adapter
+    spec: SourceSpec
+
+    @property
+    def replays(self) -> bool:
+        with _reported(self.spec, "failed in `replays`"):
+            return self.adapter.replays
+
+    def latest(self, start: Offset, most: int | None) -> Offset:
+        with _reported(self.spec, "failed in `latest`"):
+            offset = self.adapter.latest(start, most)
+            if json.loads(json.dumps(offset)) != offset:
+                raise TypeError(f"the offset {offset!r} is not the same from JSON")
+            return offset
+
+    def read(self, start: Offset, end: Offset) -> Iterable[tuple[Value, int]]:
+        with _reported(self.spec, "failed in `read`"):
+            for row in self.adapter.read(start, end):
+                yield _checked(row, self.spec)
+
+    def close(self) -> None:
+        with _reported(self.spec, "failed in `close`"):
+            self.adapter.close()
+
+
+def _checked(row: Any, spec: SourceSpec) -> tuple[Value, int]:
+    """A value of the stream's type, with its weight.
+
+    Raises: UserError where it is something else.
+    """
+    match row:
+        case (value, int() as weight) if weight and not isinstance(weight, bool) and conforms(value, spec.row):
+            return value, weight
+    what = f"where pairs of a value of type {spec.row} and a weight were expected"
+    raise UserError(f"the adapter {spec.adapter} gave {reprlib.repr(row)}, {what}", spec.span)
+
+
+@contextmanager
+def _reported(spec: SourceSpec, what: str) -> Iterator[None]:
+    """What the code of an adapter raises, as an error that names the adapter.
+
+    Raises: UserError; EngineError where the adapter raises that.
+    """
     try:
-        adapter: Adapter = found(spec)
+        yield
     except MrqlError:
         raise
-    except Exception as error:  # the code of an adapter, too
-        raise UserError(f"the adapter {spec.adapter} cannot be made: {error}", spec.span) from error
-    return adapter
+    except (Exception, SystemExit) as error:
+        raise UserError(f"the adapter {spec.adapter} {what}: {said_of(error)}", spec.span) from error
 
 
 def _must_be_one(found: object, spec: SourceSpec) -> None:

@@ -174,3 +174,17 @@ def test_a_plan_draws_itself() -> None:
     drawn = "".join(picture.itertext())
     assert all(operator.id in drawn for operator in plan.circuit.operators)
     assert str(plan) == mrql.compile(QUERY, points=POINTS).explain()
+
+
+@pytest.mark.spark
+def test_a_column_that_is_called_as_that_of_changes(spark: SparkSession) -> None:
+    """It may come in and go out; the changes, which then had two of that name, are an error."""
+    query = mrql.compile("select <weight: 2 * p.weight> from p in points", points="bag(<weight: long>)")
+    with interpreted(spark), query.view(spark) as view:
+        changes = view.apply(points=spark.sql("SELECT 1L AS weight UNION ALL SELECT 3L"))
+        for look in (lambda: changes.columns, changes.collect, changes.count):
+            with pytest.raises(UserError, match="this answer has a column `weight`, and so have its changes"):
+                look()
+        view.apply(points=mrql.Delta(delete=spark.sql("SELECT 1L AS weight")))
+        assert view.answer().collect() == [(6,)]
+        assert view.answer().columns == ["weight"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -174,6 +175,18 @@ def test_parquet_of_nanoseconds(tmp_path: Path) -> None:
     pq.write_table(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), tmp_path / "f.parquet")
     with pytest.raises(UserError, match=r"of type timestamp\[ns\], which the language does not have"):
         compile_over_files('source(parquet, "f.parquet")', base=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("since", "unit", "said"),
+    [(1, "ns", "has a part of a microsecond"), (-(2**34), "s", "is not of the years 1678 to 2261")],
+)
+def test_timestamps_of_orc_that_arrow_does_not_read(tmp_path: Path, since: int, unit: str, said: str) -> None:
+    """They are nanoseconds there; Spark has them to the microsecond."""
+    orc.write_table(pa.table({"t": pa.array([since], pa.timestamp(unit))}), tmp_path / "f.orc")
+    program = compile_over_files('source(orc, "f.orc")', base=tmp_path)
+    with pytest.raises(UserError, match=f"f.orc has a timestamp that {said}"):
+        read_source(next(iter(program.sources.values())))
 
 
 def test_printing() -> None:

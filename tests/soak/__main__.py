@@ -45,7 +45,7 @@ from tests.runtime.spark.test_equivalence import (
     assert_kept_up_to_date,
 )
 from tests.runtime.spark.test_wild import assert_follows_wild
-from tests.soak import fuzz, loop_memory
+from tests.soak import fuzz, large_data, loop_memory
 from tests.support.construct_queries import construct_queries
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
 from tests.support.interpreted import interpreted
@@ -60,6 +60,7 @@ from tests.tpch.cases import NAMES
 from tests.tpch.test_spark import arriving, follow
 
 IN_THE_REFERENCE, ON_SPARK, TEXTS, CALLS = "in the reference", "on Spark", "of odd texts", "of functions"
+LARGE_FILES = "of files that are hard to read"
 TPCH = "of TPC-H in ten batches"
 LOOPS = "of loops in ten batches"
 KILLED = "of processes killed"
@@ -163,6 +164,16 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
             done[TEXTS] += 1
 
         odd()
+
+    @seed(number)
+    @cases(4)
+    @given(large_data.files() | st.sampled_from([*large_data.SHAPES.values()]), st.data())
+    def large(file: large_data.LargeFile, data: st.DataObject) -> None:
+        with TemporaryDirectory() as home:
+            large_data.assert_bounded(file, data.draw(st.sampled_from(file.sources)), Path(home))
+        done[LARGE_FILES] += 1
+
+    large()
     for death in deaths.ALL:
         with TemporaryDirectory() as home:
             death(Path(home), number)

@@ -17,6 +17,7 @@ from mrql.algebra.stack import deep
 from mrql.parser.depth import MAX_DEPTH
 from mrql.translate.compile_program import compile_program
 from tests.soak.fuzz import Text, outcome, over_these, programs
+from tests.soak.large_data import SHAPES, assert_bounded
 
 EXAMPLES = {"texts": 1200, "mutants": 1000, "grammatical": 100}
 DEEP: dict[str, Callable[[int], str]] = {
@@ -142,3 +143,13 @@ def test_large_texts(tmp_path: Path, shape: str) -> None:
     assert len(ran.stderr) < 3000
     assert ran.returncode == (0 if error is None else 1), ran.stderr
     assert error is None or error in ran.stderr
+
+
+FEW = ("csv, an open quote", "json, lists in lists", "json, a wide object", "xml, children", "text, no gzip")
+
+
+@pytest.mark.parametrize("shape", FEW)
+def test_large_data(tmp_path: Path, shape: str) -> None:
+    """Files that are hard to read; all of them, and others that are drawn, are read by `make soak`."""
+    file = SHAPES[shape]
+    assert_bounded(file, file.sources[min(1, len(file.sources) - 1)], tmp_path)

@@ -214,8 +214,8 @@ def _rows(spec: SourceSpec, file: Path, batches: Iterator[Any]) -> Iterator[Valu
     while True:
         try:
             batch = next(batches, None)
-        except (pa.ArrowException, OSError):
-            raise UserError(f"{file} is damaged: its rows cannot be decoded") from None
+        except (pa.ArrowException, OSError) as error:
+            raise _undecoded(file, str(error)) from None
         if batch is None:
             return
         try:
@@ -224,6 +224,14 @@ def _rows(spec: SourceSpec, file: Path, batches: Iterator[Any]) -> Iterator[Valu
             raise UserError(f"{file} has a value that is out of range: {error}") from None
         for row in rows:
             yield _value(row, spec.row)
+
+
+def _undecoded(file: Path, said: str) -> UserError:
+    """The error for rows that Arrow does not decode."""
+    if "nanosecond" in said or "would lose data" in said:
+        wrong = "is not of the years 1678 to 2261" if "out of range" in said else "has a part of a microsecond"
+        return UserError(f"{file} has a timestamp that {wrong}", hint="--engine spark reads it, to the microsecond")
+    return UserError(f"{file} is damaged: its rows cannot be decoded")
 
 
 def _value(value: Any, t: Type) -> Value:

@@ -15,12 +15,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Column, Columns, SourceSpec
 from mrql.algebra.errors import EvaluationError, UserError
-from mrql.algebra.functions import INT_RANGES, convert, to_single
+from mrql.algebra.functions import INT_RANGES, convert, single_from_text, to_single
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
@@ -158,6 +159,8 @@ def records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields]]:
 def _all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields, bool]]:
     """The records, the header too, and of each whether its last quote is closed."""
     waiting: list[str] = []
+    open_field: list[str] = []
+    known: list[tuple[str, bool]] = []
     first = 0
     for number, line in fed_lines(file) if spec.multiline else lines(file):
         text = decoded_exactly(line)
@@ -165,13 +168,24 @@ def _all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Field
             continue
         first = first if waiting else number
         waiting.append(text)
-        whole = "\n".join(waiting)
-        fields, closed = split(whole, spec.delimiter)
-        if closed or not spec.multiline:
-            waiting = []
-            yield first, whole, fields, closed
+        open_field.append(text)
+        if len(waiting) > 1 and _STAYS_OPEN.fullmatch(text):
+            continue
+        # Only the field that was open is looked at again, so that a record of many lines takes no longer than its size.
+        piece = "\n".join(open_field)
+        fields, opened_at = _split(piece, spec.delimiter)
+        if opened_at is None or not spec.multiline:
+            yield first, "\n".join(waiting), [*known, *fields], opened_at is None
+            waiting, open_field, known = [], [], []
+        else:
+            known += fields[:-1]
+            open_field = [piece[opened_at:]]
     if waiting:
         yield first, "\n".join(waiting), (), False
+
+
+_STAYS_OPEN = re.compile(r'[^"]*+(?:""[^"]*+)*+')
+"""A line in a field in quotes that does not end there."""
 
 
 def split(text: str, delimiter: str) -> tuple[Fields, bool]:
@@ -180,6 +194,12 @@ def split(text: str, delimiter: str) -> tuple[Fields, bool]:
     >>> split('1, "a ""b"" , c" ,,""', ",")
     ([('1', False), ('a "b" , c', True), ('', False), ('', True)], True)
     """
+    fields, opened_at = _split(text, delimiter)
+    return fields, opened_at is None
+
+
+def _split(text: str, delimiter: str) -> tuple[list[tuple[str, bool]], int | None]:
+    """The fields of a record, and where the last one begins if it is in quotes that are not closed."""
     blanks = BLANKS.replace(delimiter, "") if delimiter != " " else ""
     fields: list[tuple[str, bool]] = []
     at, closed = 0, True
@@ -194,7 +214,7 @@ def split(text: str, delimiter: str) -> tuple[Fields, bool]:
         field = text[at:stop].strip(blanks) if blanks else text[at:stop]
         fields.append((field, False) if inside is None else (inside, True))
         if stop == len(text):
-            return fields, closed
+            return fields, None if closed else at
         at = stop + 1
 
 
@@ -208,22 +228,18 @@ def _quoted(text: str, start: int, delimiter: str, blanks: str) -> tuple[int, st
 
     With something else behind the closing quote, None is in quotes.
     """
-    inside, at = "", start + 1
-    while True:
-        quote = text.find('"', at)
-        if quote < 0:
-            return len(text), inside + text[at:], False
-        inside += text[at:quote]
-        at = quote + 1
-        if text.startswith('"', at):
-            inside, at = inside + '"', at + 1
-            continue
-        end = at
-        while end < len(text) and text[end] in blanks:
-            end += 1
-        if end == len(text) or text[end] == delimiter:
-            return end, inside, True
-        return _end(text, at, delimiter), None, True
+    content = _STAYS_OPEN.match(text, start + 1)
+    assert content is not None
+    inside, at = content[0].replace('""', '"'), content.end()
+    if at == len(text):
+        # Spark takes a quote with nothing behind it for the text of the field.
+        return at, inside or '"', False
+    end = at + 1
+    while end < len(text) and text[end] in blanks:
+        end += 1
+    if end == len(text) or text[end] == delimiter:
+        return end, inside, True
+    return _end(text, at + 1, delimiter), None, True
 
 
 # --- values -------------------------------------------------------------------------------------
@@ -252,10 +268,12 @@ def value_of(field: str, t: Type, column: str) -> Value:
         found = int(field) if len(field) < 30 and low <= int(field) <= high else None
     elif t in (ty.FLOAT, ty.DOUBLE):
         number = _NUMBER.fullmatch(field)
-        found = float(number[1]) if number else _NAMED.get(field)
-        if found is None and _HEXADECIMAL.fullmatch(field):
-            found = _from_hexadecimal(field.rstrip("dDfF"))
-        found = to_single(found) if found is not None and t == ty.FLOAT else found
+        if number:
+            found = single_from_text(number[1]) if t == ty.FLOAT else float(number[1])
+        elif _HEXADECIMAL.fullmatch(field):
+            found = _from_hexadecimal(field, t)
+        else:
+            found = _NAMED.get(field)
     elif t in (ty.DATE, ty.TIMESTAMP):
         with suppress(EvaluationError):
             found = convert(field, t)
@@ -264,12 +282,19 @@ def value_of(field: str, t: Type, column: str) -> Value:
     return found
 
 
-def _from_hexadecimal(digits: str) -> float:
-    """As Java has it: what is too large is infinite."""
+def _from_hexadecimal(field: str, t: Type) -> float:
+    """As Java has it: what is too large is infinite. A letter behind the exponent says nothing."""
+    digits = field.rstrip("dDfF")
     try:
-        return float.fromhex(digits)
+        double = float.fromhex(digits)
     except OverflowError:
         return float("-inf" if digits.startswith("-") else "inf")
+    if t == ty.DOUBLE or not double:
+        return double
+    mantissa, exponent = digits[digits.lower().index("x") + 1 :].lower().split("p")
+    whole, _, fraction = mantissa.partition(".")
+    size = Fraction(int(whole + fraction, 16)) * Fraction(2) ** (int(exponent) - 4 * len(fraction))
+    return to_single(-size if digits.startswith("-") else size)
 
 
 # --- answers ------------------------------------------------------------------------------------

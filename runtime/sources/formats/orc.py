@@ -1,4 +1,7 @@
-"""ORC: files that know the types of their columns."""
+"""ORC: files that know the types of their columns.
+
+Arrow reads its timestamps as nanoseconds, of the years 1678 to 2261; they are taken as microseconds.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,43 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def _schema(file: Opened) -> pa.Schema:
+def _orc_schema(file: Opened) -> pa.Schema:
+    import pyarrow as pa
     from pyarrow import orc
 
-    return orc.ORCFile(file).schema
+    schema = orc.ORCFile(file).schema
+    return pa.schema([field.with_type(_microseconds(field.type)) for field in schema])
+
+
+def in_microseconds(batch: pa.RecordBatch) -> pa.Table:
+    """Rows whose timestamps are of microseconds.
+
+    Raises: ArrowInvalid where one is of a part of a microsecond.
+    """
+    import pyarrow as pa
+
+    fields = [field.with_type(_microseconds(field.type)) for field in batch.schema]
+    return pa.Table.from_batches([batch]).cast(pa.schema(fields))
+
+
+def _microseconds(t: pa.DataType) -> pa.DataType:
+    """A type of Arrow with microseconds in the place of nanoseconds, in its parts too."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(t):
+        return pa.timestamp("us", t.tz)
+    if pa.types.is_struct(t):
+        return pa.struct([field.with_type(_microseconds(field.type)) for field in t.fields])
+    if pa.types.is_list(t):
+        return pa.list_(t.value_field.with_type(_microseconds(t.value_type)))
+    return t
 
 
 def _batches(file: Opened, columns: list[str]) -> Iterator[Any]:
     from pyarrow import orc
 
     opened = orc.ORCFile(file)
-    return (opened.read_stripe(n, columns=columns) for n in range(opened.nstripes))
+    return (in_microseconds(opened.read_stripe(n, columns=columns)) for n in range(opened.nstripes))
 
 
 def _rows(file: Opened) -> int:
@@ -30,5 +59,5 @@ def _rows(file: Opened) -> int:
     return int(orc.ORCFile(file).nrows)
 
 
-IN_ARROW = ArrowReader("an ORC", _schema, _batches, _rows)
+IN_ARROW = ArrowReader("an ORC", _orc_schema, _batches, _rows)
 ORC = columnar_format("orc", IN_ARROW)

@@ -47,6 +47,7 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
         mode="PERMISSIVE" if apart else "FAILFAST",
         columnNameOfCorruptRecord=CORRUPT,
         escape='"',
+        charToEscapeQuoteEscaping=NO_CHARACTER,  # which is NUL otherwise, and leaves that out where it stands in quotes
         nullValue=NOTHING_UNQUOTED,
         emptyValue="",
         ignoreLeadingWhiteSpace=spec.delimiter != " ",

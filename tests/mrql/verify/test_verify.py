@@ -175,6 +175,14 @@ def test_wrong_input(home: Path, change: Callable[[Path], object], message: str)
     assert message in done.stderr
 
 
+def test_an_error_of_what_nothing_depends_on_is_none(home: Path) -> None:
+    """A count needs no quotient: that of a zero is no error of the query, nor a wrong answer."""
+    (home / "q.mrql").write_text('count(select 1 / y from (k, y) in stream(csv, "s", ",", type((long, long))));')
+    done = run(home / "q.mrql", "--data", home, "--seed", "7", "--histories", "2", "--batches", "4")
+    assert done.exit_code == 0, done.output
+    assert "8 batches: all answers and changes are right" in done.stdout
+
+
 def test_a_part_of_the_data_without_a_value(home: Path) -> None:
     """Where the query has no value for what is there on the way, there is nothing to compare, and that is said."""
     (home / "q.mrql").write_text('S = stream(csv, "s", ",", type((long, long)));\n100 / count(S);\n')

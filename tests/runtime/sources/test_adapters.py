@@ -94,6 +94,30 @@ def test_a_stream_of_an_adapter(tmp_path: Path, engine: str, request: pytest.Fix
     assert manifest["sources"]["numbers"]["offset"] == 6
 
 
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("latest", "failed in `latest`: ZeroDivisionError: integer division or modulo by zero (adapters.py:"),
+        ("read", "failed in `read`: ZeroDivisionError: integer division or modulo by zero (adapters.py:"),
+        ("close", "failed in `close`: SystemExit: over (adapters.py:"),
+        ("text", "gave ('x', 1), where pairs of a value of type long and a weight were expected"),
+        ("weight", "gave (<n: 1>, 0), where pairs"),
+        ("alone", "gave <n: 1>, where pairs"),
+    ],
+)
+def test_what_an_adapter_raises_is_an_error_that_names_it(tmp_path: Path, what: str, said: str) -> None:
+    """With the line of its code; `--traceback` shows all of how it came to that."""
+    query = tmp_path / "q.mrql"
+    query.write_text(f'count(stream(adapter, "tests.adapters:Failing", "{what}", type(long)));')
+    options = ["run", "--engine", "reference", "--allow-import", str(query)]
+    result = CliRunner().invoke(main, options)
+    assert result.exit_code == 1
+    assert f"{query}:1:7: error: the adapter tests.adapters:Failing {said}" in result.stderr
+    assert "Traceback" not in result.stderr
+    if "failed" in said:
+        assert "Traceback" in CliRunner().invoke(main, [*options, "--traceback"]).stderr
+
+
 def test_a_changed_query_reads_again(tmp_path: Path) -> None:
     """A state that is built again is built from the beginning."""
     (tmp_path / "n").write_text("1\n2\n3\n4\n")
@@ -120,7 +144,10 @@ def test_a_changed_query_reads_again(tmp_path: Path) -> None:
         ('stream(adapter, "tests:nothing:x", "x", type(<n: long>))', "there is no adapter tests:nothing:x"),
         ('stream(adapter, "os", "x", type(<n: long>))', "there is no adapter os"),
         ('stream(adapter, "os:\\u0000", "x", type(<n: long>))', "there is no adapter os:\\x00"),
-        ('stream(adapter, "tests.adapters:Refusing", "x", type(<n: long>))', "Refusing cannot be made: no"),
+        (
+            'stream(adapter, "tests.adapters:Refusing", "x", type(<n: long>))',
+            "Refusing cannot be made: RuntimeError: no",
+        ),
         ('stream(socket, "host")', '"host" is not of the form host:port'),
         (
             'stream(postgresql, "postgresql://db/d?table=t", type(<id: long>))',
