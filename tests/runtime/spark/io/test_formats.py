@@ -55,16 +55,28 @@ END = st.sampled_from(["\n", "\n", "\r\n"])
 
 @seed(2026)
 @settings(few, max_examples=8)
-@given(st.lists(st.tuples(RECORD, END), min_size=20, max_size=60), st.sampled_from(["string", "int", "double", "bool"]))
+@given(
+    st.lists(st.tuples(RECORD, END), min_size=20, max_size=60),
+    st.sampled_from(["string", "int", "double", "bool"]),
+    st.sampled_from(["csv", "line"]),
+    st.sampled_from(["", ","]),
+)
 def test_csv(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], t: str
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    written: list[tuple[str, str]],
+    t: str,
+    format: str,
+    behind: str,
 ) -> None:
-    """Fields in quotes and without, numbers of every spelling, too many fields and too few."""
+    """Fields in quotes and without, numbers of every spelling, too many fields and too few; in files whose records all
+    end with the delimiter, too, and with fields that are not read."""
+    rows = [(record + behind, end) for record, end in written]
     base = tmp_path_factory.mktemp("csv")
     (base / "f.csv").write_bytes("".join(record + end for record, end in rows).encode())
-    assert_same(spark, f'source(csv, "f.csv", ",", type(({t}, string, {t})))', base)
+    assert_same(spark, f'source({format}, "f.csv", ",", type(({t}, string, {t})))', base)
     (base / "f.csv").write_bytes("".join(record + end for record, end in [("C,A,b,x", "\n"), *rows]).encode())
-    assert_same(spark, f'source(csv, "f.csv", ",", type(<A: {t}, B: any, C: long>), header)', base)
+    assert_same(spark, f'source({format}, "f.csv", ",", type(<A: {t}, B: any, C: long>), header)', base)
 
 
 TIMES = st.sampled_from(
