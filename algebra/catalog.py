@@ -142,6 +142,8 @@ class SourceSpec:
     """Whether fields behind the last column are not read; else a record that has some is malformed."""
     as_utf8: bool = False
     """Of files that Spark reads as UTF-8, and not byte by byte (`runtime.sources.formats.csv.is_read_as_utf8`)."""
+    whole: bool = False
+    """Of XML files that Spark cannot cut into pieces (`runtime.sources.formats.xml.is_cut_by_rows`)."""
     tags: tuple[str, ...] = ()
     deletions: str | None = None
     tagged: bool = False
@@ -194,4 +196,4 @@ def is_flat(row: Type) -> bool:
 
 
 def _is_atomic(t: Type) -> bool:
-    return isinstance(t, ty.Basic) and ty.is_ordered(t)
+    return isinstance(t, ty.Basic) and not ty.is_document(t)

@@ -229,7 +229,7 @@ def damaged(file: Path) -> None:
         (
             'xml, "f.xml", {"a"}',
             lambda file: file.write_text('<?xml version="1.0" encoding="foo"?><a>1</a>'),
-            "f.xml:1:1: error: malformed row: unknown encoding: foo",
+            "f.xml:1:1: error: malformed row: the file is written in foo, and only UTF-8 is read",
         ),
         (
             'parquet, "f.parquet", type(<A: date>)',
