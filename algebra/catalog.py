@@ -54,6 +54,8 @@ class Format:
     takes: frozenset[str] = attrs.field(default=frozenset(), eq=False, repr=False, kw_only=True)
     """Which of the arguments that not all formats have: options by their names, `delimiter`, `tagged`, `tags`,
     `xpath`."""
+    surplus: bool = attrs.field(default=False, eq=False, repr=False, kw_only=True)
+    """Whether a record may have more fields than there are columns (`SourceSpec.surplus`)."""
 
     def __str__(self) -> str:
         """The name with its article.
@@ -136,8 +138,12 @@ class SourceSpec:
     header: bool = False
     missing_columns: bool = False
     multiline: bool = False
+    surplus: bool = False
+    """Whether fields behind the last column are not read; else a record that has some is malformed."""
     as_utf8: bool = False
     """Of files that Spark reads as UTF-8, and not byte by byte (`runtime.sources.formats.csv.is_read_as_utf8`)."""
+    whole: bool = False
+    """Of XML files that Spark cannot cut into pieces (`runtime.sources.formats.xml.is_cut_by_rows`)."""
     tags: tuple[str, ...] = ()
     deletions: str | None = None
     tagged: bool = False
@@ -190,4 +196,4 @@ def is_flat(row: Type) -> bool:
 
 
 def _is_atomic(t: Type) -> bool:
-    return isinstance(t, ty.Basic) and ty.is_ordered(t)
+    return isinstance(t, ty.Basic) and not ty.is_document(t)

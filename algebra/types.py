@@ -35,9 +35,9 @@ class Basic:
     """A type of atomic values: `int` has 32 bits, `long` 64, `float` 32, `double` 64; strings are Unicode.
 
     A `date` is a day of the years 1 to 9999, a `timestamp` one of its microseconds, in UTC. A value of type `any` is a
-    JSON value, one of type `XML` an element; both are atoms as far as the operators of the algebra are concerned, and
-    functions take them apart (`values/json_values.py`, `values/xml_elements.py`). So is one of a recursive `data` type,
-    which is known by its name.
+    JSON value, one of type `XML` an element or a text in one; both are atoms as far as the operators of the algebra are
+    concerned, and functions take them apart (`values/json_values.py`, `values/xml_elements.py`). So is one of a
+    recursive `data` type, which is known by its name; `XML` is one that there always is.
     """
 
     kind: Kind
@@ -141,8 +141,8 @@ def is_document(t: Type) -> bool:
 
 
 def is_ordered(t: Type) -> bool:
-    """Whether the values of a type have an order: bags have none, and neither have documents."""
-    return not any(isinstance(part, BagType) or is_document(part) for part in walk(t))
+    """Whether the values of a type have an order: bags have none, and of documents XML alone has one."""
+    return not any(isinstance(part, BagType) or (is_document(part) and part != XML) for part in walk(t))
 
 
 def is_collection(t: Type) -> bool:

@@ -50,7 +50,7 @@ ADMITS: Mapping[str, Callable[[Type], bool]] = {
     "n": ty.is_numeric,
     "i": lambda t: ty.is_integral(t) or t == ty.NOTHING,
     "o": ty.is_ordered,
-    "a": lambda t: isinstance(t, ty.Basic | ty.Nothing) and ty.is_ordered(t),
+    "a": lambda t: isinstance(t, ty.Basic | ty.Nothing) and not ty.is_document(t),
 }
 
 

@@ -89,6 +89,7 @@ STRINGS: tuple[Function, ...] = (
         "a string",
         "in capitals",
         (('upper("aß")', '"ASS"'),),
+        ("toUpperCase",),
     ),
     Function(
         "lower",
@@ -96,6 +97,7 @@ STRINGS: tuple[Function, ...] = (
         "a string",
         "in small letters",
         (('lower("AÄ")', '"aä"'),),
+        ("toLowerCase",),
     ),
     Function(
         "trim",
@@ -200,7 +202,7 @@ STRINGS: tuple[Function, ...] = (
         "two strings",
         "whether the first begins with the second",
         (('startswith("abc", "ab")', "true"),),
-        ("starts_with",),
+        ("starts_with", "startsWith"),
     ),
     Function(
         "endswith",

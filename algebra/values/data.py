@@ -1,4 +1,4 @@
-"""A value of a recursive type: `data Tree = Leaf: long | Node: (Tree, Tree)`.
+"""A value of a recursive type: `data Tree = Leaf: long | Node: (Tree, Tree)`, or of `XML`, which is one, too.
 
 A type cannot have itself as a part, so a value of `Tree` is an atom: a document, as one of `any` is. Its text has the
 constructor as the only key: `{"Node":[{"Leaf":1},{"Leaf":2}]}`, with tuples as arrays, records as objects, and null for
@@ -7,7 +7,10 @@ what a constructor without parts is made of. Equal values have equal texts.
 
 from __future__ import annotations
 
+from typing import Self
+
 from mrql.algebra import types as ty
+from mrql.algebra.stack import deep
 from mrql.algebra.types import RecordType, Type
 from mrql.algebra.values.json_text import Json, quoted, write
 from mrql.algebra.values.json_values import of_value
@@ -29,20 +32,21 @@ class Data(Document):
         self._type: RecordType | None = None
         self.depth = text_depth(text)
 
-    @staticmethod
-    def of_json(value: Json) -> Data:
+    @classmethod
+    @deep
+    def of_json(cls, value: Json) -> Self:
         """A value as it stands in the text of another one."""
-        return Data(write(value))
+        return cls(write(value))
 
-    @staticmethod
-    def of_record(record: Record, t: RecordType, depth: int) -> Data:
+    @classmethod
+    def of_record(cls, record: Record, t: RecordType, depth: int) -> Self:
         """A value of what it was made of."""
-        made = Data("")
+        made = cls("")
         made._text, made.record, made._type, made.depth = None, record, t, depth
         return made
 
     def __reduce__(self) -> tuple[type[Data], tuple[str]]:
-        return Data, (self.text,)
+        return type(self), (self.text,)
 
     @property
     def text(self) -> str:  # type: ignore[override]
@@ -51,6 +55,25 @@ class Data(Document):
             assert self.record is not None
             self._text = _record_text(self.record, self._type)
         return self._text
+
+
+class Element(Data):
+    """A part of an XML document, an element or a text: `data XML = Node: (string, {(string, string)}, [XML]) | CData:
+    string` (`xml_elements`). People read it as XML. The order is that of the texts."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: Element) -> bool:
+        return self.text < other.text
+
+    def __le__(self, other: Element) -> bool:
+        return self.text <= other.text
+
+    def __gt__(self, other: Element) -> bool:
+        return self.text > other.text
+
+    def __ge__(self, other: Element) -> bool:
+        return self.text >= other.text
 
 
 def text_depth(text: str) -> int:

@@ -11,9 +11,9 @@ from mrql.algebra.errors import EvaluationError
 from mrql.algebra.types import RecordType, Type
 from mrql.algebra.values.atom_conversion import convert_atom, parse_atom
 from mrql.algebra.values.atom_text import to_single
-from mrql.algebra.values.data import TAG, Data
+from mrql.algebra.values.data import TAG, Data, Element
 from mrql.algebra.values.json_text import Json, content, document, read, write
-from mrql.algebra.values.values import Bag, Document, Element, Record, Value
+from mrql.algebra.values.values import Bag, Document, Record, Value
 
 
 def taken_as(value: Document, t: Type) -> Value:
@@ -45,7 +45,7 @@ def _fitted(value: Json, t: Type, atom: Callable[[Json, ty.Basic], Value]) -> Va
         case ty.Basic(ty.Kind.ANY):
             return document(value)
         case ty.Basic(ty.Kind.XML):
-            return Element(write(value))
+            return Element.of_json(value)
         case ty.Basic(ty.Kind.DATA):
             return Data.of_json(value)
         case ty.TupleType(items) if isinstance(value, list) and len(value) == len(items):

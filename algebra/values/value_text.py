@@ -7,7 +7,8 @@ from datetime import date
 from itertools import islice
 
 from mrql.algebra.values.atom_text import show_atom
-from mrql.algebra.values.values import Bag, Document, Element, Record, Value
+from mrql.algebra.values.data import Element
+from mrql.algebra.values.values import Bag, Document, Record, Value
 from mrql.algebra.values.xml_elements import to_xml
 
 TRACED = 20

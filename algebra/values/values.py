@@ -61,12 +61,6 @@ class Document:
         return self.text
 
 
-class Element(Document):
-    """An XML element, which people read as XML."""
-
-    __slots__ = ()
-
-
 class Bag:
     """A bag: a collection without order, in which equal elements may occur more than once."""
 

@@ -1,95 +1,96 @@
-"""XML elements: how they are held as JSON, and how they are taken apart and made.
+"""XML as data, as MRQL has it:
 
-An element of type `XML` is the object `{"tag": content}`; its content is null where it is empty, a string where it is
-text, and otherwise an object of its attributes (`@name`), its children by their tag (several of one tag as an array, in
-their order) and its own text (`#text`, several pieces as an array). That is what Spark makes of XML with its own
-reader, written with `to_json`.
+    data XML = Node: (string, {(string, string)}, [XML]) | CData: string
+
+An element is a `Node` of its tag, its attributes, each a name and a value, and its children in the order of the
+document, texts among them, which are `CData`. Texts of blanks alone are none.
+*Source*: the data type of Apache MRQL, and [MRQL] §3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from mrql.algebra.values.json_text import Json, content, quoted, write
-from mrql.algebra.values.values import Document, Element, Value
+from mrql.algebra import types as ty
+from mrql.algebra.values.data import TAG, Data, Element
+from mrql.algebra.values.json_text import Json, content, quoted
+from mrql.algebra.values.values import Document, Value, canonical
 
-ATTRIBUTE = "@"
-TEXT = "#text"
-
-
-def _inside(element: Document) -> tuple[str | None, Json]:
-    """The tag of an element and its content; a text by itself has no tag."""
-    found = content(element)
-    return next(iter(found.items())) if isinstance(found, dict) else (None, found)
-
-
-def _parts(element: Document) -> Mapping[str, Json]:
-    _, inside = _inside(element)
-    return inside if isinstance(inside, dict) else {}
+NODE = "Node"
+CDATA = "CData"
+PARTS = ty.TupleType((ty.STRING, ty.BagType(ty.TupleType((ty.STRING, ty.STRING))), ty.ListType(ty.XML)))
+"""What a `Node` is made of."""
+UNION = ty.RecordType(((TAG, ty.STRING), (NODE, PARTS), (CDATA, ty.STRING)))
+"""The record that says how an element was made (`functions.recursive_data`)."""
 
 
-def _each(tag: str, found: Json) -> list[Value]:
-    return [Element(write({tag: item})) for item in (found if isinstance(found, list) else [found])]
+def _node(element: Document) -> tuple[str | None, list[Json], list[Json]]:
+    """The tag, the attributes and the children of an element; a text has none of them."""
+    return _parts(content(element))
+
+
+def _parts(found: Json) -> tuple[str | None, list[Json], list[Json]]:
+    tag, attributes, children = found.get(NODE) or (None, None, None)
+    return tag, [pair for pair in attributes or [] if pair is not None], [c for c in children or [] if c is not None]
 
 
 def children(element: Document, tag: str) -> list[Value]:
     """`e.tag`: the children with this tag, in their order."""
-    parts = _parts(element)
-    return _each(tag, parts[tag]) if tag in parts else []
+    return [Element.of_json(child) for child in _node(element)[2] if child.get(NODE) and child[NODE][0] == tag]
 
 
 def all_children(element: Document) -> list[Value]:
-    """`e.*`: the children by their tags, and those of one tag in their order."""
-    return [child for tag, found in _parts(element).items() if tag[0] not in "@#" for child in _each(tag, found)]
+    """`e.*`: the children that are elements, in their order."""
+    return [Element.of_json(child) for child in _node(element)[2] if child.get(NODE)]
 
 
 def attribute(element: Document, name: str) -> Value:
     """`e.@a`: missing where there is none."""
-    return _parts(element).get(ATTRIBUTE + name)
+    return next((value for key, value in _node(element)[1] if key == name), None)
 
 
 def attributes(element: Document) -> list[Value]:
     """`e.@*`: the values of all attributes, in the order of their names."""
-    return [value for key, value in _parts(element).items() if key.startswith(ATTRIBUTE)]
+    return [value for _, value in _node(element)[1] if value is not None]
 
 
 def text(element: Document) -> str:
-    """`text(e)`: the element's own text, its pieces with a blank between them."""
-    _, inside = _inside(element)
-    found = inside.get(TEXT) if isinstance(inside, dict) else inside
-    return " ".join(found) if isinstance(found, list) else found or ""
+    """`text(e)`: the element's own text, its pieces with a blank between them; of a text, it is its own."""
+    found = content(element)
+    pieces = [child.get(CDATA) for child in (_parts(found)[2] if NODE in found else [found])]
+    return " ".join(trimmed for piece in pieces if (trimmed := (piece or "").strip(BLANKS)))
 
 
 def tag(element: Document) -> Value:
-    """`tag(e)`: the name of an element."""
-    return _inside(element)[0]
+    """`tag(e)`: the name of an element; a text has none."""
+    return _node(element)[0]
 
 
 def text_node(value: str) -> Element:
     """A piece of text as a part of an element."""
-    return Element(quoted(value))
+    return Element(text_json(value))
 
 
-def element(name: str, names: Sequence[str], values: Sequence[Value], parts: Iterable[Value]) -> Element:
-    """`[xml| <name …>…</name> |]`; attributes and parts that are missing are left out."""
-    given = {ATTRIBUTE + key: value for key, value in zip(names, values, strict=True) if value is not None}
-    inside = [content(part) for part in parts if part is not None]
-    return Element(write({name: made(given, [p if isinstance(p, str) else next(iter(p.items())) for p in inside])}))
+def element(name: str, names: Sequence[str], values: Sequence[Value], parts: Iterable[Data]) -> Element:
+    """`[xml| <name …>…</name> |]`; attributes and parts that are missing are left out, and texts of blanks alone."""
+    given = [(key, value) for key, value in zip(names, values, strict=True) if value is not None]
+    return Element(node_json(name, given, [part.text for part in parts if part is not None and not _is_blank(part)]))
 
 
-def made(attributes: Mapping[str, str], parts: Iterable[str | tuple[str, Json]]) -> Json:
-    """The content of an element with these attributes, children and pieces of text, which are trimmed."""
-    found: dict[str, list[Json]] = {}
-    for part in parts:
-        if isinstance(part, str):
-            if trimmed := part.strip(BLANKS):
-                found.setdefault(TEXT, []).append(trimmed)
-        else:
-            found.setdefault(part[0], []).append(part[1])
-    whole = {**attributes, **{key: items[0] if len(items) == 1 else items for key, items in found.items()}}
-    if not whole:
-        return None
-    return whole[TEXT] if list(whole) == [TEXT] and isinstance(whole[TEXT], str) else whole
+def _is_blank(part: Document) -> bool:
+    found = content(part)
+    return CDATA in found and not (found[CDATA] or "").strip(BLANKS)
+
+
+def text_json(value: str) -> str:
+    """The text of a `CData`."""
+    return f'{{"{CDATA}":{quoted(value)}}}'
+
+
+def node_json(name: str, attributes: Iterable[tuple[str, str]], children: Iterable[str]) -> str:
+    """The text of a `Node`, of the texts of its children."""
+    given = ",".join(f"[{quoted(key)},{quoted(value)}]" for key, value in sorted(attributes, key=canonical))
+    return f'{{"{NODE}":[{quoted(name)},[{given}],[{",".join(children)}]]}}'
 
 
 BLANKS = "".join(map(chr, range(33)))
@@ -97,22 +98,17 @@ BLANKS = "".join(map(chr, range(33)))
 
 
 def to_xml(element: Document) -> str:
-    """An element as XML, for people to read; children stand in the order of their tags."""
-    name, inside = _inside(element)
-    return _escaped(inside or "") if name is None else _written(name, inside)
+    """An element as XML, for people to read."""
+    return _written(content(element))
 
 
-def _written(name: str, inside: Json) -> str:
-    parts = inside if isinstance(inside, dict) else {TEXT: inside} if inside is not None else {}
-    shown = "".join(f' {key[1:]}="{_escaped(value)}"' for key, value in parts.items() if key.startswith(ATTRIBUTE))
-    body = []
-    for key, found in parts.items():
-        items = found if isinstance(found, list) else [found]
-        if key == TEXT:
-            body.append(" ".join(map(_escaped, items)))
-        elif not key.startswith(ATTRIBUTE):
-            body += [_written(key, item) for item in items]
-    return f"<{name}{shown}>{''.join(body)}</{name}>" if body else f"<{name}{shown}/>"
+def _written(found: Json) -> str:
+    if NODE not in found:
+        return _escaped(found.get(CDATA) or "")
+    name, attributes, children = _parts(found)
+    shown = "".join(f' {key}="{_escaped(value or "")}"' for key, value in attributes)
+    body = "".join(map(_written, children))
+    return f"<{name or ''}{shown}>{body}</{name or ''}>" if body else f"<{name or ''}{shown}/>"
 
 
 def _escaped(value: str) -> str:

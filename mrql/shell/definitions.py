@@ -89,6 +89,7 @@ class Definitions(ProgramTranslator):
 
     def fresh(self, name: str, span: Span) -> None:
         """A session may define a name again."""
+        self.globals.hide(name)
 
     def _replaced(self, name: str, own: dict[str, Any]) -> None:
         """Takes a name out of all tables but its own."""

@@ -22,6 +22,7 @@ from mrql.shell.statement_reader import COMMAND
 from mrql.translate.calls import LIBRARY
 from mrql.translate.collection_functions import DERIVED
 from mrql.translate.program import CompiledExpression
+from mrql.translate.scope import PREDEFINED
 
 
 class Quit(Exception):
@@ -111,7 +112,7 @@ class Interpreter:
             "functions": {**known.functions, **known.closures},
             "macros": known.macros,
             "aggregations": known.aggregations,
-            "constructors": known.constructors,
+            "constructors": {name: c for name, c in known.constructors.items() if c != PREDEFINED.get(name)},
         }
         for name, term in known.values.items():
             if name != "args" or self.session.args:

@@ -15,7 +15,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.functions import TRACE, Function
 from mrql.algebra.terms import Let, PVar, Single, Term, Var, element_type
 from mrql.translate.builtin_aggregates import AGGREGATIONS, aggregate
-from mrql.translate.coercion import coerce, resolve
+from mrql.translate.coercion import coerce, resolve, taken_as
 from mrql.translate.collection_functions import DERIVED, check_arguments, derived
 from mrql.translate.collection_terms import distinct, flattened, is_bag_of_collections
 from mrql.translate.data_types import construct
@@ -34,6 +34,16 @@ LIBRARY: dict[str, Function] = {
     name: function for kind in fn.LIBRARY.values() for function in kind for name in (function.name, *function.also)
 }
 """The functions of the library by all their names."""
+
+
+CASTS: dict[str, ty.Type] = {
+    "toBool": ty.BOOL,
+    "toInt": ty.INT,
+    "toLong": ty.LONG,
+    "toFloat": ty.FLOAT,
+    "toDouble": ty.DOUBLE,
+}
+"""What Apache MRQL calls `e as t`."""
 
 
 def call_named(expr: syntax.Call, scope: Scope) -> Term:
@@ -67,6 +77,9 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
             args = [there(args[0])]
         hint = _order_hint(expr, args) or lifted_hint(expr, args, scope)
         return apply(LIBRARY[expr.function], args, expr.span, shown=expr.function, hint=hint)
+    if expr.function in CASTS:
+        _check_arity(expr.function, 1, expr)
+        return taken_as(scope.translate(expr.args[0]), CASTS[expr.function], expr.span)
     if expr.function == "trace":
         return apply(TRACE, [scope.translate(arg) for arg in expr.args], expr.span)
     candidates = [
@@ -78,6 +91,7 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         *AGGREGATIONS,
         *LIBRARY,
         *DERIVED,
+        *CASTS,
         "distinct",
     ]
     raise scope.unknown("function", expr.function, candidates, expr.span, HERE.get(expr.function.lower()))

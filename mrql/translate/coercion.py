@@ -88,3 +88,13 @@ def castable(source: Type, target: Type) -> bool:
     if ty.STRING in (source, target) or (source, target) == (ty.TIMESTAMP, ty.DATE):
         return True
     return ty.is_numeric(source) and ty.is_numeric(target)
+
+
+def taken_as(term: Term, wanted: Type, span: Span) -> Term:
+    """`e as t`.
+
+    Raises: UserError where no value of the one type is one of the other.
+    """
+    if not castable(term.type, wanted):
+        raise UserError(f"a value of type {term.type} cannot be taken as {wanted}", span)
+    return term if term.type == wanted else Cast(term, wanted)

@@ -14,9 +14,7 @@ import attrs
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
-from mrql.algebra.span import Span
 from mrql.algebra.terms import (
-    Cast,
     Empty,
     If,
     IllTyped,
@@ -32,7 +30,7 @@ from mrql.algebra.terms import (
 from mrql.translate import xml
 from mrql.translate.calls import call_named
 from mrql.translate.case import case
-from mrql.translate.coercion import castable, coerce, common, resolve
+from mrql.translate.coercion import coerce, common, resolve, taken_as
 from mrql.translate.data_types import construct
 from mrql.translate.fields import field, nth
 from mrql.translate.indexing import index, integers, part
@@ -88,7 +86,7 @@ def _translate(expr: syntax.Expr, scope: Scope) -> Term:
         case syntax.LetExpr(bindings, body):
             return _let(bindings, body, scope)
         case syntax.Ascribe(inner, written):
-            return _ascribe(scope.translate(inner), _type(written, inner, scope), expr.span)
+            return taken_as(scope.translate(inner), _type(written, inner, scope), expr.span)
         case syntax.Call():
             return call_named(expr, scope)
         case syntax.Apply():
@@ -179,12 +177,6 @@ def _type(written: syntax.TypeExpr, inner: syntax.Expr, scope: Scope) -> ty.Type
             raise
         hint = f"`as` takes a value as a type; a name is given in a record: `<{written.name}: {inner.span.text}>`"
         raise UserError(error.message, error.span, hint) from None
-
-
-def _ascribe(term: Term, wanted: ty.Type, span: Span) -> Term:
-    if not castable(term.type, wanted):
-        raise UserError(f"a value of type {term.type} cannot be taken as {wanted}", span)
-    return term if term.type == wanted else Cast(term, wanted)
 
 
 def _if(expr: syntax.IfExpr, scope: Scope) -> Term:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import attrs
 
 from mrql import syntax
+from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.catalog import Catalog, SourceSpec
 from mrql.algebra.errors import UserError
@@ -18,6 +19,7 @@ from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
 from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.types import Basic, RecordType, Type
+from mrql.algebra.values import xml_elements
 from mrql.translate.size_limits import SizeBudget
 
 
@@ -79,6 +81,12 @@ class Constructor:
         return self.union if self.data is None else self.data
 
 
+NODE = Constructor(xml_elements.NODE, xml_elements.UNION, xml_elements.PARTS.items, ty.XML)
+CDATA = Constructor(xml_elements.CDATA, xml_elements.UNION, (ty.STRING,), ty.XML)
+PREDEFINED = {constructor.name: constructor for constructor in (NODE, CDATA)}
+"""The constructors of XML, which there are until a program defines something of the name."""
+
+
 @attrs.frozen
 class GroupedVariables:
     """What a select with `group by` knows about its groups: how to see their elements one by one.
@@ -114,11 +122,11 @@ class Globals:
     imported: dict[str, Imported] = attrs.Factory(dict)
     parsers: dict[str, syntax.ParserDef] = attrs.Factory(dict)
     aggregations: dict[str, Aggregation] = attrs.Factory(dict)
-    unions: dict[Type, tuple[str, ...]] = attrs.Factory(dict)
+    unions: dict[Type, tuple[str, ...]] = attrs.Factory(lambda: {ty.XML: tuple(PREDEFINED)})
     """The records and the recursive types that are unions, with the names of their constructors."""
     data: dict[str, Basic] = attrs.Factory(dict)
     """The recursive types, also those that are defined further down."""
-    constructors: dict[str, Constructor] = attrs.Factory(dict)
+    constructors: dict[str, Constructor] = attrs.Factory(PREDEFINED.copy)
     names: Names = attrs.Factory(Names)
     effort: SizeBudget = attrs.Factory(SizeBudget)
     max_steps: int = STEPS
@@ -129,6 +137,13 @@ class Globals:
     """Finds the type of the rows of a source in its files, where the query gives none."""
     may_import: bool = True
     """Whether code in Python may be named, which is run."""
+
+    def hide(self, name: str) -> None:
+        """Makes room for something that a program calls as a constructor of XML: elements are still taken apart by
+        paths, and a `case` cannot tell any more what it leaves out."""
+        if name in PREDEFINED and self.constructors.get(name) == PREDEFINED[name]:
+            del self.constructors[name]
+            self.unions.pop(ty.XML, None)
 
 
 @attrs.frozen

@@ -48,6 +48,7 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
         header=any(option.name == "header" for option in arguments.options),
         missing_columns=any(option.name == "allowMissingColumns" for option in arguments.options),
         multiline=any(option.name == "multiline" for option in arguments.options),
+        surplus=format.surplus,
         tags=tuple(dict.fromkeys(arguments.tags.tags)) if arguments.tags else (),
         deletions=None if gone is None else str(path_in(base, gone.value, gone.span)),
         tagged=arguments.tagged is not None,

@@ -158,6 +158,7 @@ class ProgramTranslator:
 
     def fresh(self, name: str, span: Span) -> None:
         known = self.globals
+        known.hide(name)
         callable_names = (
             known.functions,
             known.closures,

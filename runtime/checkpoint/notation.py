@@ -113,7 +113,7 @@ SOURCE: Mapping[str, tuple[str, Any]] = {
     **{name: (name, ...) for name in ("name", "stream", "format", "path", "row")},
     "columns": ("columns", ()),
     "delimiter": ("delimiter", ","),
-    **{name: (name, False) for name in ("header", "missing_columns", "multiline", "as_utf8")},
+    **{name: (name, False) for name in ("header", "missing_columns", "multiline", "surplus", "as_utf8", "whole")},
     "tags": ("tags", ()),
     "deletions": ("deletions", None),
     "tagged": ("tagged", False),

@@ -10,9 +10,9 @@ import json
 from datetime import date, datetime
 from typing import Any
 
-from mrql.algebra.values.data import Data
+from mrql.algebra.values.data import Data, Element
 from mrql.algebra.values.exact_sums import Total
-from mrql.algebra.values.values import Bag, Document, Element, Record, Value
+from mrql.algebra.values.values import Bag, Document, Record, Value
 
 
 def to_text(value: Value) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import mmap
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,20 @@ NOT_READ = {".zst", ".lz4", ".snappy", ".deflate", ".xz", ".zip", ".7z"}
 
 
 _READERS: dict[str, Callable[[Path, str], IO[bytes]]] = {".gz": gzip.open, ".bz2": bz2.open}  # type: ignore[dict-item]
+
+
+@contextmanager
+def mapped(file: Path) -> Iterator[bytes | mmap.mmap]:
+    """The bytes of a file to be searched, which need not all be in memory; those of a compressed one are.
+
+    Raises: UserError as `opened` does.
+    """
+    with opened(file) as stream:
+        if file.suffix.lower() in _READERS or not stream.peek(1):  # type: ignore[attr-defined]
+            yield stream.read()
+        else:
+            with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as found:
+                yield found
 
 
 @contextmanager

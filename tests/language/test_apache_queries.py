@@ -42,6 +42,11 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         '{("London", 61000.0, "Cleo"), ("Leeds", 45000.0, "Eva"), ("York", 70000.0, "Finn")}',
         '{"Ada", "Cleo"}',
     ),
+    "orders": (
+        '{("Ann", 105.0), ("Bo", 10.0)}',
+        '[<name: "Ann", mean: 52.5>, <name: "Bo", mean: 10.0>, <name: "Cy", mean: null>]',
+        "{18.0, 402.0, 40.0}",
+    ),
     "ranges": (
         '("Gus", [(38000.0, "Dan"), (41000.0, "Ben")], 7)',
         "385",
@@ -61,6 +66,14 @@ ANSWERS: dict[str, tuple[str, ...]] = {
         '{<is: "square", circle: null, square: 3.0, rectangle: null>}',
         "24",
         "{(1, 15), (0, 48)}",
+    ),
+    "trees": (
+        '{"Mind ", "b", ", please.", "i", "b"}',
+        '{("1", 3), ("2", 2)}',
+        '[("b", 2), ("i", 1)]',
+        "[[xml| <b>text</b> |]]",
+        "2",
+        "[[xml| <b>text</b> |]]",
     ),
 }
 

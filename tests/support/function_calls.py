@@ -19,7 +19,8 @@ from mrql.algebra.functions import EvaluationError, Function
 from mrql.algebra.functions.signatures import Built, Pattern, Variable
 from mrql.algebra.terms import Get, Lit, Prim, Term, Var
 from mrql.algebra.types import Type
-from mrql.algebra.values.values import Bag, Document, Element, Value
+from mrql.algebra.values.data import Element
+from mrql.algebra.values.values import Bag, Document, Value
 
 NAN, INF = float("nan"), float("inf")
 ODD: dict[Type, Sequence[Value]] = {
@@ -46,12 +47,15 @@ ODD: dict[Type, Sequence[Value]] = {
         map(
             Element,
             (
-                '{"a":null}',
-                '{"a":"t"}',
-                '{"book":{"#text":["x","y"],"@k":"","@x-y":"7","a":[null,"t"],"b:c":{"@k":"ä"}}}',
-                '{"b:c":{"a":{"#text":"𝄞","@k":"<"}}}',
-                '" "',
-                '"t \\"u\\""',
+                '{"Node":["a",[],[]]}',
+                '{"Node":["a",[],[{"CData":" t "}]]}',
+                '{"Node":["book",[["k",""],["x-y","7"]],[{"CData":"x"},{"Node":["a",[],[]]},{"Node":["b:c",[["k","ä"]],[]]},{"CData":"y"}]]}',
+                '{"Node":["b:c",[],[{"CData":" "},{"Node":["a",[["k","<"]],[{"CData":"𝄞"}]]}]]}',
+                '{"Node":[null,null,null]}',
+                '{"Node":["a",[["k",null],null],[null,{"Node":null}]]}',
+                '{"CData":" "}',
+                '{"CData":"t \\"u\\""}',
+                '{"CData":null}',
             ),
         )
     ),

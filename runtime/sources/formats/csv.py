@@ -1,9 +1,12 @@
 """CSV: one record a line, or over several lines where a field in quotes has line ends in it (`multiline`).
 
 A field in quotes may hold the delimiter, and a quote that is written twice; one that has something behind its closing
-quote is no field in quotes but the text as it stands. One that is not closed ends with its line, and is a fault of the
+quote is no field in quotes but a text with them. One that is not closed ends with its line, and is a fault of the
 whole file where records go over lines. A field that is empty and has no quotes is missing. Blanks around a field are
 not part of it. A line of blanks is no record.
+
+A record has as many fields as there are columns. As `line`, which is CSV in the dialect of Apache MRQL, it may have
+more, which are not read. In a file of TPC's (`.tbl`), each record ends with the delimiter: nothing stands behind it.
 
 In a file with a header, columns are found by their names, which are compared as they are written, upper case and lower.
 What is not asked for is not read.
@@ -16,7 +19,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
+
+import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Column, Columns, SourceSpec
@@ -50,6 +56,7 @@ def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Val
         return
     columns = columns_of(spec, file)
     assert not isinstance(columns, Malformed)
+    columns = columns if spec.surplus else columns + behind(spec, columns, file)
     for number, text, fields in records(spec, file):
         try:
             yield _weighted(spec, columns, fields)
@@ -105,10 +112,10 @@ def _weighted(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> tu
 
 
 def _row(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> Value:
-    if len(fields) != len(columns):
+    if len(fields) < len(columns) or (len(fields) > len(columns) and not spec.surplus):
         raise ValueError(f"{len(fields)} field{'' if len(fields) == 1 else 's'}, where {len(columns)} were expected")
     values = {}
-    for column, (field, quoted) in zip(columns, fields, strict=True):
+    for column, (field, quoted) in zip(columns, fields, strict=False):
         if column.type is not None:
             values[column.name] = None if field == "" and not quoted else value_of(field, column.type, column.name)
     match spec.row:
@@ -136,6 +143,39 @@ def columns_of(spec: SourceSpec, file: Path) -> tuple[Column, ...] | Malformed:
             reason = _no_such(name, names) if name not in names else f"the header has the column `{name}` twice"
             return Malformed(file, number, shown(reason), shown(text))
     return tuple(Column(name if name in wanted else f"column {n}", wanted.get(name)) for n, name in enumerate(names))
+
+
+SURPLUS = Column("", None)
+"""A field that no column is for."""
+
+
+def behind(spec: SourceSpec, columns: Sequence[Column], file: Path) -> tuple[Column, ...]:
+    """What stands behind the columns of a file.
+
+    Where surplus fields are not read, as many as the first record has; otherwise nothing, or the empty field behind the
+    last delimiter, if each record ends with it and the first has a field more than there are columns.
+    """
+    _, _, first = next(records(spec, file), (0, "", ()))
+    more = len(first) - len(columns) - int(spec.tagged)
+    if spec.surplus:
+        return (SURPLUS,) * max(0, more)
+    ended = more == 1 and all(_is_ended(text, spec.delimiter) for text in _record_texts(spec, file))
+    return (SURPLUS,) if ended else ()
+
+
+def _is_ended(text: str, delimiter: str) -> bool:
+    """Whether the last field of a record is empty and has no quotes."""
+    if '"' in text:
+        return split(text, delimiter)[0][-1] == ("", False)
+    return text.rstrip(_blanks(delimiter)).endswith(delimiter)
+
+
+def _record_texts(spec: SourceSpec, file: Path) -> Iterator[str]:
+    """The records of a file as they are written, which are its lines if none goes over several."""
+    if spec.multiline:
+        return (text for _, text, _ in records(spec, file))
+    texts = (text for _, line in lines(file) if (text := decoded_exactly(line)).strip(BLANKS))
+    return islice(texts, int(spec.header), None)
 
 
 def _no_such(name: str, names: Sequence[str]) -> str:
@@ -193,6 +233,8 @@ def split(text: str, delimiter: str) -> tuple[Fields, bool]:
 
     >>> split('1, "a ""b"" , c" ,,""', ",")
     ([('1', False), ('a "b" , c', True), ('', False), ('', True)], True)
+    >>> split('"a""b" c ""d"" ,', ",")
+    ([('"a"b" c ""d""', False), ('', False)], True)
     """
     fields, opened_at = _split(text, delimiter)
     return fields, opened_at is None
@@ -200,7 +242,7 @@ def split(text: str, delimiter: str) -> tuple[Fields, bool]:
 
 def _split(text: str, delimiter: str) -> tuple[list[tuple[str, bool]], int | None]:
     """The fields of a record, and where the last one begins if it is in quotes that are not closed."""
-    blanks = BLANKS.replace(delimiter, "") if delimiter != " " else ""
+    blanks = _blanks(delimiter)
     fields: list[tuple[str, bool]] = []
     at, closed = 0, True
     while True:
@@ -208,14 +250,19 @@ def _split(text: str, delimiter: str) -> tuple[list[tuple[str, bool]], int | Non
         while start < len(text) and text[start] in blanks:
             start += 1
         if text.startswith('"', start):
-            stop, inside, closed = _quoted(text, start, delimiter, blanks)
+            stop, field, quoted, closed = _quoted(text, start, delimiter, blanks)
         else:
-            stop, inside = _end(text, at, delimiter), None
-        field = text[at:stop].strip(blanks) if blanks else text[at:stop]
-        fields.append((field, False) if inside is None else (inside, True))
+            stop, quoted = _end(text, at, delimiter), False
+            field = text[at:stop].strip(blanks)
+        fields.append((field, quoted))
         if stop == len(text):
             return fields, None if closed else at
         at = stop + 1
+
+
+def _blanks(delimiter: str) -> str:
+    """What is taken away around a field; a blank that separates fields is none."""
+    return BLANKS.replace(delimiter, "") if delimiter != " " else ""
 
 
 def _end(text: str, at: int, delimiter: str) -> int:
@@ -223,23 +270,26 @@ def _end(text: str, at: int, delimiter: str) -> int:
     return len(text) if found < 0 else found
 
 
-def _quoted(text: str, start: int, delimiter: str, blanks: str) -> tuple[int, str | None, bool]:
-    """A field that begins with a quote: where it ends, what is in the quotes, and whether they are closed.
+def _quoted(text: str, start: int, delimiter: str, blanks: str) -> tuple[int, str, bool, bool]:
+    """A field that begins with a quote: where it ends, what is in it, whether that is in quotes, and whether they are
+    closed.
 
-    With something else behind the closing quote, None is in quotes.
+    With something else behind the closing quote, the quotes are part of the text; of one that was written twice before
+    that, one is.
     """
     content = _STAYS_OPEN.match(text, start + 1)
     assert content is not None
     inside, at = content[0].replace('""', '"'), content.end()
     if at == len(text):
         # Spark takes a quote with nothing behind it for the text of the field.
-        return at, inside or '"', False
+        return at, inside or '"', True, False
     end = at + 1
     while end < len(text) and text[end] in blanks:
         end += 1
     if end == len(text) or text[end] == delimiter:
-        return end, inside, True
-    return _end(text, at + 1, delimiter), None, True
+        return end, inside, True, True
+    end = _end(text, at + 1, delimiter)
+    return end, f'"{inside}"{text[at + 1 : end]}'.rstrip(blanks), False, True
 
 
 # --- values -------------------------------------------------------------------------------------
@@ -343,3 +393,6 @@ CSV = FileFormat(
     count=count_csv,
     encode=encode_csv,
 )
+
+LINE = attrs.evolve(CSV, surplus=True)
+"""CSV as queries of Apache MRQL have it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mrql.runtime.sources.formats.csv import CSV
+from mrql.runtime.sources.formats.csv import CSV, LINE
 from mrql.runtime.sources.formats.file_format import FileFormat
 from mrql.runtime.sources.formats.json import JSON
 from mrql.runtime.sources.formats.orc import ORC
@@ -11,7 +11,7 @@ from mrql.runtime.sources.formats.text import TEXT
 from mrql.runtime.sources.formats.xml import XML
 
 FORMATS: dict[str, FileFormat] = {
-    "line": CSV,  # as queries of MRQL have it
+    "line": LINE,
     "csv": CSV,
     "json": JSON,
     "text": TEXT,

@@ -8,8 +8,10 @@ element by itself, without the declarations, and would keep the first piece of s
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
+from mmap import mmap
 from pathlib import Path
 from typing import IO, Any
 from xml.parsers import expat
@@ -18,10 +20,10 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Always, SourceSpec
-from mrql.algebra.values.json_text import Json, write
-from mrql.algebra.values.values import Element, Value
-from mrql.algebra.values.xml_elements import ATTRIBUTE, BLANKS, made
-from mrql.runtime.files.compression import opened
+from mrql.algebra.values.data import Element
+from mrql.algebra.values.values import Value
+from mrql.algebra.values.xml_elements import BLANKS, node_json, text_json
+from mrql.runtime.files.compression import mapped, opened
 from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats.file_format import FileFormat, once
 
@@ -48,16 +50,47 @@ def count_elements(spec: SourceSpec, file: Path) -> int:
     return 1 if _parse(file, counter) is not None else sum(counter.number.values())
 
 
+def is_cut_by_rows(spec: SourceSpec, file: Path) -> bool:
+    """Whether a well-formed file can be cut where rows end: each end of an element with a tag of the rows is written in
+    one way and ends a row, and none stands in a comment or the like."""
+    with mapped(file) as text:
+        return all(_is_cut_by(tag, text) for tag in spec.tags)
+
+
+def _is_cut_by(tag: str, text: bytes | mmap) -> bool:
+    name, end = re.escape(tag).encode(), f"</{tag}>".encode()
+    start = rb"<%b(?=[\s/>])[^>\"']*+(?:(?:\"[^\"]*+\"|'[^']*+')[^>\"']*+)*+>" % name
+    aside = rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>"
+    is_open = False
+    for token in re.finditer(b"|".join((aside, start, rb"</%b\s*>" % name)), text, re.DOTALL):
+        found = token[0]
+        if found[1:2] in b"!?":
+            if end in found:
+                return False
+        elif found[1:2] == b"/":
+            if found != end:
+                return False
+            is_open = False
+        elif is_open:
+            return False
+        else:
+            is_open = not found.endswith(b"/>")
+    return True
+
+
 class Refused(Exception):
     """The document has something that is not read."""
 
 
-MOST_INSIDE = 400
-"""How many elements may be inside each other: as JSON, each may be two levels."""
+MOST_INSIDE = 330
+"""How many elements may be inside each other: as JSON, each is three levels, of which there may be so many
+(`functions.recursive_data.MOST_LEVELS`)."""
 INTERRUPTED = "a comment or an instruction inside a text, which is not read"
 
 
 def _parse(file: Path, rows: _Rows | None) -> Malformed | None:
+    if (fault := _in_utf16(file)) is not None:
+        return fault
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.ordered_attributes = True
@@ -65,6 +98,7 @@ def _parse(file: Path, rows: _Rows | None) -> Malformed | None:
     parser.SkippedEntityHandler = _refuse_unknown
     parser.AttlistDeclHandler = _refuse_attributes
     (rows or _Rows((), values=False)).attach(parser)
+    parser.XmlDeclHandler = _refuse_encoding
     parser.StartDoctypeDeclHandler = lambda *_: _look_at_tags(parser)
     with opened(file) as stream:
         try:
@@ -77,6 +111,25 @@ def _parse(file: Path, rows: _Rows | None) -> Malformed | None:
             line = parser.CurrentLineNumber
             return Malformed(file, line, str(refused), _line(file, line))
     return None
+
+
+ENCODINGS = ("UTF-8", "US-ASCII", "ASCII")
+
+
+def _refuse_encoding(version: str, encoding: str | None, _: int) -> None:
+    if encoding is not None and encoding.upper() not in ENCODINGS:
+        raise Refused(_encoded(encoding))
+
+
+def _encoded(encoding: str) -> str:
+    return f"the file is written in {encoding}, and only UTF-8 is read"
+
+
+def _in_utf16(file: Path) -> Malformed | None:
+    with opened(file) as stream:
+        beginning = stream.read(4)
+    is_found = beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in beginning
+    return Malformed(file, 1, _encoded("UTF-16"), _line(file, 1)) if is_found else None
 
 
 def _refuse(*_: object) -> None:
@@ -136,8 +189,22 @@ class _Element:
     """An element that is open: what has been seen of it."""
 
     tag: str
-    attributes: dict[str, str]
-    parts: list[str | tuple[str, Json]] = attrs.Factory(list)
+    attributes: list[tuple[str, str]]
+    children: list[str] = attrs.Factory(list)
+    """The texts of its children, as they are written as data."""
+    pieces: list[str] = attrs.Factory(list)
+    """What has been seen of a text, which comes in pieces."""
+
+    def end_text(self) -> None:
+        """A text of blanks alone is none."""
+        text = "".join(self.pieces)
+        if text.strip(BLANKS):
+            self.children.append(text_json(text))
+        self.pieces = []
+
+    def json(self) -> str:
+        self.end_text()
+        return node_json(self.tag, self.attributes, self.children)
 
 
 @attrs.define
@@ -174,24 +241,24 @@ class _Rows:
         if tag in self.inside:
             self.inside[tag] += 1
         if any(self.inside.values()):
-            names = [ATTRIBUTE + name for name in attributes[::2]]
-            self.opened.append(_Element(tag, dict(zip(names, attributes[1::2], strict=True))))
+            if self.opened:
+                self.opened[-1].end_text()
+            self.opened.append(_Element(tag, [*zip(attributes[::2], attributes[1::2], strict=True)]))
 
     def end(self, tag: str) -> None:
         self.piece = self.interrupted = False
         self.depth -= 1
         if not self.opened:
             return
-        element = self.opened.pop()
-        content = made(element.attributes, element.parts) if self.values else None
-        if self.opened:
-            self.opened[-1].parts.append((tag, content))
+        element = self.opened.pop().json() if self.values else ""
+        if self.opened and self.values:
+            self.opened[-1].children.append(element)
         if tag in self.inside:
             self.inside[tag] -= 1
             if self.inside[tag] == 0:
                 self.number[tag] += 1
                 if self.values:
-                    self.found[tag].append(Element(write({tag: content})))
+                    self.found[tag].append(Element(element))
 
     def text(self, data: str) -> None:
         if data.strip(BLANKS):
@@ -199,11 +266,7 @@ class _Rows:
                 raise Refused(INTERRUPTED)
             self.piece = True
         if self.opened and self.values:
-            parts = self.opened[-1].parts
-            if parts and isinstance(parts[-1], str):
-                parts[-1] += data  # a long text comes in several parts
-            else:
-                parts.append(data)
+            self.opened[-1].pieces.append(data)
 
     def interrupt(self, *_: object) -> None:
         """A comment or an instruction. Expat hands out what it has of a text before it calls this."""

@@ -12,7 +12,7 @@ from mrql.algebra.functions.time_parsing import parsed_date_sql, parsed_timestam
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_conversion import INTEGER_TEXT
 from mrql.runtime.spark.expressions import json_variant
-from mrql.runtime.spark.expressions.canonical_order import Fresh, has_bag, in_order
+from mrql.runtime.spark.expressions.canonical_order import Fresh, has_bag, in_order, let
 from mrql.runtime.spark.expressions.layout import (
     Atom,
     Layout,
@@ -49,6 +49,8 @@ def cast(value: Layout, source: Type, target: Type, at: str) -> Layout:
 
 def converted(value: str, source: Type, target: Type, at: str) -> str:
     """A value of one type as one of another."""
+    if ty.NOTHING in ty.walk(source):
+        return _typed(value, source, target, at)
     if source == ty.STRING:
         return from_text(value, target, at)
     if target == ty.STRING and source in (ty.DOUBLE, ty.FLOAT):
@@ -67,6 +69,30 @@ def converted(value: str, source: Type, target: Type, at: str) -> str:
     else:
         held = f"{value} >= {float(low)}D AND {value} < {float(high)}D"
     return f"CASE WHEN {value} IS NULL OR {held} THEN {made} ELSE {fails(at, 'integer overflow')} END"
+
+
+def _typed(value: str, source: Type, target: Type, at: str) -> str:
+    """A value with parts of no type, which are missing: Spark does not take the columns that they have for structs."""
+    fresh = numbered("n")
+    match source, target:
+        case ty.Nothing(), _:
+            return f"CAST(NULL AS {sql_type(target)})"
+        case ty.BagType(own) | ty.ListType(own), ty.BagType(item) | ty.ListType(item):
+            x = fresh()
+            return f"transform({value}, {x} -> {_part(x, own, item, at)})"
+        case _:
+            pairs = [*zip(labels(source), labels(target), strict=True)]
+
+            def parts(v: str) -> str:
+                made = ((name, _part(f"{v}.{quote(old)}", own, item, at)) for (old, own), (name, item) in pairs)
+                return f"if({v} IS NULL, NULL, {record_sql(made)})"
+
+            return let(fresh, value, parts)
+
+
+def _part(value: str, source: Type, target: Type, at: str) -> str:
+    """A part of a value as one of another type."""
+    return value if source == target else converted(value, source, target, at)
 
 
 def from_text(text: str, target: Type, at: str) -> str:
@@ -97,6 +123,8 @@ def numbered(base: str) -> Fresh:
 
 
 def cast_array(sql: str, source: Type, target: Type) -> str:
+    if ty.NOTHING in ty.walk(source):
+        return converted(sql, source, target, "")
     same = sql_type(source) == sql_type(target)
     return sql if same else f"CAST({sql} AS {sql_type(target)})"
 

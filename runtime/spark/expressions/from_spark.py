@@ -6,8 +6,8 @@ from typing import Any
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.algebra.values.data import Data
-from mrql.algebra.values.values import Bag, Document, Element, Record, Value
+from mrql.algebra.values.data import Data, Element
+from mrql.algebra.values.values import Bag, Document, Record, Value
 
 
 def from_spark(value: Any, t: Type) -> Value:

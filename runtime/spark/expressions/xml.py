@@ -1,16 +1,25 @@
-"""XML elements in Catalyst: texts outside, VARIANTs while they are taken apart, as JSON values (`json_variant`)."""
+"""XML in Catalyst: texts outside, VARIANTs while they are taken apart, as JSON values (`json_variant`).
+
+The text of a value is that of recursive data (`algebra.values.xml_elements`): `{"Node":[tag,[[name,value]],[child]]}`
+of an element, `{"CData":text}` of a text in one.
+"""
 
 from __future__ import annotations
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.runtime.spark.expressions.canonical_order import Fresh, let
-from mrql.runtime.spark.expressions.json_variant import Template, array, members
+from mrql.runtime.spark.expressions.json_variant import Template
+
+NONE = "CAST(array() AS ARRAY<STRING>)"
+TAG = "$.Node[0]"
+ATTRIBUTES = "$.Node[1]"
+CHILDREN = "$.Node[2]"
+TEXT = "$.CData"
 
 
-def _inside(element: str) -> str:
-    """The content of an element as a VARIANT; a piece of text is its own."""
-    return f"map_values({members(f'parse_json({element})')})[0]"
+def _part(variant: str, path: str, kind: str = "string") -> str:
+    return f"try_variant_get({variant}, '{path}', '{kind}')"
 
 
 def _elements(of: Template) -> Template:
@@ -26,43 +35,36 @@ def _elements(of: Template) -> Template:
     return template
 
 
-def _each(fresh: Fresh, tag: str, found: str) -> str:
-    """What stands under a tag, one or several, as elements."""
-
-    def one(v: str) -> str:
-        y = fresh("y")
-        items = f"coalesce({array(v)}, array({v}))"
-        shown = f"concat('{{\"', {tag}, '\":', to_json({y}), '}}')"
-        return f"if({v} IS NULL, CAST(array() AS ARRAY<STRING>), transform({items}, {y} -> {shown}))"
-
-    return let(fresh, found, one)
+def _kept(fresh: Fresh, element: str, tag: str | None) -> str:
+    """The children of an element that are elements, with one tag or any."""
+    x, y = fresh("c"), fresh("c")
+    wanted = f"{_part(x, '$.Node', 'array<variant>')} IS NOT NULL" if tag is None else f"{_part(x, TAG)} = {tag}"
+    found = f"filter({_part(f'parse_json({element})', CHILDREN, 'array<variant>')}, {x} -> {wanted})"
+    return f"coalesce(transform({found}, {y} -> to_json({y})), {NONE})"
 
 
 def _children(fresh: Fresh, element: str, tag: str) -> str:
-    return _each(fresh, tag, f"try_variant_get({_inside(element)}, concat('$[\"', {tag}, '\"]'), 'variant')")
-
-
-def _entries(element: str) -> str:
-    return f"map_entries({members(_inside(element))})"
+    return _kept(fresh, element, tag)
 
 
 def _all_children(fresh: Fresh, element: str) -> str:
-    x, e = fresh("c"), fresh("c")
-    kept = f"filter({_entries(element)}, {x} -> NOT startswith({x}.key, '@') AND NOT startswith({x}.key, '#'))"
-    inside = f"flatten(transform({kept}, {e} -> {_each(fresh, f'{e}.key', f'{e}.value')}))"
-    return f"coalesce({inside}, CAST(array() AS ARRAY<STRING>))"
+    return _kept(fresh, element, None)
+
+
+def _pairs(element: str) -> str:
+    """The attributes of an element, each its name and its value."""
+    return _part(f"parse_json({element})", ATTRIBUTES, "array<array<string>>")
 
 
 def _attributes(fresh: Fresh, element: str) -> str:
-    x, e = fresh("c"), fresh("c")
-    kept = f"filter({_entries(element)}, {x} -> startswith({x}.key, '@'))"
-    values = f"transform({kept}, {e} -> try_variant_get({e}.value, '$', 'string'))"
-    return f"coalesce({values}, CAST(array() AS ARRAY<STRING>))"
+    x, y = fresh("c"), fresh("c")
+    return f"coalesce(filter(transform({_pairs(element)}, {x} -> {x}[1]), {y} -> {y} IS NOT NULL), {NONE})"
 
 
 def _attribute(fresh: Fresh, t: Type, elements: str, name: str) -> str:
     def one(element: str) -> str:
-        return f"try_variant_get({_inside(element)}, concat('$[\"@', {name}, '\"]'), 'string')"
+        x = fresh("c")
+        return f"get(get(filter({_pairs(element)}, {x} -> {x}[0] = {name}), 0), 1)"
 
     if t == ty.XML:
         return one(elements)
@@ -79,72 +81,59 @@ def _text(fresh: Fresh, t: Type, elements: str) -> str:
 
 
 def _own_text(fresh: Fresh, element: str) -> str:
-    def inside(v: str) -> str:
-        piece = f"try_variant_get({v}, '$[\"#text\"]', 'variant')"
-        pieces = f"try_variant_get({piece}, '$', 'array<string>')"
-        several = f"coalesce(array_join({pieces}, ' '), try_variant_get({piece}, '$', 'string'), '')"
-        return f"if({members(v)} IS NULL, coalesce(try_variant_get({v}, '$', 'string'), ''), {several})"
+    def own(v: str) -> str:
+        x, y = fresh("x"), fresh("y")
+        parts = f"coalesce({_part(v, CHILDREN, 'array<variant>')}, array({v}))"
+        pieces = f"transform({parts}, {x} -> {_trimmed(_part(x, TEXT))})"
+        return f"if({v} IS NULL, NULL, array_join(filter({pieces}, {y} -> {y} <> ''), ' '))"
 
-    def own(e: str) -> str:
-        content = f"if(startswith({e}, '\"'), parse_json({e}), {_inside(e)})"
-        return f"if({e} IS NULL, NULL, {let(fresh, content, inside)})"
+    return let(fresh, f"parse_json({element})", own)
 
-    return let(fresh, element, own)
+
+def _trimmed(text: str) -> str:
+    return f"trim(BOTH {BLANKS} FROM {text})"
 
 
 def _tag(fresh: Fresh, t: Type, element: str) -> str:
-    return f"map_keys({members(f'parse_json({element})')})[0]"
+    return _part(f"parse_json({element})", TAG)
 
 
 def _text_node(fresh: Fresh, t: Type, value: str) -> str:
+    return text_json(value)
+
+
+def text_json(value: str) -> str:
+    """The text of a `CData`."""
+    return f"concat('{{\"CData\":', {_quoted(value)}, '}}')"
+
+
+def node_start(tag: str, attributes: str) -> str:
+    """The text of a `Node` up to its children; its attributes are an array of texts, in their order."""
+    return f"concat('{{\"Node\":[', {_quoted(tag)}, ',[', array_join({attributes}, ','), '],[')"
+
+
+NODE_END = "']]}'"
+
+
+def attribute_json(name: str, value: str) -> str:
+    """An attribute as JSON."""
+    return f"concat('[', {_quoted(name)}, ',', {_quoted(value)}, ']')"
+
+
+def _quoted(value: str) -> str:
     return f"to_json(CAST({value} AS VARIANT))"
 
 
 def _element(fresh: Fresh, t: Type, tag: str, names: str, values: str, parts: str) -> str:
-    """The object of an element, put together as text; `parse_json` brings its keys into their order."""
-    return let(fresh, parts, lambda p: _whole(fresh, tag, names, values, p))
-
-
-def _whole(fresh: Fresh, tag: str, names: str, values: str, parts: str) -> str:
-    n, v, a = fresh("n"), fresh("v"), fresh("a")
-    shown = f"if({v} IS NULL, NULL, concat('\"@', {n}, '\":', to_json(CAST({v} AS VARIANT))))"
-    given = f"filter(zip_with({names}, {values}, ({n}, {v}) -> {shown}), {a} -> {a} IS NOT NULL)"
-    given = f"CAST({given} AS ARRAY<STRING>)"
-    p, q, r, s = (fresh("p") for _ in range(4))
-    trimmed = f"trim(BOTH {BLANKS} FROM try_variant_get(parse_json({q}), '$', 'string'))"
-    texts = f"transform(filter({parts}, {p} -> startswith({p}, '\"')), {q} -> {trimmed})"
-    texts = f"transform(filter({texts}, {r} -> {r} <> ''), {s} -> to_json(CAST({s} AS VARIANT)))"
-    c, d = fresh("c"), fresh("c")
-    children = (
-        f"transform(filter({parts}, {c} -> startswith({c}, '{{')), "
-        f"{d} -> struct(map_keys({members(f'parse_json({d})')})[0] AS k, to_json({_inside(d)}) AS v))"
-    )
-
-    def grouped(found: str) -> str:
-        k, e, g = fresh("k"), fresh("e"), fresh("g")
-        own = f"transform(filter({found}, {e} -> {e}.k = {k}), {g} -> {g}.v)"
-        x = fresh("x")
-        keys = f"array_distinct(transform({found}, {x} -> {x}.k))"
-        return f"transform({keys}, {k} -> concat('\"', {k}, '\":', {_one_or_all(fresh, own)}))"
-
-    def content(text: str) -> str:
-        shown = f"array(concat('\"#text\":', {_one_or_all(fresh, text)}))"
-        own = f"if(size({text}) = 0, CAST(array() AS ARRAY<STRING>), {shown})"
-        members_ = f"concat({given}, {own}, {let(fresh, children, grouped)})"
-
-        def written(m: str) -> str:
-            only_text = f"size({m}) = 1 AND size({text}) = 1"
-            whole = f"concat('{{', array_join({m}, ','), '}}')"
-            return f"CASE WHEN size({m}) = 0 THEN 'null' WHEN {only_text} THEN {text}[0] ELSE {whole} END"
-
-        return let(fresh, members_, written)
-
-    inside = let(fresh, texts, content)
-    return f"to_json(parse_json(concat('{{\"', {tag}, '\":', {inside}, '}}')))"
-
-
-def _one_or_all(fresh: Fresh, items: str) -> str:
-    return let(fresh, items, lambda i: f"if(size({i}) = 1, {i}[0], concat('[', array_join({i}, ','), ']'))")
+    """An element of which attributes and parts that are missing are left out, and texts of blanks alone."""
+    n, v, a, b = fresh("n"), fresh("v"), fresh("a"), fresh("b")
+    pairs = f"zip_with({names}, {values}, ({n}, {v}) -> named_struct('n', {n}, 'v', {v}))"
+    given = f"sort_array(filter({pairs}, {a} -> {a}.v IS NOT NULL))"
+    attributes = f"transform({given}, {b} -> {attribute_json(f'{b}.n', f'{b}.v')})"
+    p = fresh("p")
+    blank = f"startswith({p}, '{{\"CData\"') AND {_trimmed(_part(f'parse_json({p})', TEXT))} = ''"
+    kept = f"filter({parts}, {p} -> {p} IS NOT NULL AND NOT ({blank}))"
+    return f"concat({node_start(tag, attributes)}, array_join({kept}, ','), {NODE_END})"
 
 
 BLANKS = "'" + "".join(f"\\u{code:04x}" for code in range(1, 33)) + "'"

@@ -12,9 +12,17 @@ from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.types import Type
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.quarantine import Malformed
-from mrql.runtime.sources.formats.csv import LINE_BREAK, NO_CHARACTER, ONLY_MISSING, columns_of, is_read_as_utf8
+from mrql.runtime.sources.formats.csv import (
+    LINE_BREAK,
+    NO_CHARACTER,
+    ONLY_MISSING,
+    SURPLUS,
+    behind,
+    columns_of,
+    is_read_as_utf8,
+)
 from mrql.runtime.spark.expressions.casts import converted
-from mrql.runtime.spark.expressions.layout import label, quote, sql_type
+from mrql.runtime.spark.expressions.layout import label, quote, sql_type, text_sql
 from mrql.runtime.spark.expressions.literals import place
 from mrql.runtime.spark.expressions.times import is_time, text_type, time_of
 from mrql.runtime.spark.io.spark_format import FILE, ParsedRows, SparkFormat
@@ -37,14 +45,15 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
     schema = ", ".join(f"{name} {text_type(t or ty.STRING)}" for name, t in given)
     if spec.tagged:
         schema = f"{TAG} STRING, {schema}"
+    keeps_text = apart or spec.surplus
     # A record ends with a line feed; what ends the lines in quotes is left as it is.
     lines: dict[str, bool | str] = {"multiLine": True, "lineSep": "\n"} if spec.multiline else {}
-    reader = spark.read.schema(f"{schema}, {CORRUPT} STRING" if apart else schema).options(
+    reader = spark.read.schema(f"{schema}, {CORRUPT} STRING" if keeps_text else schema).options(
         sep=spec.delimiter,
         encoding="UTF-8" if spec.as_utf8 else BYTES,
         header=spec.header,
         **lines,
-        mode="PERMISSIVE" if apart else "FAILFAST",
+        mode="PERMISSIVE" if keeps_text else "FAILFAST",
         columnNameOfCorruptRecord=CORRUPT,
         escape='"',
         charToEscapeQuoteEscaping=NO_CHARACTER,  # which is NUL otherwise, and leaves that out where it stands in quotes
@@ -67,10 +76,38 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
     # Spark converts only the columns that are asked for, but a row is malformed or not whatever the query uses of it.
     # A condition that is never true asks for them; it is one that Spark does not see through.
     never = f"hash({', '.join(name for name, _ in given) or '1'}) < -2147483648"
-    faults.insert(0, f"if({CORRUPT} IS NULL, {never}, true)" if apart else never)
+    wrong = f"NOT ({_has_all(spec)})" if spec.surplus else "true"
+    faults.insert(0, f"if({CORRUPT} IS NULL, {never}, {wrong})" if keeps_text else never)
     df = reader.csv(paths)
     fault = " OR ".join(f"coalesce({one}, false)" for one in faults) or None
     return ParsedRows(df.selectExpr("*", FILE) if apart else df, [*kept, *([TAG] if spec.tagged else [])], fault, apart)
+
+
+def _has_all(spec: SourceSpec) -> str:
+    """Whether a record of which Spark keeps the text has a value for each column.
+
+    Spark keeps it of a record with another number of fields than were asked for, or with one that is no value of its
+    column's type; it reads such a field as missing. What is missing is an empty field without quotes.
+    """
+    delimiter, blank = f"\\x{{{ord(spec.delimiter):x}}}", _blank(spec.delimiter)
+    quoted = f'{blank}*+"[^"]*+(?:""[^"]*+)*+(?:"[^{delimiter}]*+)?+'
+    pattern = text_sql(f"{delimiter}(?:{quoted}|[^{delimiter}]*+)")
+    fields = f"regexp_extract_all(concat({text_sql(spec.delimiter)}, {CORRUPT}), {pattern}, 0)"
+    first = int(spec.tagged)
+    wanted = [*enumerate(spec.columns[: spec.columns.index(SURPLUS)] if SURPLUS in spec.columns else spec.columns)]
+    empty = text_sql(f"{delimiter}{blank}*+")
+    conditions = [f"size({fields}) >= {first + len(wanted)}"]
+    conditions += [
+        f"(m{i} IS NOT NULL OR regexp_replace(get({fields}, {first + i}), {empty}, '') = '')"
+        for i, column in wanted
+        if column.type is not None and text_type(column.type) != "STRING"
+    ]
+    return " AND ".join(conditions)
+
+
+def _blank(delimiter: str) -> str:
+    """The characters that are taken away around a field, as a class of a pattern."""
+    return "(?!)" if delimiter == " " else f"[\\x00-\\x20&&[^\\x{{{ord(delimiter):x}}}]]"
 
 
 def _field(column: str, t: Type, *, as_utf8: bool) -> str:
@@ -95,6 +132,7 @@ def settled(spec: SourceSpec, file: Path) -> SourceSpec:
     columns = columns_of(spec, file)
     if isinstance(columns, Malformed):
         raise columns.error()
+    columns += behind(spec, columns, file)
     return attrs.evolve(spec, columns=columns, as_utf8=is_read_as_utf8(spec, file))
 
 

@@ -17,8 +17,9 @@ from mrql.algebra.functions import FUNCTIONS, STATISTICS, convert, convert_from,
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import BOOL, DATE, DOUBLE, FLOAT, INT, LONG, NOTHING, STRING, TIMESTAMP, Type
 from mrql.algebra.values.atom_text import show_atom
+from mrql.algebra.values.data import Element
 from mrql.algebra.values.json_values import of_value
-from mrql.algebra.values.values import Bag, Document, Element, Record, Value, same
+from mrql.algebra.values.values import Bag, Document, Record, Value, same
 from mrql.runtime.engine.row_format import to_json
 from tests.support.function_calls import calls, split
 from tests.support.strategies import types, values
@@ -149,11 +150,11 @@ TABLE: list[tuple[str, tuple[Value, ...], Value]] = [
 ]
 
 JSON = Document('{"A":{"B":[1,null]},"N":null}')
-BOOK = Element('{"book":{"#text":["x","y"],"@id":"7","@k":"","a":[null,"t"],"b":{"@id":"8"}}}')
-A = Element('{"a":"t"}')
-EMPTY = Element('{"a":null}')
-B = Element('{"b":{"@id":"8"}}')
-TEXT = Element('"t"')
+EMPTY = Element('{"Node":["a",[],[]]}')
+TEXT = Element('{"CData":"t"}')
+A = Element(f'{{"Node":["a",[],[{TEXT}]]}}')
+B = Element('{"Node":["b",[["id","8"]],[]]}')
+BOOK = Element(f'{{"Node":["book",[["id","7"],["k",""]],[{{"CData":" x "}},{EMPTY},{B},{A},{{"CData":"y"}}]]}}')
 
 DOCUMENTS: list[tuple[str, tuple[Value, ...], Value]] = [
     ("member", (JSON, "A"), Document('{"B":[1,null]}')),
@@ -164,7 +165,7 @@ DOCUMENTS: list[tuple[str, tuple[Value, ...], Value]] = [
     ("children", (BOOK, "z"), []),
     ("children", (TEXT, "a"), []),
     ("children", ([BOOK, None, A], "b"), [B]),
-    ("all_children", (BOOK,), [EMPTY, A, B]),
+    ("all_children", (BOOK,), [EMPTY, B, A]),
     ("attribute", (BOOK, "id"), "7"),
     ("attribute", (A, "id"), None),
     ("attribute", ([BOOK, A, B], "id"), ["7", "8"]),
@@ -175,14 +176,14 @@ DOCUMENTS: list[tuple[str, tuple[Value, ...], Value]] = [
     ("text", ([A, EMPTY, BOOK],), "t x y"),
     ("tag", (BOOK,), "book"),
     ("tag", (TEXT,), None),
-    ("text_node", (' "',), Element('" \\""')),
+    ("text_node", (' "',), Element('{"CData":" \\""}')),
     (
         "element",
         ("a", ["k", "n"], ["1", None], [TEXT, A, EMPTY]),
-        Element('{"a":{"#text":"t","@k":"1","a":["t",null]}}'),
+        Element(f'{{"Node":["a",[["k","1"]],[{TEXT},{A},{EMPTY}]]}}'),
     ),
     ("element", ("a", [], [], []), EMPTY),
-    ("element", ("a", [], [], [Element('" t "')]), A),
+    ("element", ("a", [], [], [Element('{"CData":" \\n"}'), TEXT]), A),
 ]
 
 

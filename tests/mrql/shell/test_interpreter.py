@@ -107,7 +107,7 @@ def test_help() -> None:
     shell = interpreter()
     shown = printed(shell, ":help")
     assert all(f":{name}" in shown and command.meaning in shown for name, command in COMMANDS.items())
-    assert printed(shell, ":help upper").splitlines()[0] == "upper: string → string"
+    assert printed(shell, ":help upper").splitlines()[0] == "upper, toUpperCase: string → string"
     assert printed(shell, ":help sort").splitlines() == [
         "sort: a collection → list",
         "  its elements from the least to the greatest, missing ones first",

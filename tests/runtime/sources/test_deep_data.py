@@ -78,5 +78,5 @@ def test_deep_files(tmp_path: Path, engine: str, request: pytest.FixtureRequest)
         for line in file.read_text().splitlines()
     ]
     assert sorted((Path(row["file"]).name, row["line"]) for row in aside) == [
-        *(("401.xml", 1), ("900.xml", 1), ("a.json", 3), ("a.json", 4), ("a.json", 6))
+        *((f"{MOST_INSIDE + 1}.xml", 1), ("900.xml", 1), ("a.json", 3), ("a.json", 4), ("a.json", 6))
     ]

@@ -43,6 +43,32 @@ def test_csv(tmp_path: Path, text: str, delimiter: str, row: str, expected: list
     assert read_source(spec_of(f'source(csv, "f.csv", "{delimiter}", {row})', tmp_path)) == Bag(expected)
 
 
+BEHIND = [
+    ("csv", "1,a,\n2,b , \n", [(1, "a"), (2, "b")]),
+    ("csv", '1,"a,",\n2,"",\n\n', [(1, "a,"), (2, "")]),
+    ("csv", "1,\n2,\n", [(1, None), (2, None)]),
+    ("csv", "", []),
+    ("line", "1,a,\n2,b\n3,c,d,e\n,,,\n", [(1, "a"), (2, "b"), (3, "c"), (None, None)]),
+    ("line", '1,"a","b,c\n2,,"d",\n', [(1, "a"), (2, None)]),
+]
+
+
+@pytest.mark.parametrize(("format", "text", "expected"), BEHIND)
+def test_fields_behind_the_columns(tmp_path: Path, format: str, text: str, expected: list[object]) -> None:
+    """The delimiter may end all records, and with `line` there may be fields that are not read: also in records with a
+    tag, behind a header, and over several lines."""
+    row = "type(<A: int, B: string>)"
+    (tmp_path / "f.csv").write_text(text)
+    assert read_source(spec_of(f'source({format}, "f.csv", ",", type((int, string)))', tmp_path)) == Bag(expected)
+    rows = Bag(Record({"A": a, "B": b}) for a, b in expected)  # type: ignore[misc]
+    (tmp_path / "f.csv").write_text("A,B\n" + text)
+    for options in ("header", *(["header, multiline"] if text.count('"') % 2 == 0 else [])):
+        assert read_source(spec_of(f'source({format}, "f.csv", ",", {row}, {options})', tmp_path)) == rows
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "f.csv").write_text("".join(f"+,{line}\n" for line in text.splitlines() if line))
+    assert read_source(spec_of(f'stream({format}, "s", ",", {row}, tagged)', tmp_path)) == rows
+
+
 HEADER = 'source(csv, "d", ",", type(<A: int, B: string>), header)'
 HEADER_CASES = [
     ("B,A\ny,2\n", [(2, "y")], None),
@@ -203,7 +229,7 @@ def damaged(file: Path) -> None:
         (
             'xml, "f.xml", {"a"}',
             lambda file: file.write_text('<?xml version="1.0" encoding="foo"?><a>1</a>'),
-            "f.xml:1:1: error: malformed row: unknown encoding: foo",
+            "f.xml:1:1: error: malformed row: the file is written in foo, and only UTF-8 is read",
         ),
         (
             'parquet, "f.parquet", type(<A: date>)',

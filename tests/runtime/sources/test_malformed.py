@@ -44,6 +44,10 @@ def csv(
     return Bad("f.csv", raw, f'csv, "f.csv", ",", type({row}){options}', f"f.csv:{message}", rows, kept)
 
 
+def line(data: str, message: str, rows: int = 1) -> Bad:
+    return Bad("f.csv", data.encode(), 'line, "f.csv", ",", type((int, string))', f"f.csv:{message}", rows)
+
+
 def lines(data: str | bytes, message: str, row: str = "<A: int>", rows: int = 1, kept: int = 1) -> Bad:
     raw = data.encode() if isinstance(data, str) else data
     return Bad("f.json", raw, f'json, "f.json", type({row})', f"f.json:{message}", rows, kept)
@@ -74,6 +78,12 @@ ROW = "error: malformed row: "
 BAD: dict[str, Bad] = {
     "csv, too few fields": csv("1,a\n2\n", f"2:1: {ROW}1 field, where 2 were expected"),
     "csv, too many fields": csv("1,a\n2,b,c\n", f"2:1: {ROW}3 fields, where 2 were expected"),
+    "csv, a delimiter behind a record": csv("1,a,\n2,b\n3,c,\n", f"1:1: {ROW}3 fields, where 2 were expected", kept=2),
+    "csv, a delimiter behind all records": csv("1,a,\n2,\n", f"2:1: {ROW}2 fields, where 3 were expected"),
+    "line, too few fields": line("1,a,x\n2\n3,b,\n", f"2:1: {ROW}1 field, where 2 were expected", rows=2),
+    "line, no integer before fields that are not read": line(
+        '1,a,"x,y",\nx,a,1\n', f'2:1: {ROW}"x" is not a value of type int (column _1)'
+    ),
     "csv, no integer": csv("x,a\n1,a\n", f'1:1: {ROW}"x" is not a value of type int (column _1)'),
     "csv, a fraction for an integer": csv("1.0,a\n1,a\n", f'1:1: {ROW}"1.0" is not a value of type int (column _1)'),
     "csv, out of range": csv("1,a\n3000000000,a\n", f'2:1: {ROW}"3000000000" is not a value of type int (column _1)'),

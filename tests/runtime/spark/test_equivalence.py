@@ -17,9 +17,10 @@ import mrql
 from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.data import Element
 from mrql.algebra.values.json_values import of_value
 from mrql.algebra.values.value_text import show_value
-from mrql.algebra.values.values import Bag, Element, Record, Value, close
+from mrql.algebra.values.values import Bag, Record, Value, close
 from mrql.algebra.values.xml_elements import element, text_node
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.spark.expressions.layout import Atom, Struct, atoms, taken_apart

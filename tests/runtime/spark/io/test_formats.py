@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from datetime import date, datetime
 from pathlib import Path
 
@@ -60,16 +61,25 @@ END = st.sampled_from(["\n", "\n", "\r\n"])
 @given(
     st.lists(st.tuples(RECORD, END), min_size=20, max_size=60),
     st.sampled_from(["string", "int", "float", "double", "bool"]),
+    st.sampled_from(["csv", "line"]),
+    st.sampled_from(["", ","]),
 )
 def test_csv(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], t: str
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    written: list[tuple[str, str]],
+    t: str,
+    format: str,
+    behind: str,
 ) -> None:
-    """Fields in quotes and without, numbers of every spelling, too many fields and too few."""
+    """Fields in quotes and without, numbers of every spelling, too many fields and too few; in files whose records all
+    end with the delimiter, too, and with fields that are not read."""
+    rows = [(record + behind, end) for record, end in written]
     base = tmp_path_factory.mktemp("csv")
     (base / "f.csv").write_bytes("".join(record + end for record, end in rows).encode())
-    assert_same(spark, f'source(csv, "f.csv", ",", type(({t}, string, {t})))', base)
+    assert_same(spark, f'source({format}, "f.csv", ",", type(({t}, string, {t})))', base)
     (base / "f.csv").write_bytes("".join(record + end for record, end in [("C,A,b,x", "\n"), *rows]).encode())
-    assert_same(spark, f'source(csv, "f.csv", ",", type(<A: {t}, B: any, C: long>), header)', base)
+    assert_same(spark, f'source({format}, "f.csv", ",", type(<A: {t}, B: any, C: long>), header)', base)
 
 
 TIMES = st.sampled_from(
@@ -240,32 +250,68 @@ def test_json(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, row
 
 
 WORDS = st.sampled_from(
-    ["x", "two words", " ", "\n  ", "&lt;&amp;&#65;", "<![CDATA[<raw>]]>", "é", "007", "true", "null"]
+    [
+        *(
+            "x",
+            "two words ",
+            " ",
+            "\n  ",
+            "&lt;&amp;&#65;&#x1D11E;",
+            "<![CDATA[<raw>&amp;]]>",
+            "é",
+            "007",
+            "true",
+            "null",
+        ),
+        *("]", "'", '"', "a\r\nb\rc", "<![CDATA[<a></a>\n]]>", "<![CDATA[]]>"),
+    ]
 )
-ATTRIBUTES = st.lists(st.sampled_from(['k="1"', 'n=""', "q:m='&quot;'", 'xml:lang="de"']), unique=True, max_size=2)
+ATTRIBUTES = st.lists(
+    st.sampled_from(
+        ['k="1"', 'n=""', "q:m='&quot;'", 'xml:lang="de"', "gt = 'x > \"y\" />'", 'lines="a\r\n\tb&#10;[&gt;]"']
+    ),
+    unique=True,
+    max_size=2,
+)
 
 
 def _element(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     parts = st.lists(inner | WORDS, max_size=4).map("".join)
     whole = st.tuples(st.sampled_from(["a", "b", "c", "q:d"]), ATTRIBUTES, parts)
     return whole.map(
-        lambda e: f"<{' '.join([e[0], *e[1]])}>{e[2]}</{e[0]}>" if e[2] else f"<{' '.join([e[0], *e[1]])}/>"
+        lambda e: (
+            f"<{' '.join([e[0], *e[1]])}>{e[2]}</{e[0]}{' ' * (len(e[2]) % 7 == 6)}>"
+            if e[2]
+            else f"<{' '.join([e[0], *e[1]])}/>"
+        )
     )
 
 
+DTD = "<!DOCTYPE r [<!-- don't <a> --><!ELEMENT a ANY><!ATTLIST a k CDATA #IMPLIED>]>\n"
 ELEMENT = st.recursive(st.just("<a/>"), _element, max_leaves=8)
 
 
 @seed(2026)
-@settings(few, max_examples=12)
-@given(st.lists(ELEMENT, min_size=5, max_size=30), st.sampled_from(["", "<!-- a remark -->", "<?instruction?>"]))
-def test_xml(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[str], between: str) -> None:
-    """Elements with attributes, texts, children, and elements with the same tag inside."""
+@settings(few, max_examples=8)
+@given(
+    st.lists(ELEMENT, min_size=5, max_size=30),
+    st.sampled_from(["", "<!-- a <remark> -->", "<?instruction?>", '<!-- </a> <a> " -->']),
+    st.sampled_from(['{"a"}', '{"c", "q:d"}', '{"a", "b"}']),
+)
+def test_xml(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[str], between: str, tags: str
+) -> None:
+    """Elements with attributes, texts, children in any order, and elements with the same tag inside."""
     base = tmp_path_factory.mktemp("xml")
     body = between.join(f"{row}\n" for row in rows)
-    (base / "f.xml").write_text(f'<?xml version="1.0"?>\n<r xmlns:q="urn:q">{body}</r>', encoding="utf-8")
-    for element in assert_same(spark, 'source(xml, "f.xml", {"a", "b", "q:d"})', base):
-        assert to_xml(element).startswith(("<a", "<b", "<q:d"))
+    (base / "f.xml").write_bytes(f'<?xml version="1.0"?>\n{DTD}<r xmlns:q="urn:q">{body}</r>\n'.encode())
+    for element in assert_same(spark, f'source(xml, "f.xml", {tags})', base):
+        assert to_xml(element).startswith(("<a", "<b", "<c", "<q:d"))
+    # Without any element inside of another one the file is read in pieces.
+    flat = "\n".join(re.sub(r"(</?)a(?=[\s/>])", r"\1z", row) for row in rows)
+    body = f"<a k='1'>{flat}</a><a/>" * 3
+    (base / "f.xml").write_bytes(f"<r>{between.replace('</a>', '')}{body}</r>".encode())
+    assert len(assert_same(spark, 'source(xml, "f.xml", {"a"})', base)) == 6
 
 
 def test_lines_of_text(spark: SparkSession, tmp_path: Path) -> None:
