@@ -49,10 +49,6 @@ def pass_over(row: Malformed) -> None:
     """Says nothing of a malformed row."""
 
 
-OWNER = ".checkpoint"
-"""The file in a quarantine that names the checkpoint of the stream whose rows it keeps."""
-
-
 @attrs.define
 class Quarantine:
     """A directory that malformed rows are kept in: a JSON object a line, with file, line, reason and text."""
@@ -62,23 +58,14 @@ class Quarantine:
     """The rows found since the last `keep`; each once, however often its file was read."""
 
     @staticmethod
-    def new(directory: Path, *, going_on: bool = False, checkpoint: Path | None = None) -> Quarantine:
-        """An empty one, or one that goes on where an earlier run has stopped. It is that of the stream with this
-        checkpoint for as long as there is one.
+    def new(directory: Path, *, going_on: bool = False) -> Quarantine:
+        """An empty one, or one that goes on where an earlier run has stopped.
 
-        Raises: UserError where the directory holds rows already, or is that of another stream, which may have none yet.
+        Raises: UserError where the directory holds rows already.
         """
-        own, mark = None if checkpoint is None else str(checkpoint.resolve()), directory / OWNER
-        owner = mark.read_text(encoding="utf-8", errors="surrogateescape") if mark.exists() else own
-        if owner is not None and owner != own and Path(owner).exists():
-            raise UserError(
-                f"{directory} is that of the stream with the checkpoint {owner}", hint="name another --quarantine"
-            )
         if not going_on and directory.exists() and any(not p.name.startswith(".") for p in directory.iterdir()):
             raise UserError(f"{directory} is not empty", hint="name another --quarantine, or empty it")
         directory.mkdir(parents=True, exist_ok=True)
-        if own is not None:
-            mark.write_text(own, encoding="utf-8", errors="surrogateescape")
         return Quarantine(directory)
 
     def reject(self, row: Malformed) -> None:
