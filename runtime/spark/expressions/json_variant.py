@@ -16,7 +16,7 @@ from mrql.algebra.values.atom_conversion import BLANKS, NUMBER_TEXT
 from mrql.algebra.values.json_typed import NOT_FINITE
 from mrql.runtime.spark.expressions.canonical_order import Fresh, in_order, let
 from mrql.runtime.spark.expressions.layout import labels, quote, record_sql, sql_type, text_sql
-from mrql.runtime.spark.expressions.number_text import is_name, number_text
+from mrql.runtime.spark.expressions.number_text import number_text
 from mrql.runtime.spark.expressions.times import is_time, time_of
 
 Template = Callable[..., str]
@@ -40,47 +40,14 @@ def element(variant: str, index: int) -> str:
     return f"try_variant_get({variant}, '$[{index}]', 'variant')"
 
 
-def text(variant: str, fresh: Fresh) -> str:
+def text(variant: str) -> str:
     """The text of a part of a value that is canonical."""
-    return f"nullif({written(variant, fresh)}, 'null')"
-
-
-_TOKEN = r'"[^"\\\\]*+(?:\\\\.[^"\\\\]*+)*+"|-?[0-9]++(?:\\.[0-9]++)?+(?:E-?[0-9]++)?+|[^"0-9-]++'
-"""A string of a JSON text, a number, or what stands between; possessive, so that no long text is too deep for Java."""
-
-
-def written(variant: str, fresh: Fresh) -> str:
-    """A VARIANT as text in which doubles have their shortest form."""
-    return let(fresh, f"to_json({variant})", lambda t: f"if({_has_exponent(t)}, {_shortest(t, fresh)}, {t})")
-
-
-def _has_exponent(json: str) -> str:
-    """Whether a number of a JSON text may have an exponent; few texts are searched for one."""
-    return f"(contains({json}, 'E') AND {json} RLIKE '[0-9]E')"
-
-
-def _shortest(json: str, fresh: Fresh) -> str:
-    """A JSON text that Spark has written, whose doubles are as Java writes them: before Java 19, those with an exponent
-    are not always the shortest."""
-    x = fresh("n")
-    number = number_text(f"CAST({x} AS DOUBLE)", ty.DOUBLE, fresh)
-    shorter = f"if({x} RLIKE '^-?[0-9.]+E', {number}, {x})"
-    return f"array_join(transform(regexp_extract_all({json}, '{_TOKEN}', 0), {x} -> {shorter}), '')"
+    return f"nullif(to_json({variant}), 'null')"
 
 
 def canonical_text(variant: str, fresh: Fresh) -> str:
     """The text of a VARIANT that has just been read: `1e0` is a double, written `1.0`, which would be read as `1`."""
-
-    def canonical(t: str) -> str:
-        again = let(fresh, f"to_json(parse_json({t}))", lambda u: _shortest(u, fresh))
-        return rf"if({_has_exponent(t)} OR {t} RLIKE '\\.0([,}}\\]]|$)', {again}, {t})"
-
-    return f"nullif({let(fresh, f'to_json({variant})', canonical)}, 'null')"
-
-
-def _string_or(variant: str, json: str) -> str:
-    """A VARIANT as a string: that of a string, of any other value its text."""
-    return f"if(schema_of_variant({variant}) = 'STRING', try_variant_get({variant}, '$', 'string'), {json})"
+    return let(fresh, text(variant), lambda t: rf"if({t} RLIKE '\\.0([,}}\\]]|$)', {text(f'parse_json({t})')}, {t})")
 
 
 def is_null(variant: str) -> str:
@@ -112,9 +79,10 @@ def taken_as(variant: str, t: Type, at: str, fresh: Fresh) -> str:
 def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
     match t:
         case ty.Basic(ty.Kind.ANY):
-            return text(v, fresh)
+            return text(v)
         case ty.Basic(ty.Kind.STRING):
-            return _string_or(v, text(v, fresh))
+            double = let(fresh, f"try_variant_get({v}, '$', 'double')", lambda x: number_text(x, ty.DOUBLE, fresh))
+            return f"if(schema_of_variant({v}) = 'DOUBLE', {double}, try_variant_get({v}, '$', 'string'))"
     failed = f"raise_error(concat('{at}', to_json({v}), {text_sql(f' is not a value of type {t}')}))"
     otherwise = f"if({is_null(v)}, NULL, {failed})"
     match t:
@@ -155,9 +123,7 @@ def trimmed(text: str) -> str:
 
 def of_value(sql: str, t: Type, fresh: Fresh) -> str:
     """A value as the text of a JSON value."""
-    return let(
-        fresh, in_order(sql, t, fresh), lambda x: f"if({x} IS NULL, NULL, {written(variant_of(x, t, fresh), fresh)})"
-    )
+    return let(fresh, in_order(sql, t, fresh), lambda x: f"if({x} IS NULL, NULL, to_json({variant_of(x, t, fresh)}))")
 
 
 def variant_of(x: str, t: Type, fresh: Fresh) -> str:
@@ -170,7 +136,7 @@ def variant_of(x: str, t: Type, fresh: Fresh) -> str:
         case ty.Basic(ty.Kind.DOUBLE | ty.Kind.FLOAT):
             # Written like the number that stands in a text, so that 0.5 is equal to 0.5.
             double = f"CAST({x} AS DOUBLE)"
-            plain = f"CAST(CAST({number_text(double, ty.DOUBLE, fresh)} AS DECIMAL(38, 19)) AS VARIANT)"
+            plain = f"CAST(CAST(CAST({double} AS STRING) AS DECIMAL(38, 19)) AS VARIANT)"
             return (
                 f"if({double} = 0 OR (abs({double}) >= 1e-3D AND abs({double}) < 1e15D), {plain}, "
                 f"CAST({double} AS VARIANT))"
@@ -224,7 +190,7 @@ def held(variant: str, t: Type, fresh: Fresh) -> str:
         case ty.Basic(ty.Kind.ANY):
             return canonical_text(variant, fresh)
         case ty.Basic(ty.Kind.XML | ty.Kind.DATA):
-            return text(variant, fresh)
+            return text(variant)
         case ty.TupleType():
 
             def parts_of(v: str) -> str:
@@ -234,10 +200,6 @@ def held(variant: str, t: Type, fresh: Fresh) -> str:
             return let(fresh, variant, parts_of)
         case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP):
             return _time(variant, t, fresh)
-        case ty.STRING:
-            if is_name(variant):
-                return _string_or(variant, canonical_text(variant, fresh))
-            return let(fresh, variant, lambda v: _string_or(v, canonical_text(v, fresh)))
         case ty.Basic():
             return f"try_variant_get({variant}, '$', '{sql_type(t).lower()}')"
         case ty.BagType(item) | ty.ListType(item):

@@ -17,7 +17,7 @@ from mrql.algebra.types import Type
 from mrql.runtime.spark.expressions.canonical_order import Fresh, let
 from mrql.runtime.spark.expressions.layout import sql_type
 
-_NAME = re.compile(r"\w+|`([^`]|``)+`")
+_NAME = re.compile(r"\w+|`([^`]|``)+`")  # what costs nothing to say again
 
 
 @attrs.frozen
@@ -53,11 +53,6 @@ _EXACT = (  # where Java's digits are too few, or not the nearest
 )
 
 
-def is_name(sql: str) -> bool:
-    """Whether it costs nothing to say an expression again."""
-    return _NAME.fullmatch(sql) is not None
-
-
 def unsigned_sql(number: str, t: Type) -> str:
     """A double or float, and 0.0 for −0.0."""
     return f"({number} + {'0.0D' if t == ty.DOUBLE else 'CAST(0 AS FLOAT)'})"
@@ -65,7 +60,7 @@ def unsigned_sql(number: str, t: Type) -> str:
 
 def number_text(number: str, t: Type, fresh: Fresh) -> str:
     """A double or float as text, −0.0 as 0.0."""
-    return _text(number, t, fresh) if is_name(number) else let(fresh, number, lambda x: _text(x, t, fresh))
+    return _text(number, t, fresh) if _NAME.fullmatch(number) else let(fresh, number, lambda x: _text(x, t, fresh))
 
 
 def _text(x: str, t: Type, fresh: Fresh) -> str:
