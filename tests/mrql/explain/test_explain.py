@@ -42,7 +42,7 @@ from tests.support.queries import STREAMS, queries
 
 BLANK = "\n\n"
 QUERIES = Path(__file__).parent.parent.parent.parent / "queries"
-RECURSIVE = {"recursion": {"factorial", "gcd", "leaves", "insert"}}
+RECURSIVE = {"recursion": {"factorial", "gcd", "leaves", "insert"}, "trees": {"depth"}}
 """The query files with functions that call themselves."""
 
 
