@@ -55,6 +55,7 @@ from mrql.algebra.terms import (
 from mrql.algebra.types import Type
 from mrql.runtime.spark.expressions import json_variant, recursive_data, sorting, xml
 from mrql.runtime.spark.expressions.aggregates import added_sql, combine_sql, unit_sql, zero_sql
+from mrql.runtime.spark.expressions.canonical_order import in_order
 from mrql.runtime.spark.expressions.casts import canonical, cast, cast_array, has_null
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, atoms, bind, label, part, sql_type, to_sql
 from mrql.runtime.spark.expressions.literals import literal_sql, place, value_sql
@@ -332,7 +333,8 @@ class Expressions:
                 return f"transform({self.array(source, env)}, {x} -> {share})"
 
     def fold(self, fold: Fold, array: str) -> str:
-        """`reduce(⊕, e)` with a `⊕` of the query, over an array; missing elements are its zero."""
+        """`reduce(⊕, e)` with a `⊕` of the query, over an array, in the order of the values; missing elements are its
+        zero."""
         elements = Var(self.fresh(), ty.BagType(fold.type))
         if self.in_python(reduced := Reduce(fold, elements)):
             return to_sql(self.python(reduced, {elements.name: Atom(array, elements.type)}))
@@ -341,7 +343,8 @@ class Expressions:
         share = Atom(f"coalesce({x}, {zero})", fold.type)
         pair = Struct(((label(0), Atom(acc, fold.type)), (label(1), share)), ty.TupleType((fold.type, fold.type)))
         step = self.sql(fold.combine.body, bind(fold.combine.param, pair))
-        return f"aggregate({array}, {zero}, ({acc}, {x}) -> CAST({step} AS {sql_type(fold.type)}))"
+        ordered = in_order(array, elements.type, self.fresh)
+        return f"aggregate({ordered}, {zero}, ({acc}, {x}) -> CAST({step} AS {sql_type(fold.type)}))"
 
     def group_by(self, source: Term, env: Environment) -> str:
         key, _ = pair_type(source)
