@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from bench.contender import alone, spark_session
-from bench.outcome import Outcome, Target, WrongAnswer
+from bench.outcome import Outcome, Target, check_rows
 
 PAIRS = "bag((long, long))"
 
@@ -74,7 +74,8 @@ class Floor:
 
     ours: tuple[float, ...]
     recomputed: tuple[float, ...]
-    equal: bool
+    answer: tuple[tuple[Any, ...], ...]
+    expected: tuple[tuple[Any, ...], ...]
 
 
 def measured(name: str, rows: int, batches: int) -> Floor:
@@ -97,13 +98,13 @@ def measured(name: str, rows: int, batches: int) -> Floor:
                 ours.append((time.perf_counter() - start) * 1000)
         for stream, df in there.items():
             df.toDF("k", "v").cache().createOrReplaceTempView(stream)
-        again, expected = [], None
+        again = []
         for _ in range(max(6, batches // 4)):
             start = time.perf_counter()
             expected = spark.sql(case.sql).collect()
             again.append((time.perf_counter() - start) * 1000)
-        equal = sorted(map(tuple, answer)) == sorted(map(tuple, expected or []))
-    return Floor(tuple(ours[len(ours) // 2 :]), tuple(again[len(again) // 2 :]), equal)
+    late, warm = tuple(ours[len(ours) // 2 :]), tuple(again[len(again) // 2 :])
+    return Floor(late, warm, tuple(map(tuple, answer)), tuple(map(tuple, expected)))
 
 
 def _rows(spark: SparkSession, rows: int) -> DataFrame:
@@ -121,8 +122,8 @@ def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[s
     for name in CASES:
         report(name)
         found: list[Floor] = [alone(measured, name, rows, batches) for _ in range(rounds)]
-        if not all(each.equal for each in found):
-            raise WrongAnswer(f"{name}: not the answer that Spark has")
+        for each in found:
+            check_rows(name, each.answer, each.expected)
         spent = sorted(ms for each in found for ms in each.ours)
         medians[name], late = median(spent), spent[min(len(spent) - 1, int(len(spent) * 0.99))]
         tails[name] = late / medians[name]

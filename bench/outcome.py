@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose
+from typing import Any
 
 from bench.contender import Answer
 
@@ -59,3 +60,30 @@ def check(who: str, answer: Answer, expected: Answer, within: float = 1e-9) -> N
             f"{key}: {answer.get(key)} where {expected.get(key)} was expected" for key in sorted(different)[:3]
         )
         raise WrongAnswer(f"{who}: {len(different)} keys differ ({some})")
+
+
+WITHIN = 1e-9
+
+
+def check_rows(name: str, found: Sequence[Sequence[Any]], expected: Sequence[Sequence[Any]]) -> None:
+    """Compares two answers, as bags of rows, whose numbers may differ by a share of their size.
+
+    Raises: WrongAnswer, with the first rows that differ.
+    """
+    rows, others = (sorted(map(_plain, side), key=repr) for side in (found, expected))
+    if len(rows) != len(others):
+        raise WrongAnswer(f"{name}: {len(rows)} rows where {len(others)} were expected")
+    for row, other in zip(rows, others, strict=True):
+        if not all(map(_is_close, row, other)):
+            raise WrongAnswer(f"{name}: {row} where {other} was expected")
+
+
+def _plain(row: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...]:
+    """A row without what Spark and mrql have different types for: dates are texts there and here."""
+    return tuple(round(v, 6) if isinstance(v, float) else v if isinstance(v, int | None) else str(v) for v in row)
+
+
+def _is_close(one: Any, other: Any) -> bool:
+    if isinstance(one, float | int) and isinstance(other, float | int):
+        return isclose(one, other, rel_tol=WITHIN, abs_tol=1e-6)
+    return bool(one == other)

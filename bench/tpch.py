@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 import subprocess
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import isclose, prod
+from math import prod
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 import mrql
 from bench.contender import alone, spark_session
-from bench.outcome import Outcome, Target, WrongAnswer
+from bench.outcome import Outcome, Target, check_rows
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.jobs.loading import compile_over_files
@@ -38,7 +38,6 @@ SHARE = 0.002
 """Of all orders so many come in a batch, and as many go."""
 BATCHES, WARM = 40, 30
 """Batches in all, and those before the ones that count."""
-WITHIN = 1e-9
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[s
         found = [alone(ours, name, data, batches) for _ in range(rounds)]
         rival = [alone(recomputed, name, data, batches, 4 if quick else 15) for _ in range(rounds)]
         for measured in found:
-            check(name, measured.answer, rival[0].answer)
+            check_rows(name, measured.answer, rival[0].answer)
         batch = median(ms for m in found for ms in m.milliseconds[WARM if len(m.milliseconds) > WARM else 1 :])
         again = median(ms for m in rival for ms in m.milliseconds[len(m.milliseconds) // 2 :])
         ratios[name] = batch / again
@@ -174,27 +173,3 @@ def generated(directory: Path, scale: float) -> Path:
     command = Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
     subprocess.run([command, "parquet", "-s", str(scale), f"--output-dir={directory}"], check=True)
     return directory
-
-
-def check(name: str, found: Sequence[Sequence[Any]], expected: Sequence[Sequence[Any]]) -> None:
-    """Compares two answers, as bags of rows, whose numbers may differ by a share of their size.
-
-    Raises: WrongAnswer, with the first rows that differ.
-    """
-    rows, others = (sorted(map(_plain, side), key=repr) for side in (found, expected))
-    if len(rows) != len(others):
-        raise WrongAnswer(f"{name}: {len(rows)} rows where {len(others)} were expected")
-    for row, other in zip(rows, others, strict=True):
-        if not all(map(_is_close, row, other)):
-            raise WrongAnswer(f"{name}: {row} where {other} was expected")
-
-
-def _plain(row: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...]:
-    """A row without what Spark and mrql have different types for: dates are texts there and here."""
-    return tuple(round(v, 6) if isinstance(v, float) else v if isinstance(v, int | None) else str(v) for v in row)
-
-
-def _is_close(one: Any, other: Any) -> bool:
-    if isinstance(one, float | int) and isinstance(other, float | int):
-        return isclose(one, other, rel_tol=WITHIN, abs_tol=1e-6)
-    return bool(one == other)
