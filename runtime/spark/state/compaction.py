@@ -77,9 +77,10 @@ class Policy:
     """A table of more rows is large: it is worth a query more, or a job, not to touch all of them."""
     packed_min_rows: int
     """A run of more rows is packed."""
-    blocks_min_rows: int | None = None
+    blocks_min_rows: int | None
     """A run of more rows is packed in blocks, where its rows lie by their key; None where none is."""
-    rows_per_block: int = 0
+    rows_per_block: int
+    """So many rows a block has at most, on average."""
     row_by_row: bool = False
     """Whether what is not in blocks is kept row by row, where its rows lie by their key, and else by columns."""
 
