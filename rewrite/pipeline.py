@@ -129,15 +129,16 @@ NORMALIZE: tuple[TermPass, ...] = (
         "unnest",
         unnest_subqueries,
         "[MRQL] §6",
-        "the nested select ranges over streams or tables by themselves, and an equality links it with the outer "
-        "variables alone; an outer row without partners meets the empty bag",
+        "the nested select ranges over streams or tables by themselves, or a join of them, and an equality links it "
+        "with the outer variables alone; an outer row without partners meets the empty bag",
     ),
     # Last: only then it is known what each groupBy and coGroup holds.
     Pass(
         "columns",
         prune_columns,
         "[CU]",
-        "of the elements of a group some parts alone are used; duplicates stay, as groups are bags",
+        "of the elements of a group some parts alone are used, or aggregations of them alone that cannot fail; "
+        "duplicates stay, as groups are bags",
     ),
 )
 """From the translated query to its normal form."""
