@@ -30,8 +30,9 @@ from mrql.runtime.spark.maintenance.deltas import Deltas
 from mrql.runtime.spark.maintenance.feedback import FeedbackState
 from mrql.runtime.spark.maintenance.input_rows import Ledger, without_passing
 from mrql.runtime.spark.maintenance.iteration import Rounds
+from mrql.runtime.spark.maintenance.join_inputs import InputState
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
-from mrql.runtime.spark.maintenance.stage_state import InputState, StageState
+from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.maintenance.thresholding import WithheldChanges, residuals
 from mrql.runtime.spark.maintenance.transaction import Savepoint, Transaction
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame
