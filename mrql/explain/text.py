@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
+from pathlib import Path
 
 from mrql.algebra.analysis.variables import alpha_equal
 from mrql.algebra.notation.printer import pretty, show_type
@@ -148,7 +149,7 @@ def _query(page: Page, facts: Facts) -> None:
         page.line(f"rows of {names} may be deleted: they are kept, so that a deletion of what is not there is told")
     for chosen in facts.plan.ways:
         page.gap()
-        page.line(f"{_place(chosen)} is kept up to date {HOW[chosen.way]}: {chosen.reason}")
+        page.line(f"{_place(chosen, facts)} is kept up to date {HOW[chosen.way]}: {chosen.reason}")
     page.gap()
     page.term("as translated, in the algebra of [MRQL] §5:", facts.query)
 
@@ -161,9 +162,13 @@ HOW = {
 }
 
 
-def _place(chosen: Chosen) -> str:
+def _place(chosen: Chosen, facts: Facts) -> str:
     span = chosen.loop.span
-    return "the loop" if span is None else f"the loop at {span.line}:{span.column}"
+    if span is None:
+        return "the loop"
+    included = facts.span is not None and facts.span.source.name != span.source.name
+    file = f"{Path(span.source.name).name}:" if included else ""
+    return f"the loop at {file}{span.line}:{span.column}"
 
 
 def _aligned(facts: Facts) -> str:
