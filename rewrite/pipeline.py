@@ -34,6 +34,7 @@ from mrql.rewrite.loops.rewrite_steps import rewrite_steps
 from mrql.rewrite.loops.semi_naive import Fixpoint, fixpoint
 from mrql.rewrite.loops.strategy import Ways, choose
 from mrql.rewrite.loops.unroll import unroll
+from mrql.rewrite.normalize.band_joins import bin_bands
 from mrql.rewrite.normalize.drop_traces import drop_traces
 from mrql.rewrite.normalize.extract_joins import extract_joins
 from mrql.rewrite.normalize.normalize import normalize
@@ -115,6 +116,14 @@ NORMALIZE: tuple[TermPass, ...] = (
         "[MRQL] §6, rule 4",
         "no value that takes long is computed twice; over groups, the function is linear in the group; what cannot be "
         "missing does not take the place of what can",
+    ),
+    # After normalize, and before joins and nested selects are made of equalities.
+    Pass(
+        "bands",
+        bin_bands,
+        "ours",
+        "a value of the inner row lies between two terms over the outer row that differ by a constant; no equality "
+        "links the rows; integers, dates and timestamps",
     ),
     # After normalize, which brings all generators of a comprehension into one nest of cMaps.
     Pass(
