@@ -1,0 +1,42 @@
+"""What is given to the API, and what is said where it is something else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from mrql.algebra.errors import UserError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Loop: TypeAlias = Literal["auto", "recompute", "exact", "fixpoint", "diffuse"]
+"""The ways in which loops over streams are kept up to date (`mrql.rewrite.plan.loop_strategy.LoopStrategy`)."""
+
+
+def must_be_a_frame(name: str, df: object) -> None:
+    """Raises: UserError where it is no DataFrame of Spark whose rows are all there."""
+    from pyspark.sql import DataFrame
+
+    if not isinstance(df, DataFrame):
+        raise UserError(
+            f"`{name}` is a DataFrame of Spark, not {kind_of(df)}", hint="spark.createDataFrame(…) makes one"
+        )
+    if df.isStreaming:
+        hint = "foreachBatch hands over one batch after the other"
+        raise UserError(f"`{name}` is a DataFrame that is still to come", hint=hint)
+
+
+def kind_of(value: object) -> str:
+    """What an argument is that should be something else."""
+    return "None" if value is None else f"a value of the type {type(value).__module__}.{type(value).__qualname__}"
+
+
+def session_of(spark: SparkSession | None) -> Any:
+    from pyspark.sql import SparkSession
+
+    from mrql.runtime.spark.session.session import local_session
+
+    if spark is not None and not isinstance(spark, SparkSession):
+        hint = "DataFrames are given by the names of their streams"
+        raise UserError(f"the session is a SparkSession, not {kind_of(spark)}", hint=hint)
+    return spark if spark is not None else local_session()
