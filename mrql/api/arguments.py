@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mrql.algebra.errors import UserError
@@ -24,6 +26,13 @@ def must_be_a_frame(name: str, df: object) -> None:
     if df.isStreaming:
         hint = "foreachBatch hands over one batch after the other"
         raise UserError(f"`{name}` is a DataFrame that is still to come", hint=hint)
+
+
+def directory_of(path: object) -> Path:
+    """Raises: UserError where it is no path."""
+    if not isinstance(path, str | os.PathLike) or not path:
+        raise UserError(f"a checkpoint is a directory, not {kind_of(path)}")
+    return Path(path)
 
 
 def kind_of(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, get_args
 
 import attrs
@@ -11,7 +12,7 @@ from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import Stream, Term
 from mrql.algebra.types import Type
-from mrql.api.arguments import Loop, kind_of, must_be_a_frame, session_of
+from mrql.api.arguments import Loop, directory_of, kind_of, must_be_a_frame, session_of
 from mrql.api.view import View
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.passes import Trace
@@ -130,9 +131,14 @@ class Query:
         loop: Loop = "auto",
         epsilon: float | None = None,
         abs_epsilon: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         **tables: DataFrame,
     ) -> View:
         """A view of the query, empty at first. A stream that is given a DataFrame here is a static table.
+
+        With a `checkpoint`, a directory on a local disk, each batch is committed there; a view of a directory with
+        commits goes on after the last one. States that mean the same in the query are kept, if it is another one now,
+        and what would have to be made of rows that were given before is refused. Static tables must have the same rows.
 
         With `insert_only` nothing is ever deleted: then the rows themselves need not be kept to tell a wrong deletion,
         and of a minimum or maximum only the value. A `strict` view is refused where a batch would compute a part of the
@@ -145,12 +151,19 @@ class Query:
         them, it is kept back from the next step. `View.residual` says how far off that leaves the answer.
 
         Raises: UserError when a table is no stream of the query or of another type, a strict view is refused, the way
-            is not there for a loop, or has no threshold.
+            is not there for a loop, or has no threshold; when the checkpoint is in use, damaged, or not that of a view
+            of this query.
         """
         from mrql.explain import require_incremental
+        from mrql.runtime.spark.durable_view import DurableView
         from mrql.runtime.spark.session.session import advise
         from mrql.runtime.spark.view import SparkView
 
+        taken = sorted({"offset", "deliver"} & self.streams.keys() - tables.keys())
+        if taken:
+            message = f"the stream `{taken[0]}` of a view is called as an argument of `apply`"
+            raise UserError(message, hint="give it another name")
+        root = None if checkpoint is None else directory_of(checkpoint)
         term = with_static(self.term, frozenset(tables))
         for part in subterms(self.term):
             if isinstance(part, Stream) and part.static and part.name not in tables:
@@ -161,8 +174,11 @@ class Query:
         frames = {name: self.frame(name, df) for name, df in tables.items()}
         session = session_of(spark)
         advise(session)
-        view = SparkView(plan, session, frames, self.query.span.source)
-        return View(self, view, frozenset(tables), insert_only)
+        source, names = self.query.span.source, frozenset(tables)
+        if root is None:
+            return View(self, SparkView(plan, session, frames, source), None, names, insert_only)
+        durable = DurableView.open(root, plan, session, frames, source)
+        return View(self, durable.view, durable, names, insert_only)
 
     def frame(self, name: str, df: DataFrame) -> Frame:
         """The rows of a stream as its type has them.

@@ -298,5 +298,5 @@ def _disk_full(root: Path, manifest: Manifest | None) -> EngineError:
 
 def _continues(manifest: Manifest | None) -> str:
     if manifest is None:
-        return "nothing is committed yet, and the same command starts over"
-    return f"batch {manifest.batch} is committed, and the same command goes on after it"
+        return "nothing is committed yet, and the next start is from the beginning"
+    return f"batch {manifest.batch} is committed, and the next start goes on after it"

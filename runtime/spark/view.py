@@ -37,7 +37,7 @@ from mrql.runtime.spark.maintenance.transaction import Savepoint, Transaction
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.session.errors import translated
-from mrql.runtime.spark.session.session import settings, step_settings
+from mrql.runtime.spark.session.session import lock_of, settings, step_settings
 from mrql.runtime.spark.state.compaction import BackgroundCompaction
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
@@ -54,20 +54,20 @@ class BatchResult:
 
     def snapshot(self) -> DataFrame:
         """The answer after the batch."""
-        self._view.require_open()
-        with settings(self._view.spark, self._view.settings):
+        with self._view.lock, settings(self._view.spark, self._view.settings):
+            self._view.require_open()
             return self._view.plans.dataframe(self._view.changes.answer(self._after))
 
     def before(self) -> DataFrame:
         """The answer before the batch. It can be read until the next one, as the changes can."""
-        self._view.require_open()
-        with settings(self._view.spark, self._view.settings):
+        with self._view.lock, settings(self._view.spark, self._view.settings):
+            self._view.require_open()
             return self._view.plans.dataframe(self._view.changes.answer(self._before))
 
     def changes(self) -> DataFrame:
         """The answer after the batch minus `before`, as rows with a weight."""
-        self._view.require_open()
-        with settings(self._view.spark, self._view.settings):
+        with self._view.lock, settings(self._view.spark, self._view.settings):
+            self._view.require_open()
             return self._view.plans.dataframe(self._view.changes.of_answer(self._after, self._before))
 
 
@@ -91,6 +91,8 @@ class SparkView:
         self.plan = plan
         self.circuit = circuit_of(plan)
         self.spark = spark
+        self.lock = lock_of(spark)
+        """Held while the settings of the session are others; whoever needs several things of a view in one holds it."""
         self.source = source
         self.tables = dict(tables or {})
         self.columns = ColumnNames()
@@ -297,8 +299,8 @@ class SparkView:
     @property
     def residual(self) -> Residual:
         """How far the values of loops are off by what does not matter, once the batch is settled."""
-        self.require_open()
-        with settings(self.spark, self.settings), translated(self.source):
+        with self.lock, settings(self.spark, self.settings), translated(self.source):
+            self.require_open()
             kept_back = Residual.of_steps(residuals([*self.withheld.values()]))
             fed_back = [each.residual for loop in self.carried for each in loop]
         return reduce(Residual.and_also, fed_back, kept_back)
@@ -344,15 +346,19 @@ class SparkView:
             each.forget()
         self.columns.restart()
 
-    def apply(self, deltas: Mapping[str, Frame]) -> DataFrame:
+    def apply(self, deltas: Mapping[str, Frame], deliver: Callable[[BatchResult], None] | None = None) -> DataFrame:
         """Applies a batch and returns how the answer changes. The changes can be read until the next batch.
+
+        What is to `deliver` the batch is given it before it counts, and takes it back by failing.
 
         Raises: UserError when the view is closed.
         """
-        self.require_open()
-        with settings(self.spark, self.settings), translated(self.source):
+        with self.lock, settings(self.spark, self.settings), translated(self.source):
+            self.require_open()
             try:
                 step = self.advance(deltas)
+                if deliver is not None:
+                    deliver(step)
                 self.settle()
             except BaseException as error:
                 self.give_up(error)
@@ -365,8 +371,8 @@ class SparkView:
 
         Raises: UserError when the view is closed.
         """
-        self.require_open()
-        with settings(self.spark, self.settings), translated(self.source):
+        with self.lock, settings(self.spark, self.settings), translated(self.source):
+            self.require_open()
             return self.plans.dataframe(self.changes.answer(self._snapshots()))
 
     def before(self) -> DataFrame:
@@ -387,6 +393,10 @@ class SparkView:
 
     def close(self) -> None:
         """Frees the states."""
+        with self.lock:
+            self._close()
+
+    def _close(self) -> None:
         self.closed = True
         self.computing.give_up()
         self.aside.close()
