@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -13,6 +14,27 @@ if TYPE_CHECKING:
 
 Loop: TypeAlias = Literal["auto", "recompute", "exact", "fixpoint", "diffuse"]
 """The ways in which loops over streams are kept up to date (`mrql.rewrite.plan.loop_strategy.LoopStrategy`)."""
+
+
+Trusted: TypeAlias = bool | Collection[str]
+"""Whether the deletions of all streams are right, or the names of those streams whose are."""
+
+
+def trusted_streams(trusted: Trusted, streams: Collection[str]) -> frozenset[str]:
+    """The streams whose deletions are not looked up.
+
+    Raises: UserError where one is named that is not there.
+    """
+    if isinstance(trusted, bool):
+        return frozenset(streams if trusted else ())
+    names = [trusted] if isinstance(trusted, str) else trusted
+    if not isinstance(names, list | tuple | set | frozenset) or not all(isinstance(name, str) for name in names):
+        raise UserError(f"trusted is True, or the names of streams, not {kind_of(trusted)}")
+    unknown = sorted({*names} - {*streams})
+    if unknown:
+        hint = f"its streams: {', '.join(streams) or 'none'}"
+        raise UserError(f"the query has no stream `{unknown[0]}` whose deletions to trust", hint=hint)
+    return frozenset(names)
 
 
 def must_be_a_frame(name: str, df: object) -> None:

@@ -12,7 +12,7 @@ from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import Stream, Term
 from mrql.algebra.types import Type
-from mrql.api.arguments import Loop, directory_of, kind_of, must_be_a_frame, session_of
+from mrql.api.arguments import Loop, Trusted, directory_of, kind_of, must_be_a_frame, session_of, trusted_streams
 from mrql.api.view import View
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.passes import Trace
@@ -78,12 +78,13 @@ class Query:
         loop: Loop = "auto",
         epsilon: float | None = None,
         abs_epsilon: float | None = None,
+        trusted: Trusted = False,
     ) -> Trace:
         """How the query becomes its stages, those of a view that is made with the same arguments.
 
         Raises: UserError when the way `loop` is not there for a loop.
         """
-        return _trace(self.term, self.streams, insert_only, loop, epsilon, abs_epsilon)
+        return _trace(self.term, self.streams, insert_only, loop, epsilon, abs_epsilon, trusted)
 
     def explain(
         self,
@@ -92,11 +93,14 @@ class Query:
         loop: Loop = "auto",
         epsilon: float | None = None,
         abs_epsilon: float | None = None,
+        trusted: Trusted = False,
     ) -> str:
         """Every step from the query to its stages, as text."""
         from mrql.explain import explain_trace
 
-        return explain_trace(self.trace(insert_only=insert_only, loop=loop, epsilon=epsilon, abs_epsilon=abs_epsilon))
+        return explain_trace(
+            self.trace(insert_only=insert_only, loop=loop, epsilon=epsilon, abs_epsilon=abs_epsilon, trusted=trusted)
+        )
 
     def batch(self, spark: SparkSession | None = None, **streams: DataFrame) -> DataFrame:
         """Evaluates the query once over all its streams.
@@ -131,6 +135,7 @@ class Query:
         loop: Loop = "auto",
         epsilon: float | None = None,
         abs_epsilon: float | None = None,
+        trusted: Trusted = False,
         checkpoint: str | os.PathLike[str] | None = None,
         **tables: DataFrame,
     ) -> View:
@@ -168,7 +173,7 @@ class Query:
         for part in subterms(self.term):
             if isinstance(part, Stream) and part.static and part.name not in tables:
                 raise UserError(f"the table `{part.name}` is missing", hint=f"view({part.name}=…)")
-        plan = _trace(term, self.streams, insert_only, loop, epsilon, abs_epsilon).plan
+        plan = _trace(term, self.streams, insert_only, loop, epsilon, abs_epsilon, trusted).plan
         if strict:
             require_incremental(plan)
         frames = {name: self.frame(name, df) for name, df in tables.items()}
@@ -207,6 +212,7 @@ def _trace(
     loop: Loop,
     epsilon: float | None,
     abs_epsilon: float | None,
+    trusted: Trusted,
 ) -> Trace:
     if loop not in get_args(Loop):
         raise UserError(f"there is no way {loop!r} for loops", hint=f"one of {', '.join(get_args(Loop))}")
@@ -218,7 +224,10 @@ def _trace(
         if value is not None and (not value >= 0 or LoopStrategy(loop) not in KEEPING_BACK):
             raise UserError(f"{name} is 0 or more, for loop='diffuse' or loop='exact'")
     shrinking = frozenset[str]() if insert_only else frozenset(streams)
-    return plan_query(term, PlanOptions(shrinking, LoopStrategy(loop), threshold))
+    names = trusted_streams(trusted, streams)
+    if insert_only and names:
+        raise UserError("a view that only takes insertions has no deletions to trust", hint="leave one of them out")
+    return plan_query(term, PlanOptions(shrinking, LoopStrategy(loop), threshold, names))
 
 
 def with_static(term: Term, tables: frozenset[str]) -> Term:

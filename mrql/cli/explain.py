@@ -9,7 +9,7 @@ import click
 
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import reports_errors
-from mrql.cli.options import loop_options
+from mrql.cli.options import TRUSTED, loop_options
 from mrql.cli.planning import load, must_be_incremental
 from mrql.explain import explain_graph, explain_json, explain_passes, explain_trace, passes_document
 from mrql.output.tables import type_name
@@ -25,6 +25,7 @@ from mrql.rewrite.plan.threshold import Threshold
 @click.option("--graph", type=click.Path(dir_okay=False, path_type=Path), help="Draw the stages into an SVG file.")
 @click.option("--passes", is_flag=True, help="Show every pass that ran, its condition and what it changed, instead.")
 @STRICT
+@TRUSTED
 @loop_options
 @common_options
 @reports_errors
@@ -37,12 +38,14 @@ def explain(
     strict: bool,
     way: LoopStrategy,
     threshold: Threshold | None,
+    trusted: bool,
     common: Common,
 ) -> None:
     """Show every step from a query's text to the stages that keep it up to date."""
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     shrinking = program.shrinking
-    traces = [(q, plan_query(q.term, PlanOptions(shrinking, way, threshold))) for q in program.queries]
+    options = PlanOptions(shrinking, way, threshold, shrinking if trusted else frozenset())
+    traces = [(q, plan_query(q.term, options)) for q in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))
     if graph is not None:

@@ -103,7 +103,7 @@ class ViewCommits:
             if stage.name in built and gone:
                 part = f"{stage.name}, {_called(stage)}, would have to be built from"
                 raise _gone(part, gone, _place_of(stage) or self.plan.query.span)
-        for name in sorted((self.plan.shrinking & self.arrived) - {*ledgers}):
+        for name in sorted((self.plan.looked_up & self.arrived) - {*ledgers}):
             raise _gone("deletions would be looked up in", [name], None)
 
     # --- a batch ------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.maintenance.stage_state import InputState, StageState
 from mrql.runtime.spark.maintenance.thresholding import WithheldChanges, residuals
 from mrql.runtime.spark.maintenance.transaction import Savepoint, Transaction
+from mrql.runtime.spark.maintenance.trusted import netted_trusted, shortages
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.session.errors import translated
@@ -123,11 +124,13 @@ class SparkView:
         self.rounds = Rounds(plan, self.changes, self._merge, self.computing, self._planning_ahead)
         self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
         self.ledgers = [
-            Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
+            Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.looked_up)
         ]
         self.ledgers += [each.ledger for loop in self.carried for each in loop]
         self.withheld = {derived.name: WithheldChanges(derived, self.changes) for derived in plan.withholding}
         self.ledgers += [each.ledger for each in self.withheld.values()]
+        self.arrived: Mapping[str, Frame] = {}
+        """The batch that is applied."""
         self.last: BatchResult | None = None
         """The batch that was applied last."""
         self.closed = False
@@ -204,7 +207,12 @@ class SparkView:
                 ledger.begin()
                 if ledger.stream in changes:
                     changes[ledger.stream] = self._recorded(ledger, changes[ledger.stream])
+            for name in self.plan.trusted & changes.keys():
+                changes[name], run = netted_trusted(changes[name], self.plans)
+                self.transaction.temporaries.counted += [] if run is None else [run]
+            self.arrived = changes
             self._go_through(changes)
+            self._plan_shortages()
             return BatchResult(self, self.transaction.before)
 
     def _go_through(self, changes: dict[str, Frame], *, starting: bool = False) -> None:
@@ -318,10 +326,19 @@ class SparkView:
         self.transaction.temporaries.counted += [run for run in (ledger.batch, ledger.missing) if run is not None]
         return left
 
+    def _plan_shortages(self) -> None:
+        """Plans to look whether trusted deletions have left too little; it is computed with the states."""
+        found = shortages(self.states, self.plan.trusted, self.arrived, self.transaction.changed, self.plans)
+        self.transaction.shortages = list(found)
+        self.transaction.temporaries.counted += [shortage.below for shortage in self.transaction.shortages]
+
     def _check(self) -> None:
-        """Raises: MissingRow when the batch has deleted a row that was not there."""
+        """Raises: MissingRow when the batch has deleted a row that was not there; WrongDeletion where that was trusted
+        and shows."""
         for ledger in self.ledgers:
             ledger.check()
+        for shortage in self.transaction.shortages or ():
+            shortage.check(self.plans)
 
     def give_up(self, error: BaseException) -> None:
         """Takes back a batch that has ended with an error. Where it has deleted a row that was not there, that is what
@@ -332,6 +349,8 @@ class SparkView:
         try:
             if isinstance(error, Exception):
                 with settings(self.spark, self.settings), suppress(PySparkException, Py4JError, ConnectionError):
+                    if self.transaction.shortages is None and self.plan.trusted:
+                        self._plan_shortages()
                     self._check()
         finally:
             self.rollback()

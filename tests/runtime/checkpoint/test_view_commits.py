@@ -37,10 +37,18 @@ class Opened:
     states: ReferenceStates
 
     @staticmethod
-    def at(root: Path, text: str, *, insert_only: bool = False, tables: Mapping[str, str] | None = None) -> Opened:
+    def at(
+        root: Path,
+        text: str,
+        *,
+        insert_only: bool = False,
+        trusted: bool = False,
+        tables: Mapping[str, str] | None = None,
+    ) -> Opened:
         query, tables = mrql.compile(text, **TYPES), tables or {}
         shrinking = frozenset() if insert_only else frozenset(TYPES)
-        plan = plan_query(with_static(query.term, frozenset(tables)), PlanOptions(shrinking)).plan
+        options = PlanOptions(shrinking, trusted=shrinking if trusted else frozenset())
+        plan = plan_query(with_static(query.term, frozenset(tables)), options).plan
         store = Store.open(root)
         try:
             commits = ViewCommits(store, plan, tables, {}, "reference")
@@ -107,6 +115,20 @@ def test_what_cannot_be_built(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="deletions would be looked up in rows of S that are gone"):
         Opened.at(tmp_path, SUMS)
     assert Opened.at(tmp_path, SUMS, insert_only=True).close() == Bag([(1, 5)])
+
+
+def test_what_is_looked_up_may_be_trusted(tmp_path: Path) -> None:
+    """Then it is dropped. Nor need a stream that only grew be looked up; but nothing is looked up that was trusted."""
+    one = Opened.at(tmp_path, SUMS)
+    one.apply(S=[(1, 5)])
+    one.close()
+    trusting = Opened.at(tmp_path, SUMS, trusted=True)
+    trusting.apply(S=[(2, 5)])
+    trusting.close()
+    with pytest.raises(UserError, match="deletions would be looked up in rows of S that are gone"):
+        Opened.at(tmp_path, SUMS)
+    assert Opened.at(tmp_path, SUMS, insert_only=True).close() == Bag([(1, 5), (2, 5)])
+    assert Opened.at(tmp_path, SUMS, trusted=True).close() == Bag([(1, 5), (2, 5)])
 
 
 def test_static_tables_must_be_the_same(tmp_path: Path) -> None:
