@@ -37,16 +37,19 @@ def trusted_streams(trusted: Trusted, streams: Collection[str]) -> frozenset[str
     return frozenset(names)
 
 
-def must_be_a_frame(name: str, df: object) -> None:
-    """Raises: UserError where it is no DataFrame of Spark whose rows are all there."""
+def must_be_a_frame(name: str, df: object, *, streaming: bool = False) -> None:
+    """Raises: UserError where it is no DataFrame of Spark whose rows are all there, or are still to come."""
     from pyspark.sql import DataFrame
 
     if not isinstance(df, DataFrame):
         raise UserError(
             f"`{name}` is a DataFrame of Spark, not {kind_of(df)}", hint="spark.createDataFrame(…) makes one"
         )
-    if df.isStreaming:
-        hint = "foreachBatch hands over one batch after the other"
+    if streaming and not df.isStreaming:
+        hint = "spark.readStream makes one that does; view.apply takes this one"
+        raise UserError(f"`{name}` is a DataFrame that does not stream", hint=hint)
+    if df.isStreaming and not streaming:
+        hint = "view.follow takes it, and applies one batch after the other"
         raise UserError(f"`{name}` is a DataFrame that is still to come", hint=hint)
 
 

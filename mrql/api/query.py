@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, get_args
 
 import attrs
 
-from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import map_children, subterms
+from mrql.algebra.catalog import item_type
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import Stream, Term
 from mrql.algebra.types import Type
@@ -185,6 +185,20 @@ class Query:
         durable = DurableView.open(root, plan, session, frames, source)
         return View(self, durable.view, durable, names, insert_only)
 
+    def must_stream(self, name: str, df: DataFrame) -> None:
+        """Raises: UserError where it is no streaming DataFrame with the rows of a stream."""
+        from mrql.runtime.spark.io.schema import conformed
+
+        must_be_a_frame(name, df, streaming=True)
+        conformed(df, self._row(name), f"`{name}`")
+
+    def _row(self, name: str) -> Type:
+        if name not in self.streams:
+            raise UserError(
+                f"the query has no stream `{name}`", hint=f"its streams: {', '.join(self.streams) or 'none'}"
+            )
+        return item_type(self.streams[name])
+
     def frame(self, name: str, df: DataFrame) -> Frame:
         """The rows of a stream as its type has them.
 
@@ -194,15 +208,10 @@ class Query:
         from mrql.runtime.spark.relation.frame import from_dataframe
         from mrql.runtime.spark.session.session import AS_WRITTEN, settings
 
-        if name not in self.streams:
-            raise UserError(
-                f"the query has no stream `{name}`", hint=f"its streams: {', '.join(self.streams) or 'none'}"
-            )
-        bag = self.streams[name]
-        assert isinstance(bag, ty.BagType)
+        row = self._row(name)
         must_be_a_frame(name, df)
         with settings(df.sparkSession, AS_WRITTEN):
-            return from_dataframe(conformed(df, bag.item, f"`{name}`"), bag.item)
+            return from_dataframe(conformed(df, row, f"`{name}`"), row)
 
 
 def _trace(

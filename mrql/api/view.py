@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mrql.algebra.errors import UserError
 from mrql.api.arguments import kind_of
 from mrql.api.delta import Delta
+from mrql.api.following import Following
 from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, is_due
 
 if TYPE_CHECKING:
@@ -111,6 +112,46 @@ class View:
 
         return fed
 
+    def follow(
+        self,
+        *,
+        trigger: Mapping[str, Any] | None = None,
+        query_name: str | None = None,
+        deliver: Callable[[DataFrame, int], object] | None = None,
+        **streams: DataFrame,
+    ) -> Following:
+        """Feeds the view with streaming DataFrames, any that `spark.readStream` makes: each batch of each is applied
+        once, also when the view is opened again and follows the same. What Spark keeps of that is in the checkpoint.
+
+        `trigger` is what `DataStreamWriter.trigger` takes, such as `{"availableNow": True}`; with a `query_name` the
+        streaming queries are called `name-stream`. Where one fails, `Following.awaitTermination` says why.
+
+        Raises: UserError when a name or a type does not fit, or a DataFrame does not stream.
+        """
+        if not streams:
+            raise UserError("there is nothing to follow", hint="view.follow(S=spark.readStream…)")
+        self._view.require_open()
+        for name, df in streams.items():
+            self._must_be_changing(name)
+            self._query.must_stream(name, df)
+        following = Following(self._view.lock)
+        try:
+            for name, df in streams.items():
+                writer = df.writeStream.foreachBatch(following.watched(self.for_each_batch(name, deliver)))
+                writer = writer if trigger is None else writer.trigger(**trigger)
+                writer = writer if query_name is None else writer.queryName(f"{query_name}-{name}")
+                if self._durable is not None:
+                    writer = writer.option("checkpointLocation", self._durable.streaming(name))
+                following.queries[name] = writer.start()
+        except BaseException:
+            following.stop()
+            raise
+        return following
+
+    def _must_be_changing(self, name: str) -> None:
+        if name in self._tables:
+            raise UserError(f"`{name}` is a static table of this view: it does not change")
+
     def _frames(self, deltas: Mapping[str, Delta | DataFrame]) -> dict[str, Frame]:
         """The changes of each stream, where it has some."""
         from mrql.runtime.spark.session.session import AS_WRITTEN, settings
@@ -118,8 +159,7 @@ class View:
         frames = {}
         with settings(self._view.spark, AS_WRITTEN):
             for name, delta in deltas.items():
-                if name in self._tables:
-                    raise UserError(f"`{name}` is a static table of this view: it does not change")
+                self._must_be_changing(name)
                 if delta is None:
                     raise UserError(f"`{name}` has no rows", hint=f"leave it out, or say {name}=mrql.Delta(…)")
                 frame = self._change(name, delta if isinstance(delta, Delta) else Delta(insert=delta))

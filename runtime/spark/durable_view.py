@@ -14,11 +14,12 @@ from mrql.algebra.span import Source
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.manifest import Json
 from mrql.runtime.checkpoint.restore import Restored
-from mrql.runtime.checkpoint.store import Store
+from mrql.runtime.checkpoint.store import STREAMING, Store
 from mrql.runtime.checkpoint.view_commits import ViewCommits
 from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.spark.checkpoint import SparkStates
+from mrql.runtime.spark.io.paths import path_to_write
 from mrql.runtime.spark.io.rows_digest import rows_digest
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.session.errors import translated
@@ -109,6 +110,10 @@ class DurableView:
         except BaseException:
             self.close()
             raise
+
+    def streaming(self, name: str) -> str:
+        """Where Spark is to keep how far the streaming query for a stream has come."""
+        return path_to_write(self.view.spark, self.commits.store.root.absolute() / STREAMING / name)
 
     def close(self) -> None:
         """Frees the states, and leaves the checkpoint to others."""
