@@ -185,6 +185,15 @@ def test_on_spark(
                 assert not spark_sizes(view._view, {}).keys() & ALL
 
 
+@pytest.mark.spark
+def test_what_comes_and_goes_is_not_evaluated(spark: SparkSession) -> None:
+    """Nor with trust: the query has no value for such a row."""
+    query = mrql.compile("select 10 / y from (x, y) in S", **STREAMS)
+    with interpreted(spark), query.view(spark, trusted=["S"]) as view:
+        view.apply(**deltas(spark, {"S": ([(1, 0), (1, 5)], [(1, 0)])}))
+        assert collect_value(view.answer(), query.type) == Bag([2])
+
+
 def deltas(spark: SparkSession, batch: Change) -> dict[str, mrql.Delta]:
     frames = {name: [to_dataframe(spark, rows, STREAMS[name]) for rows in both] for name, both in batch.items()}
     return {name: mrql.Delta(*both) for name, both in frames.items()}

@@ -33,6 +33,7 @@ from tests.rewrite.incremental.test_theorems import assert_incremental
 from tests.rewrite.loops.test_strategies import History, assert_kept
 from tests.runtime.checkpoint.crashes import survives
 from tests.runtime.checkpoint.damage import SCENES, stopped, undelivered
+from tests.runtime.checkpoint.fed_views import FOLLOWED, NUMBERED, view_survives
 from tests.runtime.checkpoint.streams import GROUPS, JOIN, Stream, fill
 from tests.runtime.spark.expressions.test_functions import KINDS, disagreements
 from tests.runtime.spark.test_equivalence import (
@@ -178,7 +179,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         with TemporaryDirectory() as home:
             death(Path(home), number)
         done[DEATHS] += 1
-    done[KILLED] += kills.round(number)
+    done[KILLED] += kills.round(number) + kills.of_views(number, spark)
     done[DAMAGED] += damaged(spark, Random(number), kills.server, of_each=2, on_spark=60)
     for kind in KINDS:
         found = disagreements(spark, kind, number)
@@ -227,6 +228,15 @@ class Kills:
                 fill(Path(home), batches, random, first=random.choice((6, 1200)))
                 stream = Stream(Path(home), random.choice((GROUPS, JOIN)), engine, emit=random.choice(list(Emit)))
                 killed += survives(stream, random, kills=most - killed, delay=delay, server=self.server)
+        return killed
+
+    def of_views(self, number: int, spark: SparkSession) -> int:
+        """Kills processes that feed a view, as often as those of streams on Spark; returns how often."""
+        random, killed = Random(number), 0
+        while killed < self.spark:
+            with TemporaryDirectory() as home:
+                way, most = random.choice((NUMBERED, FOLLOWED)), min(3, self.spark - killed)
+                killed += view_survives(spark, Path(home), way, random, kills=most, delay=2)
         return killed
 
 

@@ -146,7 +146,7 @@ def test_it_dies_at_operations_on_files(session: SparkSession, tmp_path: Path) -
         {"right": Delta(insert=right(session, (6, 2))), "left": Delta(delete=left(session, (1, 5)))},
     ]
     expected = Dying(session, tmp_path / "whole", batches).applied()
-    for at, moment in [(4, Moment.BEFORE), (30, Moment.HALF), (43, Moment.AFTER), (60, Moment.BEFORE)]:
+    for at, moment in [(30, Moment.HALF), (43, Moment.AFTER), (60, Moment.BEFORE)]:
         dying = Dying(session, tmp_path / f"{at}", batches)
         with pytest.raises(Crash):
             dying.applied(Failing(at=at, moment=moment))
