@@ -57,7 +57,7 @@ def directory_of(path: object) -> Path:
     """Raises: UserError where it is no path."""
     if not isinstance(path, str | os.PathLike) or not path:
         raise UserError(f"a checkpoint is a directory, not {kind_of(path)}")
-    return Path(path)
+    return Path(path).absolute()  # the process may go elsewhere
 
 
 def kind_of(value: object) -> str:

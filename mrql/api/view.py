@@ -37,6 +37,7 @@ class View:
         self._durable = durable
         self._tables = tables
         self._insert_only = insert_only
+        self._following: list[Following] = []
         self._offsets = {} if durable is None else durable.offsets
         self._batches = 0 if durable is None else durable.commits.next_batch
 
@@ -142,10 +143,12 @@ class View:
                 writer = writer if query_name is None else writer.queryName(f"{query_name}-{name}")
                 if self._durable is not None:
                     writer = writer.option("checkpointLocation", self._durable.streaming(name))
-                following.queries[name] = writer.start()
+                with self._view.lock:  # the query has the settings that the session has now
+                    following.queries[name] = writer.start()
         except BaseException:
             following.stop()
             raise
+        self._following.append(following)
         return following
 
     def _must_be_changing(self, name: str) -> None:
@@ -238,7 +241,9 @@ class View:
 
     def close(self) -> None:
         """Frees the state. A view that is closed takes no batch and has no answer any more; with its checkpoint another
-        one goes on."""
+        one goes on. What it follows is stopped, after the batch that is running."""
+        for following in self._following:
+            following.stop()
         if self._durable is None:
             self._view.close()
         else:

@@ -328,7 +328,7 @@ class SparkView:
 
     def _plan_shortages(self) -> None:
         """Plans to look whether trusted deletions have left too little; it is computed with the states."""
-        found = shortages(self.states, self.plan.trusted, self.arrived, self.transaction.changed, self.plans)
+        found = shortages(self.states, self.plan.trusted, self.arrived, self.plans)
         self.transaction.shortages = list(found)
         self.transaction.temporaries.counted += [shortage.below for shortage in self.transaction.shortages]
 

@@ -46,6 +46,7 @@ from tests.runtime.spark.test_equivalence import (
     assert_kept_up_to_date,
 )
 from tests.runtime.spark.test_wild import assert_follows_wild
+from tests.runtime.test_trusted_deletions import assert_engines_agree_on_trust
 from tests.soak import fuzz, large_data, loop_memory
 from tests.support.construct_queries import construct_queries
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
@@ -155,6 +156,13 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         assert_kept_up_to_date(spark, text, data.draw(histories(text, deletions=True)))
         done[ON_SPARK] += TOGETHER
 
+    @seed(number)
+    @cases(2)
+    @given(queries(), st.lists(st.booleans(), min_size=3, max_size=3), st.data())
+    def trusting(text: str, wrong: list[bool], data: st.DataObject) -> None:
+        assert_engines_agree_on_trust(spark, text, data.draw(histories(text, deletions=True, most=3)), wrong)
+        done[ON_SPARK] += 1
+
     for kind, texts in fuzz.programs().items():
 
         @seed(number)
@@ -196,6 +204,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         wilder()
         rarer()
         together()
+        trusting()
         assert_follows(spark, INCREMENTAL[number % len(INCREMENTAL)], ONE_BY_ONE)
     assert_construct(spark, CONSTRUCTS[number % len(CONSTRUCTS)])
     name, way = EVERY_WAY[number % len(EVERY_WAY)]

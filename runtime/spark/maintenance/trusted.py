@@ -63,16 +63,15 @@ def netted_trusted(change: Frame, plans: Plans) -> tuple[Frame, Run | None]:
 
 
 def shortages(
-    states: Sequence[StageState], trusted: frozenset[str], changes: Mapping[str, Frame], changed: set[str], plans: Plans
+    states: Sequence[StageState], trusted: frozenset[str], changes: Mapping[str, Frame], plans: Plans
 ) -> Iterator[Shortage]:
     """What there would be too little of after a batch of trusted streams, to be computed with it."""
     taking = {name for name in trusted & changes.keys() if changes[name].weight is not None}
     seen: set[Table] = set()
     for state in states:
         streams = sorted(taking & {*state.stage.streams})
-        if not streams or state.stage.name not in changed:
-            continue
-        for table, key in _tables(state):
+        for table, key in _tables(state) if streams else ():
+            # A side of a join may have changed where there is nothing yet to join it with.
             if table not in seen and (table.batch.merged or table.batch.added):
                 seen.add(table)
                 yield Shortage(streams, state.stage.name, key, Run.of(plans, _below_nothing(table)))
@@ -80,9 +79,9 @@ def shortages(
 
 def _tables(state: StageState) -> Iterator[tuple[Table, Layout]]:
     """The tables of a state, each with what is shown of its rows."""
-    assert state.keys is not None
-    own = [*([] if state.groups is None else [state.groups]), *state.bags.values()]
-    yield from ((table, state.keys.value) for table in own)
+    if state.keys is not None:
+        own = [*([] if state.groups is None else [state.groups]), *state.bags.values()]
+        yield from ((table, state.keys.value) for table in own)
     for kept in state.inputs.values():
         if kept.table is not None and kept.shape is not None:
             yield kept.table, _key_of(kept.shape)
