@@ -248,6 +248,9 @@ class PlanOptions:
     threshold: Threshold | None = None
     """What of a loop's value changes by no more is kept back from its steps; if nothing is said, `EPSILON` of loops
     that are carried over, and nothing of others."""
+    trusted: frozenset[str] = frozenset()
+    """The streams that may lose elements again, and whose deletions are right: of these it is not kept which rows there
+    are, to look them up."""
     checked: bool = False
     """Whether each pass is followed by a check: a term is to be well-scoped, well-typed and of the type that it had, a
     plan as `check_plan` says."""
@@ -314,7 +317,8 @@ def _incrementalized(query: Term, ways: Ways, options: PlanOptions) -> tuple[lis
         exact=options.strategy is LoopStrategy.EXACT,
         threshold=options.kept_back,
     )
-    plan = attrs.evolve(plan, loops=tables, ways=ways.chosen)
+    trusted = options.trusted & plan.shrinking
+    plan = attrs.evolve(plan, trusted=trusted, loops=tables, ways=ways.chosen)
     runs.append(PassRun(Phase.INCREMENTALIZE, DERIVE, normal, plan))
     runs.extend(run for stage in plan.stages for run in _of_stage(stage))
     return runs, plan

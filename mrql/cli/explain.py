@@ -9,7 +9,7 @@ import click
 
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import reports_errors
-from mrql.cli.options import loop_options
+from mrql.cli.options import TRUSTED, loop_options
 from mrql.cli.planning import load, must_be_incremental
 from mrql.explain import (
     explain_graph,
@@ -33,6 +33,7 @@ from mrql.rewrite.plan.threshold import Threshold
 @click.option("--derivation", is_flag=True, help="Show every step from the text to the stages.")
 @click.option("--passes", is_flag=True, help="Show every pass that ran, its condition and what it changed.")
 @STRICT
+@TRUSTED
 @loop_options
 @common_options
 @reports_errors
@@ -46,6 +47,7 @@ def explain(
     strict: bool,
     way: LoopStrategy,
     threshold: Threshold | None,
+    trusted: bool,
     common: Common,
 ) -> None:
     """Show what is kept of a query, and what a batch costs."""
@@ -53,7 +55,8 @@ def explain(
         raise click.UsageError("--derivation and --passes are two pages: ask for one of them")
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     shrinking = program.shrinking
-    traces = [(q, plan_query(q.term, PlanOptions(shrinking, way, threshold))) for q in program.queries]
+    options = PlanOptions(shrinking, way, threshold, shrinking if trusted else frozenset())
+    traces = [(q, plan_query(q.term, options)) for q in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))
     if graph is not None:

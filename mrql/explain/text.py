@@ -62,10 +62,14 @@ def query_lines(page: Page, facts: Facts) -> None:
     rows = [("stream", name, show_type(t)) for name, t in sorted(facts.plan.streams.items())]
     rows += [("table", name, show_type(t)) for name, t in sorted(facts.plan.tables.items())]
     page.table(rows, level=1)
-    if facts.plan.shrinking:
-        names = listed(sorted(facts.plan.shrinking))
+    if facts.plan.looked_up:
+        names = listed(sorted(facts.plan.looked_up))
         page.gap()
         page.line(f"rows of {names} may be deleted: they are kept, so that a deletion of what is not there is told")
+    if facts.plan.trusted:
+        names = listed(sorted(facts.plan.trusted))
+        page.gap()
+        page.line(f"rows of {names} may be deleted, and deletions are trusted: nothing is kept to look them up")
     for chosen in facts.plan.ways:
         page.gap()
         page.line(f"{_place(chosen, facts)} is kept up to date {HOW[chosen.way]}: {chosen.reason}")

@@ -462,7 +462,7 @@ THRESHOLD = {"epsilon": NUMBER, "abs_epsilon": NUMBER}
 COLUMN = {"name": TEXT, "role": TEXT, "type": TEXT, "merge": MAYBE}
 SCHEMA: dict[str, Any] = {
     "query": {"text": MAYBE, "place": MAYBE, "term": TEXT},
-    "sources": [{"name": TEXT, "type": TEXT, "static": FLAG, "shrinks": FLAG}],
+    "sources": [{"name": TEXT, "type": TEXT, "static": FLAG, "shrinks": FLAG, "trusted": FLAG}],
     "passes": [{"name": TEXT, "source": TEXT, "changed": FLAG, "term": MAYBE}],
     "stages": [
         {
