@@ -23,7 +23,7 @@ from mrql.algebra.values.data import TAG
 from mrql.translate.coercion import resolve
 from mrql.translate.data_types import compared, is_constant, record_of
 from mrql.translate.literals import literal
-from mrql.translate.scope import Globals, Scope
+from mrql.translate.scope import Globals, Scope, foreign_field
 
 
 @attrs.define
@@ -104,7 +104,8 @@ def _record(pattern: syntax.RecordPattern, t: Type, known: Globals, match: Match
     for name, inner in pattern.fields:
         found = t.field(name)
         if found is None:
-            raise UserError(f"there is no field `{name}` in {t}", pattern.span)
+            missing = UserError(f"there is no field `{name}` in {t}", pattern.span)
+            raise foreign_field(name, t, pattern.span) or missing
         _project(inner, Get(Var(whole.name, t), name), known, match)
     return whole
 

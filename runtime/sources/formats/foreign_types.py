@@ -19,10 +19,13 @@ from mrql.algebra.types import Type
 @attrs.frozen
 class ForeignAtom:
     """A type without parts that the language knows; `text` is what it is called where it comes from, `types` are
-    those that its values are of. They may be widened."""
+    those that its values are of, the first where none is asked for. They may be widened."""
 
     text: str
     types: tuple[Type, ...] = ()
+    only_asked: bool = False
+    """Whether its values are of these types only where one is asked for: those of a decimal are no doubles by
+    themselves."""
 
     def __str__(self) -> str:
         return self.text
@@ -111,6 +114,37 @@ def twice(names: Iterable[str]) -> str | None:
     'A'
     """
     return next((name for name, number in Counter(names).items() if number > 1), None)
+
+
+def own_type(found: Foreign) -> Type | None:
+    """The type that values have of which none is asked for; None where the language has none.
+
+    A record lacks the fields of such types, and says so (`RecordType.left_out`).
+
+    >>> row = own_type(Fields((("a", ForeignAtom("int", (ty.INT,))), ("b", Sequence(ForeignAtom("binary"))))))
+    >>> print(row, row.left_out)
+    <a: int> (('b', '[binary]'),)
+    """
+    match found:
+        case Fields():
+            return _own_record(found)
+        case Sequence(item):
+            inner = own_type(item)
+            return None if inner is None else ty.ListType(inner)
+        case ForeignAtom(_, types):
+            return types[0] if types and not found.only_asked and types[0] != ty.NOTHING else None
+
+
+def _own_record(found: Fields) -> ty.RecordType | None:
+    """A record that would have a field twice, or none at all of those that are there, is of no type."""
+    if twice(found.names):
+        return None
+    typed = [(name, own_type(item)) for name, item in found.fields]
+    kept = tuple((name, t) for name, t in typed if t is not None)
+    if found.fields and not kept:
+        return None
+    gone = tuple((name, str(item)) for (name, item), (_, t) in zip(found.fields, typed, strict=True) if t is None)
+    return ty.RecordType(kept, left_out=gone)
 
 
 def asked_for(found: Fields, wanted: ty.TupleType | ty.RecordType) -> list[tuple[str, Foreign, Type]]:
