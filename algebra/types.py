@@ -12,6 +12,8 @@ from typing import TypeAlias
 
 import attrs
 
+from mrql.algebra.showable import written_name
+
 
 class Kind(Enum):
     """The basic types, by their name in the language."""
@@ -71,7 +73,7 @@ class RecordType:
     types are called there. No value has these fields; an error says why."""
 
     def __str__(self) -> str:
-        return f"<{', '.join(f'{name}: {t}' for name, t in self.fields)}>"
+        return f"<{', '.join(f'{written_name(name)}: {t}' for name, t in self.fields)}>"
 
     @property
     def names(self) -> tuple[str, ...]:

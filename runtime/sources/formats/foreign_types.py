@@ -13,6 +13,7 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.showable import written_name
 from mrql.algebra.types import Type
 
 
@@ -48,7 +49,7 @@ class Fields:
         return tuple(name for name, _ in self.fields)
 
     def __str__(self) -> str:
-        return f"<{', '.join(f'{name}: {t}' for name, t in self.fields)}>"
+        return f"<{', '.join(f'{written_name(name)}: {t}' for name, t in self.fields)}>"
 
 
 Foreign: TypeAlias = ForeignAtom | Sequence | Fields
