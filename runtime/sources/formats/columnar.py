@@ -54,7 +54,7 @@ def columnar_format(
 ) -> FileFormat:
     """A format of such files."""
 
-    def infer(files: Sequence[Path]) -> Type:
+    def infer(spec: SourceSpec, files: Sequence[Path]) -> Type:
         return infer_columns(columnar, files[0])
 
     def check(spec: SourceSpec, file: Path) -> Malformed | None:

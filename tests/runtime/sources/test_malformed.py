@@ -264,7 +264,8 @@ FORMATS = "formats that are read: line, csv, json, text, xml, parquet, orc, adap
 SOURCES: list[tuple[str, str, str]] = [
     ('csv, "none.csv", ",", type(int)', "no such file or directory: none.csv", ""),
     ('csv, "none*.csv", ",", type(int)', "no such file or directory: none*.csv", ""),
-    ('csv, "f.csv"', "a csv source needs the type of its rows", "add type((long, string)), say"),
+    ('csv, "nothing"', "no file in nothing to take the type of the rows from", "add type(<A: long>), say"),
+    ('csv, "empty.json", header', "no row in empty.json to take the type of the rows from", "add type(<A: long>), say"),
     ('csv, "f.csv", ";;", type(int)', "a delimiter is one character", ""),
     ('csv, "f.csv", ",", type([int])', "a column of a csv file holds an atomic value, not [int]", ""),
     ('csv, "f.csv", ",", type(<A: XML>)', "a column of a csv file holds an atomic value, not XML", ""),
