@@ -55,12 +55,27 @@ def _given_record(spec: SourceSpec, row: syntax.TypeArg, known: Globals, *, type
         return t
     if not isinstance(t, ty.RecordType):
         raise UserError(f"rows of {spec.format.name} are records, not {t}", row.span)
-    if not ty.is_json(t):
+    if not ty.is_json(_without_maps(t) if typed else t):
         what = "XML" if ty.XML in ty.walk(t) else "tuples"
         raise UserError(f"{spec.format} file holds records and collections, no {what}", row.span)
     if typed and ty.ANY in ty.walk(t):
         raise UserError(f"the columns of {spec.format} file have types of their own", row.span)
     return t
+
+
+def _without_maps(t: Type) -> Type:
+    """The type with bags of what is no pair in the place of bags of pairs, which files have as maps."""
+    match t:
+        case ty.BagType(ty.TupleType((key, value))):
+            return ty.BagType(ty.RecordType((("key", _without_maps(key)), ("value", _without_maps(value)))))
+        case ty.BagType(item):
+            return ty.BagType(_without_maps(item))
+        case ty.ListType(item):
+            return ty.ListType(_without_maps(item))
+        case ty.RecordType(fields):
+            return ty.RecordType(tuple((name, _without_maps(item)) for name, item in fields))
+        case _:
+            return t
 
 
 def _columns_of(written: syntax.TypeExpr, spec: SourceSpec, known: Globals) -> tuple[tuple[Column, ...], Type]:

@@ -101,7 +101,8 @@ def test_types_from_schemas(spark: SparkSession) -> None:
     found = mrql.compile("t", t=df)
     assert found.type == mrql.compile("t", t=df.schema).type == mrql.compile("t", t=ddl).type
     rows = found.batch(spark, t=df).collect()
-    assert [tuple(row) for row in rows] == [(*range(len(NAMES)), (1,))]
+    assert [tuple(row) for row in rows] == [(*range(len(NAMES)), (1,), [("a", 1)])]
+    assert mrql.compile('select r.m["a"] + 1 from r in t', t=df).batch(spark, t=df).collect()[0][0] == 2
     assert mrql.compile("select r.s.x from r in t", t=df).batch(spark, t=df).collect()[0][0] == 1
 
 
@@ -110,7 +111,11 @@ def test_types_from_schemas(spark: SparkSession) -> None:
     ("query", "schema", "said"),
     [
         ("select r.b from r in t", "a INT, b BINARY", "the field `b` is of type binary, which the language does not"),
-        ("select b from <b: b> in t", "a INT, b MAP<INT, INT>", "the field `b` is of type map<int,int>, which the"),
+        (
+            "select b from <b: b> in t",
+            "a INT, b MAP<INT, BINARY>",
+            "the field `b` is of type map<int,binary>, which the",
+        ),
         ("select r.a.c from r in t", "a STRUCT<b: INT, c: BINARY>", "the field `c` is of type binary"),
         ("count(t)", "a BINARY", "`t` has no column of a type that the language has, but `a` binary"),
         ("count(t)", "a INT, a INT", "`t` has the column `a` twice"),

@@ -25,7 +25,7 @@ from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats import foreign_types
 from mrql.runtime.sources.formats.file_format import FileFormat, once
-from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignAtom, misfit, own_type, twice
+from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignAtom, Pairs, misfit, own_type, twice
 
 if TYPE_CHECKING:
     # Arrow takes longer to load than a query takes to check, and only these files need it.
@@ -128,6 +128,8 @@ def _foreign(t: pa.DataType) -> Foreign:
         return Fields(tuple((field.name, _foreign(field.type)) for field in t.fields))
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         return foreign_types.Sequence(_foreign(t.value_type))
+    if pa.types.is_map(t):
+        return Pairs(_foreign(t.key_type), _foreign(t.item_type))
     known = _single(t)
     return ForeignAtom(str(t)) if known is None else ForeignAtom(str(known), (known,))
 
@@ -229,6 +231,8 @@ def _value(value: Any, t: Type) -> Value:
     match t:
         case ty.RecordType(fields):
             return Record({name: _value(value[name], item) for name, item in fields})
+        case ty.TupleType(items):  # of a map
+            return tuple(_value(part, item) for part, item in zip(value, items, strict=True))
         case ty.BagType(item):
             return Bag(_value(part, item) for part in value)
         case ty.ListType(item):

@@ -1,7 +1,8 @@
 """Types of others, those of Parquet, of ORC and of Spark, held against a type of the language, part by part.
 
 The fields of a struct are found by their names for a record, whatever their order, and by their places for a tuple;
-those that are not asked for are left out. A name differs from one that is written in another case.
+those that are not asked for are left out. A name differs from one that is written in another case. A map is the bag of
+its pairs.
 """
 
 from __future__ import annotations
@@ -52,7 +53,18 @@ class Fields:
         return f"<{', '.join(f'{written_name(name)}: {t}' for name, t in self.fields)}>"
 
 
-Foreign: TypeAlias = ForeignAtom | Sequence | Fields
+@attrs.frozen
+class Pairs:
+    """A map."""
+
+    key: Foreign
+    value: Foreign
+
+    def __str__(self) -> str:
+        return f"map<{self.key},{self.value}>"
+
+
+Foreign: TypeAlias = ForeignAtom | Sequence | Fields | Pairs
 
 
 @attrs.frozen
@@ -84,6 +96,9 @@ def _misfit(found: Foreign, wanted: Type, at: str, inside: bool) -> Misfit | Non
     match wanted, found:
         case ((ty.BagType(item) | ty.ListType(item)), Sequence(have)):
             return _misfit(have, item, f"{at}[]", inside=True)
+        case ty.BagType(ty.TupleType((key, item))), Pairs(have_key, have):
+            wrong_key = _misfit(have_key, key, f"{at}.key", inside=True)
+            return wrong_key or _misfit(have, item, f"{at}.value", inside=True)
         case ((ty.TupleType() | ty.RecordType()), Fields()):
             wrong = _wrong_fields(found, wanted)
             if wrong is not None:
@@ -132,6 +147,9 @@ def own_type(found: Foreign) -> Type | None:
         case Sequence(item):
             inner = own_type(item)
             return None if inner is None else ty.ListType(inner)
+        case Pairs(key, value):
+            parts = own_type(key), own_type(value)
+            return None if parts[0] is None or parts[1] is None else ty.BagType(ty.TupleType((parts[0], parts[1])))
         case ForeignAtom(_, types):
             return types[0] if types and not found.only_asked and types[0] != ty.NOTHING else None
 

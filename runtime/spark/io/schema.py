@@ -11,7 +11,9 @@ from pyspark.sql.types import (
     CharType,
     DataType,
     DecimalType,
+    MapType,
     NullType,
+    StructField,
     StructType,
     VarcharType,
     VariantType,
@@ -28,6 +30,7 @@ from mrql.runtime.sources.formats.foreign_types import (
     Fields,
     Foreign,
     ForeignAtom,
+    Pairs,
     Sequence,
     asked_for,
     misfit,
@@ -101,6 +104,8 @@ def foreign(t: DataType) -> Foreign:
     match t:
         case ArrayType():
             return Sequence(foreign(t.elementType))
+        case MapType():
+            return Pairs(foreign(t.keyType), foreign(t.valueType))
         case StructType():
             return Fields(tuple((field.name, foreign(field.dataType)) for field in t.fields))
         case CharType() | VarcharType():
@@ -154,6 +159,9 @@ def _made(sql: str, have: DataType, wanted: Type, fresh: Fresh) -> str:
             x = fresh("e")
             made = _made(x, have.elementType, item, fresh)
             return sql if made == x else f"transform({sql}, {x} -> {made})"
+        case ty.BagType(item), MapType():
+            entry = StructType([StructField("key", have.keyType), StructField("value", have.valueType)])
+            return _made(f"map_entries({sql})", ArrayType(entry), wanted, fresh)
         case ((ty.TupleType(()) | ty.RecordType(())), _):
             return f"if({sql} IS NULL, NULL, true)"
         case ((ty.TupleType() | ty.RecordType()), StructType()):

@@ -354,3 +354,24 @@ def test_columns(spark: SparkSession, tmp_path: Path) -> None:
         assert_same(spark, f'source({name}, "f.{name}", type(<l: {{<u: float, v: {{string}}>}}>))', tmp_path)
     assert len(assert_same(spark, 'source(parquet, "*.parquet", type(<a: int>))', tmp_path)) == 3
     assert len(assert_same(spark, 'source(orc, "lists.orc")', tmp_path)) == 3
+
+
+DAY = date(2026, 1, 31)
+
+
+def test_maps(spark: SparkSession, tmp_path: Path) -> None:
+    """A map is the bag of its pairs, at any depth, and may be asked for with wider parts."""
+    inside = pa.struct([("x", pa.list_(pa.float32())), ("y", pa.map_(pa.date32(), pa.bool_()))])
+    columns = {
+        "m": pa.array([[("a", 1), ("b", None)], None, []], pa.map_(pa.string(), pa.int32())),
+        "n": pa.array([[(7, {"x": [1.5], "y": [(DAY, True)]})], [(8, None)], None], pa.map_(pa.int64(), inside)),
+        "l": pa.array([[[("k", "v")], None], [], None], pa.list_(pa.map_(pa.string(), pa.string()))),
+    }  # fmt: skip
+    pq.write_table(pa.table(columns), tmp_path / "f.parquet")
+    orc.write_table(pa.table(columns), tmp_path / "f.orc")
+    for name in ("parquet", "orc"):
+        assert Record({"m": Bag([("a", 1), ("b", None)])}) in {
+            Record({"m": row["m"]}) for row in assert_same(spark, f'source({name}, "f.{name}")', tmp_path)
+        }
+        assert_same(spark, f'source({name}, "f.{name}", type(<m: {{(string, double)}}>))', tmp_path)
+        assert_same(spark, f'source({name}, "f.{name}", type(<n: {{(long, <x: {{double}}>)}}>))', tmp_path)
