@@ -6,6 +6,8 @@ that the error carries.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mrql.algebra.showable import escaped, showable, without_passwords
 from mrql.algebra.span import Span
 
@@ -76,6 +78,15 @@ class MissingRow(UserError):
         often = "" if times == 1 else f" ({times} times)"
         super().__init__(f"a row is deleted from `{stream}` that is not there{often}: {row!r}", span)
         self.stream = stream
+
+
+class WrongDeletion(UserError):
+    """A deletion that was trusted has left less than nothing under a key of a state."""
+
+    def __init__(self, streams: Sequence[str], state: str, key: object) -> None:
+        named = " or ".join(f"`{name}`" for name in streams)
+        message = f"a row is deleted from {named} that is not there: less than nothing is left under {key!r} in {state}"
+        super().__init__(message, hint="where deletions are not trusted, they are looked up, and the row is named")
 
 
 class EvaluationError(Exception):

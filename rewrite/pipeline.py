@@ -34,6 +34,7 @@ from mrql.rewrite.loops.rewrite_steps import rewrite_steps
 from mrql.rewrite.loops.semi_naive import Fixpoint, fixpoint
 from mrql.rewrite.loops.strategy import Ways, choose
 from mrql.rewrite.loops.unroll import unroll
+from mrql.rewrite.normalize.band_joins import bin_bands
 from mrql.rewrite.normalize.drop_traces import drop_traces
 from mrql.rewrite.normalize.extract_joins import extract_joins
 from mrql.rewrite.normalize.normalize import normalize
@@ -116,6 +117,14 @@ NORMALIZE: tuple[TermPass, ...] = (
         "no value that takes long is computed twice; over groups, the function is linear in the group; what cannot be "
         "missing does not take the place of what can",
     ),
+    # After normalize, and before joins and nested selects are made of equalities.
+    Pass(
+        "bands",
+        bin_bands,
+        "ours",
+        "a value of the inner row lies between two terms over the outer row that differ by a constant; no equality "
+        "links the rows; integers, dates and timestamps",
+    ),
     # After normalize, which brings all generators of a comprehension into one nest of cMaps.
     Pass(
         "joins",
@@ -129,15 +138,16 @@ NORMALIZE: tuple[TermPass, ...] = (
         "unnest",
         unnest_subqueries,
         "[MRQL] §6",
-        "the nested select ranges over streams or tables by themselves, and an equality links it with the outer "
-        "variables alone; an outer row without partners meets the empty bag",
+        "the nested select ranges over streams or tables by themselves, or a join of them, and an equality links it "
+        "with the outer variables alone; an outer row without partners meets the empty bag",
     ),
     # Last: only then it is known what each groupBy and coGroup holds.
     Pass(
         "columns",
         prune_columns,
         "[CU]",
-        "of the elements of a group some parts alone are used; duplicates stay, as groups are bags",
+        "of the elements of a group some parts alone are used, or aggregations of them alone that cannot fail; "
+        "duplicates stay, as groups are bags",
     ),
 )
 """From the translated query to its normal form."""
@@ -238,6 +248,9 @@ class PlanOptions:
     threshold: Threshold | None = None
     """What of a loop's value changes by no more is kept back from its steps; if nothing is said, `EPSILON` of loops
     that are carried over, and nothing of others."""
+    trusted: frozenset[str] = frozenset()
+    """The streams that may lose elements again, and whose deletions are right: of these it is not kept which rows there
+    are, to look them up."""
     checked: bool = False
     """Whether each pass is followed by a check: a term is to be well-scoped, well-typed and of the type that it had, a
     plan as `check_plan` says."""
@@ -304,7 +317,8 @@ def _incrementalized(query: Term, ways: Ways, options: PlanOptions) -> tuple[lis
         exact=options.strategy is LoopStrategy.EXACT,
         threshold=options.kept_back,
     )
-    plan = attrs.evolve(plan, loops=tables, ways=ways.chosen)
+    trusted = options.trusted & plan.shrinking
+    plan = attrs.evolve(plan, trusted=trusted, loops=tables, ways=ways.chosen)
     runs.append(PassRun(Phase.INCREMENTALIZE, DERIVE, normal, plan))
     runs.extend(run for stage in plan.stages for run in _of_stage(stage))
     return runs, plan

@@ -71,12 +71,12 @@ def test_the_wheel_holds_every_module_and_grammar(names: set[str]) -> None:
     expected = {
         f"mrql/{file.relative_to(ROOT)}"
         for room in rooms
-        for pattern in ("*.py", "*.lark")
+        for pattern in ("*.py", "*.lark", "*.mrql")
         for file in (ROOT / room).rglob(pattern)
     }
     expected |= {
         str(file.relative_to(ROOT))
-        for pattern in ("*.py", "*.lark")
+        for pattern in ("*.py", "*.lark", "*.mrql")
         for file in (ROOT / "mrql").rglob(pattern)
         if not {*file.relative_to(ROOT).parts} & {*rooms}
     }

@@ -47,7 +47,7 @@ def verify(directory: Path) -> None:
     for fault in found:
         click.echo(f"error: {fault}", err=True)
     if found:
-        click.echo("  hint: put back a copy, or start with a new --checkpoint, which reads all data again", err=True)
+        click.echo("  hint: put back a copy, or start with a new checkpoint, from all data again", err=True)
         sys.exit(1)
     files = sum(len(run.files) for run in manifest.runs())
     click.echo(f"batch {manifest.batch}: {files} files of {_runs(manifest)} runs are as they were written")
@@ -107,6 +107,10 @@ def lines(manifest: Manifest) -> list[str]:
 def _consumed(source: SavedSource) -> str:
     files = [file for directory in source.directories for file in directory.files]
     what = "table" if source.static else "stream"
+    if source.is_handed_over:
+        digest = source.directories[0].path.partition(" ")[2]
+        reached = "" if source.offset is None else f", up to {json.dumps(source.offset)}"
+        return f"{what}, of DataFrames{reached}" if not digest else f"{what}, a DataFrame, {digest}"
     if source.offset is not None:
         return f"{what}, up to {json.dumps(source.offset)}, of {source.directories[0].path}"
     read = f"{len(files):,} files, {sum(file.size for file in files):,} bytes"

@@ -1,4 +1,4 @@
-"""`mrql explain FILE`: every step from the text to the stages."""
+"""`mrql explain FILE`: what is kept of a query, what a batch costs, and how it came to that."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ import click
 
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import reports_errors
-from mrql.cli.options import loop_options
+from mrql.cli.options import TRUSTED, loop_options
 from mrql.cli.planning import load, must_be_incremental
-from mrql.explain import explain_graph, explain_json, explain_passes, explain_trace, passes_document
+from mrql.explain import (
+    explain_graph,
+    explain_json,
+    explain_passes,
+    explain_summary,
+    explain_trace,
+    passes_document,
+)
 from mrql.output.tables import type_name
 from mrql.rewrite.pipeline import PlanOptions, plan_query
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
@@ -23,8 +30,10 @@ from mrql.rewrite.plan.threshold import Threshold
 @ARGS
 @click.option("--json", "as_json", is_flag=True, help="Everything as one JSON document.")
 @click.option("--graph", type=click.Path(dir_okay=False, path_type=Path), help="Draw the stages into an SVG file.")
-@click.option("--passes", is_flag=True, help="Show every pass that ran, its condition and what it changed, instead.")
+@click.option("--derivation", is_flag=True, help="Show every step from the text to the stages.")
+@click.option("--passes", is_flag=True, help="Show every pass that ran, its condition and what it changed.")
 @STRICT
+@TRUSTED
 @loop_options
 @common_options
 @reports_errors
@@ -33,16 +42,21 @@ def explain(
     args: tuple[str, ...],
     as_json: bool,
     graph: Path | None,
+    derivation: bool,
     passes: bool,
     strict: bool,
     way: LoopStrategy,
     threshold: Threshold | None,
+    trusted: bool,
     common: Common,
 ) -> None:
-    """Show every step from a query's text to the stages that keep it up to date."""
+    """Show what is kept of a query, and what a batch costs."""
+    if derivation and passes:
+        raise click.UsageError("--derivation and --passes are two pages: ask for one of them")
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     shrinking = program.shrinking
-    traces = [(q, plan_query(q.term, PlanOptions(shrinking, way, threshold))) for q in program.queries]
+    options = PlanOptions(shrinking, way, threshold, shrinking if trusted else frozenset())
+    traces = [(q, plan_query(q.term, options)) for q in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))
     if graph is not None:
@@ -55,4 +69,4 @@ def explain(
         return
     for query, trace in traces:
         click.echo(f"── {query.span.source.name}:{query.span.line}: {type_name(query.type)}\n")
-        click.echo(explain_passes(trace) if passes else explain_trace(trace))
+        click.echo((explain_passes if passes else explain_trace if derivation else explain_summary)(trace))

@@ -120,6 +120,12 @@ MEMORY = click.option(
     help="So much memory for Spark, like 2g or 900m, and for each executor of a cluster; half of the machine's by "
     "default. States that do not fit are spilled to disk.",
 )
+TRUSTED = click.option(
+    "--trust-deletions",
+    "trusted",
+    is_flag=True,
+    help="Rows are only deleted that are there: keep nothing to look them up.",
+)
 PARTITIONS = click.option(
     "--partitions",
     type=click.IntRange(min=1),

@@ -38,6 +38,7 @@ def planned(
     threshold: Threshold | None = None,
     *,
     rewritable: bool = False,
+    trusted: bool = False,
     strict: bool = False,
     may_import: bool = True,
 ) -> Callable[[Mapping[str, Type]], Planned]:
@@ -47,7 +48,7 @@ def planned(
     def typed(rows: Mapping[str, Type]) -> Planned:
         program = compile_over_files(text, str(file), base, args, max_steps, may_import=may_import, rows=rows)
         query = streaming_query(program, file)
-        plan = plan_of(program, query, way, threshold, rewritable=rewritable)
+        plan = plan_of(program, query, way, threshold, rewritable=rewritable, trusted=trusted)
         if strict:
             must_be_incremental(plan)
         return program, query, plan
@@ -78,11 +79,16 @@ def plan_of(
     threshold: Threshold | None = None,
     *,
     rewritable: bool = False,
+    trusted: bool = False,
 ) -> Plan:
-    """How a query is kept up to date, with the deletions that its program declares, and those of files that change."""
+    """How a query is kept up to date, with the deletions that its program declares, and those of files that change; all
+    of them may be `trusted`."""
     files = {name for name, spec in program.sources.items() if spec.stream and spec.adapter is None}
     shrinking = program.shrinking | (files if rewritable else frozenset())
-    return plan_query(query.term, PlanOptions(shrinking, way, threshold)).plan
+    return plan_query(query.term, PlanOptions(shrinking, way, threshold, shrinking if trusted else NONE)).plan
+
+
+NONE = frozenset[str]()
 
 
 def must_be_incremental(*plans: Plan) -> None:

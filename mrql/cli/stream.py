@@ -10,7 +10,7 @@ import click
 from mrql.algebra.analysis.traversal import subterms
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import INTERRUPTED, reports_errors
-from mrql.cli.options import PARTITIONS, loop_options, malformed_options
+from mrql.cli.options import PARTITIONS, TRUSTED, loop_options, malformed_options
 from mrql.cli.output_option import places
 from mrql.cli.planning import planned
 from mrql.jobs.stream import CutOff, StreamJob
@@ -64,6 +64,7 @@ from mrql.runtime.streaming.stream_loop import Emit, Options
     show_default=True,
     help="What becomes of a file that was read and has changed or gone: apply takes its old rows back.",
 )
+@TRUSTED
 @click.option("--emit", type=click.Choice(["snapshot", "changes"]), default="snapshot", show_default=True)
 @click.option(
     "--checkpoint",
@@ -87,6 +88,7 @@ def stream(
     max_files: int | None,
     max_rows: int,
     rewrites: str,
+    trusted: bool,
     emit: str,
     checkpoint: Path | None,
     partitions: int | None,
@@ -107,6 +109,7 @@ def stream(
         way,
         threshold,
         rewritable=rewritable,
+        trusted=trusted,
         strict=strict,
         may_import=common.may_import,
     )

@@ -12,6 +12,7 @@ from mrql.explain.json_document import render_document
 from mrql.explain.passes import passes_document, render_passes
 from mrql.explain.plan_facts import facts_of
 from mrql.explain.strict import require_incremental
+from mrql.explain.summary import render_summary
 from mrql.explain.svg_graph import render_graph
 from mrql.explain.text import render_text
 from mrql.rewrite.passes import Trace
@@ -20,10 +21,16 @@ __all__ = [
     "explain_graph",
     "explain_json",
     "explain_passes",
+    "explain_summary",
     "explain_trace",
     "passes_document",
     "require_incremental",
 ]
+
+
+def explain_summary(trace: Trace, width: int = 100) -> str:
+    """What is kept of a query and what a batch costs, on one screen."""
+    return render_summary(facts_of(trace), width)
 
 
 def explain_trace(trace: Trace, width: int = 100) -> str:

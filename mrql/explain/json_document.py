@@ -69,7 +69,13 @@ def _threshold(threshold: Threshold) -> Document:
 def _sources(facts: Facts) -> list[Document]:
     kinds: tuple[tuple[bool, Mapping[str, Any]], ...] = ((False, facts.plan.streams), (True, facts.plan.tables))
     return [
-        {"name": name, "type": show_type(t), "static": static, "shrinks": name in facts.plan.shrinking}
+        {
+            "name": name,
+            "type": show_type(t),
+            "static": static,
+            "shrinks": name in facts.plan.shrinking,
+            "trusted": name in facts.plan.trusted,
+        }
         for static, sources in kinds
         for name, t in sorted(sources.items())
     ]

@@ -7,9 +7,9 @@ from typing import Any
 
 from mrql.algebra.notation.printer import show
 from mrql.algebra.notation.readable_names import tidy
+from mrql.explain.page import Page
 from mrql.explain.pass_changes import Change, Shown, changes
 from mrql.explain.plan_facts import author_names
-from mrql.explain.text import Page
 from mrql.rewrite.passes import PassRun, Subject, Trace
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from pathlib import Path
 
 from mrql.algebra.analysis.variables import alpha_equal
-from mrql.algebra.notation.printer import pretty, show_type
+from mrql.algebra.notation.printer import show_type
 from mrql.algebra.notation.readable_names import tidy
-from mrql.algebra.terms import Term
 from mrql.explain.differences import PRUNED, Difference
+from mrql.explain.page import Page
 from mrql.explain.plan_facts import DerivedFacts, Facts, StageFacts, without_inverse
 from mrql.explain.tables import Role, StoredColumn, StoredTable, fed
 from mrql.rewrite.plan.circuit import delta_rule
@@ -18,94 +18,13 @@ from mrql.rewrite.plan.labels import listed
 from mrql.rewrite.plan.loop_strategy import Chosen, LoopStrategy
 from mrql.rewrite.plan.plan import Feedbacks, Shape, Stage
 
-STEP = 2
-
-
-class Page:
-    """Lines of text, of at most `width` columns where that can be."""
-
-    def __init__(self, width: int) -> None:
-        self.width = width
-        self.lines: list[str] = []
-
-    def gap(self) -> None:
-        """One empty line, unless there is one."""
-        if self.lines and self.lines[-1]:
-            self.lines.append("")
-
-    def heading(self, text: str) -> None:
-        self.gap()
-        self.lines += [text, "─" * min(len(text), self.width)]
-
-    def line(self, text: str, level: int = 1) -> None:
-        self.prose(text, level, hanging=STEP)
-
-    def prose(self, text: str, level: int = 1, *, hanging: int = 0) -> None:
-        """Text broken between words; the lines after the first are indented by `hanging` more."""
-        indent = " " * (STEP * level)
-        self.lines += textwrap.wrap(
-            text,
-            self.width,
-            initial_indent=indent,
-            subsequent_indent=indent + " " * hanging,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-
-    def code(self, text: str, level: int = 1) -> None:
-        """A line of a program, broken only when it does not fit."""
-        indent = " " * (STEP * level)
-        if len(indent + text) <= self.width:
-            self.lines.append(f"{indent}{text}".rstrip())
-        else:
-            own = indent + text[: len(text) - len(text.lstrip())]
-            self.lines += textwrap.wrap(
-                text.strip(),
-                self.width,
-                initial_indent=own,
-                subsequent_indent=own + " " * 2 * STEP,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-
-    def term(self, label: str, term: Term, level: int = 1) -> None:
-        """A term under what it is, or behind it when it is short."""
-        short = pretty(term, width=10**6, types=False)
-        if STEP * level + len(label) + 1 + len(short) <= self.width:
-            self.lines.append(f"{' ' * (STEP * level)}{label} {short}")
-            return
-        self.lines.append(f"{' ' * (STEP * level)}{label}")
-        self.lines += pretty(term, self.width, STEP * (level + 1), types=False).split("\n")
-
-    def table(self, rows: Iterable[tuple[str, ...]], level: int = 2) -> None:
-        """Rows with their cells one below the other; one that is too wide for that has its last cell below."""
-        rows = list(rows)
-        narrow = [row for row in rows if len("  ".join(row[:-1])) <= self.width // 2]
-        widths = [max(len(row[i]) for row in narrow) for i in range(len(rows[0]) - 1)] if narrow else []
-        for row in rows:
-            if row in narrow:
-                start = "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), ""])
-                self.cell(start, row[-1], level)
-            else:
-                self.line("  ".join(row[:-1]), level)
-                self.prose(row[-1], level + 2)
-
-    def cell(self, start: str, text: str, level: int) -> None:
-        """Text behind what begins its first line, broken between words."""
-        indent = " " * (STEP * level)
-        room = self.width - len(indent) - len(start)
-        wrapped = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
-        self.lines.append(f"{indent}{start}{wrapped[0]}".rstrip())
-        self.lines += [f"{indent}{' ' * len(start)}{more}" for more in wrapped[1:]]
-
-    def text(self) -> str:
-        return "\n".join(self.lines).rstrip() + "\n"
-
 
 def render_text(facts: Facts, width: int) -> str:
     """The whole explanation, section by section."""
     page = Page(width)
-    _query(page, facts)
+    query_lines(page, facts)
+    page.gap()
+    page.term("as translated, in the algebra of [MRQL] §5:", facts.query)
     _passes(page, facts)
     for name, loop in facts.loops:
         page.heading(f"Table {name}: a loop over tables that no batch changes")
@@ -133,7 +52,8 @@ def render_text(facts: Facts, width: int) -> str:
 # --- the query and its passes -------------------------------------------------------------------
 
 
-def _query(page: Page, facts: Facts) -> None:
+def query_lines(page: Page, facts: Facts) -> None:
+    """The text of the query, what it reads, and which way its loops take."""
     page.heading("The query")
     if facts.span is not None:
         for line in textwrap.dedent(_aligned(facts)).split("\n"):
@@ -142,15 +62,17 @@ def _query(page: Page, facts: Facts) -> None:
     rows = [("stream", name, show_type(t)) for name, t in sorted(facts.plan.streams.items())]
     rows += [("table", name, show_type(t)) for name, t in sorted(facts.plan.tables.items())]
     page.table(rows, level=1)
-    if facts.plan.shrinking:
-        names = listed(sorted(facts.plan.shrinking))
+    if facts.plan.looked_up:
+        names = listed(sorted(facts.plan.looked_up))
         page.gap()
         page.line(f"rows of {names} may be deleted: they are kept, so that a deletion of what is not there is told")
+    if facts.plan.trusted:
+        names = listed(sorted(facts.plan.trusted))
+        page.gap()
+        page.line(f"rows of {names} may be deleted, and deletions are trusted: nothing is kept to look them up")
     for chosen in facts.plan.ways:
         page.gap()
-        page.line(f"{_place(chosen)} is kept up to date {HOW[chosen.way]}: {chosen.reason}")
-    page.gap()
-    page.term("as translated, in the algebra of [MRQL] §5:", facts.query)
+        page.line(f"{_place(chosen, facts)} is kept up to date {HOW[chosen.way]}: {chosen.reason}")
 
 
 HOW = {
@@ -161,9 +83,13 @@ HOW = {
 }
 
 
-def _place(chosen: Chosen) -> str:
+def _place(chosen: Chosen, facts: Facts) -> str:
     span = chosen.loop.span
-    return "the loop" if span is None else f"the loop at {span.line}:{span.column}"
+    if span is None:
+        return "the loop"
+    included = facts.span is not None and facts.span.source.name != span.source.name
+    file = f"{Path(span.source.name).name}:" if included else ""
+    return f"the loop at {file}{span.line}:{span.column}"
 
 
 def _aligned(facts: Facts) -> str:
@@ -280,10 +206,10 @@ def _computed(facts: StageFacts, feed: int) -> str:
 def _table_row(table: StoredTable) -> tuple[str, ...]:
     keys = ", ".join(f"{column.name}: {show_type(column.type)}" for column in table.keys)
     rest = [column for column in table.columns if column.role is not Role.KEY]
-    return table.name, f"by {keys}" if keys else "", ", ".join(map(_column, rest))
+    return table.name, f"by {keys}" if keys else "", ", ".join(map(column_text, rest))
 
 
-def _column(column: StoredColumn) -> str:
+def column_text(column: StoredColumn) -> str:
     match column.role:
         case Role.SUPPORT:
             return f"{column.name}: support"
@@ -320,10 +246,10 @@ def _answer(page: Page, facts: Facts) -> None:
     if facts.cost.reads is Cost.KEYS and any(stage.stage.shape is Shape.KEYED for stage in read):
         page.line("the answer as a snapshot is made from the whole state")
     page.gap()
-    _python(page, facts)
+    python_lines(page, facts)
 
 
-def _python(page: Page, facts: Facts) -> None:
+def python_lines(page: Page, facts: Facts) -> None:
     """Which rows Spark hands to Python: those that a function is called for that Catalyst has no form of."""
     if not facts.python:
         page.line("Rows that pass through Python: none")

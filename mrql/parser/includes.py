@@ -1,7 +1,8 @@
 """`include "file"`: the statements of another file in the place of this one.
 
-A path is relative to the file that it is written in. A file is included once, however often it is named; one that is
-named on the way to itself is an error.
+A path is relative to the file that it is written in; where there is no such file it may be the name of one of mrql's
+own (`mrql/library`). A file is included once, however often it is named; one that is named on the way to itself is an
+error.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
 from mrql.parser.parser import parse_program
 from mrql.parser.paths import path_in
+
+LIBRARY = Path(__file__).parent.parent / "library"
+"""Files of macros that come with mrql."""
 
 
 class Includes:
@@ -35,6 +39,8 @@ class Includes:
         Raises: UserError where the file is missing, is no text, or includes itself.
         """
         path = path_in(Path(statement.span.source.name).parent, statement.path, statement.span)
+        if not path.exists() and statement.path in _library():
+            path = LIBRARY / statement.path
         file = path.resolve()
         if file in self.open:
             way = " → ".join(found.name for found in (*self.open[self.open.index(file) :], file))
@@ -42,12 +48,16 @@ class Includes:
         if file in self.done:
             yield ()
             return
-        hint = "a path is relative to the file that it is written in"
+        hint = f"a path is relative to the file that it is written in; mrql has {', '.join(_library())}"
         tree = parse_program(text_of(path, statement.span, hint), str(path), included=True)
         self.open.append(file)
         yield tree.statements
         self.open.pop()
         self.done.add(file)
+
+
+def _library() -> list[str]:
+    return sorted(file.name for file in LIBRARY.glob("*.mrql"))
 
 
 def text_of(path: Path, span: Span | None = None, hint: str | None = None) -> str:

@@ -39,7 +39,7 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "type": Command("e", "the type of an expression; it is not evaluated"),
-    "explain": Command("e", "every step from an expression to the stages that keep it up to date"),
+    "explain": Command("e", "what is kept of an expression, and what a batch costs"),
     "load": Command("FILE", "the statements of a file, as if they were typed here"),
     "names": Command("", "what has been defined"),
     "help": Command("[f]", "this, or what a function of the library does"),

@@ -10,7 +10,7 @@ import attrs
 from mrql import syntax
 from mrql.algebra.terms import STEPS
 from mrql.algebra.values.values import Value
-from mrql.explain import explain_trace
+from mrql.explain import explain_summary
 from mrql.jobs.batch import BatchJob, ReferenceBatchJob
 from mrql.output.tables import type_name
 from mrql.parser.includes import text_of
@@ -93,7 +93,7 @@ class Session:
         with self.definitions.unchanged():
             query = self._expression(text, begin)
             shrinking = self.definitions.so_far.shrinking
-        return explain_trace(plan_query(query.term, PlanOptions(shrinking)), width)
+        return explain_summary(plan_query(query.term, PlanOptions(shrinking)), width)
 
     def close(self) -> None:
         """Frees what is kept for the session."""

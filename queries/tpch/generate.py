@@ -4,9 +4,8 @@
     mrql run queries/tpch/q03.mrql --data DIR
     mrql stream queries/tpch/q03.mrql --data DIR --once --max-files 6
 
-The tables have the names and the columns of TPC-H, a row a line, the fields separated by `|`. What is in them is not
-TPC-H's: values come from small domains, so that a few hundred orders give every query an answer. Numbers with a
-fraction are doubles, dates are strings of the form `1995-03-15`, whose order is that of the days.
+The tables have the names and the columns of TPC-H, a row a line, the fields separated by `|`. The values are a few of
+TPC-H's, those that the queries ask for among them, so that a few hundred orders give every query an answer.
 
 Each table but `nation` and `region` is a directory of files, one for each batch that brings rows of it, and has a
 second directory, `orders-deleted` beside `orders`, for the rows that a batch takes away. Customers, parts and suppliers
@@ -35,6 +34,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "part": (
         "p_partkey", "p_name", "p_mfgr", "p_brand", "p_type", "p_size", "p_container", "p_retailprice", "p_comment",
     ),
+    "partsupp": ("ps_partkey", "ps_suppkey", "ps_availqty", "ps_supplycost", "ps_comment"),
     "customer": (
         "c_custkey", "c_name", "c_address", "c_nationkey", "c_phone", "c_acctbal", "c_mktsegment", "c_comment",
     ),
@@ -55,24 +55,42 @@ STATIC = ("region", "nation")
 TABLES = tuple(table for table in COLUMNS if table not in STATIC)
 """The tables whose rows come and go."""
 
+REGIONS = ("AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST")
 NATIONS = {
-    "AFRICA": ("KENYA", "GHANA"),
-    "AMERICA": ("BRAZIL", "CANADA"),
-    "EUROPE": ("AUSTRIA", "FINLAND"),
+    2: ("BRAZIL", "AMERICA"),
+    3: ("CANADA", "AMERICA"),
+    6: ("FRANCE", "EUROPE"),
+    7: ("GERMANY", "EUROPE"),
+    8: ("INDIA", "ASIA"),
+    20: ("SAUDI ARABIA", "MIDDLE EAST"),
 }
+"""A name and a region by the key that each has in TPC-H."""
 SEGMENTS = ("BUILDING", "FURNITURE", "MACHINERY")
-BRANDS = ("Brand#12", "Brand#23", "Brand#34")
-CONTAINERS = ("SMALL BOX", "MEDIUM BAG", "LARGE DRUM")
-KINDS = ("PROMO STEEL", "PROMO BRASS", "PLAIN STEEL", "PLAIN BRASS")
-PRIORITIES = ("1-URGENT", "2-HIGH", "3-MEDIUM", "4-LOW")
+BRANDS = ("Brand#12", "Brand#23", "Brand#34", "Brand#45")
+CONTAINERS = ("SM BOX", "MED BOX", "LG PKG")
+KINDS = ("ECONOMY ANODIZED STEEL", "PROMO BURNISHED BRASS", "MEDIUM POLISHED BRASS", "PROMO PLATED TIN")
+PART_SIZES = (3, 9, 15)
+COLOURS = ("almond", "forest", "green", "ivory")
+PRIORITIES = ("1-URGENT", "2-HIGH", "3-MEDIUM", "5-LOW")
 MODES = ("AIR", "MAIL", "SHIP", "TRUCK")
-INSTRUCTIONS = ("IN PERSON", "LEAVE AT THE DOOR")
-REMARKS = ("no remarks", "call first", "special requests", "special handling on requests", "fragile")
+INSTRUCTIONS = ("DELIVER IN PERSON", "NONE")
+REMARKS = (
+    "no remarks",
+    "call first",
+    "special requests",
+    "requests of a special kind",
+    "special packages, no requests",
+)
+OF_SUPPLIERS = ("no remarks", "quick", "friendly", "careful", "Customer after customer: Complaints")
 
-FIRST_DAY, DAYS = date(1994, 1, 1), 700
-"""Orders are placed on one of so many days."""
+FIRST_DAY, DAYS = date(1993, 7, 1), 1000
+"""Orders are placed on one of so many days,"""
+LAST_DAYS, LATER = date(1998, 7, 1), 0.05
+"""and some of them in the month that begins then."""
 TODAY = date(1995, 6, 17)
 """What is received by this day may have been returned, and what ships after it is still open."""
+LARGE = 0.07
+"""How many orders are of seven items in great quantities."""
 
 
 # --- what there is ------------------------------------------------------------------------------
@@ -86,42 +104,45 @@ class Sizes:
 
     @property
     def customers(self) -> int:
-        return max(12, self.orders // 10)
+        return max(30, self.orders // 10)
 
     @property
     def parts(self) -> int:
-        return max(9, self.orders // 8)
+        return max(24, self.orders // 8)
 
     @property
     def suppliers(self) -> int:
-        return max(6, self.orders // 150)
+        return max(12, self.orders // 150)
 
 
 def regions() -> list[Row]:
     """The regions."""
-    return [(key, name, REMARKS[0]) for key, name in enumerate(NATIONS)]
+    return [(key, name, REMARKS[0]) for key, name in enumerate(REGIONS)]
 
 
 def nations() -> list[Row]:
     """The nations of the regions."""
-    named = [(nation, region) for region, names in enumerate(NATIONS.values()) for nation in names]
-    return [(key, name, region, REMARKS[0]) for key, (name, region) in enumerate(named)]
+    return [(key, name, REGIONS.index(region), REMARKS[0]) for key, (name, region) in NATIONS.items()]
 
 
 def _suppliers(rng: random.Random, count: int) -> list[Row]:
-    # Nations take turns, so that few suppliers are of all nations.
     return [
         (
             key,
             f"supplier {key}",
             f"street {key}",
-            key % len(nations()),
-            _phone(rng),
+            _nation(key),
+            _phone(rng, _nation(key)),
             _cents(rng, 0, 900_000),
-            REMARKS[0],
+            OF_SUPPLIERS[key // len(NATIONS) % len(OF_SUPPLIERS)],
         )
         for key in range(1, count + 1)
     ]
+
+
+def _nation(key: int) -> int:
+    """Nations take turns, so that few suppliers are of all nations."""
+    return tuple(NATIONS)[key % len(NATIONS)]
 
 
 def _parts(rng: random.Random, count: int) -> list[Row]:
@@ -129,16 +150,29 @@ def _parts(rng: random.Random, count: int) -> list[Row]:
     return [
         (
             key,
-            f"part {key}",
+            " ".join(rng.sample(COLOURS, 2)),
             f"maker {key % 4}",
-            BRANDS[key % 3],
+            BRANDS[key % len(BRANDS)],
             rng.choice(KINDS),
-            rng.randint(1, 15),
-            CONTAINERS[key // 3 % 3],
+            rng.choice(PART_SIZES),
+            CONTAINERS[key // len(BRANDS) % len(CONTAINERS)],
             _cents(rng, 90_000, 200_000),
             REMARKS[0],
         )
         for key in range(1, count + 1)
+    ]
+
+
+def _sellers(part: int, suppliers: int) -> list[int]:
+    """The four suppliers of a part."""
+    return [(part + i * (suppliers // 4)) % suppliers + 1 for i in range(4)]
+
+
+def _stock(rng: random.Random, parts: int, suppliers: int) -> list[Row]:
+    return [
+        (part, supplier, rng.randint(1, 100), _cents(rng, 100, 100_000), REMARKS[0])
+        for part in range(1, parts + 1)
+        for supplier in _sellers(part, suppliers)
     ]
 
 
@@ -148,8 +182,8 @@ def _customers(rng: random.Random, count: int) -> list[Row]:
             key,
             f"customer {key}",
             f"road {key}",
-            key % len(nations()),
-            _phone(rng),
+            _nation(key),
+            _phone(rng, _nation(key)),
             _cents(rng, -90_000, 900_000),
             rng.choice(SEGMENTS),
             rng.choice(REMARKS),
@@ -167,8 +201,12 @@ class Order:
 
 
 def _order(rng: random.Random, key: int, sizes: Sizes, parts: Sequence[Row]) -> Order:
-    day = FIRST_DAY + timedelta(rng.randrange(DAYS))
-    items = tuple(_item(rng, key, number, day, sizes, parts) for number in range(1, rng.randint(1, 7) + 1))
+    day = (
+        LAST_DAYS + timedelta(rng.randrange(30)) if rng.random() < LATER else FIRST_DAY + timedelta(rng.randrange(DAYS))
+    )
+    large = rng.random() < LARGE
+    count = 7 if large else rng.randint(1, 7)
+    items = tuple(_item(rng, key, number, day, sizes, parts, large) for number in range(1, count + 1))
     total = round(sum(_number(row[5]) * (1 - _number(row[6])) * (1 + _number(row[7])) for row in items), 2)
     states = {str(row[9]) for row in items}
     # A third of the customers never orders anything.
@@ -187,16 +225,18 @@ def _order(rng: random.Random, key: int, sizes: Sizes, parts: Sequence[Row]) -> 
     return Order(row, items)
 
 
-def _item(rng: random.Random, order: int, number: int, ordered: date, sizes: Sizes, parts: Sequence[Row]) -> Row:
+def _item(
+    rng: random.Random, order: int, number: int, ordered: date, sizes: Sizes, parts: Sequence[Row], large: bool
+) -> Row:
     part = rng.choice(parts)
-    quantity = rng.randint(1, 50)
+    quantity = rng.randint(43 if large else 1, 50)
     shipped = ordered + timedelta(rng.randint(1, 120))
     committed = ordered + timedelta(rng.randint(30, 90))
     received = shipped + timedelta(rng.randint(1, 30))
     return (
         order,
         part[0],
-        rng.randint(1, sizes.suppliers),
+        rng.choice(_sellers(int(part[0]), sizes.suppliers)),
         number,
         float(quantity),
         round(quantity * _number(part[7]), 2),
@@ -217,8 +257,8 @@ def _cents(rng: random.Random, low: int, high: int) -> float:
     return rng.randint(low, high) / 100
 
 
-def _phone(rng: random.Random) -> str:
-    return f"{rng.randint(10, 34)}-{rng.randint(100, 999)}-{rng.randint(1000, 9999)}"
+def _phone(rng: random.Random, nation: int) -> str:
+    return f"{nation + 10}-{rng.randint(100, 999)}-{rng.randint(1000, 9999)}"
 
 
 def _number(value: int | float | str) -> float:
@@ -244,7 +284,7 @@ class Batch:
 
 LATE = 0.1
 """How many line items come a batch later than their order."""
-LEAVING = {"supplier": 0.06, "part": 0.06, "customer": 0.06, "orders": 0.06, "lineitem": 0.02}
+LEAVING = {"supplier": 0.06, "part": 0.06, "partsupp": 0.04, "customer": 0.06, "orders": 0.06, "lineitem": 0.02}
 """How many of the rows that are there a batch takes away; line items also leave with their orders."""
 RETURNING = 0.5
 """How many of those that a batch takes away come back with the next."""
@@ -259,6 +299,7 @@ def history(orders: int, seed: int, batches: int = 10) -> list[Batch]:
     result = [Batch() for _ in range(batches)]
     _spread(rng, result, "supplier", _suppliers(rng, sizes.suppliers))
     _spread(rng, result, "part", parts)
+    _spread(rng, result, "partsupp", _stock(rng, sizes.parts, sizes.suppliers))
     _spread(rng, result, "customer", _customers(rng, sizes.customers))
     _place_orders(rng, result, all_orders)
     _take_away(rng, result)

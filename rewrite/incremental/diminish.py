@@ -19,6 +19,10 @@ from mrql.algebra.values.values import Bag, Value, canonical
 from mrql.algebra.values.zset import ZSet
 
 
+class TakenTooOften(UserError):
+    """More is taken away of a bag than is in it."""
+
+
 def diminish(monoid: Monoid, a: Value, b: Value) -> Value:
     """`a ⊗̃ b`, with `(x ⊗ y) ⊗̃ y = x` ([MRQL] Theorem 3).
 
@@ -48,7 +52,7 @@ def _difference(a: Bag, b: Bag) -> Bag:
     try:
         return rest.bag()
     except ValueError as error:
-        raise UserError(str(error)) from None
+        raise TakenTooOften(str(error)) from None
 
 
 def _by_key(value: Monoid, a: Bag, b: Bag) -> Bag:

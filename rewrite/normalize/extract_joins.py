@@ -53,6 +53,7 @@ def _joins(term: Term, names: Names) -> Term:
             inner = attrs.evolve(
                 spine,
                 generators=tuple(attrs.evolve(g, source=_joins(g.source, names)) for g in spine.generators),
+                conditions=tuple(_joins(condition, names) for condition in spine.conditions),
                 head=_joins(spine.head, names),
             )
             return _join_all(inner, names)

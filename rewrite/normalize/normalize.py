@@ -15,11 +15,12 @@
     groupBy(e).cMap(λ(k, s). e') →  cMap(λ(k, x). e'[{x}/s], e), where e' is linear in s     ([MRQL] (3), generalised)
     coGroup likewise, where e' is linear in one side and does not use the other
     let p = v in e              →  e[v/p], where v is cheap, used once, or names a stream and is no loop
+    let x = <A: v, …> in e      →  let a = v in e[<A: a, …>/x], likewise of tuples, where v is not cheap
     reduce(⊕, {reduce(⊕, e) | x ∈ S})  →  reduce(⊕, {z | x ∈ S, z ∈ e})
     not not c                   →  c
     not (c or d)                →  not c and not d, so that an equality in d can be a join key
     e ⊎ {}, reduce(⊎, e)        →  e, where e cannot be missing, and else cMap(λx. {x}, e)
-    (e, …)#i, <A: e>.A, if true
+    (e, …)#i, <A: e>.A, if true, not true, is_null((e, …))
 
 *Result*: [MRQL] Def. 2: a tree of groupBy and coGroup connected by cMaps, under an optional reduce.
 
@@ -48,7 +49,8 @@ from mrql.algebra.analysis.variables import (
     var_of,
 )
 from mrql.algebra.errors import InternalError, UserError
-from mrql.algebra.functions import AND, NOT, OR, TWO_VALUED
+from mrql.algebra.evaluation.may_fail import may_fail
+from mrql.algebra.functions import AND, IS_NULL, NOT, OR, TWO_VALUED
 from mrql.algebra.monoids import BAG, Aggregate, Monoid
 from mrql.algebra.span import Span
 from mrql.algebra.terms import (
@@ -130,6 +132,10 @@ def _simplify(term: Term) -> Term:
         case Prim(function, (left, right)) if function == OR:
             shared = factored(left, right)
             return term if shared is None else shared
+        case Prim(function, (Tup() | Rec() as made,)) if function == IS_NULL and not may_fail(made):
+            return Lit(False, ty.BOOL)
+        case Prim(function, (Lit(bool() as value, _),)) if function == NOT:
+            return Lit(not value, ty.BOOL)
         case Prim(function, (Prim() as negated,), span=span) if function == NOT:
             return _not(term, negated, span)
         case _:
@@ -370,6 +376,8 @@ def _let(term: Let) -> Term:
         return term  # taking the value apart would compute it once for each part
     inlined = {name: e for name, e in bindings.items() if _inlines(name, e, term.body)}
     kept = {name: e for name, e in bindings.items() if name not in inlined}
+    if any(isinstance(e, Rec | Tup) for e in kept.values()):
+        return _let_of_parts(term, bindings)
     if not inlined and len(kept) == 1 and isinstance(term.pattern, PVar):
         return term
     clash = frozenset().union(*map(free_vars, inlined.values())) & frozenset(kept)
@@ -379,6 +387,33 @@ def _let(term: Let) -> Term:
     for name, e in kept.items():
         body = Let(PVar(name, e.type), e, body, span=term.span)
     return body
+
+
+def _let_of_parts(term: Let, bindings: dict[str, Term]) -> Term:
+    """A let of tuples and records that computes their parts: what each part is used for is seen by itself."""
+    names = Names(set(all_names(term)))
+    parts: dict[str, Term] = {}
+    values = {name: _from_parts(e, parts, names) for name, e in bindings.items()}
+    body = bottom_up(substitute(term.body, values), _simplify)
+    for name, e in reversed(parts.items()):
+        body = _let(Let(PVar(name, e.type), e, body, span=term.span))
+    return body
+
+
+def _from_parts(value: Term, parts: dict[str, Term], names: Names, base: str = "v") -> Term:
+    """A cheap term for a value, over variables for those of its parts that are not; these go to `parts`."""
+    match value:
+        case _ if _cheap(value):
+            return value
+        case Tup(items):
+            return Tup(tuple(_from_parts(item, parts, names) for item in items), span=value.span)
+        case Rec(fields):
+            made = tuple((field, _from_parts(item, parts, names, field)) for field, item in fields)
+            return Rec(made, span=value.span)
+        case _:
+            name = names.fresh(base if base.isidentifier() else "v")
+            parts[name] = value
+            return Var(name, value.type)
 
 
 def _inlines(name: str, value: Term, body: Term) -> bool:

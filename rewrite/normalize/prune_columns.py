@@ -7,7 +7,11 @@
 
 and likewise for either side of a coGroup. With one part the element is the part itself, with none it is `()`.
 
-*Requires*: nothing; duplicates are kept, since groups are bags.
+A part is a projection, or an aggregation `reduce(⊕, a(x))` of x alone: where x has a group of its own, as a row of a
+`group by` that is joined has, that group is aggregated before the join, and need not be stored beside each partner.
+
+*Requires*: an aggregation that becomes a part cannot fail, as it is computed for the elements without a partner too;
+what it reads is not used otherwise. Duplicates are kept, since groups are bags.
 
 *Source*: [CU] (the maps keep only what the query uses); for us it decides what a state stores.
 
@@ -17,6 +21,8 @@ and likewise for either side of a coGroup. With one part the element is the part
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import TypeAlias
 
 import attrs
 
@@ -26,12 +32,17 @@ from mrql.algebra.analysis.variables import (
     Names,
     all_names,
     bound_names,
+    free_vars,
     match_pattern,
+    normal_names,
     pattern_vars,
     scopes,
     substitute,
+    var_of,
 )
 from mrql.algebra.errors import InternalError
+from mrql.algebra.evaluation.may_fail import may_fail
+from mrql.algebra.notation.printer import show
 from mrql.algebra.terms import (
     CMap,
     CoGroup,
@@ -43,17 +54,39 @@ from mrql.algebra.terms import (
     Pattern,
     PTuple,
     PVar,
+    Reduce,
     Repeat,
     Single,
     Term,
     Tup,
     Var,
+    element_type,
     pair_type,
 )
 from mrql.rewrite.normalize.normalize import MAX_ROUNDS, normalize
 
-Path = tuple[int | str, ...]
+Path: TypeAlias = tuple[int | str, ...]
 """A chain of projections: `(0, "A")` is `#0.A`."""
+
+ROW = "<row>"
+"""The variable for an element in an aggregation of it: no name of a query."""
+
+
+@attrs.frozen
+class Aggregated:
+    """An aggregation of a group that an element holds, over the variable `ROW`.
+
+    `normal` is the same with its bound variables named by their order, `group` the place of the group in the element,
+    `reads` are all places that are used.
+    """
+
+    term: Term = attrs.field(eq=False)
+    normal: Term
+    group: Path
+    reads: frozenset[Path]
+
+
+Part: TypeAlias = Path | Aggregated
 
 
 def prune_columns(term: Term) -> Term:
@@ -97,21 +130,23 @@ def _prune(term: Term) -> Term:
 def _prune_side(group: PVar, body: Term, source: Term) -> tuple[PVar, Term, Term] | None:
     """The group, its uses and its source over the used parts only; None when all of it is used."""
     key_type, element = pair_type(source)
-    used = _minimal(set(_used(body, group.name)))
-    if () in used or element == ty.UNIT:
+    if element == ty.UNIT:
         return None
-    paths = tuple(sorted(used, key=_place))
+    used = _minimal(frozenset(_used(body, group.name)))
+    if () in used:
+        return None
+    parts_used = tuple(sorted(used, key=_place))
     names = Names(set(all_names(body) | all_names(source)))
     row = Var(names.fresh("x"), element)
-    parts = tuple(_project(row, path) for path in paths)
+    parts = tuple(_part_of(row, part) for part in parts_used)
     value = parts[0] if len(parts) == 1 else Tup(parts)
-    if value.type == element:
+    if value.type == element and not any(isinstance(part, Aggregated) for part in parts_used):
         return None
     key = PVar(names.fresh("k"), key_type)
     pairs = Single(Tup((Var(key.name, key_type), value)))
     narrowed = CMap(Lambda(PTuple((key, PVar(row.name, element))), pairs), source)
     new_group = PVar(group.name, ty.BagType(value.type))
-    return new_group, _reuse(body, new_group, element, paths, names), narrowed
+    return new_group, _reuse(body, new_group, element, parts_used, names), narrowed
 
 
 def _project(term: Term, path: Path) -> Term:
@@ -120,24 +155,41 @@ def _project(term: Term, path: Path) -> Term:
     return term
 
 
-def _place(path: Path) -> tuple[tuple[int, str], ...]:
-    """The order of paths: that of the parts, so that parts which stay are not put in another order again."""
-    return tuple((step, "") if isinstance(step, int) else (-1, step) for step in path)
+def _part_of(row: Var, part: Part) -> Term:
+    return substitute(part.term, {ROW: row}) if isinstance(part, Aggregated) else _project(row, part)
 
 
-def _minimal(paths: set[Path]) -> set[Path]:
-    """Without the paths that lead into a part which is used whole."""
-    return {path for path in paths if not any(path[:n] in paths for n in range(len(path)))}
+def _place(part: Part) -> tuple[tuple[int, str], ...]:
+    """The order of parts: that of their places, so that parts which stay are not put in another order again."""
+    if isinstance(part, Aggregated):
+        return (*_place(part.group), (-2, show(part.normal)))
+    return tuple((step, "") if isinstance(step, int) else (-1, step) for step in part)
 
 
-def _used(term: Term, group: str) -> Iterator[Path]:
+def _minimal(parts: frozenset[Part]) -> frozenset[Part]:
+    """Without the parts that lead into one that is used whole, or are computed of such alone."""
+    used = {part for part in parts if not isinstance(part, Aggregated)}
+    aggregated = {part for part in parts if isinstance(part, Aggregated)}
+    while above := {part for part in aggregated if _within(part.group, used)}:
+        aggregated -= above
+        used |= {path for part in above for path in part.reads}
+    return frozenset(aggregated) | {path for path in used if not _within(path, used - {path})}
+
+
+def _within(path: Path, used: set[Path]) -> bool:
+    """Whether a path, or one that leads to it, is used."""
+    return any(path[:n] in used for n in range(len(path) + 1))
+
+
+def _used(term: Term, group: str) -> Iterator[Part]:
     """The parts of the group's elements that a term uses; `()` is the whole element."""
     match term:
         case Var(name, _):
             if name == group:
                 yield ()
         case CMap(Lambda(param, body), Var(name, _)) if name == group:
-            yield from _paths(body, dict(_positions(param, ())))
+            element = element_type(term.source)
+            yield from _parts(body, dict(_positions(param, ())), match_pattern(param, Var(ROW, element)))
             if group not in bound_names(param):
                 yield from _used(body, group)
         case CMap(Lambda(param, body), source):
@@ -166,22 +218,37 @@ def _positions(pattern: Pattern, path: Path) -> Iterator[tuple[str, Path]]:
             return
 
 
-def _paths(term: Term, positions: Mapping[str, Path]) -> Iterator[Path]:
-    """The chains of projections from the given variables that occur in a term."""
-    chain = _chain(term)
-    if chain is not None and chain[0] in positions:
-        yield positions[chain[0]] + chain[1]
+def _parts(term: Term, positions: Mapping[str, Path], row: Mapping[str, Term]) -> Iterator[Part]:
+    """The aggregations over the given variables alone that occur in a term, and the chains of projections of them.
+
+    `positions` are the places of the variables in an element, and `row` these places in `ROW`.
+    """
+    projected = _chain(term)
+    if projected is not None and projected[0] in positions:
+        yield positions[projected[0]] + projected[1]
         return
-    match term:
-        case CMap(Lambda(pattern, body), source):
-            yield from _paths(source, positions)
-            yield from _paths(body, _without(positions, bound_names(pattern)))
-        case Let(pattern, value, body):
-            yield from _paths(value, positions)
-            yield from _paths(body, _without(positions, bound_names(pattern)))
-        case _:
-            for child, bound in zip(children(term), scopes(term), strict=True):
-                yield from _paths(child, _without(positions, bound))
+    inner = chain.from_iterable(
+        _parts(child, _without(positions, bound), row)
+        for child, bound in zip(children(term), scopes(term), strict=True)
+    )
+    group = _aggregated_group(term, positions) if isinstance(term, Reduce) else None
+    if group is None:
+        yield from inner
+    else:
+        over_row = substitute(term, row)
+        reads = frozenset(p for part in inner for p in (part.reads if isinstance(part, Aggregated) else (part,)))
+        yield Aggregated(over_row, normal_names(over_row), group, reads)
+
+
+def _aggregated_group(term: Reduce, positions: Mapping[str, Path]) -> Path | None:
+    """Where the group is that a reduction makes one small value of; None if it may fail, or is not of the row alone."""
+    source = term.source
+    while isinstance(source, CMap):
+        source = source.source
+    found = _chain(source)
+    if found is None or not free_vars(term) <= positions.keys() or ty.has_collection(term.type) or may_fail(term):
+        return None
+    return positions[found[0]] + found[1]
 
 
 def _without(positions: Mapping[str, Path], hidden: frozenset[str]) -> dict[str, Path]:
@@ -197,41 +264,49 @@ def _chain(term: Term) -> tuple[str, Path] | None:
     return (term.name, tuple(reversed(path))) if isinstance(term, Var) else None
 
 
-def _reuse(term: Term, group: PVar, element: ty.Type, paths: tuple[Path, ...], names: Names) -> Term:
+def _reuse(term: Term, group: PVar, element: ty.Type, parts: tuple[Part, ...], names: Names) -> Term:
     """The uses of the group rewritten to its narrower elements."""
     match term:
         case CMap(Lambda(param, body), Var(name, _)) if name == group.name:
             row = Var(names.fresh("x"), element)
             whole = substitute(body, match_pattern(param, row))
-            parts = tuple(PVar(names.fresh(_base_name(param, path)), _project(row, path).type) for path in paths)
-            by_path = {path: Var(part.name, part.type) for path, part in zip(paths, parts, strict=True)}
-            inner = _reuse(_replace(whole, row.name, by_path), group, element, paths, names)
-            pattern: Pattern = parts[0] if len(parts) == 1 else PTuple(parts)
+            new = tuple(PVar(names.fresh(_base_name(param, part)), _part_of(row, part).type) for part in parts)
+            by_part = {part: var_of(variable) for part, variable in zip(parts, new, strict=True)}
+            inner = _reuse(_replace(whole, row, by_part), group, element, parts, names)
+            pattern: Pattern = new[0] if len(new) == 1 else PTuple(new)
             return CMap(Lambda(pattern, inner), Var(group.name, group.type), span=term.span)
         case CMap(Lambda(param, _), _) if group.name in bound_names(param):
-            source = _reuse(term.source, group, element, paths, names)
+            source = _reuse(term.source, group, element, parts, names)
             return CMap(term.function, source, span=term.span)
         case Let(pattern, value, body) if group.name in {v.name for v in pattern_vars(pattern)}:
-            return Let(pattern, _reuse(value, group, element, paths, names), body, span=term.span)
+            return Let(pattern, _reuse(value, group, element, parts, names), body, span=term.span)
         case Repeat(Lambda(param, _)) if group.name in bound_names(param):
-            return attrs.evolve(term, source=_reuse(term.source, group, element, paths, names))
+            return attrs.evolve(term, source=_reuse(term.source, group, element, parts, names))
         case _:
-            return map_children(term, lambda child: _reuse(child, group, element, paths, names))
+            return map_children(term, lambda child: _reuse(child, group, element, parts, names))
 
 
-def _base_name(pattern: Pattern, path: Path) -> str:
+def _base_name(pattern: Pattern, part: Part) -> str:
     """A name for a part: the variable that stood there, or the field's own name."""
+    if isinstance(part, Aggregated):
+        return "v"
     for name, position in _positions(pattern, ()):
-        if position == path:
+        if position == part:
             return name
-    last = next((step for step in reversed(path) if isinstance(step, str)), "z")
+    last = next((step for step in reversed(part) if isinstance(step, str)), "z")
     return last if last.isidentifier() else "z"
 
 
-def _replace(term: Term, row: str, parts: Mapping[Path, Term]) -> Term:
-    chain = _chain(term)
-    if chain is not None and chain[0] == row:
-        for n in range(len(chain[1]) + 1):
-            if chain[1][:n] in parts:
-                return _project(parts[chain[1][:n]], chain[1][n:])
+def _replace(term: Term, row: Var, parts: Mapping[Part, Term]) -> Term:
+    if isinstance(term, Reduce) and row.name in free_vars(term):
+        normal = normal_names(substitute(term, {row.name: Var(ROW, row.type)}))
+        for part, new in parts.items():
+            if isinstance(part, Aggregated) and part.normal == normal:
+                return new
+    projected = _chain(term)
+    if projected is not None and projected[0] == row.name:
+        path = projected[1]
+        for n in range(len(path) + 1):
+            if path[:n] in parts:
+                return _project(parts[path[:n]], path[n:])
     return map_children(term, lambda child: _replace(child, row, parts))

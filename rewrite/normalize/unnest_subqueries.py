@@ -13,7 +13,8 @@ Where `e(p)` goes on with further generators, and the equality names a variable 
 
     {z | p ∈ X, q ∈ f(p), z ∈ e(p, q)} = {z | (p, q) ∈ {(p, q) | p ∈ X, q ∈ f(p)}, z ∈ e(p, q)}
 
-So the elements of a join, and of a nested bag, have their nested selects too.
+So the elements of a join, and of a nested bag, have their nested selects too; and a nested select over a join is one
+over the pairs of the join.
 
 *Requires*: Y reads streams or static tables and depends on none of the variables; X reads a stream or a table. The
 equality names no variable that is bound between the two selects; `c` and `h` may. Rows of Y whose key has a missing
@@ -146,10 +147,8 @@ def _unnest_one(term: CMap, names: Names) -> Term | None:
     # Variables that were renamed apart have names that the supply does not know.
     names.taken |= all_names(term)
     pattern, element = pattern_term(term.function.param, names)
-    found = [
-        _correlated(nested, bound_names(pattern), names) for nested in _nested(term.function.body, (), frozenset(), ())
-    ]
-    correlated = [nested for nested in found if nested is not None]
+    found = _nested(term.function.body, (), frozenset(), ())
+    correlated = [c for c in (_correlated(nested, bound_names(pattern), names) for nested in found) if c is not None]
     if not correlated:
         return None
     first = correlated[0]
@@ -170,6 +169,18 @@ def _unnest_one(term: CMap, names: Names) -> Term | None:
 
 
 def _correlated(nested: Nested, outer: frozenset[str], names: Names) -> Correlated | None:
+    """How a nested comprehension is linked with the outer variables: as it is, or with its first generators as one."""
+    together = (term for term in _generators_together(nested.term) if _is_closed(term.source))
+    attempts = (_linked(attrs.evolve(nested, term=term), outer, names) for term in chain([nested.term], together))
+    return next((attempt for attempt in attempts if attempt is not None), None)
+
+
+def _is_closed(source: Term) -> bool:
+    """Whether a source may be computed for all outer elements at once."""
+    return not free_vars(source) and not may_fail(source)
+
+
+def _linked(nested: Nested, outer: frozenset[str], names: Names) -> Correlated | None:
     # A name of the nested select may cover one of the outer variables.
     param, function = rename_apart(nested.term.function.param, nested.term.function.body, outer | nested.local)
     names.taken |= bound_names(param)

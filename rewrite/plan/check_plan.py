@@ -82,6 +82,8 @@ class _PlanChecker:
         yield from (f"{name} is the name of {times} things" for name, times in counted.items() if times > 1)
         unknown = plan.shrinking - plan.streams.keys()
         yield from (f"{name} may shrink, and is no stream of the query" for name in sorted(unknown))
+        grows = plan.trusted - plan.shrinking
+        yield from (f"the deletions of {name} are trusted, and it has none" for name in sorted(grows))
 
     # --- stages -------------------------------------------------------------------------------
 

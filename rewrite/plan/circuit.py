@@ -226,6 +226,9 @@ def _operators(
 def _source(name: str, t: Type, plan: Plan) -> Operator:
     if name not in plan.shrinking:
         return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, "the batch")
+    if name in plan.trusted:
+        rule = "the batch, without what comes and goes in it; deletions are trusted, and nothing is kept of it"
+        return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, rule)
     rule = "the batch, held against the rows that are there: one that goes has to be one of them"
     return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, rule, kept=Stored(item_type(t)))
 

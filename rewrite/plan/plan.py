@@ -211,12 +211,19 @@ class Plan:
     derived: tuple[DerivedStream, ...] = ()
     shrinking: frozenset[str] = frozenset()
     """The streams that may lose rows again."""
+    trusted: frozenset[str] = frozenset()
+    """Those of them of which nobody looks up whether a row that goes is there."""
     loops: tuple[tuple[str, Term], ...] = ()
     """Static tables that are loops over those of the query, by their names."""
     feedbacks: tuple[Feedbacks, ...] = ()
     """The loops whose values are carried over; each reads those before it."""
     ways: tuple[Chosen, ...] = ()
     """How its loops over streams are kept up to date."""
+
+    @property
+    def looked_up(self) -> frozenset[str]:
+        """The streams of which it is kept which rows are there, so that one that goes is looked up."""
+        return self.shrinking - self.trusted
 
     @property
     def withholding(self) -> tuple[DerivedStream, ...]:

@@ -33,7 +33,7 @@ class Lock:
             os.close(descriptor)
             who = f"process {holder}" if holder else "another process"
             raise UserError(
-                f"{directory} is in use by {who}", hint="stop it first, or name another --checkpoint"
+                f"{directory} is in use by {who}", hint="stop it first, or name another checkpoint"
             ) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

@@ -95,6 +95,15 @@ class SavedSource:
     row: str | None = None
     """The type of its rows, where that was found in them."""
 
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether a program hands its rows over, as DataFrames: nobody else can give them again."""
+        return any(directory.path.split(" ")[0] == HANDED_OVER for directory in self.directories)
+
+
+HANDED_OVER = "dataframe"
+"""What stands in the place of a directory where a program hands rows over: of a static table with their digest."""
+
 
 @attrs.frozen
 class Manifest:
@@ -180,7 +189,7 @@ def read_manifest(file: Path) -> Manifest:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise damaged(file, NO_MANIFEST) from None
     if version != FORMAT:
-        hint = "start with a new --checkpoint, or go on with the version of mrql that has written it"
+        hint = "start with a new checkpoint, or go on with the version of mrql that has written it"
         raise UserError(f"{file} is of format {version}, and this version of mrql reads format {FORMAT}", hint=hint)
     head = HEAD.match(data)
     if head is None:
@@ -198,7 +207,7 @@ def damaged(file: Path, why: str, hint: str | None = None) -> UserError:
     return UserError(f"{file} is damaged: {why}", hint=hint or PUT_BACK)
 
 
-PUT_BACK = "put back a copy of it; or start with a new --checkpoint, which reads all data again"
+PUT_BACK = "put back a copy of it; or start with a new checkpoint, from all data again"
 
 
 def _manifest(body: dict[str, Json]) -> Manifest:

@@ -23,7 +23,7 @@ from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.files import list_files
 from mrql.runtime.sources.source import open_adapter
 
-START_OVER = "start with a new --checkpoint, which reads all data again"
+START_OVER = "start with a new checkpoint, from all data again"
 
 
 @attrs.frozen
@@ -63,14 +63,18 @@ def restored(
     Raises: UserError where it is that of another engine, or a file that it rests on has changed or is gone.
     """
     if manifest.engine != engine:
-        raise UserError(f"{root} was written with --engine {manifest.engine}", hint=f"go on with that, or {START_OVER}")
-    _runs_must_be_there(manifest, root)
+        raise UserError(f"{root} was written by the {manifest.engine} engine", hint=f"go on with that, or {START_OVER}")
+    if any(source.is_handed_over for source in manifest.sources.values()):
+        raise UserError(
+            f"{root} is the checkpoint of a view in Python, not of `mrql stream`", hint="name a new directory"
+        )
+    runs_must_be_there(manifest, root)
     _tables_must_be_the_same(manifest, plan, specs)
     states = {name: manifest.states[i] for name, i in known.stages.items() if i in manifest.states}
     ledgers = {stream: manifest.states[i] for stream, i in known.ledgers.items() if i in manifest.states}
     built = tuple(stage.name for stage in plan.stages if stage.name not in states)
     needed = {name for stage in plan.stages if stage.name in built for name in stage.streams}
-    needed |= plan.shrinking - ledgers.keys()
+    needed |= plan.looked_up - ledgers.keys()
     directories = {name: consumed(manifest, specs[name], copies) for name in sorted(needed & plan.streams.keys())}
     arrived = {name: [part for w in found for part in _arrived(w, built)] for name, found in directories.items()}
     return Restored(root, states, ledgers, built, {name: parts for name, parts in arrived.items() if parts})
@@ -182,7 +186,7 @@ def _place(spec: SourceSpec) -> str:
 # --- what a checkpoint rests on -----------------------------------------------------------------
 
 
-def _runs_must_be_there(manifest: Manifest, root: Path) -> None:
+def runs_must_be_there(manifest: Manifest, root: Path) -> None:
     """Files of states that were removed or cut off are found before anything is computed from the others. Whether the
     others hold what was written is looked at when they are read.
 

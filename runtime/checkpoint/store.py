@@ -39,6 +39,8 @@ OUTBOX = "outbox"
 """Here is what has to be brought to a database, from the commit of a batch until it is there."""
 COPIES = "copies"
 """Here are copies of the files that were read, where these may change."""
+STREAMING = "streaming"
+"""Here is what Spark keeps of the streaming queries that feed a view."""
 COMMITTED = "committed"
 """Here is the name of a manifest that was committed: the last one, or the one before it."""
 MANIFEST = re.compile(r"manifest-(\d{8,})\.json")
@@ -91,7 +93,7 @@ def latest(root: Path) -> Manifest | None:
         raise UserError(f"{root / manifest_name(number)} is gone, and it was committed", hint=PUT_BACK)
     if files:
         return read_manifest(files[0])
-    ours = (locks.NAME, RUNS, OUTBOX, COPIES)
+    ours = (locks.NAME, RUNS, OUTBOX, COPIES, STREAMING)
     strange = [p for p in root.iterdir() if p.name not in ours and not p.name.startswith(ASIDE)]
     if strange:
         raise UserError(f"{root} is not a checkpoint: it holds {sorted(strange)[0].name}", hint="name a new directory")
@@ -298,5 +300,5 @@ def _disk_full(root: Path, manifest: Manifest | None) -> EngineError:
 
 def _continues(manifest: Manifest | None) -> str:
     if manifest is None:
-        return "nothing is committed yet, and the same command starts over"
-    return f"batch {manifest.batch} is committed, and the same command goes on after it"
+        return "nothing is committed yet, and the next start is from the beginning"
+    return f"batch {manifest.batch} is committed, and the next start goes on after it"

@@ -15,7 +15,7 @@ import attrs
 
 from mrql.algebra import monoids
 from mrql.algebra import types as ty
-from mrql.algebra.errors import EvaluationError, MissingRow, UserError
+from mrql.algebra.errors import EvaluationError, MissingRow, UserError, WrongDeletion
 from mrql.algebra.evaluation.evaluate import bind, convert_zero, endless, evaluate
 from mrql.algebra.evaluation.merge import combine
 from mrql.algebra.functions import convert, side_sums
@@ -26,7 +26,7 @@ from mrql.algebra.values.exact_sums import Total
 from mrql.algebra.values.values import Bag, Canonical, Value, canonical
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there
-from mrql.rewrite.incremental.diminish import diminish
+from mrql.rewrite.incremental.diminish import TakenTooOften, diminish
 from mrql.rewrite.plan.plan import Component, DerivedStream, Feed, Feedback, Feedbacks, Plan, Shape, Stage
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual, divided, unlike
@@ -225,6 +225,15 @@ class ReferenceView:
                 recursive = self.plan.recursion_of(state.stage)
                 if recursive is not None:
                     changes[recursive.name] = self._settled(state, recursive)
+                self._must_be_backed(state, changes)
+
+    def _must_be_backed(self, state: StageState, changes: Mapping[str, ZSet]) -> None:
+        """Raises: WrongDeletion where trusted deletions have left a key with fewer rows than none."""
+        trusted = _taking(self.plan.trusted & {*state.stage.streams}, changes)
+        for found in sorted(state.touched_keys & state.entries.keys(), key=repr) if trusted else ():
+            entry = state.entries[found]
+            if min(entry.support) < 0:
+                raise WrongDeletion(trusted, state.stage.name, entry.key)
 
     def _feed_back(self, loop: Feedbacks, changes: dict[str, ZSet]) -> None:
         """Feeds back what a batch has changed of a loop's bags, step by step, as far as it matters."""
@@ -287,7 +296,7 @@ class ReferenceView:
         return self._value(self.plan.answer)
 
     def _record(self, deltas: Mapping[str, ZSet]) -> None:
-        changed = {name: deltas[name] for name in self.plan.shrinking & deltas.keys()}
+        changed = {name: deltas[name] for name in self.plan.looked_up & deltas.keys()}
         present = {name: self.present.get(name, ZSet()) + change for name, change in changed.items()}
         for name, change in changed.items():
             for row, _ in change:
@@ -332,6 +341,12 @@ class ReferenceView:
         inputs = {read.label: read for read in feed.rows.inputs}
         changes = {label: self._change(read, deltas.get(read.stream, ZSet())) for label, read in inputs.items()}
         old = {label: state.inputs.get((index, label), ZSet()) for label in inputs}
+        if len(inputs) > 1:
+            for label, read in inputs.items():
+                trusted = _taking(self.plan.trusted & {read.stream}, deltas)
+                below = _below_nothing(read, old[label] + changes[label]) if trusted else []
+                if below:
+                    raise WrongDeletion(trusted, state.stage.name, below[0])
 
         def version(label: str, which: str) -> Bag:
             return _kept(inputs[label], _version(which, old[label], changes[label]))
@@ -359,7 +374,8 @@ class ReferenceView:
 
     def _merge_rows(self, state: StageState, index: int, rows: ZSet) -> None:
         feed = state.stage.feeds[index]
-        for (key, element), weight in rows:
+        # What comes and goes by one key is there in between.
+        for (key, element), weight in sorted(rows, key=lambda row: row[1] < 0):
             env = bind(feed.key, key) | bind(feed.element, element)
             stands_for = weight * (1 if feed.weight is None else evaluate(feed.weight, self.tables, env))
             share = {}
@@ -367,7 +383,32 @@ class ReferenceView:
                 # The sums of a row that stands for several are those of all of them.
                 times = weight if i in feed.totals else stands_for
                 share[i] = (evaluate(unit, self.tables, env), times)
-            state.merge(index, key, share, stands_for)
+            try:
+                state.merge(index, key, share, stands_for)
+            except TakenTooOften:
+                trusted = sorted(self.plan.trusted & {*state.stage.streams})
+                raise WrongDeletion(trusted, state.stage.name, key) from None
+
+
+def _taking(trusted: frozenset[str], changes: Mapping[str, ZSet]) -> list[str]:
+    """Those of some streams that rows are deleted from."""
+    return [name for name in sorted(trusted & changes.keys()) if any(weight < 0 for _, weight in changes[name])]
+
+
+def _below_nothing(read: Input, rows: ZSet) -> list[Value]:
+    """The keys of an input, or its elements where they have none, of which there is less than nothing."""
+    left: dict[Canonical, tuple[Value, int]] = {}
+    for row, weight in rows:
+        shown, kept = row, row
+        if read.sums:
+            key, value = row
+            parts = value if isinstance(value, tuple) else (value,)
+            shown, kept = key, (key, parts[: -read.sums])
+        elif isinstance(row, tuple) and len(row) == 2:
+            shown = row[0]
+        found = canonical(kept)
+        left[found] = shown, left.get(found, (shown, 0))[1] + weight
+    return [shown for shown, weight in left.values() if weight < 0]
 
 
 def _kept(read: Input, rows: ZSet) -> Bag:

@@ -46,7 +46,7 @@ class Copies:
         noted = self._home(place) / DIGEST
         known = noted.read_bytes() if noted.exists() else b""
         if checksum(place).encode() != known:
-            hint = "put back a copy of both; or start with a new --checkpoint, which reads all data again"
+            hint = "put back a copy of both; or start with a new checkpoint, from all data again"
             raise UserError(f"{place} is damaged: it has not the SHA-256 that is in {noted}", hint=hint)
         return place
 

@@ -29,7 +29,8 @@ from mrql.runtime.spark.checkpoint_layouts import layout_from_json, layout_to_js
 from mrql.runtime.spark.expressions.layout import quote
 from mrql.runtime.spark.io.paths import path_to_read, path_to_write
 from mrql.runtime.spark.maintenance.input_rows import Ledger
-from mrql.runtime.spark.maintenance.stage_state import InputState, StageState
+from mrql.runtime.spark.maintenance.join_inputs import InputState
+from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation

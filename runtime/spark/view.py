@@ -30,14 +30,16 @@ from mrql.runtime.spark.maintenance.deltas import Deltas
 from mrql.runtime.spark.maintenance.feedback import FeedbackState
 from mrql.runtime.spark.maintenance.input_rows import Ledger, without_passing
 from mrql.runtime.spark.maintenance.iteration import Rounds
+from mrql.runtime.spark.maintenance.join_inputs import InputState
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
-from mrql.runtime.spark.maintenance.stage_state import InputState, StageState
+from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.maintenance.thresholding import WithheldChanges, residuals
 from mrql.runtime.spark.maintenance.transaction import Savepoint, Transaction
+from mrql.runtime.spark.maintenance.trusted import netted_trusted, shortages
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.session.errors import translated
-from mrql.runtime.spark.session.session import settings, step_settings
+from mrql.runtime.spark.session.session import lock_of, settings, step_settings
 from mrql.runtime.spark.state.compaction import BackgroundCompaction
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
@@ -54,20 +56,20 @@ class BatchResult:
 
     def snapshot(self) -> DataFrame:
         """The answer after the batch."""
-        self._view.require_open()
-        with settings(self._view.spark, self._view.settings):
+        with self._view.lock, settings(self._view.spark, self._view.settings):
+            self._view.require_open()
             return self._view.plans.dataframe(self._view.changes.answer(self._after))
 
     def before(self) -> DataFrame:
         """The answer before the batch. It can be read until the next one, as the changes can."""
-        self._view.require_open()
-        with settings(self._view.spark, self._view.settings):
+        with self._view.lock, settings(self._view.spark, self._view.settings):
+            self._view.require_open()
             return self._view.plans.dataframe(self._view.changes.answer(self._before))
 
     def changes(self) -> DataFrame:
         """The answer after the batch minus `before`, as rows with a weight."""
-        self._view.require_open()
-        with settings(self._view.spark, self._view.settings):
+        with self._view.lock, settings(self._view.spark, self._view.settings):
+            self._view.require_open()
             return self._view.plans.dataframe(self._view.changes.of_answer(self._after, self._before))
 
 
@@ -91,6 +93,8 @@ class SparkView:
         self.plan = plan
         self.circuit = circuit_of(plan)
         self.spark = spark
+        self.lock = lock_of(spark)
+        """Held while the settings of the session are others; whoever needs several things of a view in one holds it."""
         self.source = source
         self.tables = dict(tables or {})
         self.columns = ColumnNames()
@@ -121,11 +125,13 @@ class SparkView:
         self.rounds = Rounds(plan, self.changes, self._merge, self.computing, self._planning_ahead)
         self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
         self.ledgers = [
-            Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.shrinking)
+            Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.looked_up)
         ]
         self.ledgers += [each.ledger for loop in self.carried for each in loop]
         self.withheld = {derived.name: WithheldChanges(derived, self.changes) for derived in plan.withholding}
         self.ledgers += [each.ledger for each in self.withheld.values()]
+        self.arrived: Mapping[str, Frame] = {}
+        """The batch that is applied."""
         self.last: BatchResult | None = None
         """The batch that was applied last."""
         self.closed = False
@@ -202,7 +208,12 @@ class SparkView:
                 ledger.begin()
                 if ledger.stream in changes:
                     changes[ledger.stream] = self._recorded(ledger, changes[ledger.stream])
+            for name in self.plan.trusted & changes.keys():
+                changes[name], run = netted_trusted(changes[name], self.plans)
+                self.transaction.temporaries.counted += [] if run is None else [run]
+            self.arrived = changes
             self._go_through(changes)
+            self._plan_shortages()
             return BatchResult(self, self.transaction.before)
 
     def _go_through(self, changes: dict[str, Frame], *, starting: bool = False) -> None:
@@ -297,8 +308,8 @@ class SparkView:
     @property
     def residual(self) -> Residual:
         """How far the values of loops are off by what does not matter, once the batch is settled."""
-        self.require_open()
-        with settings(self.spark, self.settings), translated(self.source):
+        with self.lock, settings(self.spark, self.settings), translated(self.source):
+            self.require_open()
             kept_back = Residual.of_steps(residuals([*self.withheld.values()]))
             fed_back = [each.residual for loop in self.carried for each in loop]
         return reduce(Residual.and_also, fed_back, kept_back)
@@ -316,10 +327,19 @@ class SparkView:
         self.transaction.temporaries.counted += [run for run in (ledger.batch, ledger.missing) if run is not None]
         return left
 
+    def _plan_shortages(self) -> None:
+        """Plans to look whether trusted deletions have left too little; it is computed with the states."""
+        found = shortages(self.states, self.plan.trusted, self.arrived, self.plans)
+        self.transaction.shortages = list(found)
+        self.transaction.temporaries.counted += [shortage.below for shortage in self.transaction.shortages]
+
     def _check(self) -> None:
-        """Raises: MissingRow when the batch has deleted a row that was not there."""
+        """Raises: MissingRow when the batch has deleted a row that was not there; WrongDeletion where that was trusted
+        and shows."""
         for ledger in self.ledgers:
             ledger.check()
+        for shortage in self.transaction.shortages or ():
+            shortage.check(self.plans)
 
     def give_up(self, error: BaseException) -> None:
         """Takes back a batch that has ended with an error. Where it has deleted a row that was not there, that is what
@@ -330,6 +350,8 @@ class SparkView:
         try:
             if isinstance(error, Exception):
                 with settings(self.spark, self.settings), suppress(PySparkException, Py4JError, ConnectionError):
+                    if self.transaction.shortages is None and self.plan.trusted:
+                        self._plan_shortages()
                     self._check()
         finally:
             self.rollback()
@@ -344,15 +366,19 @@ class SparkView:
             each.forget()
         self.columns.restart()
 
-    def apply(self, deltas: Mapping[str, Frame]) -> DataFrame:
+    def apply(self, deltas: Mapping[str, Frame], deliver: Callable[[BatchResult], None] | None = None) -> DataFrame:
         """Applies a batch and returns how the answer changes. The changes can be read until the next batch.
+
+        What is to `deliver` the batch is given it before it counts, and takes it back by failing.
 
         Raises: UserError when the view is closed.
         """
-        self.require_open()
-        with settings(self.spark, self.settings), translated(self.source):
+        with self.lock, settings(self.spark, self.settings), translated(self.source):
+            self.require_open()
             try:
                 step = self.advance(deltas)
+                if deliver is not None:
+                    deliver(step)
                 self.settle()
             except BaseException as error:
                 self.give_up(error)
@@ -365,8 +391,8 @@ class SparkView:
 
         Raises: UserError when the view is closed.
         """
-        self.require_open()
-        with settings(self.spark, self.settings), translated(self.source):
+        with self.lock, settings(self.spark, self.settings), translated(self.source):
+            self.require_open()
             return self.plans.dataframe(self.changes.answer(self._snapshots()))
 
     def before(self) -> DataFrame:
@@ -387,6 +413,10 @@ class SparkView:
 
     def close(self) -> None:
         """Frees the states."""
+        with self.lock:
+            self._close()
+
+    def _close(self) -> None:
         self.closed = True
         self.computing.give_up()
         self.aside.close()

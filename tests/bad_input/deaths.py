@@ -58,7 +58,7 @@ def must_say(process: subprocess.Popen[str], message: str, committed: str) -> No
     """The process ends with one message, which says what is committed, and exit code 3."""
     _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 3, said
-    ends = rf"error: {message}\n  hint: .*{committed}, and the same command goes on after it\n\Z"
+    ends = rf"error: {message}\n  hint: .*{committed}, and the next start goes on after it\n\Z"
     assert re.search(ends, said), said
     assert "Traceback" not in said
     assert "\tat " not in said

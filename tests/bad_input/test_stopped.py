@@ -82,4 +82,4 @@ def test_the_commit_is_said(tmp_path: Path) -> None:
     """Beside what to do it is said from where the stream goes on."""
     with pytest.raises(EngineError) as raised, told(tmp_path, lambda: None):
         raise EngineError("Spark has stopped", "its log says why")
-    assert raised.value.hint == "its log says why; nothing is committed yet, and the same command starts over"
+    assert raised.value.hint == "its log says why; nothing is committed yet, and the next start is from the beginning"

@@ -19,7 +19,7 @@ ELSEWHERE = {
         "a command asks: tests/mrql/translate/test_python_imports.py"
     ),
     "mrql/translate/scope.py: the field `…` is of type …, which the language does not have": (
-        "no type that is written has such a field: tests/mrql/test_api.py"
+        "no type that is written has such a field: tests/mrql/api/test_arguments.py"
     ),
     "mrql/translate/compile_program.py: … is nested too deeply": "the parser refuses such texts: test_fuzz.py",
     "mrql/translate/expression.py: this has no type: …": "what the terms find where nothing before them has",

@@ -33,6 +33,7 @@ from tests.rewrite.incremental.test_theorems import assert_incremental
 from tests.rewrite.loops.test_strategies import History, assert_kept
 from tests.runtime.checkpoint.crashes import survives
 from tests.runtime.checkpoint.damage import SCENES, stopped, undelivered
+from tests.runtime.checkpoint.fed_views import FOLLOWED, NUMBERED, view_survives
 from tests.runtime.checkpoint.streams import GROUPS, JOIN, Stream, fill
 from tests.runtime.spark.expressions.test_functions import KINDS, disagreements
 from tests.runtime.spark.test_equivalence import (
@@ -45,6 +46,7 @@ from tests.runtime.spark.test_equivalence import (
     assert_kept_up_to_date,
 )
 from tests.runtime.spark.test_wild import assert_follows_wild
+from tests.runtime.test_trusted_deletions import assert_engines_agree_on_trust
 from tests.soak import fuzz, large_data, loop_memory
 from tests.support.construct_queries import construct_queries
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
@@ -154,6 +156,13 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         assert_kept_up_to_date(spark, text, data.draw(histories(text, deletions=True)))
         done[ON_SPARK] += TOGETHER
 
+    @seed(number)
+    @cases(2)
+    @given(queries(), st.lists(st.booleans(), min_size=3, max_size=3), st.data())
+    def trusting(text: str, wrong: list[bool], data: st.DataObject) -> None:
+        assert_engines_agree_on_trust(spark, text, data.draw(histories(text, deletions=True, most=3)), wrong)
+        done[ON_SPARK] += 1
+
     for kind, texts in fuzz.programs().items():
 
         @seed(number)
@@ -178,7 +187,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         with TemporaryDirectory() as home:
             death(Path(home), number)
         done[DEATHS] += 1
-    done[KILLED] += kills.round(number)
+    done[KILLED] += kills.round(number) + kills.of_views(number, spark)
     done[DAMAGED] += damaged(spark, Random(number), kills.server, of_each=2, on_spark=60)
     for kind in KINDS:
         found = disagreements(spark, kind, number)
@@ -195,6 +204,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         wilder()
         rarer()
         together()
+        trusting()
         assert_follows(spark, INCREMENTAL[number % len(INCREMENTAL)], ONE_BY_ONE)
     assert_construct(spark, CONSTRUCTS[number % len(CONSTRUCTS)])
     name, way = EVERY_WAY[number % len(EVERY_WAY)]
@@ -227,6 +237,15 @@ class Kills:
                 fill(Path(home), batches, random, first=random.choice((6, 1200)))
                 stream = Stream(Path(home), random.choice((GROUPS, JOIN)), engine, emit=random.choice(list(Emit)))
                 killed += survives(stream, random, kills=most - killed, delay=delay, server=self.server)
+        return killed
+
+    def of_views(self, number: int, spark: SparkSession) -> int:
+        """Kills processes that feed a view, as often as those of streams on Spark; returns how often."""
+        random, killed = Random(number), 0
+        while killed < self.spark:
+            with TemporaryDirectory() as home:
+                way, most = random.choice((NUMBERED, FOLLOWED)), min(3, self.spark - killed)
+                killed += view_survives(spark, Path(home), way, random, kills=most, delay=2)
         return killed
 
 

@@ -74,6 +74,11 @@ CASES: tuple[Case, ...] = (
         "select x from x in S1 where x.B > sum(select y.C from y in S2 where x.A = y.D)",
     ),
     Case(
+        "band",
+        "a window over an order becomes two equalities of bins",
+        "select (x.A, count(select y from y in S2 where y.C <= x.A and y.C > x.A - 10)) from x in S1",
+    ),
+    Case(
         "two_nested",
         "two nested selects that are correlated with the same element by different keys",
         "select (x.A, count(select y from y in S2 where y.C = x.B), sum(select y.D from y in S2 where y.C = x.A)) "

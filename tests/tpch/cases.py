@@ -54,8 +54,8 @@ class Case:
         """Rows of a table as the query reads them: without the columns that it has no use for."""
         row_type = self.sources[table].row
         assert isinstance(row_type, ty.RecordType)
-        places = {name: COLUMNS[table].index(name) for name in row_type.names}
-        return [Record({name: row[place] for name, place in places.items()}) for row in rows]
+        read = [(name, COLUMNS[table].index(name), t) for name, t in row_type.fields]
+        return [Record({name: _value(row[place], t) for name, place, t in read}) for row in rows]
 
     def contents(self, tables: Tables) -> dict[str, Bag]:
         """All the query's tables."""
@@ -68,6 +68,10 @@ class Case:
             - ZSet.of(self.values(name, batch.deleted.get(name, ())))
             for name in self.streams
         }
+
+
+def _value(field: Any, t: ty.Type) -> Value:
+    return date.fromisoformat(field) if t == ty.DATE else field
 
 
 @cache
@@ -113,11 +117,7 @@ def _answer(connection: duckdb.DuckDBPyConnection, wanted: Case) -> Value:
     rows = connection.execute((SQL / f"{wanted.name}.sql").read_text(encoding="utf-8")).fetchall()
     match wanted.query.type:
         case ty.ListType(ty.RecordType() as record):
-            return [Record(dict(zip(record.names, map(_plain, row), strict=True))) for row in rows]
+            return [Record(dict(zip(record.names, row, strict=True))) for row in rows]
         case _:
             ((value,),) = rows
             return value
-
-
-def _plain(value: Any) -> Value:
-    return value.isoformat() if isinstance(value, date) else value

@@ -5,4 +5,4 @@ SELECT coalesce(
     'NaN'::DOUBLE)
 FROM lineitem, part
 WHERE l_partkey = p_partkey
-  AND l_shipdate >= DATE '1995-02-01' AND l_shipdate < DATE '1995-02-01' + INTERVAL 1 MONTH
+  AND l_shipdate >= DATE '1995-09-01' AND l_shipdate < DATE '1995-09-01' + INTERVAL 1 MONTH

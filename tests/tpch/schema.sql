@@ -8,6 +8,9 @@ CREATE TABLE part (
     p_partkey BIGINT, p_name VARCHAR, p_mfgr VARCHAR, p_brand VARCHAR, p_type VARCHAR, p_size INTEGER,
     p_container VARCHAR, p_retailprice DOUBLE, p_comment VARCHAR
 );
+CREATE TABLE partsupp (
+    ps_partkey BIGINT, ps_suppkey BIGINT, ps_availqty BIGINT, ps_supplycost DOUBLE, ps_comment VARCHAR
+);
 CREATE TABLE customer (
     c_custkey BIGINT, c_name VARCHAR, c_address VARCHAR, c_nationkey BIGINT, c_phone VARCHAR, c_acctbal DOUBLE,
     c_mktsegment VARCHAR, c_comment VARCHAR

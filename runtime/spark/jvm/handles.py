@@ -114,6 +114,11 @@ def _of(gateway: Any) -> Handles:
     return Handles(gateway)
 
 
+def session_id(spark: SparkSession) -> str:
+    """What a session is known by: more than one object of Python may stand for it."""
+    return str(spark._jsparkSession.sessionUUID())
+
+
 def field(of: Any, name: str) -> Any:
     """What an object of a class was made with."""
     found = of.getDeclaredField(name)

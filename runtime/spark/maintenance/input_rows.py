@@ -69,8 +69,7 @@ class Ledger:
             self.table = self._table(self.keys)
         rows = self.keys.rows(change)
         if change.mixed:
-            left = rows.aggregate(self.keys.names, ["sum(w) AS w"]).where("w <> 0")
-            self.batch = Run.of(self.plans, left)
+            self.batch = left_of(change, self.keys, self.plans)
             rows = self.batch.relation
         self.arrived = rows.select("*", *self._digests(self.keys)) if self._is_digested(self.keys) else rows
         self.table.shrinks |= change.weight is not None
@@ -131,6 +130,11 @@ class Ledger:
                 short = rows.select(*(f"{name} AS missing_{name}" for name in DIGEST), "w")
                 rows = short.join(named, " AND ".join(f"{name} = missing_{name}" for name in DIGEST))
             raise_if_missing(self.stream, Frame(rows, self.keys.value, "w"), self.plans.spark)
+
+
+def left_of(batch: Frame, keys: Keys, plans: Plans) -> Run:
+    """What is left of a batch in which rows come and go, computed once: each row with its weight `w`."""
+    return Run.of(plans, keys.rows(batch).aggregate(keys.names, ["sum(w) AS w"]).where("w <> 0"))
 
 
 def without_passing(rows: Frame, columns: ColumnNames) -> Frame:

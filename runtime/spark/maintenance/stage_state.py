@@ -7,7 +7,7 @@ keeps a table of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -21,19 +21,16 @@ from mrql.rewrite.plan.circuit import Access
 from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
 from mrql.rewrite.plan.plan import Component, Feed, Shape, Stage
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
-from mrql.runtime.spark.compiler.join import drops_null_keys
 from mrql.runtime.spark.expressions import sum_columns
 from mrql.runtime.spark.expressions.aggregates import aggregate_sql, repeated_sql
 from mrql.runtime.spark.expressions.casts import canonical, cast
 from mrql.runtime.spark.expressions.expressions import Environment, Expressions
 from mrql.runtime.spark.expressions.layout import (
     Layout,
-    Struct,
     as_columns,
     atoms,
     bind,
     part,
-    present,
     quote,
     sql_type,
     taken_apart,
@@ -41,68 +38,13 @@ from mrql.runtime.spark.expressions.layout import (
     unquote,
     with_columns,
 )
+from mrql.runtime.spark.maintenance.join_inputs import CHANGES, InputState, Versions
 from mrql.runtime.spark.maintenance.snapshot import BagRows, Snapshot, TableSnapshot
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, fit, numbered, retracting
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation, union_all
 from mrql.runtime.spark.state.table import MARK, TOUCHED, Measure, Table, mark, weighted
-
-Versions = Mapping[str, Frame | None]
-"""What the delta rule reads of an input: as it was, `old`, as it is now, `new`, its change, and parts of these."""
-
-CHANGES = ("delta", "came", "went")
-"""The versions of an input that are a batch's."""
-
-
-@attrs.define
-class InputState:
-    """What a join keeps of one input: its rows as (key…, element…, weight)."""
-
-    table: Table | None = None
-    shape: Layout | None = None
-    sums: bool = False
-    """Whether sums of the rows are kept: (key…, element…, number of rows, sum…)."""
-    last: tuple[Frame, Versions] | None = None
-    """The last change that was added, and what it made of the input: stages that read the same ask for it again."""
-    parts: tuple[Sequence[Relation], Relation] | None = None
-    """What was there before that change, and the change, as runs."""
-
-    @property
-    def shrinks(self) -> bool:
-        """Whether a change may have taken something back."""
-        return self.table is not None and self.table.shrinks
-
-    def frame(self, df: Relation | None, *, changes: bool = False) -> Frame | None:
-        if df is None or self.shape is None:
-            return None
-        assert self.table is not None
-        stays = not changes and self.table.is_large
-        weight = None if self.sums else quote("w")
-        return Frame(df, self.shape, weight, changes, self.table.partition_by if stays else None)
-
-    def there(self, *, changed: bool) -> Versions:
-        """The versions of the input for `choices_that_are_there`, none of them with a row that another takes back."""
-        if self.table is None:
-            return dict.fromkeys(("old", "new", "kept", *CHANGES))
-        if not changed or self.parts is None:
-            return dict.fromkeys(("old", "new", "kept"), self._netted(self.table.relations))
-        old, change = self.parts
-        # What a row counts, or how many it stands for: sums may change where their number does not.
-        times = self.table.measures[0].name
-        came = change.where(f"{times} >= 0" if self.sums else f"{times} > 0")
-        went = change.where(f"{times} < 0")
-        return {
-            "old": self._netted(old),
-            "new": self._netted([*old, change]),
-            "kept": self._netted([*old, went]) if old else None,
-            "came": self.frame(came, changes=True),
-            "went": self.frame(went, changes=True) if old else None,
-        }
-
-    def _netted(self, rows: Sequence[Relation]) -> Frame | None:
-        assert self.table is not None
-        return self.frame(self.table.merged(rows)) if rows else None
 
 
 @attrs.frozen
@@ -251,41 +193,10 @@ class StageState:
         compiler = self._compiler({read.label: delta})
         change = compiler.bag(read.term)
         if state.table is None:
-            state.shape, state.table = self._input_table(read, change, compiler.expressions)
-            state.sums = read.sums > 0
-        assert state.shape is not None
-        value = fit(canonical(compiler.expressions, change.value), state.shape)
-        weight = f"CAST({change.weight or '1L'} AS BIGINT)"
-        columns = as_columns(value, state.shape)
-        if read.sums:
-            sums = zip(list(atoms(value))[-read.sums :], list(atoms(state.shape))[-read.sums :], strict=True)
-            columns[-read.sums :] = [f"{a.sql} * {weight} AS {b.sql}" for a, b in sums]
-        rows = change.df.select(*columns, *([] if read.sums else [f"{weight} AS w"]))
-        state.table.shrinks |= change.weight is not None
-        run = state.table.append(state.table.partitioned(rows))
-        state.parts = [each.relation for each in state.table.runs if each is not run], run.relation
-        old = state.frame(state.table.rows(but=run))
-        return {"old": old, "new": state.frame(state.table.rows()), "delta": state.frame(run.relation, changes=True)}
-
-    def _input_table(self, read: Input, change: Frame, expressions: Expressions) -> tuple[Layout, Table]:
-        """The table of an input, partitioned by its join key when its elements are pairs of a key and a value."""
-        shape = with_columns(canonical(expressions, change.value), numbered("i"))
-        names = tuple(unquote(atom) for atom in atoms(shape))
-        by: tuple[str, ...] = ()
-        if isinstance(shape, Struct) and len(shape.fields) == 2:
-            (name, key), value = shape.fields
-            by = tuple(unquote(atom) for atom in atoms(key))
-            if drops_null_keys(read.term):
-                # A join on keys that are never missing is a plain equality, which finds the rows where they are.
-                shape = attrs.evolve(shape, fields=((name, present(key)), value))
-        # Where a batch touches little of a state, what it joins with is looked up as in the steps of a loop.
-        access = Access.ONCE if self.access == Access.ONCE else Access.STEPS
-        if not read.sums:
-            return shape, weighted(self.plans, names, by, access=access)
-        kept, sums = names[: -read.sums], names[-read.sums :]
-        # The first sum is the number of rows.
-        measures = tuple(Measure(n, f"sum({n})") for n in sums)
-        return shape, Table(self.plans, kept, by or kept, measures, f"{sums[0]} <> 0", access=access)
+            # Where a batch touches little of a state, what it joins with is looked up as in the steps of a loop.
+            access = Access.ONCE if self.access == Access.ONCE else Access.STEPS
+            state.set_up(self.plans, read, change, compiler.expressions, access)
+        return state.add(read, change, compiler.expressions)
 
     def _compiler(self, sources: Mapping[str, Frame]) -> RelationCompiler:
         """A compiler over changes and over what is kept of inputs, whose rows may take others away."""

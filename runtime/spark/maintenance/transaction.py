@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -18,6 +18,9 @@ from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
+
+if TYPE_CHECKING:
+    from mrql.runtime.spark.maintenance.trusted import Shortage
 
 
 @attrs.define(eq=False)
@@ -62,6 +65,8 @@ class Transaction:
     """How many keys it has touched of each stage, if that was counted."""
     milliseconds: dict[str, float] = attrs.Factory(dict)
     """How long each operator of the circuit has taken to plan."""
+    shortages: list[Shortage] | None = None
+    """What trusted deletions may have left too little of, once that is planned."""
     is_open: bool = True
     """Whether it was neither committed nor rolled back."""
 

@@ -8,8 +8,9 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from threading import RLock
 from typing import IO, Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -184,6 +185,15 @@ def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
     finally:
         _HELD.reset(held)
         switch.off()
+
+
+_LOCKS: dict[str, AbstractContextManager[Any]] = {}
+
+
+def lock_of(spark: SparkSession) -> AbstractContextManager[Any]:
+    """The lock of a session, whichever object stands for it: settings are others while a view is at work, so one thread
+    at a time is."""
+    return _LOCKS.setdefault(jvm.session_id(spark), RLock())
 
 
 _SWITCHES: WeakKeyDictionary[SparkSession, dict[Hashable, jvm.Switch]] = WeakKeyDictionary()

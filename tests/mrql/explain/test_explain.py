@@ -100,7 +100,7 @@ def test_the_passes_with_their_sources(paper: dict[str, str]) -> None:
     assert "after normalize, [MRQL] §6, rule 4:\n" in passes
     assert "after joins, [MRQL] §5:\n" in passes
     assert "after columns, [CU]:\n" in passes
-    assert "nothing to do for loops, unnest\n" in passes
+    assert "nothing to do for loops, bands, unnest\n" in passes
 
 
 def test_h_of_section_10(paper: dict[str, str]) -> None:
@@ -462,7 +462,7 @@ THRESHOLD = {"epsilon": NUMBER, "abs_epsilon": NUMBER}
 COLUMN = {"name": TEXT, "role": TEXT, "type": TEXT, "merge": MAYBE}
 SCHEMA: dict[str, Any] = {
     "query": {"text": MAYBE, "place": MAYBE, "term": TEXT},
-    "sources": [{"name": TEXT, "type": TEXT, "static": FLAG, "shrinks": FLAG}],
+    "sources": [{"name": TEXT, "type": TEXT, "static": FLAG, "shrinks": FLAG, "trusted": FLAG}],
     "passes": [{"name": TEXT, "source": TEXT, "changed": FLAG, "term": MAYBE}],
     "stages": [
         {

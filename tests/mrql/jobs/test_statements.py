@@ -79,7 +79,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         compile_over_files('include "a.mrql";', str(tmp_path / "q.mrql"))
     assert caught.value.message == f"{tmp_path}/a.mrql cannot be read: No such file or directory"
-    assert caught.value.hint == "a path is relative to the file that it is written in"
+    assert caught.value.hint == "a path is relative to the file that it is written in; mrql has graph.mrql"
 
 
 def test_what_fails_in_an_included_function_has_its_place_there(run: Run, tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ def test_an_explanation(tmp_path: Path) -> None:
     session.define('S = stream(csv, "s", ",", type((long, long)));')
     session.define('T = stream(csv, "s", ",", type((long, long)), deletions("d"));')
     explained = [session.explain(f"select (k, max(v)) from (k, v) in {name} group by k") for name in "ST"]
-    assert ["⊗ = ⇑max" in text for text in explained] == [True, False]
+    assert ["rows (" in text for text in explained] == [False, True]
 
 
 def test_variables_are_called_as_in_a_file() -> None:

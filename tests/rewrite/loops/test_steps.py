@@ -14,7 +14,7 @@ from mrql.algebra.notation.printer import show
 from mrql.algebra.terms import CoGroup, Let, Reduce, Repeat, Stream, Term
 from mrql.algebra.values.values import Bag, same
 from mrql.algebra.values.zset import ZSet
-from mrql.api import _with_static
+from mrql.api.query import with_static
 from mrql.explain import explain_trace
 from mrql.explain.strict import require_incremental
 from mrql.rewrite.loops.invariants import invariants
@@ -152,7 +152,7 @@ def test_a_loop_over_tables_is_run_once() -> None:
         "where b = c)); (select (a, d) from (a, b) in S, (c, d) in r where b = c) union "
         "(select (a, d) from (a, b) in S, (c, d) in r where a = c)"
     )
-    term = _with_static(mrql.compile(text, **STREAMS).term, frozenset({"T"}))
+    term = with_static(mrql.compile(text, **STREAMS).term, frozenset({"T"}))
     trace = planned(term, shrinking=frozenset({"S"}))
     ((name, loop),) = trace.plan.loops
     assert name == "L1"
@@ -172,7 +172,7 @@ def test_a_loop_over_tables_has_no_name_of_another_table() -> None:
         f"l = {closure.format('R', 'R')} where b = c)); f = {closure.format('S', 'L1')} where b = c));"
         " select (a, d) from (a, b) in f, (c, d) in l where b = c"
     )
-    term = _with_static(mrql.compile(text, S=pairs, R=pairs, L1=pairs).term, frozenset({"R", "L1"}))
+    term = with_static(mrql.compile(text, S=pairs, R=pairs, L1=pairs).term, frozenset({"R", "L1"}))
     trace = planned(term, shrinking=frozenset({"S"}))
     tables = {"R": Bag([(1, 2), (2, 3)]), "L1": Bag([(9, 1)])}
     view = ReferenceView(trace.plan, tables)

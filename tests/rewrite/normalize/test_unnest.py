@@ -47,6 +47,16 @@ NESTED = {
     "where b = p.K",
     "in an aggregate over a join": "sum(select b from (a, b) in S, p in P "
     "where a = p.K and b < avg(select d from (c, d) in S where c = p.K))",
+    "that is a join": "select a from (a, b) in S where b > sum(select p.V from (c, d) in T, p in P "
+    "where d = p.K and c = a)",
+    "that is a join, by its second side": "select a from (a, b) in S where b > sum(select d from (c, d) in T, p in P "
+    "where d = p.K and p.V = a)",
+    "that is a join of three": "select a from (a, b) in S where b in (select f from (c, d) in T, p in P, (e, f) in S "
+    "where d = p.K and p.V = e and c = a)",
+    "that is a join, in a condition of a join": "select (a, p.V) from (a, b) in S, p in P where b = p.K "
+    "and a = min(select d from (c, d) in T, (e, f) in S where d = e and c = p.V)",
+    "over elements of nested bags": "select a from (a, b) in S where b > sum(select i.U from p in P, i in p.I "
+    "where i.U = a)",
 }
 
 

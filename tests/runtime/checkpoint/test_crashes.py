@@ -6,10 +6,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from pyspark.sql import SparkSession
 
 from mrql.algebra.values.values import close
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.runtime.checkpoint.crashes import survives
+from tests.runtime.checkpoint.fed_views import FOLLOWED, view_survives
 from tests.runtime.checkpoint.streams import Stream, batch_answer, fill
 from tests.support.postgresql import Server
 
@@ -33,3 +35,11 @@ def test_kills_of_spark(tmp_path: Path) -> None:
     """The same on Spark, once: one is started before it and one after it."""
     fill(tmp_path, 5, Random(3), first=1200)
     assert survives(Stream(tmp_path, engine="spark"), Random(4), kills=1, delay=2) == 1
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_kills_of_a_view(spark: SparkSession, tmp_path: Path) -> None:
+    """One that follows two streams of files; that batches with numbers count once is in `tests/mrql/api`, and more of
+    both in `make soak`."""
+    view_survives(spark, tmp_path, FOLLOWED, Random(2), kills=1, delay=1)

@@ -101,8 +101,8 @@ def test_a_full_disk(tmp_path: Path) -> None:
         told.add(raised.value.hint)
         stream.run()
         assert stream.answers() == expected
-    assert "make room; nothing is committed yet, and the same command starts over" in told
-    assert "make room; batch 1 is committed, and the same command goes on after it" in told
+    assert "make room; nothing is committed yet, and the next start is from the beginning" in told
+    assert "make room; batch 1 is committed, and the next start goes on after it" in told
 
 
 @pytest.mark.usefixtures("often")

@@ -175,7 +175,7 @@ def test_another_engine(home: Path) -> None:
     """A checkpoint is gone on from by the engine that has written it."""
     Stream(home).run()
     error = refused(Stream(home, engine="spark"))
-    assert error.message == f"{home}/checkpoint was written with --engine reference"
+    assert error.message == f"{home}/checkpoint was written by the reference engine"
 
 
 def test_a_directory_that_is_no_checkpoint(home: Path) -> None:
@@ -333,7 +333,7 @@ def test_a_query_with_another_state_and_a_file_that_is_gone(home: Path) -> None:
     assert error.message == (
         f"the query has changed, and X2 must be built again, but {file} is gone, and its rows are part of the answer"
     )
-    assert error.hint == "put the file back as it was, or start with a new --checkpoint, which reads all data again"
+    assert error.hint == "put the file back as it was, or start with a new checkpoint, from all data again"
 
 
 def test_a_query_over_other_files(home: Path) -> None:

@@ -422,7 +422,7 @@ def test_a_connection_that_is_lost(home: Path, postgresql: Server, table: str, m
     assert caught.value.message.startswith(
         f"the connection to {parse_address(postgresql.address(table)).shown} was lost"
     )
-    assert caught.value.hint == "batch 2 is in the table; batch 2 is committed, and the same command goes on after it"
+    assert caught.value.hint == "batch 2 is in the table; batch 2 is committed, and the next start goes on after it"
     assert (record(postgresql, table)[1], len(stream.answers())) == (2, 3)
     stream.run()
     assert bag(postgresql.rows(table)) == batch_answer(stream)

@@ -55,7 +55,7 @@ def test_a_batch_is_not_done_for_ever(home: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(EngineError) as caught:
         stream.run()
     assert caught.value.message == f"an executor was lost, {LOSSES + 1} times in one batch"
-    assert caught.value.hint == "batch 1 is committed, and the same command goes on after it"
+    assert caught.value.hint == "batch 1 is committed, and the next start goes on after it"
     stream.run()
     assert stream.answers() == stream.uninterrupted()
 

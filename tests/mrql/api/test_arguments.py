@@ -65,7 +65,7 @@ def test_what_is_no_frame(spark: SparkSession) -> None:
     mapped = spark.sql("SELECT map('a', 1L) AS X, 1D AS Y")
     wrong: list[tuple[Any, str]] = [
         ([(1, 2.0)], "`points` is a DataFrame of Spark, not a value of the type builtins.list"),
-        (Pandas(), "`points` is a DataFrame of Spark, not a value of the type tests.mrql.test_api.Pandas"),
+        (Pandas(), "`points` is a DataFrame of Spark, not a value of the type tests.mrql.api.test_arguments.Pandas"),
         (None, "`points`"),
         (coming, "`points` is a DataFrame that is still to come"),
         (twice, "`points` has the column `X` twice"),

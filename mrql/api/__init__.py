@@ -1,0 +1,16 @@
+"""The programmatic interface: queries over DataFrames, kept up to date batch by batch.
+
+query = mrql.compile("select (k, avg(p.Y)) from p in points group by k: p.X", points="bag(<X: long, Y: double>)")
+query.batch(points=df)
+view = query.view(spark)
+changes = view.apply(points=mrql.Delta(insert=new))
+view.answer()
+"""
+
+from mrql.api.arguments import Loop
+from mrql.api.compilation import compile
+from mrql.api.delta import Delta
+from mrql.api.query import DrawnPlan, Query
+from mrql.api.view import View
+
+__all__ = ["Delta", "DrawnPlan", "Loop", "Query", "View", "compile"]

@@ -1,0 +1,108 @@
+"""Streaming queries of Spark that feed a view."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from mrql.algebra.errors import EngineError, MrqlError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+GLANCE_SECONDS = 0.1
+"""So many seconds at most pass before it is seen that a query has ended."""
+
+
+class StoppedFollowing(Exception):
+    """A batch comes after the wish to stop: it is not applied, and comes again with the next start."""
+
+
+class Following:
+    """The streaming queries that feed a view, by the names of its streams. What they are called here is as in Spark."""
+
+    def __init__(self, lock: AbstractContextManager[Any]) -> None:
+        self._lock = lock
+        self.queries: dict[str, StreamingQuery] = {}
+        self._stopping = False
+        self._error: BaseException | None = None
+
+    def watched(self, feed: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+        """What is called with each batch; its error is remembered, as Spark only hands on the text of it."""
+
+        def fed(df: DataFrame, number: int) -> None:
+            try:
+                with self._lock:
+                    self._must_go_on()
+                    feed(df, number)
+            except BaseException as error:
+                self._error = self._error or error
+                raise
+
+        return fed
+
+    def _must_go_on(self) -> None:
+        """Raises: StoppedFollowing after the wish to stop."""
+        if self._stopping:
+            raise StoppedFollowing
+
+    def stop(self) -> None:
+        """Ends the queries after the batch that is running. What is not applied yet comes with the next start."""
+        # Spark cuts off what it is at: with the lock there is no batch, and then none begins.
+        with self._lock:
+            self._stopping = True
+        for query in self.queries.values():
+            query.stop()
+
+    @property
+    def isActive(self) -> bool:
+        """Whether all of them run."""
+        return all(query.isActive for query in self.queries.values())
+
+    @property
+    def recentProgress(self) -> Mapping[str, list[Any]]:
+        """What Spark says of the last batches of each."""
+        return {name: list(query.recentProgress) for name, query in self.queries.items()}
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:
+        """Waits until all have ended, for so many seconds at most; whether they have. Where one has failed, the others
+        are stopped.
+
+        Raises: what has failed: a UserError where a batch does not fit, or the query has no value for it.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        while any(query.isActive for query in self.queries.values()):
+            if self._failed():
+                break
+            if until is not None and time.monotonic() >= until:
+                return False
+            time.sleep(GLANCE_SECONDS)
+        self._raise()
+        return True
+
+    def processAllAvailable(self) -> None:
+        """Waits until all rows that are there by now are applied.
+
+        Raises: what has failed.
+        """
+        for query in self.queries.values():
+            try:
+                query.processAllAvailable()
+            except Exception:
+                self._raise()
+                raise
+
+    def _failed(self) -> bool:
+        return any(not query.isActive and query.exception() is not None for query in self.queries.values())
+
+    def _raise(self) -> None:
+        if self._stopping or not self._failed():
+            return
+        self.stop()
+        if isinstance(self._error, MrqlError):
+            raise self._error
+        failed = next(query.exception() for query in self.queries.values() if query.exception() is not None)
+        raise EngineError(f"a streaming query has failed: {failed}") from self._error

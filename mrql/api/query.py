@@ -1,0 +1,246 @@
+"""A compiled query: evaluated once, explained, or kept up to date by a view."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, get_args
+
+import attrs
+
+from mrql.algebra.analysis.traversal import map_children, subterms
+from mrql.algebra.catalog import item_type
+from mrql.algebra.errors import UserError
+from mrql.algebra.terms import Stream, Term
+from mrql.algebra.types import Type
+from mrql.api.arguments import Loop, Trusted, directory_of, kind_of, must_be_a_frame, session_of, trusted_streams
+from mrql.api.view import View
+from mrql.rewrite.analysis.infer_merge import stream_names
+from mrql.rewrite.passes import Trace
+from mrql.rewrite.pipeline import PlanOptions, normal_form, plan_query
+from mrql.rewrite.plan.circuit import Circuit, circuit_of
+from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, LoopStrategy
+from mrql.rewrite.plan.threshold import Threshold
+from mrql.translate.program import CompiledExpression
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from mrql.runtime.spark.relation.frame import Frame
+
+
+@attrs.frozen
+class DrawnPlan:
+    """How a query is kept up to date: a notebook shows it as the picture of `mrql explain --graph`, `print` as text."""
+
+    trace: Trace
+
+    @property
+    def circuit(self) -> Circuit:
+        """The operators that a batch goes through."""
+        return circuit_of(self.trace.plan)
+
+    def _repr_svg_(self) -> str:
+        from mrql.explain import explain_graph
+
+        return explain_graph(self.trace)
+
+    def __str__(self) -> str:
+        from mrql.explain import explain_trace
+
+        return explain_trace(self.trace)
+
+
+@attrs.frozen
+class Query:
+    """A compiled query."""
+
+    query: CompiledExpression
+    streams: dict[str, Type]
+
+    @property
+    def term(self) -> Term:
+        """The query in the algebra."""
+        return self.query.term
+
+    @property
+    def type(self) -> Type:
+        return self.query.type
+
+    @property
+    def plan(self) -> DrawnPlan:
+        """How a view keeps the query up to date that is made without arguments."""
+        return DrawnPlan(self.trace())
+
+    def trace(
+        self,
+        *,
+        insert_only: bool = False,
+        loop: Loop = "auto",
+        epsilon: float | None = None,
+        abs_epsilon: float | None = None,
+        trusted: Trusted = False,
+    ) -> Trace:
+        """How the query becomes its stages, those of a view that is made with the same arguments.
+
+        Raises: UserError when the way `loop` is not there for a loop.
+        """
+        return _trace(self.term, self.streams, insert_only, loop, epsilon, abs_epsilon, trusted)
+
+    def explain(
+        self,
+        *,
+        insert_only: bool = False,
+        loop: Loop = "auto",
+        epsilon: float | None = None,
+        abs_epsilon: float | None = None,
+        trusted: Trusted = False,
+    ) -> str:
+        """Every step from the query to its stages, as text."""
+        from mrql.explain import explain_trace
+
+        return explain_trace(
+            self.trace(insert_only=insert_only, loop=loop, epsilon=epsilon, abs_epsilon=abs_epsilon, trusted=trusted)
+        )
+
+    def batch(self, spark: SparkSession | None = None, **streams: DataFrame) -> DataFrame:
+        """Evaluates the query once over all its streams.
+
+        The answer is computed when it is read: a UserError of what the query has no value for is raised by its actions.
+
+        Raises: UserError when a stream is missing, or a DataFrame is none or of another type.
+        """
+        from mrql.runtime.spark.compiler.answers import evaluate
+        from mrql.runtime.spark.io.answer_rows import rows_alone
+        from mrql.runtime.spark.session.errors import translated
+        from mrql.runtime.spark.session.located_errors import told
+        from mrql.runtime.spark.session.session import AS_WRITTEN, STEP_SETTINGS, settings
+
+        session = session_of(spark)
+        frames = {name: self.frame(name, df) for name, df in streams.items()}
+        for name in stream_names(self.term):
+            if name not in frames:
+                raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
+        needed = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.analyzer.maxIterations")
+        wanted = {**{name: STEP_SETTINGS[name] for name in needed}, **AS_WRITTEN}
+        with settings(session, wanted), translated(self.query.span.source):
+            answer = rows_alone(evaluate(session, normal_form(self.term), frames), self.type)
+            return told(answer, self.query.span.source)
+
+    def view(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        insert_only: bool = False,
+        strict: bool = False,
+        loop: Loop = "auto",
+        epsilon: float | None = None,
+        abs_epsilon: float | None = None,
+        trusted: Trusted = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        **tables: DataFrame,
+    ) -> View:
+        """A view of the query, empty at first. A stream that is given a DataFrame here is a static table.
+
+        With a `checkpoint`, a directory on a local disk, each batch is committed there; a view of a directory with
+        commits goes on after the last one. States that mean the same in the query are kept, if it is another one now,
+        and what would have to be made of rows that were given before is refused. Static tables must have the same rows.
+
+        With `insert_only` nothing is ever deleted: then the rows themselves need not be kept to tell a wrong deletion,
+        and of a minimum or maximum only the value. A `strict` view is refused where a batch would compute a part of the
+        query again from a whole state.
+
+        `loop` is the way in which loops over streams are kept up to date: `fixpoint` where a step only adds, `exact`
+        step by step, `recompute` from the start, `auto` the best of these that there is, and `diffuse` on from the
+        value that the loop had. With `diffuse`, what changes by no more than `epsilon`, relative to its size, or by no
+        more than `abs_epsilon`, is left as it is (by 0.001 of its size if nothing is said); with `exact` and one of
+        them, it is kept back from the next step. `View.residual` says how far off that leaves the answer.
+
+        Raises: UserError when a table is no stream of the query or of another type, a strict view is refused, the way
+            is not there for a loop, or has no threshold; when the checkpoint is in use, damaged, or not that of a view
+            of this query.
+        """
+        from mrql.explain import require_incremental
+        from mrql.runtime.spark.durable_view import DurableView
+        from mrql.runtime.spark.session.session import advise
+        from mrql.runtime.spark.view import SparkView
+
+        taken = sorted({"offset", "deliver"} & self.streams.keys() - tables.keys())
+        if taken:
+            message = f"the stream `{taken[0]}` of a view is called as an argument of `apply`"
+            raise UserError(message, hint="give it another name")
+        root = None if checkpoint is None else directory_of(checkpoint)
+        term = with_static(self.term, frozenset(tables))
+        for part in subterms(self.term):
+            if isinstance(part, Stream) and part.static and part.name not in tables:
+                raise UserError(f"the table `{part.name}` is missing", hint=f"view({part.name}=…)")
+        plan = _trace(term, self.streams, insert_only, loop, epsilon, abs_epsilon, trusted).plan
+        if strict:
+            require_incremental(plan)
+        frames = {name: self.frame(name, df) for name, df in tables.items()}
+        session = session_of(spark)
+        advise(session)
+        source, names = self.query.span.source, frozenset(tables)
+        if root is None:
+            return View(self, SparkView(plan, session, frames, source), None, names, insert_only)
+        durable = DurableView.open(root, plan, session, frames, source)
+        return View(self, durable.view, durable, names, insert_only)
+
+    def must_stream(self, name: str, df: DataFrame) -> None:
+        """Raises: UserError where it is no streaming DataFrame with the rows of a stream."""
+        from mrql.runtime.spark.io.schema import conformed
+
+        must_be_a_frame(name, df, streaming=True)
+        conformed(df, self._row(name), f"`{name}`")
+
+    def _row(self, name: str) -> Type:
+        if name not in self.streams:
+            raise UserError(
+                f"the query has no stream `{name}`", hint=f"its streams: {', '.join(self.streams) or 'none'}"
+            )
+        return item_type(self.streams[name])
+
+    def frame(self, name: str, df: DataFrame) -> Frame:
+        """The rows of a stream as its type has them.
+
+        Raises: UserError when there is no such stream, or it is no DataFrame with such rows.
+        """
+        from mrql.runtime.spark.io.schema import conformed
+        from mrql.runtime.spark.relation.frame import from_dataframe
+        from mrql.runtime.spark.session.session import AS_WRITTEN, settings
+
+        row = self._row(name)
+        must_be_a_frame(name, df)
+        with settings(df.sparkSession, AS_WRITTEN):
+            return from_dataframe(conformed(df, row, f"`{name}`"), row)
+
+
+def _trace(
+    term: Term,
+    streams: dict[str, Type],
+    insert_only: bool,
+    loop: Loop,
+    epsilon: float | None,
+    abs_epsilon: float | None,
+    trusted: Trusted,
+) -> Trace:
+    if loop not in get_args(Loop):
+        raise UserError(f"there is no way {loop!r} for loops", hint=f"one of {', '.join(get_args(Loop))}")
+    for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
+        if value is not None and not isinstance(value, int | float):
+            raise UserError(f"{name} is a number, not {kind_of(value)}")
+    threshold = Threshold.of(epsilon, abs_epsilon)
+    for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
+        if value is not None and (not value >= 0 or LoopStrategy(loop) not in KEEPING_BACK):
+            raise UserError(f"{name} is 0 or more, for loop='diffuse' or loop='exact'")
+    shrinking = frozenset[str]() if insert_only else frozenset(streams)
+    names = trusted_streams(trusted, streams)
+    if insert_only and names:
+        raise UserError("a view that only takes insertions has no deletions to trust", hint="leave one of them out")
+    return plan_query(term, PlanOptions(shrinking, LoopStrategy(loop), threshold, names))
+
+
+def with_static(term: Term, tables: frozenset[str]) -> Term:
+    """The query with some of its streams as static tables."""
+    if isinstance(term, Stream):
+        return attrs.evolve(term, static=True) if term.name in tables else term
+    return map_children(term, lambda child: with_static(child, tables))

@@ -1,0 +1,258 @@
+"""A query that is kept up to date on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from mrql.algebra.errors import UserError
+from mrql.api.arguments import kind_of
+from mrql.api.delta import Delta
+from mrql.api.following import Following
+from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, is_due
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from mrql.api.query import Query
+    from mrql.runtime.engine.residual import Residual
+    from mrql.runtime.spark.durable_view import DurableView
+    from mrql.runtime.spark.relation.frame import Frame
+    from mrql.runtime.spark.view import BatchResult, SparkView
+
+
+class View:
+    """A query kept up to date on Spark. Its state lives until `close`, or the end of a `with` block; what a view has
+    committed to a checkpoint outlives both.
+
+    Several threads may use a view: one at a time is at work.
+    """
+
+    def __init__(
+        self, query: Query, view: SparkView, durable: DurableView | None, tables: frozenset[str], insert_only: bool
+    ) -> None:
+        self._query = query
+        self._view = view
+        self._durable = durable
+        self._tables = tables
+        self._insert_only = insert_only
+        self._following: list[Following] = []
+        self._offsets = {} if durable is None else durable.offsets
+        self._batches = 0 if durable is None else durable.commits.next_batch
+
+    # --- batches ------------------------------------------------------------------------------
+
+    def apply(
+        self,
+        *,
+        offset: Any = None,
+        deliver: Callable[[DataFrame, int], object] | None = None,
+        **deltas: Delta | DataFrame,
+    ) -> DataFrame:
+        """Applies a batch; a plain DataFrame is what is inserted. Returns how the answer changed, with a column
+        `weight`.
+
+        The changes can be read until the next `apply`, or `close`. A batch that fails leaves the view as it was. With a
+        checkpoint a batch is committed when this returns.
+
+        An `offset` says how far the streams that are named have come: any value of JSON, as the number of a batch. A
+        batch whose offset was applied already changes nothing, and has no changes: a number that is no larger than the
+        last one of its streams, or another value that is the last one. `deliver` is given the changes and the number of
+        the batch before this is committed, and takes the batch back by failing. It may be given a batch of one number
+        again, after a crash, and so is to write it over what it has written under that number.
+
+        Raises: UserError when a name or a type does not fit, a row is deleted that is not there, the query has no value
+            for the new data, offsets cannot be compared, or the view is closed. EngineError when a commit fails; then
+            the view is closed, and opened again it says by its offsets whether the batch counts.
+        """
+        from mrql.runtime.spark.io.answer_rows import rows_alone
+
+        with self._view.lock:
+            self._view.require_open()
+            frames = self._frames(deltas)
+            new = {} if offset is None else dict.fromkeys(deltas, as_json(offset))
+            if offset is not None and not is_due(as_json(offset), deltas, self._offsets):
+                return self._no_changes()
+            put = None if deliver is None else self._putting(deliver)
+            durable = self._durable
+            changes = self._view.apply(frames, put) if durable is None else durable.apply(frames, new, put)
+            self._offsets |= new
+            self._batches += 1
+            return rows_alone(changes, self._query.type, weighted=True)
+
+    def for_each_batch(
+        self,
+        feed: str | Callable[[DataFrame], Mapping[str, Delta | DataFrame]],
+        deliver: Callable[[DataFrame, int], object] | None = None,
+    ) -> Callable[[DataFrame, int], None]:
+        """What a streaming query is to call with each batch: `df.writeStream.foreachBatch(view.for_each_batch("S"))`.
+
+        Its rows are inserted into a stream, or are made to what `apply` takes by a function. Each batch is applied
+        once, however often Spark calls with it: its offset is that of the streaming query (`queryId`, `batchId`).
+
+        Raises: UserError, when it is called, where that is by nothing that streams, by another query than before, or
+            where batches of it are missing.
+        """
+        if not isinstance(feed, str) and not callable(feed):
+            raise UserError(f"what a batch is for is the name of a stream, or a function, not {kind_of(feed)}")
+
+        def fed(df: DataFrame, number: int) -> None:
+            from mrql.runtime.spark.session.streaming import streaming_query
+
+            query = streaming_query(df)
+            if query is None:
+                raise UserError("this is no batch of a streaming query", hint="view.apply(…, offset=…) takes any batch")
+            # Its rows are read several times, and must be the same each time.
+            df = df.persist()
+            try:
+                deltas = {feed: df} if isinstance(feed, str) else feed(df)
+                self.apply(offset=batch_of_query(query, number), deliver=deliver, **deltas)
+            finally:
+                df.unpersist()
+
+        return fed
+
+    def follow(
+        self,
+        *,
+        trigger: Mapping[str, Any] | None = None,
+        query_name: str | None = None,
+        deliver: Callable[[DataFrame, int], object] | None = None,
+        **streams: DataFrame,
+    ) -> Following:
+        """Feeds the view with streaming DataFrames, any that `spark.readStream` makes: each batch of each is applied
+        once, also when the view is opened again and follows the same. What Spark keeps of that is in the checkpoint.
+
+        `trigger` is what `DataStreamWriter.trigger` takes, such as `{"availableNow": True}`; with a `query_name` the
+        streaming queries are called `name-stream`. Where one fails, `Following.awaitTermination` says why.
+
+        Raises: UserError when a name or a type does not fit, or a DataFrame does not stream.
+        """
+        if not streams:
+            raise UserError("there is nothing to follow", hint="view.follow(S=spark.readStream…)")
+        self._view.require_open()
+        for name, df in streams.items():
+            self._must_be_changing(name)
+            self._query.must_stream(name, df)
+        following = Following(self._view.lock)
+        try:
+            for name, df in streams.items():
+                writer = df.writeStream.foreachBatch(following.watched(self.for_each_batch(name, deliver)))
+                writer = writer if trigger is None else writer.trigger(**trigger)
+                writer = writer if query_name is None else writer.queryName(f"{query_name}-{name}")
+                if self._durable is not None:
+                    writer = writer.option("checkpointLocation", self._durable.streaming(name))
+                with self._view.lock:  # the query has the settings that the session has now
+                    following.queries[name] = writer.start()
+        except BaseException:
+            following.stop()
+            raise
+        self._following.append(following)
+        return following
+
+    def _must_be_changing(self, name: str) -> None:
+        if name in self._tables:
+            raise UserError(f"`{name}` is a static table of this view: it does not change")
+
+    def _frames(self, deltas: Mapping[str, Delta | DataFrame]) -> dict[str, Frame]:
+        """The changes of each stream, where it has some."""
+        from mrql.runtime.spark.session.session import AS_WRITTEN, settings
+
+        frames = {}
+        with settings(self._view.spark, AS_WRITTEN):
+            for name, delta in deltas.items():
+                self._must_be_changing(name)
+                if delta is None:
+                    raise UserError(f"`{name}` has no rows", hint=f"leave it out, or say {name}=mrql.Delta(…)")
+                frame = self._change(name, delta if isinstance(delta, Delta) else Delta(insert=delta))
+                if frame is not None:
+                    frames[name] = frame
+        return frames
+
+    def _putting(self, deliver: Callable[[DataFrame, int], object]) -> Callable[[BatchResult], None]:
+        from mrql.runtime.spark.io.answer_rows import rows_alone
+
+        if not callable(deliver):
+            raise UserError(f"deliver is a function of changes and a number, not {kind_of(deliver)}")
+        number = self._batches
+
+        def put(step: BatchResult) -> None:
+            deliver(rows_alone(step.changes(), self._query.type, weighted=True), number)
+
+        return put
+
+    def _no_changes(self) -> DataFrame:
+        """What `apply` returns where there was nothing to do."""
+        from mrql.runtime.spark.io.answer_rows import no_changes, rows_alone
+
+        return rows_alone(no_changes(self._view.answer()), self._query.type, weighted=True)
+
+    def _change(self, name: str, delta: Delta) -> Frame | None:
+        from mrql.runtime.spark.relation.frame import changes
+
+        insert = None if delta.insert is None else self._query.frame(name, delta.insert)
+        if delta.delete is None:
+            return insert
+        if self._insert_only:
+            raise UserError("this view only takes insertions", hint="query.view(spark) takes deletions too")
+        return changes(insert, self._query.frame(name, delta.delete), self._view.columns)
+
+    # --- what there is ------------------------------------------------------------------------
+
+    @property
+    def offsets(self) -> dict[str, Any]:
+        """The last offset of each stream that was given one; with a checkpoint, of those that are committed."""
+        return dict(self._offsets)
+
+    @property
+    def batches(self) -> int:
+        """How many batches were applied; with a checkpoint, since there is that."""
+        return self._batches
+
+    def answer(self) -> DataFrame:
+        """The answer over all that was applied so far.
+
+        Raises: UserError when the view is closed.
+        """
+        from mrql.runtime.spark.io.answer_rows import rows_alone
+
+        return rows_alone(self._view.answer(), self._query.type)
+
+    def before(self) -> DataFrame:
+        """The answer as it was before the last batch, until the next one: what the changes of that batch were added to.
+
+        Raises: UserError when there was no batch, or the view is closed.
+        """
+        from mrql.runtime.spark.io.answer_rows import rows_alone
+
+        return rows_alone(self._view.before(), self._query.type)
+
+    @property
+    def residual(self) -> Residual | None:
+        """How far the values of loops may be off of which small changes are kept back; None without such.
+
+        It is computed when it is first read after a batch.
+
+        Raises: UserError when the view is closed.
+        """
+        self._view.require_open()
+        return self._view.residual if self._view.plan.has_residual else None
+
+    def close(self) -> None:
+        """Frees the state. A view that is closed takes no batch and has no answer any more; with its checkpoint another
+        one goes on. What it follows is stopped, after the batch that is running."""
+        for following in self._following:
+            following.stop()
+        if self._durable is None:
+            self._view.close()
+        else:
+            self._durable.close()
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,80 @@
+"""What is kept of a query and what a batch costs, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mrql.explain.page import Page
+from mrql.explain.plan_facts import DerivedFacts, Facts, StageFacts
+from mrql.explain.tables import Role, StoredTable
+from mrql.explain.text import column_text, python_lines, query_lines
+from mrql.rewrite.plan.labels import listed
+
+
+def render_summary(facts: Facts, width: int) -> str:
+    """The query, a paragraph for each stage and for what is passed on between them, and the answer."""
+    page = Page(width)
+    query_lines(page, facts)
+    page.heading("What is kept, and what a batch costs")
+    told: set[str] = set()
+    for stage in facts.stages:
+        passed_on = [passed for passed in facts.read_by(stage.stage) if passed.derived.name not in told]
+        for passed in passed_on:
+            made_of = listed(sorted(passed.derived.reads))
+            _paragraph(page, passed.derived.name, _derived(passed, f"made of {made_of}, for what comes after"))
+        told |= {passed.derived.name for passed in passed_on}
+        _paragraph(page, stage.stage.name, _stage(stage))
+        recursive = facts.recursion_of(stage.stage)
+        if recursive is not None:
+            told.add(recursive.derived.name)
+            found = f"what the loop finds, which goes back to {stage.stage.name}"
+            _paragraph(page, recursive.derived.name, _derived(recursive, found))
+    for loop in facts.plan.feedbacks:
+        names = [part.fed.name for part in loop.parts]
+        text = (
+            f"what the loop had; what differs by more than {loop.threshold} is fed back, in at most {loop.steps} steps"
+        )
+        _paragraph(page, listed(names), [text])
+    made_from = f"made from {listed(facts.read)}" if facts.read else "a constant"
+    _paragraph(page, "answer", [made_from, _cost(facts.cost.reads.value, facts.cost.reason)])
+    page.gap()
+    python_lines(page, facts)
+    page.gap()
+    page.line("--derivation shows how the query came to this, --passes each pass with its condition", level=0)
+    return page.text()
+
+
+def _paragraph(page: Page, name: str, lines: list[str]) -> None:
+    for i, line in enumerate(lines):
+        page.cell(f"{name if i == 0 else '':<8} ", line, level=1)
+
+
+def _stage(facts: StageFacts) -> list[str]:
+    joined = [table for table in facts.tables if table.role is Role.INPUT]
+    lines = [f"{facts.head}: {', '.join(_values(facts)) or 'the keys'}"]
+    if joined:
+        lines.append(f"joins {listed([_side(table) for table in joined])}")
+    return [*lines, _cost(facts.cost.value, facts.reason)]
+
+
+def _values(facts: StageFacts) -> Iterator[str]:
+    """What is stored beside the keys: numbers, and bags of rows."""
+    for table in facts.tables:
+        if table.role is Role.GROUPS:
+            yield from (column_text(column) for column in table.columns if column.role is Role.COMPONENT)
+        elif table.role is Role.BAG:
+            elements = ", ".join(column.name for column in table.columns if column.role is Role.ELEMENT)
+            yield f"rows ({elements})"
+
+
+def _side(table: StoredTable) -> str:
+    keys = ", ".join(column.name for column in table.keys)
+    return f"{table.of} by {keys}" if keys else f"all of {table.of}"
+
+
+def _derived(facts: DerivedFacts, what: str) -> list[str]:
+    return [what, _cost(facts.cost.reads.value, facts.cost.reason)]
+
+
+def _cost(cost: str, reason: str | None) -> str:
+    return f"a batch costs {cost}{f': {reason}' if reason else ''}"

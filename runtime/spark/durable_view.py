@@ -1,0 +1,145 @@
+"""A view whose batches are commits: opened again, it goes on after the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from importlib.metadata import version
+from pathlib import Path
+
+import attrs
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.algebra.span import Source
+from mrql.rewrite.plan.plan import Plan
+from mrql.runtime.checkpoint.manifest import Json
+from mrql.runtime.checkpoint.restore import Restored
+from mrql.runtime.checkpoint.store import STREAMING, Store
+from mrql.runtime.checkpoint.view_commits import ViewCommits
+from mrql.runtime.engine.errors import StatesLost
+from mrql.runtime.files.durable import DurableFiles
+from mrql.runtime.spark.checkpoint import SparkStates
+from mrql.runtime.spark.io.paths import path_to_write
+from mrql.runtime.spark.io.rows_digest import rows_digest
+from mrql.runtime.spark.relation.frame import Frame
+from mrql.runtime.spark.session.errors import translated
+from mrql.runtime.spark.session.session import lock_of, settings, step_settings
+from mrql.runtime.spark.view import BatchResult, SparkView
+from mrql.version import __version__
+
+
+@attrs.define(eq=False)
+class DurableView:
+    """A view, and the checkpoint that it is committed to."""
+
+    view: SparkView
+    commits: ViewCommits
+    states: SparkStates
+
+    tables: list[DataFrame]
+    """The static tables that are held for it."""
+
+    @staticmethod
+    def open(
+        root: Path,
+        plan: Plan,
+        spark: SparkSession,
+        tables: Mapping[str, Frame],
+        source: Source | None,
+        files: DurableFiles | None = None,
+    ) -> DurableView:
+        """A view of a checkpoint, as it was committed last; a new one, where nothing was.
+
+        Raises: UserError where another process has it, it is not one of such a view, or is damaged.
+        """
+        store = Store.open(root, files)
+        held: list[DataFrame] = []
+        try:
+            with lock_of(spark), store.told():
+                commits = ViewCommits(store, plan, _digests(spark, tables, source, held), _versions())
+                restored = commits.restored()
+                view = SparkView(plan, spark, tables, source, start=restored is None)
+                found = DurableView(view, commits, SparkStates(view, commits.identities), held)
+                if restored is not None:
+                    found._go_on(restored)
+                return found
+        except BaseException:
+            _release(held)
+            store.close()
+            raise
+
+    def _go_on(self, restored: Restored) -> None:
+        try:
+            self.states.load(restored)
+            with translated(self.view.source):
+                self.view.resume(restored.states, {})
+        except BaseException:
+            self.view.close()
+            raise
+
+    @property
+    def offsets(self) -> dict[str, Json]:
+        """The last offset of each stream that has one."""
+        return self.commits.offsets
+
+    def apply(
+        self,
+        deltas: Mapping[str, Frame],
+        offsets: Mapping[str, Json],
+        deliver: Callable[[BatchResult], None] | None = None,
+    ) -> DataFrame:
+        """Applies a batch, commits it with the offsets that are new, and returns how the answer changes.
+
+        A batch that fails before it is committed leaves the view as it was. Where it fails on the way to the disk,
+        nobody knows before the view is opened again whether it counts: then this one is closed.
+        """
+        with self.view.lock:
+            try:
+                changes = self.view.apply(deltas, deliver)
+            except StatesLost as error:
+                self.close()
+                error.hint = f"open the view again: {self.commits.store.continues}"
+                raise
+            self._commit(deltas, offsets)
+            return changes
+
+    def _commit(self, arrived: Collection[str], offsets: Mapping[str, Json]) -> None:
+        try:
+            with self.commits.store.told():
+                self.commits.commit(self.states, {*arrived}, offsets)
+        except BaseException:
+            self.close()
+            raise
+
+    def streaming(self, name: str) -> str:
+        """Where Spark is to keep how far the streaming query for a stream has come."""
+        return path_to_write(self.view.spark, self.commits.store.root.absolute() / STREAMING / name)
+
+    def close(self) -> None:
+        """Frees the states, and leaves the checkpoint to others."""
+        try:
+            self.view.close()
+            _release(self.tables)
+        finally:
+            self.commits.close()
+
+
+def _versions() -> dict[str, str]:
+    return {"mrql": __version__, "spark": version("pyspark")}
+
+
+def _digests(
+    spark: SparkSession, tables: Mapping[str, Frame], source: Source | None, held: list[DataFrame]
+) -> dict[str, str]:
+    """The digests of static tables. What later batches read is what they are of: it is `held`, unless it was before."""
+    with settings(spark, step_settings(spark)), translated(source):
+        for frame in tables.values():
+            df = frame.df.table
+            if df.storageLevel == StorageLevel.NONE:
+                held.append(df.persist())
+        return {name: rows_digest(frame, spark) for name, frame in tables.items()}
+
+
+def _release(held: Collection[DataFrame]) -> None:
+    for df in held:
+        df.unpersist()

@@ -1,0 +1,121 @@
+"""What a join keeps of one of its inputs: a table by the key of the join."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from mrql.rewrite.analysis.multilinear import Input
+from mrql.rewrite.plan.circuit import Access
+from mrql.runtime.spark.compiler.join import drops_null_keys
+from mrql.runtime.spark.expressions.casts import canonical
+from mrql.runtime.spark.expressions.expressions import Expressions
+from mrql.runtime.spark.expressions.layout import (
+    Layout,
+    Struct,
+    as_columns,
+    atoms,
+    present,
+    quote,
+    unquote,
+    with_columns,
+)
+from mrql.runtime.spark.relation.frame import Frame, fit, numbered
+from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.relation.relation import Relation
+from mrql.runtime.spark.state.table import Measure, Table, weighted
+
+Versions = Mapping[str, Frame | None]
+"""What the delta rule reads of an input: as it was, `old`, as it is now, `new`, its change, and parts of these."""
+
+CHANGES = ("delta", "came", "went")
+"""The versions of an input that are a batch's."""
+
+
+@attrs.define
+class InputState:
+    """What a join keeps of one input: its rows as (key…, element…, weight)."""
+
+    table: Table | None = None
+    shape: Layout | None = None
+    sums: bool = False
+    """Whether sums of the rows are kept: (key…, element…, number of rows, sum…)."""
+    last: tuple[Frame, Versions] | None = None
+    """The last change that was added, and what it made of the input: stages that read the same ask for it again."""
+    parts: tuple[Sequence[Relation], Relation] | None = None
+    """What was there before that change, and the change, as runs."""
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether a change may have taken something back."""
+        return self.table is not None and self.table.shrinks
+
+    def frame(self, df: Relation | None, *, changes: bool = False) -> Frame | None:
+        if df is None or self.shape is None:
+            return None
+        assert self.table is not None
+        stays = not changes and self.table.is_large
+        weight = None if self.sums else quote("w")
+        return Frame(df, self.shape, weight, changes, self.table.partition_by if stays else None)
+
+    def there(self, *, changed: bool) -> Versions:
+        """The versions of the input for `choices_that_are_there`, none of them with a row that another takes back."""
+        if self.table is None:
+            return dict.fromkeys(("old", "new", "kept", *CHANGES))
+        if not changed or self.parts is None:
+            return dict.fromkeys(("old", "new", "kept"), self._netted(self.table.relations))
+        old, change = self.parts
+        # What a row counts, or how many it stands for: sums may change where their number does not.
+        times = self.table.measures[0].name
+        came = change.where(f"{times} >= 0" if self.sums else f"{times} > 0")
+        went = change.where(f"{times} < 0")
+        return {
+            "old": self._netted(old),
+            "new": self._netted([*old, change]),
+            "kept": self._netted([*old, went]) if old else None,
+            "came": self.frame(came, changes=True),
+            "went": self.frame(went, changes=True) if old else None,
+        }
+
+    def _netted(self, rows: Sequence[Relation]) -> Frame | None:
+        assert self.table is not None
+        return self.frame(self.table.merged(rows)) if rows else None
+
+    def set_up(self, plans: Plans, read: Input, first: Frame, expressions: Expressions, access: Access) -> None:
+        """Makes its table, by the shape of its first rows: partitioned by the join's key, when they are pairs of a key
+        and a value."""
+        shape = with_columns(canonical(expressions, first.value), numbered("i"))
+        names = tuple(unquote(atom) for atom in atoms(shape))
+        by: tuple[str, ...] = ()
+        if isinstance(shape, Struct) and len(shape.fields) == 2:
+            (name, key), value = shape.fields
+            by = tuple(unquote(atom) for atom in atoms(key))
+            if drops_null_keys(read.term):
+                # A join on keys that are never missing is a plain equality, which finds the rows where they are.
+                shape = attrs.evolve(shape, fields=((name, present(key)), value))
+        self.shape, self.sums = shape, read.sums > 0
+        if not read.sums:
+            self.table = weighted(plans, names, by, access=access)
+        else:
+            kept, sums = names[: -read.sums], names[-read.sums :]
+            # The first sum is the number of rows.
+            measures = tuple(Measure(n, f"sum({n})") for n in sums)
+            self.table = Table(plans, kept, by or kept, measures, f"{sums[0]} <> 0", access=access)
+
+    def add(self, read: Input, change: Frame, expressions: Expressions) -> Versions:
+        """Adds a change of the input's rows, and says what the input was, is, and how it differs."""
+        assert self.table is not None
+        assert self.shape is not None
+        value = fit(canonical(expressions, change.value), self.shape)
+        weight = f"CAST({change.weight or '1L'} AS BIGINT)"
+        columns = as_columns(value, self.shape)
+        if read.sums:
+            sums = zip(list(atoms(value))[-read.sums :], list(atoms(self.shape))[-read.sums :], strict=True)
+            columns[-read.sums :] = [f"{a.sql} * {weight} AS {b.sql}" for a, b in sums]
+        rows = change.df.select(*columns, *([] if read.sums else [f"{weight} AS w"]))
+        self.table.shrinks |= change.weight is not None
+        run = self.table.append(self.table.partitioned(rows))
+        self.parts = [each.relation for each in self.table.runs if each is not run], run.relation
+        old = self.frame(self.table.rows(but=run))
+        return {"old": old, "new": self.frame(self.table.rows()), "delta": self.frame(run.relation, changes=True)}

@@ -1,0 +1,118 @@
+"""Deletions that are trusted: nothing is kept of their streams to look them up.
+
+A stream that is itself consistent, such as the log of changes of a database, takes away only what is there. Then the
+copy of its rows is kept for nothing (`input_rows.py`). What such a batch takes away is held against the states that it
+is merged into instead, where these say it: the number of rows behind a key, how often an element of a bag is there, and
+the rows of a side of a join are never below nothing. What agrees with a row that is there in all that a state keeps of
+it cannot be told from that one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import attrs
+from pyspark.sql import SparkSession
+
+from mrql.algebra.errors import WrongDeletion
+from mrql.runtime.spark.expressions.casts import canonical
+from mrql.runtime.spark.expressions.expressions import Expressions
+from mrql.runtime.spark.expressions.from_spark import from_spark
+from mrql.runtime.spark.expressions.layout import Layout, Struct, to_sql
+from mrql.runtime.spark.maintenance.input_rows import left_of
+from mrql.runtime.spark.maintenance.stage_state import StageState
+from mrql.runtime.spark.relation.frame import Frame
+from mrql.runtime.spark.relation.keys import Keys
+from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.relation.relation import Relation, union_all
+from mrql.runtime.spark.state.run import Run
+from mrql.runtime.spark.state.table import TOUCHED, Table
+
+
+@attrs.frozen
+class Shortage:
+    """What a batch leaves below nothing in a table of a state, which there should be nothing of."""
+
+    streams: Sequence[str]
+    """The streams that it takes rows away from."""
+    stage: str
+    key: Layout
+    below: Run
+
+    def check(self, plans: Plans) -> None:
+        """Raises: WrongDeletion when there is something."""
+        if self.below.rows is None:
+            self.below.rows = plans.count(self.below.relation)
+        if self.below.rows:
+            raise WrongDeletion(self.streams, self.stage, self._first(plans.spark))
+
+    def _first(self, spark: SparkSession) -> object:
+        row = self.below.relation.select(f"{to_sql(self.key)} AS key").dataframe(spark).head()
+        assert row is not None
+        return from_spark(row["key"], self.key.type)
+
+
+def netted_trusted(change: Frame, plans: Plans) -> tuple[Frame, Run | None]:
+    """A batch of a trusted stream without the rows that come and go in it: those are not to be evaluated."""
+    if not change.mixed:
+        return change, None
+    keys = Keys(canonical(Expressions(), change.value), "r")
+    left = left_of(change, keys, plans)
+    return Frame(left.relation, keys.value, "w", changes=True), left
+
+
+def shortages(
+    states: Sequence[StageState], trusted: frozenset[str], changes: Mapping[str, Frame], plans: Plans
+) -> Iterator[Shortage]:
+    """What there would be too little of after a batch of trusted streams, to be computed with it."""
+    taking = {name for name in trusted & changes.keys() if changes[name].weight is not None}
+    seen: set[Table] = set()
+    for state in states:
+        streams = sorted(taking & {*state.stage.streams})
+        for table, key in _tables(state) if streams else ():
+            # A side of a join may have changed where there is nothing yet to join it with.
+            if table not in seen and (table.batch.merged or table.batch.added):
+                seen.add(table)
+                yield Shortage(streams, state.stage.name, key, Run.of(plans, _below_nothing(table)))
+
+
+def _tables(state: StageState) -> Iterator[tuple[Table, Layout]]:
+    """The tables of a state, each with what is shown of its rows."""
+    if state.keys is not None:
+        own = [*([] if state.groups is None else [state.groups]), *state.bags.values()]
+        yield from ((table, state.keys.value) for table in own)
+    for kept in state.inputs.values():
+        if kept.table is not None and kept.shape is not None:
+            yield kept.table, _key_of(kept.shape)
+
+
+def _key_of(shape: Layout) -> Layout:
+    """The key of the rows of an input, where they have one."""
+    return shape.fields[0][1] if isinstance(shape, Struct) and len(shape.fields) == 2 else shape
+
+
+def _below_nothing(table: Table) -> Relation:
+    """The rows that a batch has changed of a table, and of which there are fewer than none now."""
+    counts = _counts(table)
+    short = " OR ".join(f"{count} < 0" for count in counts)
+    if table.batch.merged:
+        rows = table.runs[0].relation.where(f"{TOUCHED} = 1") if table.marked else table.runs[0].relation
+        return rows.where(short)
+    parts = table.relations
+    if table.keys:
+        found = table.lookup(parts, union_all([run.relation for run in table.batch.added]).where(short))
+        assert found is not None
+        parts = [found]
+    return union_all(parts).aggregate(table.keys, [f"sum({count}) AS {count}" for count in counts]).where(short)
+
+
+def _counts(table: Table) -> list[str]:
+    """The columns that say how many rows there are behind one: the support that each feed gives, a weight, or how many
+    rows sums are of."""
+    supports = [m.name for m in table.measures if SUPPORT.fullmatch(m.name)]
+    return supports or [table.measures[0].name]
+
+
+SUPPORT = re.compile(r"n\d+")
+"""What the columns are called with the support of a feed."""

@@ -1,0 +1,211 @@
+"""Views with a checkpoint: opened again, they go on; a batch that is given again counts once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+import mrql
+from mrql.algebra.errors import UserError
+from mrql.api import Delta, Query, View
+from mrql.runtime.checkpoint.store import manifest_files
+from mrql.runtime.spark.durable_view import DurableView
+from mrql.runtime.spark.jvm import persistent_rdds
+from tests.runtime.checkpoint.streams import Crash, Failing, Moment
+
+pytestmark = pytest.mark.spark
+
+QUERY = mrql.compile(
+    "select (l.A, sum(r.D), max(r.D)) from l in left, r in right where l.B = r.C group by l.A",
+    left="bag(<A: long, B: long>)",
+    right="bag(<C: long, D: long>)",
+)
+LEFT, RIGHT = "A long, B long", "C long, D long"
+
+
+@pytest.fixture
+def session(interpreted_spark: SparkSession) -> SparkSession:
+    return interpreted_spark
+
+
+def left(spark: SparkSession, *rows: tuple[int, int]) -> DataFrame:
+    return spark.createDataFrame([*rows], LEFT)
+
+
+def right(spark: SparkSession, *rows: tuple[int, int]) -> DataFrame:
+    return spark.createDataFrame([*rows], RIGHT)
+
+
+def found(df: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, df.collect()))
+
+
+def test_it_goes_on_after_the_last_batch(session: SparkSession, tmp_path: Path) -> None:
+    """With the answer, the offsets and the number of batches; and with deletions of what came before."""
+    kept = persistent_rdds(session)
+    with QUERY.view(session, checkpoint=tmp_path) as view:
+        assert (view.batches, view.offsets) == (0, {})
+        view.apply(left=left(session, (1, 5), (2, 5)), offset=0)
+        changes = view.apply(right=right(session, (5, 10), (5, 20)), offset=0)
+        schema, answer = changes.schema, found(view.answer())
+        assert found(changes) == [(1, 30, 20, 1), (2, 30, 20, 1)]
+    with QUERY.view(session, checkpoint=str(tmp_path)) as view:
+        assert (view.batches, view.offsets) == (2, {"left": 0, "right": 0})
+        assert found(view.answer()) == answer
+        with pytest.raises(UserError, match="there was no batch yet"):
+            view.before()
+        again = view.apply(right=right(session, (5, 10), (5, 20)), offset=0)
+        assert (again.collect(), again.schema) == ([], schema)
+        gone = view.apply(right=Delta(delete=right(session, (5, 20))), left=Delta(), offset=1)
+        assert found(gone) == [(1, 10, 10, 1), (1, 30, 20, -1), (2, 10, 10, 1), (2, 30, 20, -1)]
+        assert found(view.before()) == answer
+        assert (view.batches, view.offsets) == (3, {"left": 1, "right": 1})
+    with QUERY.view(session, checkpoint=tmp_path) as view:
+        assert found(view.answer()) == [(1, 10, 10), (2, 10, 10)]
+    assert persistent_rdds(session) == kept
+
+
+def test_a_batch_that_fails_is_not_committed(session: SparkSession, tmp_path: Path) -> None:
+    """Whether its rows are wrong, or whoever takes its changes fails; it may be given again."""
+    delivered = []
+
+    def deliver(changes: DataFrame, number: int) -> None:
+        delivered.append((number, found(changes)))
+        if len(delivered) == 2:
+            raise OSError("no room")
+
+    with QUERY.view(session, checkpoint=tmp_path) as view:
+        view.apply(left=left(session, (1, 5)), right=right(session, (5, 1)), offset="a", deliver=deliver)
+        with pytest.raises(UserError, match="a row is deleted from `left` that is not there"):
+            view.apply(left=Delta(delete=left(session, (9, 9))), offset="b")
+        with pytest.raises(OSError, match="no room"):
+            view.apply(left=left(session, (2, 5)), offset="b", deliver=deliver)
+        assert (view.batches, view.offsets["left"], found(view.answer())) == (1, "a", [(1, 1, 1)])
+        view.apply(left=left(session, (2, 5)), offset="b", deliver=deliver)
+    assert delivered == [(0, [(1, 1, 1, 1)]), (1, [(2, 1, 1, 1)]), (1, [(2, 1, 1, 1)])]
+    with QUERY.view(session, checkpoint=tmp_path) as view:
+        assert (view.batches, view.offsets) == (2, {"left": "b", "right": "a"})
+        assert found(view.answer()) == [(1, 1, 1), (2, 1, 1)]
+
+
+def test_without_a_checkpoint_offsets_count_too(session: SparkSession) -> None:
+    """A batch that is given twice to one view counts once."""
+    with QUERY.view(session) as view:
+        for _ in range(2):
+            view.apply(left=left(session, (1, 5)), right=right(session, (5, 1)), offset=3)
+        assert (view.batches, view.offsets, found(view.answer())) == (1, {"left": 3, "right": 3}, [(1, 1, 1)])
+
+
+def test_static_tables(session: SparkSession, tmp_path: Path) -> None:
+    """Their rows in any order are the same, others are not; what is cached by others stays so."""
+    rates = right(session, (5, 1), (5, 1), (6, 2)).persist()
+    with QUERY.view(session, checkpoint=tmp_path, right=rates) as view:
+        view.apply(left=left(session, (1, 5)))
+    assert rates.storageLevel.useMemory
+    rates.unpersist()
+    with QUERY.view(session, checkpoint=tmp_path, right=rates.orderBy("D", ascending=False)) as view:
+        assert found(view.answer()) == [(1, 2, 1)]
+    for others in (right(session, (5, 1), (6, 2)), right(session, (5, 1), (5, 1), (6, None))):  # type: ignore[arg-type]
+        with pytest.raises(UserError, match="the table `right` has other rows than when the checkpoint was written"):
+            QUERY.view(session, checkpoint=tmp_path, right=others)
+
+
+@attrs.define
+class Dying:
+    """A view that dies at operations on files."""
+
+    spark: SparkSession
+    root: Path
+    batches: list[dict[str, Any]]
+
+    def applied(self, files: Failing | None = None) -> list[Row]:
+        """Gives it all batches, each with its number, and returns its answer."""
+        view = self.view(files)
+        try:
+            for number, batch in enumerate(self.batches):
+                view.apply(offset=number, **batch)
+            return sorted(view.answer().collect())
+        finally:
+            view.close()
+
+    def view(self, files: Failing | None) -> View:
+        plan = QUERY.trace().plan
+        durable = DurableView.open(self.root, plan, self.spark, {}, QUERY.query.span.source, files)
+        return View(QUERY, durable.view, durable, frozenset(), insert_only=False)
+
+
+def test_it_dies_at_operations_on_files(session: SparkSession, tmp_path: Path) -> None:
+    """Whenever that is, all batches are given again, and each counts once. What dies in a commit is closed."""
+    batches: list[dict[str, Any]] = [
+        {"left": left(session, (1, 5), (2, 6)), "right": right(session, (5, 1))},
+        {"right": Delta(insert=right(session, (6, 2))), "left": Delta(delete=left(session, (1, 5)))},
+    ]
+    expected = Dying(session, tmp_path / "whole", batches).applied()
+    for at, moment in [(30, Moment.HALF), (43, Moment.AFTER), (60, Moment.BEFORE)]:
+        dying = Dying(session, tmp_path / f"{at}", batches)
+        with pytest.raises(Crash):
+            dying.applied(Failing(at=at, moment=moment))
+        assert dying.applied() == expected, at
+
+
+def test_what_is_damaged_is_said(session: SparkSession, tmp_path: Path) -> None:
+    """A run that is cut off, or is another one."""
+    with QUERY.view(session, checkpoint=tmp_path) as view:
+        view.apply(left=left(session, (1, 5)), right=right(session, (5, 1)))
+    run = sorted(tmp_path.glob("runs/*/*/*.parquet"))[0]
+    whole = run.read_bytes()
+    for data, said in ((whole[:-1], "bytes"), (whole[:-1] + b"?", "SHA-256")):
+        run.write_bytes(data)
+        with pytest.raises(UserError, match=f"is damaged: it .*{said}"):
+            QUERY.view(session, checkpoint=tmp_path)
+    run.unlink()
+    with pytest.raises(UserError, match="is gone, and a state is made of it"):
+        QUERY.view(session, checkpoint=tmp_path)
+    run.write_bytes(whole)
+    with QUERY.view(session, checkpoint=tmp_path) as view:
+        assert found(view.answer()) == [(1, 1, 1)]
+    assert len(manifest_files(tmp_path)) == 1
+
+
+@pytest.fixture
+def opened(session: SparkSession, tmp_path: Path) -> Iterator[View]:
+    with QUERY.view(session, checkpoint=tmp_path) as view:
+        yield view
+
+
+def test_what_is_refused(session: SparkSession, tmp_path: Path, opened: View) -> None:
+    """Offsets that cannot be compared, functions that are none, names that mean something else, a closed view."""
+    rows = left(session, (1, 5))
+    opened.apply(left=rows, offset=1)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"offset": "a", "left": rows}, "the last offset of `left` is a number, 1"),
+        ({"offset": object(), "left": rows}, "an offset is a value of JSON"),
+        ({"offset": 2}, "an offset is that of streams, and none is named"),
+        ({"offset": 1, "left": rows, "right": right(session)}, "was applied of `left`, but not of `right`"),
+        ({"offset": 2, "left": rows, "deliver": "file"}, "deliver is a function of changes and a number, not"),
+        ({"offset": 2, "wrong": rows}, "the query has no stream `wrong`"),
+    ]
+    for arguments, said in wrong:
+        with pytest.raises(UserError) as raised:
+            opened.apply(**arguments)
+        assert said in raised.value.message
+    with pytest.raises(UserError, match="is in use by process"):
+        QUERY.view(session, checkpoint=tmp_path)
+    with pytest.raises(UserError, match="a checkpoint is a directory, not"):
+        QUERY.view(session, checkpoint=5)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="what a batch is for is the name of a stream, or a function"):
+        opened.for_each_batch(5)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="this is no batch of a streaming query"):
+        opened.for_each_batch("left")(rows, 2)
+    called: Query = mrql.compile("count(offset)", offset="bag(<X: long>)")
+    with pytest.raises(UserError, match="the stream `offset` of a view is called as an argument of `apply`"):
+        called.view(session)
+    opened.close()
+    with pytest.raises(UserError, match="the view is closed"):
+        opened.apply(left=rows, offset=2)
+    assert opened.offsets == {"left": 1}

@@ -1,0 +1,115 @@
+"""Views that follow streaming DataFrames, each batch of which counts once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.algebra.errors import UserError
+from mrql.api import View
+from tests.mrql.api.test_durable_views import QUERY, found, left, right
+
+pytestmark = pytest.mark.spark
+
+NOW = {"availableNow": True}
+
+
+@pytest.fixture
+def session(interpreted_spark: SparkSession) -> SparkSession:
+    return interpreted_spark
+
+
+def files(spark: SparkSession, directory: Path, schema: str) -> DataFrame:
+    """A stream of the files in a directory, one for each batch."""
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).csv(str(directory))
+
+
+def numbers(spark: SparkSession) -> DataFrame:
+    """A stream of three rows a batch, on and on."""
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
+    return source.selectExpr("value % 2 AS C", "value AS D")
+
+
+def answer(spark: SparkSession, view: View, lefts: list[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """What the answer of a view is to be, by the offsets that are committed."""
+    rows = spark.range((view.offsets["right"]["batchId"] + 1) * 3).selectExpr("id % 2 AS C", "id AS D")
+    return found(QUERY.batch(spark, left=left(spark, *lefts), right=rows))
+
+
+def test_two_streams_at_their_own_pace(session: SparkSession, tmp_path: Path) -> None:
+    """Stopped and followed again, with another file; each batch is delivered with its changes."""
+    (tmp_path / "left").mkdir()
+    (tmp_path / "left" / "1.csv").write_text("1,0\n2,1\n")
+    (tmp_path / "left" / "2.csv").write_text("3,0\n")
+    state, delivered = tmp_path / "state", {}
+
+    def deliver(changes: DataFrame, number: int) -> None:
+        delivered[number] = changes.collect()
+
+    with QUERY.view(session, checkpoint=state) as view:
+        following = view.follow(left=files(session, tmp_path / "left", "A long, B long"), deliver=deliver, trigger=NOW)
+        assert following.awaitTermination(120)
+        assert view.offsets["left"]["batchId"] == 1
+        more = view.follow(right=numbers(session), deliver=deliver, query_name="more")
+        assert more.queries["right"].name == "more-right"
+        while view.batches < 4:
+            assert not more.awaitTermination(0.1)
+        assert more.isActive
+        assert more.recentProgress["right"]
+        more.stop()
+        assert not more.isActive
+        assert found(view.answer()) == answer(session, view, [(1, 0), (2, 1), (3, 0)])
+        batches, before = view.batches, view.offsets
+    (tmp_path / "left" / "3.csv").write_text("4,1\n")
+    with QUERY.view(session, checkpoint=state) as view:
+        assert (view.batches, view.offsets) == (batches, before)
+        following = view.follow(left=files(session, tmp_path / "left", "A long, B long"), deliver=deliver, trigger=NOW)
+        assert following.awaitTermination(120)
+        assert view.offsets["left"]["batchId"] == 2
+        assert found(view.answer()) == answer(session, view, [(1, 0), (2, 1), (3, 0), (4, 1)])
+        assert sorted(delivered) == [*range(view.batches)]
+        total: dict[tuple[int, ...], int] = {}
+        for row in (row for rows in delivered.values() for row in rows):
+            total[tuple(row[:-1])] = total.get(tuple(row[:-1]), 0) + row[-1]
+        assert sorted(row for row, weight in total.items() if weight) == found(view.answer())
+
+
+def test_what_fails_is_said(session: SparkSession, tmp_path: Path) -> None:
+    """As it is: not as Spark tells of it. What is no stream, or none of the query's, is refused at once."""
+    (tmp_path / "1.csv").write_text("1,0\n")
+    stream = files(session, tmp_path, "A long, B long")
+    with QUERY.view(session) as view:
+
+        def deliver(changes: DataFrame, number: int) -> None:
+            raise UserError("there is no room for it")
+
+        following = view.follow(left=stream, deliver=deliver, trigger=NOW)
+        with pytest.raises(UserError, match="there is no room for it"):
+            following.awaitTermination(120)
+        assert view.batches == 0
+        with pytest.raises(UserError, match="`left` is a DataFrame that does not stream"):
+            view.follow(left=left(session, (1, 0)))
+        with pytest.raises(UserError, match="the query has no stream `wrong`"):
+            view.follow(wrong=stream)
+        with pytest.raises(UserError, match="`right` has no column `C`"):
+            view.follow(right=stream)
+        with pytest.raises(UserError, match="there is nothing to follow"):
+            view.follow()
+    with QUERY.view(session, right=right(session, (0, 1))) as view, pytest.raises(UserError, match="a static table"):
+        view.follow(right=stream)
+
+
+def test_another_query_is_refused(session: SparkSession, tmp_path: Path) -> None:
+    """With a checkpointLocation of its own: what it hands over need not be what is not there yet."""
+    (tmp_path / "1.csv").write_text("1,0\n")
+    with QUERY.view(session) as view:
+        for _ in range(2):
+            following = view.follow(left=files(session, tmp_path, "A long, B long"), trigger=NOW)
+            if view.batches == 0:
+                assert following.awaitTermination(120)
+            else:
+                with pytest.raises(UserError, match="`left` was fed by another streaming query, up to its batch 0"):
+                    following.awaitTermination(120)
+        assert view.batches == 1

@@ -1,0 +1,126 @@
+"""Windows over an order: they are joined by bins, and mean the same."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+import mrql
+from mrql.algebra.analysis.traversal import subterms
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.terms import CMap, Stream, Term
+from mrql.algebra.values.values import Record, close
+from mrql.algebra.values.zset import ZSet
+from mrql.rewrite.pipeline import normal_form
+from mrql.rewrite.plan.circuit import circuit_of
+from mrql.rewrite.plan.cost import Cost
+from mrql.runtime.reference.view import ReferenceView
+
+ROW = "bag(<id: int, t: long, i: int, day: date, at: timestamp, v: double>)"
+STREAMS = {"S": ROW, "T": ROW}
+WINDOWS = {
+    "longs": "b.t <= a.t and b.t > a.t - 3",
+    "the other way round": "a.t - 3 < b.t and a.t + 1 >= b.t",
+    "around": "b.t >= a.t - 2 and b.t <= a.t + 5",
+    "one value": "b.t <= a.t and b.t >= a.t",
+    "ints against longs": "b.i <= a.t and b.i >= a.t - 2",
+    "a sum": "b.t + b.i <= a.t * 2 and b.t + b.i > 2 * a.t - 4 or false",
+    "of terms": "b.t * 2 <= a.t + a.i and b.t * 2 > a.t + a.i - 7",
+    "dates": "b.day <= a.day and b.day >= date_sub(a.day, 2)",
+    "days to come": "b.day < add_days(a.day, 4) and b.day > a.day",
+    "hours": "b.at <= a.at and b.at > add_hours(a.at, -3)",
+    "hours and minutes": "b.at < add_minutes(a.at, 30) and b.at >= add_hours(add_minutes(a.at, 30), -1)",
+    "with other conditions": "b.t <= a.t and b.v > 0.0 and b.t > a.t - 3 and a.v < b.v + 3.0",
+}
+QUERIES = {
+    "a join": "select (a.id, b.id, b.v) from a in S, b in T where {}",
+    "a join with itself": "select (a.id, b.v) from a in S, b in S where {}",
+    "a sum": "select (a.id, sum(select b.v from b in T where {})) from a in S",
+    "a count": "select (a.id, count(select b from b in S where {})) from a in S",
+    "the greatest and the least": "select (a.id, max(select b.t from b in T where {0}), "
+    "min(select b.v from b in T where {0})) from a in S",
+    "a condition": "select a.id from a in S where not exists(select b from b in T where {} and b.id <> a.id)",
+    "groups": "select (k, sum(b.i)) from a in S, b in T where {} group by k: a.id",
+    "a join of three": "select (a.id, c.id) from a in S, b in T, c in S where {} and c.id = b.id",
+}
+
+
+def compiled(window: str, query: str) -> mrql.Query:
+    return mrql.compile(QUERIES[query].format(WINDOWS[window]), **STREAMS)
+
+
+SMALL = st.integers(-12, 12)
+LARGE = st.one_of(SMALL, st.sampled_from([-(2**62), 2**62, 2**62 + 1]))
+START = datetime(1970, 1, 1)
+
+
+def rows(times: st.SearchStrategy[int]) -> st.SearchStrategy[Any]:
+    hours = st.integers(-8, 8).map(lambda n: START + timedelta(minutes=20 * n, microseconds=n % 3))
+    fields = {
+        "id": st.integers(0, 3), "t": times, "i": st.integers(-5, 5),
+        "day": st.integers(-5, 5).map(lambda n: date(1970, 1, 1) + timedelta(n)), "at": hours,
+        "v": st.sampled_from([0.5, -1.0, 2.0]),
+    }  # fmt: skip
+    columns = st.fixed_dictionaries({name: st.one_of(values, st.none()) for name, values in fields.items()})
+    return st.lists(columns.map(Record), max_size=6)
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@given(data=st.data())
+def test_they_mean_the_same(window: str, data: st.DataObject) -> None:
+    """In normal form, and kept up to date over rows that come and go; missing values are in no window."""
+    query = compiled(window, data.draw(st.sampled_from([*QUERIES])))
+    batch_of = rows(SMALL if window in ("a sum", "of terms") else LARGE)
+    batches = data.draw(st.lists(st.fixed_dictionaries(dict.fromkeys(STREAMS, batch_of)), max_size=3))
+    view = ReferenceView(query.trace().plan, {})
+    there = {name: ZSet.of([]) for name in STREAMS}
+    for number, batch in enumerate(batches):
+        changes = {name: ZSet.of(found) for name, found in batch.items()}
+        if number == 2:
+            changes = {name: change - there[name] for name, change in changes.items()}
+        there = {name: there[name] + changes[name] for name in STREAMS}
+        view.apply(changes)
+        contents = {name: there[name].bag() for name in STREAMS}
+        wanted = evaluate(query.term, contents)
+        assert close(evaluate(normal_form(query.term), contents), wanted)
+        assert close(view.answer(), wanted)
+
+
+def sources_within(term: Term) -> list[Term]:
+    bodies = [part.function.body for part in subterms(term) if isinstance(part, CMap)]
+    return [part for body in bodies for part in subterms(body) if isinstance(part, Stream)]
+
+
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("window", [name for name in WINDOWS if name != "a sum"])
+def test_they_are_joined(window: str, query: str) -> None:
+    """No source is read for each row, and a batch costs its keys. A join of three with a window is not put in another
+    order for a batch of the third."""
+    trace = compiled(window, query).trace()
+    assert sources_within(trace.normal_form) == []
+    circuit = circuit_of(trace.plan)
+    costs = [circuit.cost(stage.name)[0] for stage in trace.plan.stages]
+    costs += [circuit.change(name).reads for name in ("answer", *(derived.name for derived in trace.plan.derived))]
+    assert (Cost.STATE in costs) == (query == "a join of three")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "b.t <= a.t",
+        "b.t <= a.t and b.t > a.i - 3",
+        "b.v <= a.v and b.v > a.v - 3.0",
+        "b.t <= a.t and b.t > a.t + 3",
+        "b.t <= a.t and b.i > a.t - 3",
+        "b.at <= a.at and b.at > add_months(a.at, -1)",
+    ],
+)
+def test_what_is_no_window_is_left_as_it_is(condition: str) -> None:
+    """One end, ends of other terms, doubles, months, windows that nothing is in."""
+    steps = mrql.compile(f"select (a.id, b.id) from a in S, b in T where {condition}", **STREAMS).trace().steps
+    assert not next(step for step in steps if step.name == "bands").has_changed
