@@ -18,7 +18,7 @@ from mrql.algebra.types import Type
 
 @attrs.frozen
 class Columns:
-    """A row is columns of atomic values, whose types the query gives."""
+    """A row is columns of atomic values, whose types the query gives, or which are found in the files."""
 
 
 @attrs.frozen
@@ -149,7 +149,8 @@ class SourceSpec:
     tagged: bool = False
     adapter: str | None = None
     found: bool = attrs.field(default=False, eq=False, repr=False)
-    """Whether the type of the rows was found in the first of them, and is wider where later ones ask for it."""
+    """Whether the type of the rows of a stream was found in the first of them. It stays so, or becomes wider where
+    later rows ask for it and the format has wider types."""
     span: Span | None = attrs.field(default=None, eq=False, repr=False)
 
     @property

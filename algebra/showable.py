@@ -22,6 +22,18 @@ def without_passwords(text: str) -> str:
     return IN_OPTION.sub(lambda found: found[1] + "*" * len(found[2]), text)
 
 
+def written_name(name: str) -> str:
+    """The name of a field as a query writes it: in backquotes where it is no word, each backquote in it twice.
+
+    >>> print(written_name("price"), written_name("unit price"), written_name("a`b"))
+    price `unit price` `a``b`
+    """
+    return name if _WORD.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
 def escaped(text: str, kept: str = "") -> str:
     r"""A text whose control characters are escaped, those that a terminal would obey or that turn its lines round.
 

@@ -12,6 +12,8 @@ from typing import TypeAlias
 
 import attrs
 
+from mrql.algebra.showable import written_name
+
 
 class Kind(Enum):
     """The basic types, by their name in the language."""
@@ -66,9 +68,12 @@ class TupleType:
 @attrs.frozen
 class RecordType:
     fields: tuple[tuple[str, Type], ...]
+    left_out: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=False, repr=False, kw_only=True)
+    """What the rows have besides where they come from, of types that the language does not have: names, and what these
+    types are called there. No value has these fields; an error says why."""
 
     def __str__(self) -> str:
-        return f"<{', '.join(f'{name}: {t}' for name, t in self.fields)}>"
+        return f"<{', '.join(f'{written_name(name)}: {t}' for name, t in self.fields)}>"
 
     @property
     def names(self) -> tuple[str, ...]:

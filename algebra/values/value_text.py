@@ -6,6 +6,7 @@ import json
 from datetime import date
 from itertools import islice
 
+from mrql.algebra.showable import written_name
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.data import Element
 from mrql.algebra.values.values import Bag, Document, Record, Value
@@ -31,7 +32,7 @@ def show_value(value: Value) -> str:
         case tuple():
             return f"({', '.join(map(show_value, value))})"
         case Record():
-            return f"<{', '.join(f'{name}: {show_value(item)}' for name, item in value.fields.items())}>"
+            return f"<{', '.join(f'{written_name(name)}: {show_value(item)}' for name, item in value.fields.items())}>"
         case Bag():
             return f"{{{', '.join(map(show_value, value))}}}"
         case list():

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
 from typing import Any, TypeAlias
 
+from mrql.algebra.showable import written_name
 from mrql.algebra.values.measured import Measured
 
 Value: TypeAlias = Any
@@ -40,7 +41,7 @@ class Record:
         return hash(canonical(self))
 
     def __repr__(self) -> str:
-        return f"<{', '.join(f'{name}: {value!r}' for name, value in self.fields.items())}>"
+        return f"<{', '.join(f'{written_name(name)}: {value!r}' for name, value in self.fields.items())}>"
 
 
 class Document:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.build import Expr
@@ -11,18 +15,30 @@ from mrql.algebra.notation.typecheck import first_fault
 from mrql.algebra.span import Source, Span
 from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.types import Type
-from mrql.api.arguments import kind_of
+from mrql.api.arguments import kind_of, session_of
 from mrql.api.query import Query
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.translate.compile_program import compile_program, compile_type
 from mrql.translate.program import CompiledExpression
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
-def compile(text: str | Expr | Term, name: str = "<query>", *, max_steps: int = STEPS, **streams: str | Type) -> Query:
+
+def compile(
+    text: str | Expr | Term,
+    name: str = "<query>",
+    *,
+    max_steps: int = STEPS,
+    **streams: str | Type | StructType | DataFrame,
+) -> Query:
     """Compiles a program whose last expression is the query, or a term that `mrql.algebra.build` has made.
 
-    Each keyword names a stream and gives the type of its bag, as text (`"bag(<X: long>)"`) or as a type; a term names
-    its streams itself. A loop of a text without a limit may take `max_steps` steps.
+    Each keyword names a stream and gives the type of its bag, as text (`"bag(<X: long>)"`) or as a type; or the schema
+    of its rows, as a StructType, as DDL (`"X BIGINT, Y DOUBLE"`, which Spark is started to read), or as a DataFrame
+    that has it, of which nothing else is looked at. A term names its streams itself. A loop of a text without a limit
+    may take `max_steps` steps.
 
     Raises: UserError when the text is wrong, with the place, or the term is.
     """
@@ -47,7 +63,7 @@ def compile(text: str | Expr | Term, name: str = "<query>", *, max_steps: int = 
     return Query(program.queries[-1], types)
 
 
-def _of_term(term: Term, name: str, streams: dict[str, str | Type]) -> Query:
+def _of_term(term: Term, name: str, streams: Mapping[str, object]) -> Query:
     if streams:
         raise UserError("a term names its streams itself", hint=f"leave out {', '.join(streams)}")
     fault = first_fault(term)
@@ -58,13 +74,36 @@ def _of_term(term: Term, name: str, streams: dict[str, str | Type]) -> Query:
     return Query(CompiledExpression(term, Span(Source(name, text), 0, len(text))), read)
 
 
-def _bag_type(stream: str, t: str | Type) -> Type:
+def _bag_type(stream: str, t: str | Type | StructType | DataFrame) -> Type:
+    if isinstance(t, str) and _DDL.match(t):
+        return _bag_of_schema(stream, t)
     if not isinstance(t, str | Type):
-        hint = (
-            f'`mrql.compile(…, {stream}="bag(<X: long>)")`; its rows are for `query.batch({stream}=…)`, or for a view'
-        )
-        raise UserError(f"the type of the stream `{stream}` is a text or a type, not {kind_of(t)}", hint=hint)
+        return _bag_of_schema(stream, t)
     resolved = compile_type(t, f"<type of {stream}>") if isinstance(t, str) else t
     if not isinstance(resolved, ty.BagType):
         raise UserError(f"the stream `{stream}` must be a bag, not {resolved}", hint=f"bag({resolved})")
     return resolved
+
+
+_DDL = re.compile(r"\s*(?:struct\s*<|(?:`(?:[^`]|``)+`|\w+)(?:\s*:\s*|\s+)\w)", re.IGNORECASE)
+"""How a schema in DDL begins: with a name and a type, which a type of the language never does."""
+
+
+def _bag_of_schema(stream: str, t: object) -> ty.BagType:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from mrql.runtime.spark.io.schema import row_of_schema, schema_of_ddl
+
+    match t:
+        case str():
+            schema = schema_of_ddl(t, f"the stream `{stream}`", session_of(None))
+        case StructType():
+            schema = t
+        case DataFrame():
+            schema = t.schema
+        case _:
+            what = "a text, a type, a StructType or a DataFrame"
+            hint = f'`mrql.compile(…, {stream}="bag(<X: long>)")`, or {stream}="X BIGINT"'
+            raise UserError(f"the type of the stream `{stream}` is {what}, not {kind_of(t)}", hint=hint)
+    return ty.BagType(row_of_schema(schema, f"`{stream}`"))

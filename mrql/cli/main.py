@@ -4,6 +4,7 @@
     mrql stream FILE [ARG…]     keep the streaming query of a file up to date
     mrql explain FILE [ARG…]    every step from the text to the stages
     mrql check FILE [ARG…]      parse and type only
+    mrql infer FILE…            the type of the rows of files
     mrql shell [ARG…]           answer statements as they are typed
     mrql verify FILE [ARG…]     replay the query's own data in random batches, and compare with the batch answer
     mrql checkpoint …           show, verify or compact what a stream has kept in a directory
@@ -20,7 +21,7 @@ import click
 
 from mrql.version import __version__
 
-COMMANDS = ("check", "checkpoint", "explain", "run", "shell", "stream", "verify")
+COMMANDS = ("check", "checkpoint", "explain", "infer", "run", "shell", "stream", "verify")
 """Each is what its name says in the module of that name."""
 
 

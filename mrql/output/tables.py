@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mrql.algebra import types as ty
+from mrql.algebra.showable import written_name
 from mrql.algebra.types import Type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value
@@ -37,7 +38,7 @@ def type_name(t: Type) -> str:
         case ty.TupleType(items):
             return f"({', '.join(map(type_name, items))})"
         case ty.RecordType(fields):
-            return f"<{', '.join(f'{name}: {type_name(item)}' for name, item in fields)}>"
+            return f"<{', '.join(f'{written_name(name)}: {type_name(item)}' for name, item in fields)}>"
         case _:
             return str(t)
 

@@ -42,6 +42,7 @@ MOST_TOKENS = 50_000
 
 
 IN_A_FILE = "many or large values belong in a file of data, which a `source` reads"
+IN_BACKQUOTES = "`p.`a b``, `<`a b`: 1>`; other names are words: `unit_price`"
 NO_COMMENT = "comments begin with `//`; the minus of a minus has a blank before it: `- -x`"
 
 
@@ -80,6 +81,8 @@ class BracketFilter(PostLex):
             elif token.type == "IN" and innermost == "_LET":
                 token.type = "_LET_IN"
                 opened.pop()
+            elif token.type == "NAME" and token.startswith("`"):
+                token = _freed(token, previous, innermost)
             elif token.type == "NAME" and not _names_a_field(previous, innermost):
                 token.type = RESERVED.get(token.lower(), "NAME")
             if token.type in CLOSES:
@@ -96,6 +99,16 @@ def _close(opened: list[str], bracket: str) -> None:
         opened.pop()
     if opened and opened[-1] == bracket:
         opened.pop()
+
+
+def _freed(token: Token, previous: str, innermost: str) -> Token:
+    """A name in backquotes without them.
+
+    Raises: RefusedToken where it is not that of a field.
+    """
+    if not _names_a_field(previous, innermost):
+        raise RefusedToken("a name in backquotes is that of a field", token, IN_BACKQUOTES)
+    return token.update(value=token[1:-1].replace("``", "`"))
 
 
 def _names_a_field(previous: str, innermost: str) -> bool:

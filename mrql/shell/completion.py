@@ -15,6 +15,7 @@ from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import ADAPTER
 from mrql.algebra.errors import UserError
+from mrql.algebra.showable import written_name
 from mrql.algebra.stack import deep
 from mrql.algebra.terms import IllTyped, Term, Var, element_type
 from mrql.algebra.types import Type
@@ -189,7 +190,7 @@ def _fields(place: CursorContext, known: Globals) -> Iterator[Candidate]:
         return
     record = t.item if isinstance(t, ty.BagType) else t
     if isinstance(record, ty.RecordType):
-        yield from (Candidate(name, type_name(item)) for name, item in record.fields)
+        yield from (Candidate(written_name(name), type_name(item)) for name, item in record.fields)
 
 
 def _scope(place: CursorContext, known: Globals) -> Scope:

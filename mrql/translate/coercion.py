@@ -13,6 +13,17 @@ from mrql.algebra.types import Type
 from mrql.translate.scope import Globals, Scope
 
 BASIC: dict[str, Type] = {**ty.BASIC}
+SYNONYMS: dict[str, Type] = {
+    "bigint": ty.LONG,
+    "integer": ty.INT,
+    "smallint": ty.INT,
+    "tinyint": ty.INT,
+    "real": ty.FLOAT,
+    "boolean": ty.BOOL,
+    "varchar": ty.STRING,
+    "text": ty.STRING,
+}
+"""Types by their names in SQL, where a query gives these names to none of its own."""
 
 
 def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
@@ -22,7 +33,7 @@ def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
     """
     match t:
         case syntax.NamedType(name):
-            found = BASIC.get(name) or known.types.get(name) or known.data.get(name)
+            found = BASIC.get(name) or known.types.get(name) or known.data.get(name) or SYNONYMS.get(name)
             if found is not None:
                 return found
             raise Scope(known).unknown("type", name, [*BASIC, *known.types], t.span)

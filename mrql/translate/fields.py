@@ -15,7 +15,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.terms import CMap, Get, Lambda, Nth, PVar, Single, Term, Var
 from mrql.translate import xml
 from mrql.translate.json_values import member
-from mrql.translate.scope import Scope
+from mrql.translate.scope import Scope, foreign_field
 
 
 def field(expr: syntax.Field, scope: Scope) -> Term:
@@ -30,12 +30,16 @@ def field(expr: syntax.Field, scope: Scope) -> Term:
             return xml.children(term, expr.name, scope.globals.names, expr.span)
         case ty.RecordType() as record:
             if record.field(expr.name) is None:
-                raise scope.unknown("field", expr.name, record.names, expr.span)
+                raise foreign_field(expr.name, record, expr.span) or scope.unknown(
+                    "field", expr.name, record.names, expr.span
+                )
             return Get(term, expr.name)
         case ty.BagType(ty.RecordType() as record):
             # The projection of a bag of records, as a from-variable is after `group by`: the bag of the fields.
             if record.field(expr.name) is None:
-                raise scope.unknown("field", expr.name, record.names, expr.span)
+                raise foreign_field(expr.name, record, expr.span) or scope.unknown(
+                    "field", expr.name, record.names, expr.span
+                )
             x = PVar(scope.globals.names.fresh("x"), record)
             return CMap(Lambda(x, Single(Get(Var(x.name, record), expr.name))), term)
         case other:

@@ -19,6 +19,7 @@ from mrql.translate.quantifiers import member
 from mrql.translate.scalar_functions import apply
 from mrql.translate.scope import Scope
 from mrql.translate.set_operations import except_or_intersect
+from mrql.translate.time_constants import met_by_times
 
 BINARY: dict[syntax.BinaryOp, Function] = {
     syntax.BinaryOp.ADD: fn.PLUS,
@@ -48,6 +49,7 @@ def unary(expr: syntax.Unary, scope: Scope) -> Term:
 
 def binary(expr: syntax.Binary, scope: Scope) -> Term:
     left, right = met(expr.op, scope.translate(expr.left), scope.translate(expr.right))
+    left, right = met_by_times(expr.op, left, right)
     if expr.op is syntax.BinaryOp.UNION or (expr.op is syntax.BinaryOp.ADD and ty.is_collection(left.type)):
         joined = ty.join_types(left.type, right.type)
         if joined is None or not ty.is_collection(joined):
@@ -61,7 +63,7 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
         sides = [left, right]
         if BINARY[expr.op].name in COMPARISONS and ty.join_types(left.type, right.type) is not None:
             sides = [compared(side, scope.globals) for side in sides]
-        mistake = lifted_hint(expr, sides, scope) or _text_hint(expr, sides)
+        mistake = lifted_hint(expr, sides, scope) or _text_hint(expr, sides) or _time_hint(expr, sides)
         return apply(BINARY[expr.op], sides, expr.span, hint=mistake)
     if expr.op is syntax.BinaryOp.IN:
         if isinstance(expr.right, syntax.TupleExpr):
@@ -78,3 +80,20 @@ def _text_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
         return None
     other = expr.left if sides[1].type == ty.STRING else expr.right
     return f"`({other.span.text} as string)` is a text"
+
+
+def _time_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
+    """The hint for dates and timestamps that are reckoned with as if they were numbers, or compared with texts."""
+    types = [side.type for side in sides]
+    times = [t for t in types if t in (ty.DATE, ty.TIMESTAMP)]
+    a, b = expr.left.span.text, expr.right.span.text
+    if not times:
+        return None
+    if expr.op in (syntax.BinaryOp.ADD, syntax.BinaryOp.SUBTRACT):
+        if len(times) == 1:
+            return "`add_days(d, n)` is n days later, `add_hours(t, n)` n hours; a negative n is earlier"
+        days, seconds = f"`date_diff({a}, {b})` is days", f"`seconds_between({a}, {b})` is seconds"
+        return days if times == [ty.DATE, ty.DATE] else seconds
+    if ty.STRING in types and BINARY[expr.op].name in COMPARISONS:
+        return f"`{a if types[0] == ty.STRING else b} as {times[0]}` takes a text as one"
+    return None

@@ -23,7 +23,8 @@ from mrql.algebra.values.data import TAG
 from mrql.translate.coercion import resolve
 from mrql.translate.data_types import compared, is_constant, record_of
 from mrql.translate.literals import literal
-from mrql.translate.scope import Globals, Scope
+from mrql.translate.scope import Globals, Scope, foreign_field
+from mrql.translate.time_constants import beside
 
 
 @attrs.define
@@ -89,7 +90,7 @@ def match_name(match: Match, name: str, variable: PVar, known: Globals, span: Sp
 
 
 def _constant(value: syntax.Literal, t: Type, known: Globals, match: Match) -> Pattern:
-    constant = literal(value)
+    constant = beside(literal(value), t)
     if ty.join_types(constant.type, t) is None:
         raise UserError(f"the pattern is a {constant.type}, but the value is of type {t}", value.span)
     variable = PVar(known.names.fresh("c"), t)
@@ -104,7 +105,8 @@ def _record(pattern: syntax.RecordPattern, t: Type, known: Globals, match: Match
     for name, inner in pattern.fields:
         found = t.field(name)
         if found is None:
-            raise UserError(f"there is no field `{name}` in {t}", pattern.span)
+            missing = UserError(f"there is no field `{name}` in {t}", pattern.span)
+            raise foreign_field(name, t, pattern.span) or missing
         _project(inner, Get(Var(whole.name, t), name), known, match)
     return whole
 

@@ -199,6 +199,15 @@ class Scope:
         return UserError(f"unknown {what} `{name}`", span, elsewhere or guess)
 
 
+def foreign_field(name: str, record: ty.RecordType, span: Span) -> UserError | None:
+    """The error for a field that is there where the data come from, of a type that the language does not have."""
+    foreign = dict(record.left_out).get(name)
+    if foreign is None:
+        return None
+    hint = "make it a text or a number where the data come from; a query that leaves it alone is answered"
+    return UserError(f"the field `{name}` is of type {foreign}, which the language does not have", span, hint)
+
+
 def names_in(node: syntax.Node) -> frozenset[str]:
     """The names that occur in an expression."""
     own = frozenset({node.name}) if isinstance(node, syntax.Name) else frozenset[str]()

@@ -21,28 +21,31 @@ def with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, 
 
     Raises: UserError where there is none, or rows of the format cannot be of it.
     """
+    if isinstance(spec.format.rows, Columns):
+        _must_be_columns(spec, source.span)
     match spec.format.rows, arguments.row:
-        case Columns(), None:
-            hint = "add type((long, string)), say"
-            raise UserError(f"{spec.format} source needs the type of its rows", source.span, hint)
-        case Columns(), row:
-            assert row is not None
-            columns, row_type = _columns_of(row.type, spec, known)
-            if len(spec.delimiter) != 1:
-                raise UserError("a delimiter is one character", source.span)
-            if spec.header and not isinstance(row_type, ty.RecordType):
-                raise UserError("a header has names, and so must the columns", row.span, "type(<id: long>), say")
-            if spec.missing_columns and not spec.header:
-                raise UserError("only a header says that columns are missing", source.span, "add header")
-            return attrs.evolve(spec, columns=columns, row=row_type)
         case Always(t), _:
             return attrs.evolve(spec, row=t)
-        case Records(typed), None:
-            spec = attrs.evolve(spec, found=spec.stream and not typed)
-            return attrs.evolve(spec, row=_found_row(spec, known))
+        case rows, None:
+            spec = attrs.evolve(spec, found=spec.stream)
+            found = _found_row(spec, known)
+            fields = found.fields if isinstance(rows, Columns) and isinstance(found, ty.RecordType) else ()
+            return attrs.evolve(spec, row=found, columns=tuple(Column(name, t) for name, t in fields))
+        case Columns(), row:
+            columns, row_type = _columns_of(row.type, spec, known)
+            if spec.header and not isinstance(row_type, ty.RecordType):
+                raise UserError("a header has names, and so must the columns", row.span, "type(<id: long>), say")
+            return attrs.evolve(spec, columns=columns, row=row_type)
         case Records(typed), row:
-            assert row is not None
             return attrs.evolve(spec, row=_given_record(spec, row, known, typed=typed))
+
+
+def _must_be_columns(spec: SourceSpec, span: Span) -> None:
+    """Raises: UserError where a file of columns cannot be read as is said."""
+    if len(spec.delimiter) != 1:
+        raise UserError("a delimiter is one character", span)
+    if spec.missing_columns and not spec.header:
+        raise UserError("only a header says that columns are missing", span, "add header")
 
 
 def _given_record(spec: SourceSpec, row: syntax.TypeArg, known: Globals, *, typed: bool) -> Type:
@@ -52,12 +55,27 @@ def _given_record(spec: SourceSpec, row: syntax.TypeArg, known: Globals, *, type
         return t
     if not isinstance(t, ty.RecordType):
         raise UserError(f"rows of {spec.format.name} are records, not {t}", row.span)
-    if not ty.is_json(t):
+    if not ty.is_json(_without_maps(t) if typed else t):
         what = "XML" if ty.XML in ty.walk(t) else "tuples"
         raise UserError(f"{spec.format} file holds records and collections, no {what}", row.span)
     if typed and ty.ANY in ty.walk(t):
         raise UserError(f"the columns of {spec.format} file have types of their own", row.span)
     return t
+
+
+def _without_maps(t: Type) -> Type:
+    """The type with bags of what is no pair in the place of bags of pairs, which files have as maps."""
+    match t:
+        case ty.BagType(ty.TupleType((key, value))):
+            return ty.BagType(ty.RecordType((("key", _without_maps(key)), ("value", _without_maps(value)))))
+        case ty.BagType(item):
+            return ty.BagType(_without_maps(item))
+        case ty.ListType(item):
+            return ty.ListType(_without_maps(item))
+        case ty.RecordType(fields):
+            return ty.RecordType(tuple((name, _without_maps(item)) for name, item in fields))
+        case _:
+            return t
 
 
 def _columns_of(written: syntax.TypeExpr, spec: SourceSpec, known: Globals) -> tuple[tuple[Column, ...], Type]:

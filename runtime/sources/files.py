@@ -191,7 +191,7 @@ def row_type(spec: SourceSpec) -> Type:
     if files:
         infer = file_format(spec.format).infer
         assert infer is not None
-        found = infer(files)
+        found = infer(spec, files)
         found = found and with_partitions(spec, found, files[0])
     if found is None:
         what = "row" if files else "file"

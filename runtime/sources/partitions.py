@@ -144,7 +144,7 @@ def apart(spec: SourceSpec, file: Path) -> Apart:
 
 def _without(row: ty.RecordType, names: Iterable[str]) -> ty.RecordType:
     left_out = {*names}
-    return ty.RecordType(tuple((name, t) for name, t in row.fields if name not in left_out))
+    return attrs.evolve(row, fields=tuple((name, t) for name, t in row.fields if name not in left_out))
 
 
 def completed(
@@ -178,7 +178,8 @@ def with_partitions(spec: SourceSpec, found: Type, file: Path) -> Type:
     names = [column_of(directory) for directory in partition_directories(spec, file)]
     if not names or not isinstance(found, ty.RecordType):
         return found
-    return ty.RecordType((*_without(found, names).fields, *((name, ty.STRING) for name in names)))
+    own = _without(found, names)
+    return attrs.evolve(own, fields=(*own.fields, *((name, ty.STRING) for name in names)))
 
 
 def widened_row(spec: SourceSpec, row: Type, files: Iterable[Path]) -> Type:

@@ -13,6 +13,7 @@ from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.types import Type
 from mrql.runtime.sources.directory import Batch, files_of
 from mrql.runtime.sources.files import list_files
+from mrql.runtime.sources.formats.file_format import file_format
 from mrql.runtime.sources.partitions import widened_row
 
 
@@ -25,7 +26,7 @@ class Wider(Exception):
 
 
 def must_fit(specs: Mapping[str, SourceSpec], batch: Batch) -> None:
-    """Looks at the rows of a batch, if their type is one that was found.
+    """Looks at the rows of a batch, if their type is one that was found, and there are wider ones in their format.
 
     Raises: Wider where they do not fit it, with a type that also holds all that waits.
     """
@@ -34,6 +35,7 @@ def must_fit(specs: Mapping[str, SourceSpec], batch: Batch) -> None:
         spec = specs[name]
         if (
             not spec.found
+            or file_format(spec.format).widen is None
             or widened_row(spec, spec.row, new := [part.read_from for part in files_of(parts)]) == spec.row
         ):
             continue

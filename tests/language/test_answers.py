@@ -157,7 +157,7 @@ ERRORS = [
     ("function f(n: int): string { n }; 1", "the result of `f` must be of type string, not int"),
     ("x = 1; x = 2", "`x` is defined already"),
     ("select x from x in S order by {x}", "have no order"),
-    ('source(csv, "f")', "a csv source needs the type of its rows"),
+    ('source(csv, "f")', "the type of the rows is not given"),
     ('source(json, "f", type((int, int)))', "rows of json are records"),
     ('source(xlm, "f", {"a"})', "unknown format `xlm`"),
     ('source(csv, "d", ",", type((int)), tagged)', "nothing is taken away from a static source"),

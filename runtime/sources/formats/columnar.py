@@ -25,7 +25,7 @@ from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats import foreign_types
 from mrql.runtime.sources.formats.file_format import FileFormat, once
-from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignAtom, misfit, twice
+from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignAtom, Pairs, misfit, own_type, twice
 
 if TYPE_CHECKING:
     # Arrow takes longer to load than a query takes to check, and only these files need it.
@@ -54,7 +54,7 @@ def columnar_format(
 ) -> FileFormat:
     """A format of such files."""
 
-    def infer(files: Sequence[Path]) -> Type:
+    def infer(spec: SourceSpec, files: Sequence[Path]) -> Type:
         return infer_columns(columnar, files[0])
 
     def check(spec: SourceSpec, file: Path) -> Malformed | None:
@@ -70,16 +70,20 @@ def columnar_format(
 
 
 def infer_columns(columnar: ArrowReader, file: Path) -> ty.RecordType:
-    """The type of the rows, read from a file.
+    """The type of the rows, read from a file, without the columns of types that the language does not have.
 
-    Raises: UserError when the file is not of its format, or a column is of a type that the language does not have.
+    Raises: UserError when the file is not of its format, or has no other columns.
     """
     schema = _schema(columnar, file)
     if isinstance(schema, Malformed):
         raise schema.error()
     if wrong := twice(schema.names):
         raise UserError(f"{file} has the column `{wrong}` twice")
-    return ty.RecordType(tuple((f.name, _from_foreign(_foreign(f.type), file, f.name)) for f in schema))
+    found = Fields(tuple((field.name, _foreign(field.type)) for field in schema))
+    row = own_type(found)
+    if not isinstance(row, ty.RecordType):
+        raise UserError(f"{file} has no column of a type that the language has, but {found}")
+    return row
 
 
 def check_columns(columnar: ArrowReader, spec: SourceSpec, file: Path) -> Malformed | None:
@@ -124,6 +128,8 @@ def _foreign(t: pa.DataType) -> Foreign:
         return Fields(tuple((field.name, _foreign(field.type)) for field in t.fields))
     if pa.types.is_list(t) or pa.types.is_large_list(t):
         return foreign_types.Sequence(_foreign(t.value_type))
+    if pa.types.is_map(t):
+        return Pairs(_foreign(t.key_type), _foreign(t.item_type))
     known = _single(t)
     return ForeignAtom(str(t)) if known is None else ForeignAtom(str(known), (known,))
 
@@ -156,6 +162,9 @@ _ARROW: dict[str, Type] = {
     "int16": ty.INT,
     "int32": ty.INT,
     "int64": ty.LONG,
+    "uint8": ty.INT,
+    "uint16": ty.INT,
+    "uint32": ty.LONG,
     "float": ty.FLOAT,
     "double": ty.DOUBLE,
     "string": ty.STRING,
@@ -170,24 +179,6 @@ def _single(t: pa.DataType) -> Type | None:
     if pa.types.is_timestamp(t) and t.unit != "ns":
         return ty.TIMESTAMP
     return _ARROW.get(str(t))
-
-
-def _from_foreign(t: Foreign, file: Path, column: str) -> Type:
-    """The type of the values of a column.
-
-    Raises: UserError where the language has none.
-    """
-    match t:
-        case Fields(fields):
-            if wrong := twice(t.names):
-                raise UserError(f"{file} has a column `{column}` with the field `{wrong}` twice")
-            return ty.RecordType(tuple((name, _from_foreign(item, file, f"{column}.{name}")) for name, item in fields))
-        case foreign_types.Sequence(item):
-            return ty.ListType(_from_foreign(item, file, f"{column}[]"))
-        case ForeignAtom(_, (known,)):
-            return known
-        case _:
-            raise UserError(f"{file} has a column `{column}` of type {t}, which the language does not have")
 
 
 def read_columnar(columnar: ArrowReader, spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
@@ -240,6 +231,8 @@ def _value(value: Any, t: Type) -> Value:
     match t:
         case ty.RecordType(fields):
             return Record({name: _value(value[name], item) for name, item in fields})
+        case ty.TupleType(items):  # of a map
+            return tuple(_value(part, item) for part, item in zip(value, items, strict=True))
         case ty.BagType(item):
             return Bag(_value(part, item) for part in value)
         case ty.ListType(item):

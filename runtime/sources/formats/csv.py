@@ -38,7 +38,9 @@ from mrql.runtime.engine.answer import Output
 from mrql.runtime.engine.row_format import row_cells
 from mrql.runtime.files.compression import NOT_UTF8, decoded_exactly, fed_lines, is_marked, lines, shown
 from mrql.runtime.files.quarantine import Malformed, Reject
+from mrql.runtime.sources.formats.csv_types import column_types
 from mrql.runtime.sources.formats.file_format import FileFormat, count_lines
+from mrql.runtime.sources.formats.foreign_types import twice
 
 Fields = Sequence[tuple[str, bool]]
 """The fields of a record, each with whether it was in quotes: an empty one in quotes is a string."""
@@ -292,6 +294,82 @@ def _quoted(text: str, start: int, delimiter: str, blanks: str) -> tuple[int, st
     return end, f'"{inside}"{text[at + 1 : end]}'.rstrip(blanks), False, True
 
 
+# --- types that are found -----------------------------------------------------------------------
+
+SAMPLE_ROWS = 1000
+"""How many records the types are taken from where none are given."""
+SAMPLE_CHARACTERS = 1_000_000
+
+
+def infer_csv(spec: SourceSpec, files: Sequence[Path]) -> Type | None:
+    """The type of the rows, by the first records: a record of the names that the first header has, else `_1`, `_2`, ….
+
+    Raises: UserError where that header has a name twice, or none.
+    """
+    sample = _sample(spec, files)
+    if spec.header:
+        header = next((names for file in files if (names := _header(spec, file)) is not None), None)
+        names = None if header is None else _usable(header, spec)
+    else:
+        names = [f"_{n + 1}" for n in range(_columns_in(sample))] if sample else None
+    if names is None:
+        return None
+    own = [fields for file, some in sample for fields in _by_name(_header(spec, file), names, some)]
+    typed = zip(names, column_types(own, len(names)), strict=True)
+    return ty.RecordType(tuple((name, t) for name, t in typed if name))
+
+
+def _sample(spec: SourceSpec, files: Sequence[Path]) -> list[tuple[Path, list[Fields]]]:
+    """The fields of the first records of some files, without tags."""
+    found: list[tuple[Path, list[Fields]]] = []
+    rows = size = 0
+    for file in files:
+        found.append((file, []))
+        for _, text, fields in records(spec, file):
+            found[-1][1].append(fields[int(spec.tagged) :])
+            rows, size = rows + 1, size + len(text)
+            if rows == SAMPLE_ROWS or size > SAMPLE_CHARACTERS:
+                return found
+    return [(file, some) for file, some in found if some]
+
+
+def _columns_in(sample: Sequence[tuple[Path, Sequence[Fields]]]) -> int:
+    """How many columns there are where no header says it: as many as the first record has fields, without the empty one
+    behind a delimiter that all records end with."""
+    _, records = sample[0]
+    count = len(records[0])
+    ended = count > 1 and all(fields[-1:] == [("", False)] for _, some in sample for fields in some)
+    return count - int(ended)
+
+
+def _header(spec: SourceSpec, file: Path) -> list[str] | None:
+    """The names that a file has for its columns; None in one that is empty, or where there is no header."""
+    header = next(_all_records(spec, file), None) if spec.header else None
+    if header is None:
+        return None
+    return ["" if is_odd(name) else name for name, _ in header[2][int(spec.tagged) :]]
+
+
+def _usable(names: list[str], spec: SourceSpec) -> list[str]:
+    """Raises: UserError where a name is there twice, or all are empty."""
+    if wrong := twice(name for name in names if name):
+        hint = "type(<…>) names the columns that are to be read"
+        raise UserError(f"the header of {spec.path} has the column `{wrong}` twice", hint=hint)
+    if not any(names):
+        raise UserError(f"the header of {spec.path} has no names", hint="add type(<A: long>), say")
+    return names
+
+
+def _by_name(own: Sequence[str] | None, names: Sequence[str], records: Iterable[Fields]) -> Iterator[Fields]:
+    """Records with their fields in the order of the names; one that is not there has no value."""
+    if own is None or own == names:
+        yield from records
+        return
+    places = [own.index(name) if name in own else len(own) for name in names]
+    for fields in records:
+        yield [(*fields, *[("", False)] * len(own))[place] for place in places]
+
+
 # --- values -------------------------------------------------------------------------------------
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -387,6 +465,7 @@ def _field(value: Value) -> str:
 CSV = FileFormat(
     "csv",
     Columns(),
+    infer=infer_csv,
     takes=frozenset({"delimiter", "header", "allowMissingColumns", "multiline", "tagged"}),
     read=read_csv,
     check=check_csv,

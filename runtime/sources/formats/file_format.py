@@ -40,9 +40,9 @@ class FileFormat(AnswerFormat):
     """The number of rows in a file; a file that is malformed as a whole counts as one."""
     check: Callable[[SourceSpec, Path], Malformed | None] = attrs.field(default=nothing_wrong, eq=False, repr=False)
     """What is wrong with a file as a whole, if anything is."""
-    infer: Callable[[Sequence[Path]], Type | None] | None = attrs.field(default=None, eq=False, repr=False)
-    """The type of the rows of some files, where there are some; None for a format whose rows always have a type that is
-    known. Raises UserError where they are of none."""
+    infer: Callable[[SourceSpec, Sequence[Path]], Type | None] | None = attrs.field(default=None, eq=False, repr=False)
+    """The type of the rows of some files, by the first of them or their first rows, None where there are none; no such
+    function for a format whose rows always have a type that is known. Raises UserError where they are of none."""
     widen: Callable[[Type, Iterable[Path]], Type] | None = attrs.field(default=None, eq=False, repr=False)
     """A type that was found, as wide as the rows of some files ask for, where values have types of their own."""
 

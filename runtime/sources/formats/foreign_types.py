@@ -1,7 +1,8 @@
 """Types of others, those of Parquet, of ORC and of Spark, held against a type of the language, part by part.
 
 The fields of a struct are found by their names for a record, whatever their order, and by their places for a tuple;
-those that are not asked for are left out. A name differs from one that is written in another case.
+those that are not asked for are left out. A name differs from one that is written in another case. A map is the bag of
+its pairs.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.showable import written_name
 from mrql.algebra.types import Type
 
 
 @attrs.frozen
 class ForeignAtom:
     """A type without parts that the language knows; `text` is what it is called where it comes from, `types` are
-    those that its values are of. They may be widened."""
+    those that its values are of, the first where none is asked for. They may be widened."""
 
     text: str
     types: tuple[Type, ...] = ()
+    only_asked: bool = False
+    """Whether its values are of these types only where one is asked for: those of a decimal are no doubles by
+    themselves."""
 
     def __str__(self) -> str:
         return self.text
@@ -45,10 +50,21 @@ class Fields:
         return tuple(name for name, _ in self.fields)
 
     def __str__(self) -> str:
-        return f"<{', '.join(f'{name}: {t}' for name, t in self.fields)}>"
+        return f"<{', '.join(f'{written_name(name)}: {t}' for name, t in self.fields)}>"
 
 
-Foreign: TypeAlias = ForeignAtom | Sequence | Fields
+@attrs.frozen
+class Pairs:
+    """A map."""
+
+    key: Foreign
+    value: Foreign
+
+    def __str__(self) -> str:
+        return f"map<{self.key},{self.value}>"
+
+
+Foreign: TypeAlias = ForeignAtom | Sequence | Fields | Pairs
 
 
 @attrs.frozen
@@ -80,6 +96,9 @@ def _misfit(found: Foreign, wanted: Type, at: str, inside: bool) -> Misfit | Non
     match wanted, found:
         case ((ty.BagType(item) | ty.ListType(item)), Sequence(have)):
             return _misfit(have, item, f"{at}[]", inside=True)
+        case ty.BagType(ty.TupleType((key, item))), Pairs(have_key, have):
+            wrong_key = _misfit(have_key, key, f"{at}.key", inside=True)
+            return wrong_key or _misfit(have, item, f"{at}.value", inside=True)
         case ((ty.TupleType() | ty.RecordType()), Fields()):
             wrong = _wrong_fields(found, wanted)
             if wrong is not None:
@@ -111,6 +130,40 @@ def twice(names: Iterable[str]) -> str | None:
     'A'
     """
     return next((name for name, number in Counter(names).items() if number > 1), None)
+
+
+def own_type(found: Foreign) -> Type | None:
+    """The type that values have of which none is asked for; None where the language has none.
+
+    A record lacks the fields of such types, and says so (`RecordType.left_out`).
+
+    >>> row = own_type(Fields((("a", ForeignAtom("int", (ty.INT,))), ("b", Sequence(ForeignAtom("binary"))))))
+    >>> print(row, row.left_out)
+    <a: int> (('b', '[binary]'),)
+    """
+    match found:
+        case Fields():
+            return _own_record(found)
+        case Sequence(item):
+            inner = own_type(item)
+            return None if inner is None else ty.ListType(inner)
+        case Pairs(key, value):
+            parts = own_type(key), own_type(value)
+            return None if parts[0] is None or parts[1] is None else ty.BagType(ty.TupleType((parts[0], parts[1])))
+        case ForeignAtom(_, types):
+            return types[0] if types and not found.only_asked and types[0] != ty.NOTHING else None
+
+
+def _own_record(found: Fields) -> ty.RecordType | None:
+    """A record that would have a field twice, or none at all of those that are there, is of no type."""
+    if twice(found.names):
+        return None
+    typed = [(name, own_type(item)) for name, item in found.fields]
+    kept = tuple((name, t) for name, t in typed if t is not None)
+    if found.fields and not kept:
+        return None
+    gone = tuple((name, str(item)) for (name, item), (_, t) in zip(found.fields, typed, strict=True) if t is None)
+    return ty.RecordType(kept, left_out=gone)
 
 
 def asked_for(found: Fields, wanted: ty.TupleType | ty.RecordType) -> list[tuple[str, Foreign, Type]]:

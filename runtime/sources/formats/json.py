@@ -212,7 +212,7 @@ JSON = FileFormat(
     Records(typed=False),
     read=once(read_json),
     count=count_lines,
-    infer=infer_row,
+    infer=lambda spec, files: infer_row(files),
     widen=widened,
     encode=encode_json,
 )

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     ArrayType,
+    CharType,
     DataType,
     DecimalType,
+    MapType,
     NullType,
+    StructField,
     StructType,
+    VarcharType,
     VariantType,
 )
 
@@ -21,7 +26,17 @@ from mrql.algebra.functions.function import fails
 from mrql.algebra.functions.time_parsing import utc_fields
 from mrql.algebra.types import Type
 from mrql.runtime.engine.row_format import row_columns
-from mrql.runtime.sources.formats.foreign_types import Fields, Foreign, ForeignAtom, Sequence, asked_for, misfit
+from mrql.runtime.sources.formats.foreign_types import (
+    Fields,
+    Foreign,
+    ForeignAtom,
+    Pairs,
+    Sequence,
+    asked_for,
+    misfit,
+    own_type,
+    twice,
+)
 from mrql.runtime.spark.expressions import json_variant
 from mrql.runtime.spark.expressions.canonical_order import Fresh
 from mrql.runtime.spark.expressions.casts import numbered
@@ -89,12 +104,48 @@ def foreign(t: DataType) -> Foreign:
     match t:
         case ArrayType():
             return Sequence(foreign(t.elementType))
+        case MapType():
+            return Pairs(foreign(t.keyType), foreign(t.valueType))
         case StructType():
             return Fields(tuple((field.name, foreign(field.dataType)) for field in t.fields))
+        case CharType() | VarcharType():
+            return ForeignAtom(t.simpleString(), _SINGLE["string"])
         case DecimalType():
-            return ForeignAtom(t.simpleString(), (ty.FLOAT,) if t.scale else (ty.INT,))
+            return ForeignAtom(t.simpleString(), (ty.FLOAT,) if t.scale else (ty.INT,), only_asked=True)
         case _:
             return ForeignAtom(t.simpleString(), _SINGLE.get(t.simpleString(), ()))
+
+
+def row_of_schema(schema: StructType, what: str) -> ty.RecordType:
+    """The type of the rows of DataFrames with a schema. Columns of types that the language does not have are left out.
+
+    Raises: UserError where a column is there twice, or none is of a type of the language.
+    """
+    if wrong := twice(schema.names):
+        raise UserError(f"{what} has the column `{wrong}` twice", hint=f"its columns: {', '.join(schema.names)}")
+    row = own_type(foreign(schema))
+    if not isinstance(row, ty.RecordType) or not row.fields:
+        found = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in schema.fields)
+        raise UserError(f"{what} has no column of a type that the language has, but {found or 'none at all'}")
+    return row
+
+
+def schema_of_ddl(text: str, what: str, spark: SparkSession) -> StructType:
+    """A schema in DDL, `id BIGINT, at TIMESTAMP`, as Spark reads it; the session is there for that.
+
+    Raises: UserError where it is none.
+    """
+    assert spark is not None
+    try:
+        found = StructType.fromDDL(text)
+    except PySparkException as error:
+        said = (error.getMessage() or "").strip().split("\n")[0]
+        raise UserError(f"the type of {what} is none that Spark can read: {said}", hint=_TYPES) from None
+    assert isinstance(found, StructType)
+    return found
+
+
+_TYPES = '"id BIGINT, at TIMESTAMP", say, or "bag(<id: long, at: timestamp>)"'
 
 
 def _made(sql: str, have: DataType, wanted: Type, fresh: Fresh) -> str:
@@ -108,6 +159,9 @@ def _made(sql: str, have: DataType, wanted: Type, fresh: Fresh) -> str:
             x = fresh("e")
             made = _made(x, have.elementType, item, fresh)
             return sql if made == x else f"transform({sql}, {x} -> {made})"
+        case ty.BagType(item), MapType():
+            entry = StructType([StructField("key", have.keyType), StructField("value", have.valueType)])
+            return _made(f"map_entries({sql})", ArrayType(entry), wanted, fresh)
         case ((ty.TupleType(()) | ty.RecordType(())), _):
             return f"if({sql} IS NULL, NULL, true)"
         case ((ty.TupleType() | ty.RecordType()), StructType()):

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.errors import UserError
+from mrql.runtime.spark.expressions.layout import quote
 from tests.support.interpreted import interpreted
 
 QUERY = "select (k, sum(p.Y)) from p in points group by k: p.X"
@@ -31,9 +32,15 @@ class Pandas:
         (lambda: mrql.compile("1", 7), "the name of a query is a text"),
         (lambda: mrql.compile("1", max_steps=0), "max_steps is a number of steps, 1 or more, not 0"),
         (lambda: mrql.compile("1", max_steps="x"), "max_steps is a number of steps"),
-        (lambda: mrql.compile("count(s)", s=5), "the type of the stream `s` is a text or a type"),
-        (lambda: mrql.compile("count(s)", s=[1]), '`mrql.compile(…, s="bag(<X: long>)")`; its rows are for'),
-        (lambda: mrql.compile("count(s)", s=None), "the type of the stream `s` is a text or a type, not None"),
+        (
+            lambda: mrql.compile("count(s)", s=5),
+            "the type of the stream `s` is a text, a type, a StructType or a DataFrame, not",
+        ),
+        (lambda: mrql.compile("count(s)", s=[1]), '`mrql.compile(…, s="bag(<X: long>)")`, or s="X BIGINT"'),
+        (
+            lambda: mrql.compile("count(s)", s=None),
+            "the type of the stream `s` is a text, a type, a StructType or a DataFrame, not None",
+        ),
         (lambda: mrql.compile("count(s)", s="long"), "the stream `s` must be a bag"),
         (lambda: mrql.compile(QUERY, points=POINTS).trace(loop="fast"), "there is no way 'fast' for loops"),
         (lambda: mrql.compile(QUERY, points=POINTS).explain(loop=None), "there is no way None for loops"),
@@ -80,6 +87,46 @@ def test_what_is_no_frame(spark: SparkSession) -> None:
                 with pytest.raises(UserError) as raised:
                     call(df)
                 assert said in raised.value.message
+
+
+NAMES = ("a b", "a.b", "a`b", 'a"b', "select", "A", "a", "é-1", "1", "_", "a\\b", "left")
+
+
+@pytest.mark.spark
+def test_types_from_schemas(spark: SparkSession) -> None:
+    """A DataFrame, a StructType and DDL say the same of a stream, whatever its columns are called."""
+    columns = ", ".join(f"{i}L AS {quote(name)}" for i, name in enumerate(NAMES))
+    df = spark.sql(f"SELECT {columns}, named_struct('x', 1, 'b', X'00') AS s, 1.5BD AS gone, map('a', 1) AS m")
+    ddl = ", ".join(f"{quote(name)} BIGINT" for name in NAMES) + ", s STRUCT<x: INT, b: BINARY>, m MAP<STRING, INT>"
+    found = mrql.compile("t", t=df)
+    assert found.type == mrql.compile("t", t=df.schema).type == mrql.compile("t", t=ddl).type
+    rows = found.batch(spark, t=df).collect()
+    assert [tuple(row) for row in rows] == [(*range(len(NAMES)), (1,), [("a", 1)])]
+    assert mrql.compile('select r.m["a"] + 1 from r in t', t=df).batch(spark, t=df).collect()[0][0] == 2
+    assert mrql.compile("select r.s.x from r in t", t=df).batch(spark, t=df).collect()[0][0] == 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("query", "schema", "said"),
+    [
+        ("select r.b from r in t", "a INT, b BINARY", "the field `b` is of type binary, which the language does not"),
+        (
+            "select b from <b: b> in t",
+            "a INT, b MAP<INT, BINARY>",
+            "the field `b` is of type map<int,binary>, which the",
+        ),
+        ("select r.a.c from r in t", "a STRUCT<b: INT, c: BINARY>", "the field `c` is of type binary"),
+        ("count(t)", "a BINARY", "`t` has no column of a type that the language has, but `a` binary"),
+        ("count(t)", "a INT, a INT", "`t` has the column `a` twice"),
+        ("count(t)", "a INTT", "the type of the stream `t` is none that Spark can read: "),
+    ],
+)
+def test_columns_that_the_language_has_no_type_for(spark: SparkSession, query: str, schema: str, said: str) -> None:
+    """They refuse the queries that read them."""
+    with pytest.raises(UserError) as raised:
+        mrql.compile(query, t=schema)
+    assert said in raised.value.message
 
 
 @pytest.mark.spark

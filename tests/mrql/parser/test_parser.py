@@ -6,8 +6,12 @@ import time
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mrql import syntax
+from mrql.algebra import types as ty
+from mrql.algebra.showable import written_name
 from mrql.algebra.span import Source, Span
 from mrql.parser.grammar import grammar
 from mrql.parser.parser import parse_expression, parse_program, parse_type
@@ -782,3 +786,16 @@ def test_a_long_text_is_not_a_deep_one() -> None:
     bag = parse_expression("{" + ", ".join(f"({i}, {i})" for i in range(3000)) + "}")
     assert isinstance(bag, syntax.BagExpr)
     assert len(bag.items) == 3000
+
+
+@given(st.lists(st.text(min_size=1, max_size=5) | st.sampled_from(["in", "a b", "`", "``", "select"]), unique=True))
+def test_names_of_fields_are_written_as_they_are_read(names: list[str]) -> None:
+    """Whatever a field is called, its type can be written, and so can what takes it."""
+    if names:
+        written = str(ty.RecordType(tuple((name, ty.LONG) for name in names)))
+        parsed = parse_type(written)
+        assert isinstance(parsed, syntax.RecordType)
+        assert [name for name, _ in parsed.fields] == names
+        projection = parse_expression(f"x.{written_name(names[0])}")
+        assert isinstance(projection, syntax.Field)
+        assert projection.name == names[0]

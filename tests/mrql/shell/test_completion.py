@@ -60,6 +60,7 @@ def offered(marked: str) -> list[str]:
         ("f = \\(p: Point). p.|", ["X", "Y"]),
         ("nested.|", ["A", "B"]),
         ("(<D: nested>).|", ["D"]),
+        ("select p.| from p in {<`a b`: 1, c: 2>}", ["`a b`", "c"]),
         (":type nested.|", ["A", "B"]),
         (":explain select p.| from p in points", ["X", "Y"]),
         ("select p.| from p in nowhere", []),

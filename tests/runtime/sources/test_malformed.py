@@ -264,7 +264,8 @@ FORMATS = "formats that are read: line, csv, json, text, xml, parquet, orc, adap
 SOURCES: list[tuple[str, str, str]] = [
     ('csv, "none.csv", ",", type(int)', "no such file or directory: none.csv", ""),
     ('csv, "none*.csv", ",", type(int)', "no such file or directory: none*.csv", ""),
-    ('csv, "f.csv"', "a csv source needs the type of its rows", "add type((long, string)), say"),
+    ('csv, "nothing"', "no file in nothing to take the type of the rows from", "add type(<A: long>), say"),
+    ('csv, "empty.json", header', "no row in empty.json to take the type of the rows from", "add type(<A: long>), say"),
     ('csv, "f.csv", ";;", type(int)', "a delimiter is one character", ""),
     ('csv, "f.csv", ",", type([int])', "a column of a csv file holds an atomic value, not [int]", ""),
     ('csv, "f.csv", ",", type(<A: XML>)', "a column of a csv file holds an atomic value, not XML", ""),
@@ -276,7 +277,7 @@ SOURCES: list[tuple[str, str, str]] = [
     ('json, "nothing"', "no file in nothing to take the type of the rows from", "add type(<A: long>), say"),
     ('parquet, "nothing"', "no file in nothing to take the type of the rows from", "add type(<A: long>), say"),
     ('parquet, "f.csv"', "f.csv is not a Parquet file", ""),
-    ('parquet, "d.parquet"', "d.parquet has a column `D` of type time64[us], which the language does not have", ""),
+    ('parquet, "d.parquet"', "d.parquet has no column of a type that the language has, but <D: time64[us]>", ""),
     ('parquet, "d.parquet", type(<D: any>)', "the columns of a parquet file have types of their own", ""),
     ('xml, "f.csv"', "an xml source needs the tags of the elements that are its rows", 'source(xml, "path", {"tag"})'),
     ('xml, "f.csv", {"a b"}', '"a b" is not the tag of an element', ""),

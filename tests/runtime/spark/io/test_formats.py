@@ -17,7 +17,7 @@ from pyarrow import orc
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
-from mrql.algebra.values.values import Bag, same
+from mrql.algebra.values.values import Bag, Record, same
 from mrql.algebra.values.xml_elements import to_xml
 from mrql.jobs.loading import compile_over_files
 from mrql.output.tables import show_value
@@ -28,6 +28,7 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.readers import find_malformed, read
 from mrql.runtime.spark.relation.frame import ColumnNames, flat
 from mrql.runtime.spark.session.errors import translated
+from tests.runtime.sources.test_inference import FIELD as INFERRED
 from tests.runtime.spark.test_equivalence import few
 
 pytestmark = pytest.mark.spark
@@ -157,6 +158,27 @@ def test_headers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, 
         (base / "d" / f"{number}.csv").write_text("".join(line + "\n" for line in lines))
     options = "header, allowMissingColumns" if some else "header"
     assert_same(spark, f'source(csv, "d", ",", type(<A: string, B: string>), {options})', base)
+
+
+@seed(2026)
+@settings(few, max_examples=4)
+@given(st.lists(st.tuples(INFERRED, INFERRED), min_size=2, max_size=20), st.booleans())
+def test_types_that_are_found(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]], header: bool
+) -> None:
+    """Of CSV; both engines read the fields as what was found."""
+    base = tmp_path_factory.mktemp("found")
+    lines = [*(["a b,`"] if header else []), *(f'{a},"{b}"' for a, b in rows)]
+    (base / "f.csv").write_text("".join(line + "\n" for line in lines))
+    assert_same(spark, f'source(csv, "f.csv", ","{", header" if header else ""})', base)
+
+
+def test_unsigned_integers(spark: SparkSession, tmp_path: Path) -> None:
+    """They are of the next wider type; what has none is left out."""
+    largest = {f"u{bits}": pa.array([2**bits - 1, None, 0], getattr(pa, f"uint{bits}")()) for bits in (8, 16, 32, 64)}
+    pq.write_table(pa.table(largest), tmp_path / "f.parquet")
+    found = assert_same(spark, 'source(parquet, "f.parquet")', tmp_path)
+    assert Record({"u8": 255, "u16": 65535, "u32": 2**32 - 1}) in found
 
 
 def test_text_that_is_utf8_and_bytes_that_are_not(spark: SparkSession, tmp_path: Path) -> None:
@@ -332,3 +354,24 @@ def test_columns(spark: SparkSession, tmp_path: Path) -> None:
         assert_same(spark, f'source({name}, "f.{name}", type(<l: {{<u: float, v: {{string}}>}}>))', tmp_path)
     assert len(assert_same(spark, 'source(parquet, "*.parquet", type(<a: int>))', tmp_path)) == 3
     assert len(assert_same(spark, 'source(orc, "lists.orc")', tmp_path)) == 3
+
+
+DAY = date(2026, 1, 31)
+
+
+def test_maps(spark: SparkSession, tmp_path: Path) -> None:
+    """A map is the bag of its pairs, at any depth, and may be asked for with wider parts."""
+    inside = pa.struct([("x", pa.list_(pa.float32())), ("y", pa.map_(pa.date32(), pa.bool_()))])
+    columns = {
+        "m": pa.array([[("a", 1), ("b", None)], None, []], pa.map_(pa.string(), pa.int32())),
+        "n": pa.array([[(7, {"x": [1.5], "y": [(DAY, True)]})], [(8, None)], None], pa.map_(pa.int64(), inside)),
+        "l": pa.array([[[("k", "v")], None], [], None], pa.list_(pa.map_(pa.string(), pa.string()))),
+    }  # fmt: skip
+    pq.write_table(pa.table(columns), tmp_path / "f.parquet")
+    orc.write_table(pa.table(columns), tmp_path / "f.orc")
+    for name in ("parquet", "orc"):
+        assert Record({"m": Bag([("a", 1), ("b", None)])}) in {
+            Record({"m": row["m"]}) for row in assert_same(spark, f'source({name}, "f.{name}")', tmp_path)
+        }
+        assert_same(spark, f'source({name}, "f.{name}", type(<m: {{(string, double)}}>))', tmp_path)
+        assert_same(spark, f'source({name}, "f.{name}", type(<n: {{(long, <x: {{double}}>)}}>))', tmp_path)

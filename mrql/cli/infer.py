@@ -1,0 +1,102 @@
+"""`mrql infer FILE…`: a type for the rows of files, and a source that reads them."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from pathlib import Path
+
+import click
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import Columns, SourceSpec
+from mrql.algebra.errors import UserError
+from mrql.algebra.showable import written_name
+from mrql.algebra.types import Type
+from mrql.cli.exit_codes import reports_errors
+from mrql.output.tables import type_name
+from mrql.runtime.sources.files import row_type
+from mrql.runtime.sources.formats.formats import FORMATS
+from mrql.runtime.sources.formats.json import joined_types
+
+SUFFIXES = {
+    ".csv": "csv",
+    ".tbl": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".orc": "orc",
+}
+"""The formats of files by how their names end."""
+DELIMITERS = {".tbl": "|", ".tsv": "\t"}
+INFERRED = [name for name, format in FORMATS.items() if format.infer is not None]
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--source", "called", type=click.Choice(INFERRED), help="The format; else by how the first name ends.")
+@click.option("--delimiter", help="What stands between the fields of csv.  [default: by the name, or `,`]")
+@click.option("--header", is_flag=True, help="The first record of csv has the names of the columns.")
+@reports_errors
+def infer(files: tuple[Path, ...], called: str | None, delimiter: str | None, header: bool) -> None:
+    """Print a type that the rows of all files have, and a source for each, to paste into a query file.
+
+    A FILE may be a directory.
+    """
+    ending = _ending(files[0])
+    name = called or SUFFIXES.get(ending)
+    if name is None:
+        raise click.UsageError(f"{files[0]} does not say of which format it is: --source csv, say")
+    format = FORMATS[name]
+    is_csv = isinstance(format.rows, Columns)
+    if not is_csv and (header or delimiter is not None):
+        raise click.UsageError("--header and --delimiter are for csv")
+    between = DELIMITERS.get(ending, ",") if delimiter is None else delimiter
+    if is_csv and len(between) != 1:
+        raise click.UsageError("a delimiter is one character")
+    specs = [SourceSpec(name, False, format, str(file), ty.UNIT, delimiter=between, header=header) for file in files]
+    row = reduce(lambda a, b: _of_both(specs[0], a, b), map(row_type, specs))
+    click.echo(f"type row = {type_name(row)};")
+    for spec in specs:
+        arguments = [json.dumps(spec.path, ensure_ascii=False), *([json.dumps(between)] if is_csv else []), "type(row)"]
+        click.echo(f"source({name}, {', '.join([*arguments, *(['header'] if header else [])])})")
+
+
+def _ending(file: Path) -> str:
+    """How the name of a file, or of the first one in a directory, ends, without that of its compression."""
+    inside = (found for found in file.rglob("*") if found.is_file() and not found.name.startswith((".", "_")))
+    named = min(inside, default=file) if file.is_dir() else file
+    return (named.with_suffix("") if named.suffix in (".gz", ".bz2") else named).suffix
+
+
+def _of_both(spec: SourceSpec, a: Type, b: Type) -> Type:
+    """The type of rows of one file or another: of JSON all fields, of others the columns that both have.
+
+    Raises: UserError where a column has types of which none holds the other, the files have no column in common, or
+        columns have no names and are not as many.
+    """
+    if not isinstance(a, ty.RecordType) or not isinstance(b, ty.RecordType) or spec.format.name == "json":
+        return joined_types(a, b)
+    is_csv = isinstance(spec.format.rows, Columns)
+    if is_csv and not spec.header and a.names != b.names:
+        message = f"one file has {len(a.names)} columns, another {len(b.names)}"
+        raise UserError(message, hint="--header finds columns by their names")
+    fields = tuple((name, _column(name, t, b, is_csv=is_csv)) for name, t in a.fields if name in b.names)
+    if not fields:
+        raise UserError(f"the files have no column in common: {type_name(a)} and {type_name(b)}")
+    for name in dict.fromkeys([*a.names, *b.names]):
+        if name not in dict(fields):
+            click.echo(f"the column {written_name(name)} is not in all files: it is left out", err=True)
+    return ty.RecordType(fields)
+
+
+def _column(name: str, t: Type, other: ty.RecordType, *, is_csv: bool) -> Type:
+    found = dict(other.fields)[name]
+    joined = ty.join_types(t, found)
+    if joined is not None:
+        return joined
+    if is_csv:
+        return ty.STRING
+    raise UserError(f"the column `{name}` is of type {t} in one file, and {found} in another")

@@ -1,0 +1,72 @@
+"""Of which types the columns of CSV are, by the fields of the first records.
+
+A type is taken where nothing of a field is lost by it: `007` stays a text, and so does a number of more digits than a
+`long` has. A column without values is of texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from mrql.algebra import types as ty
+from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions import INT_RANGES, convert
+from mrql.algebra.types import Type
+
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+_FRACTION = re.compile(r"-?((?:0|[1-9][0-9]*)\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}.*")
+MOST_DIGITS = 17
+"""A number with a fraction has no more digits than that, or a double would not hold it."""
+
+
+def column_types(records: Iterable[Sequence[tuple[str, bool]]], count: int) -> list[Type]:
+    """The types of so many columns, by records of as many fields or more; an empty field in quotes is a text.
+
+    >>> rows = [[("1", False), ("2024-01-01", False), ("", False)], [("2.5", True), ("", False), ("", False)]]
+    >>> [str(t) for t in column_types(rows, 3)]
+    ['double', 'date', 'string']
+    """
+    found: list[Type] = [ty.NOTHING] * count
+    for fields in records:
+        for place, (field, quoted) in enumerate(fields[:count]):
+            if field or quoted:
+                found[place] = ty.join_types(found[place], field_type(field)) or ty.STRING
+    return [ty.STRING if t == ty.NOTHING else t for t in found]
+
+
+def field_type(field: str) -> Type:
+    """The type that a field has by itself.
+
+    >>> [str(field_type(text)) for text in ("7", "007", "1e3", "true", "2024-02-30", "2024-01-01 10:00", "9" * 20)]
+    ['long', 'string', 'double', 'bool', 'string', 'timestamp', 'string']
+    """
+    if _WHOLE.fullmatch(field):
+        low, high = INT_RANGES[ty.LONG]
+        return ty.LONG if low <= int(field) <= high else ty.STRING
+    if field.lower() in ("true", "false"):
+        return ty.BOOL
+    if _is_fraction(field):
+        return ty.DOUBLE
+    for pattern, t in ((_DAY, ty.DATE), (_MOMENT, ty.TIMESTAMP)):
+        if pattern.fullmatch(field) and _is_value(field, t):
+            return t
+    return ty.STRING
+
+
+def _is_fraction(field: str) -> bool:
+    """Whether a field is a number with a fraction, or an exponent, that a double holds."""
+    number = _FRACTION.fullmatch(field)
+    if number is None:
+        return field in ("NaN", "Infinity", "-Infinity")
+    has_more = len(number[1]) < len(field.lstrip("-")) or "." in field
+    return has_more and len(number[1].replace(".", "").lstrip("0")) <= MOST_DIGITS
+
+
+def _is_value(field: str, t: Type) -> bool:
+    try:
+        return convert(field, t) is not None
+    except EvaluationError:
+        return False

@@ -1,0 +1,86 @@
+"""`mrql infer`: what it prints can be pasted, and reads the files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from pyarrow import orc
+
+from mrql.cli.main import main
+from mrql.jobs.loading import compile_over_files
+from mrql.runtime.sources.files import read_source
+
+
+def infer(*args: str | Path) -> Result:
+    return CliRunner().invoke(main, ["infer", *map(str, args)])
+
+
+FILES = {
+    "a.csv": "id,unit price,when\n1,2.5,2024-01-01\n",
+    "b.csv": "when,id,unit price\n2024-01-01 10:00:00,x,3\n",
+    "c.csv": "id\n1\n",
+    "d.tbl": "1|a|\n2|b|\n",
+    "e.tsv": "1\ta\n",
+    "f.json": '{"a`b": 1}\n{"a`b": 2.5, "c": [1]}\n',
+    "p/k=1/g.csv": "1\n",
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    table = pa.table({"a b": [1], "blob": [b"x"]})
+    pq.write_table(table, tmp_path / "h.parquet")
+    orc.write_table(table, tmp_path / "i.orc")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "row"),
+    [
+        (["a.csv"], ["--header"], "<id: long, `unit price`: double, when: date>"),
+        (["a.csv", "b.csv"], ["--header"], "<id: string, `unit price`: double, when: timestamp>"),
+        (["a.csv", "c.csv"], ["--header"], "<id: long>"),
+        (["d.tbl"], [], "<_1: long, _2: string>"),
+        (["e.tsv"], [], "<_1: long, _2: string>"),
+        (["e.tsv"], ["--delimiter", ";"], "<_1: string>"),
+        (["f.json"], [], "<`a``b`: double, c: list(long)>"),
+        (["p"], [], "<_1: long, k: string>"),
+        (["h.parquet"], [], "<`a b`: long>"),
+        (["i.orc"], [], "<`a b`: long>"),
+    ],
+)
+def test_what_is_printed_reads_the_files(home: Path, files: list[str], options: list[str], row: str) -> None:
+    done = infer(*options, *(home / file for file in files))
+    assert done.exit_code == 0, done.output
+    written, *sources = done.stdout.splitlines()
+    assert written == f"type row = {row};"
+    assert len(sources) == len(files)
+    for source in sources:
+        spec = next(iter(compile_over_files(f"{written} count({source});", base=Path("/")).sources.values()))
+        assert len(read_source(spec)) > 0
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "said"),
+    [
+        (["a.csv", "c.csv"], [], "one file has 3 columns, another 1"),
+        (["c.csv", "a.csv"], ["--header", "--delimiter", ";"], "the files have no column in common"),
+        (["f.json"], ["--header"], "--header and --delimiter are for csv"),
+        (["a.csv"], ["--delimiter", ";;"], "a delimiter is one character"),
+        (["a.csv"], ["--source", "parquet"], "a.csv is not a Parquet file"),
+        (["q.txt"], [], "q.txt does not say of which format it is"),
+    ],
+)
+def test_what_has_no_type(home: Path, files: list[str], options: list[str], said: str) -> None:
+    (home / "q.txt").write_text(json.dumps(1))
+    done = infer(*options, *(home / file for file in files))
+    assert done.exit_code != 0
+    assert said in done.output

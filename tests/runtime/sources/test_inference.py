@@ -1,0 +1,134 @@
+"""Types that are found in CSV: what is found holds what it was found in, and nothing of a field is lost by it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.values.atom_text import show_atom
+from mrql.algebra.values.values import Bag
+from mrql.jobs.loading import compile_over_files
+from mrql.runtime.sources.files import read_source
+from mrql.runtime.sources.formats.csv import value_of
+from mrql.runtime.sources.formats.csv_types import column_types, field_type
+from tests.runtime.checkpoint.streams import Stream, write
+
+NUMBERS = ["1", "-1", "+7", "007", "-0", "00", "9223372036854775807", "9223372036854775808", "1.5", ".5", "5.", "1e3"]
+NUMBERS += [
+    "-0.25",
+    "01.5",
+    "0x1p3",
+    "NaN",
+    "Infinity",
+    "1d",
+    "1_000",
+    "٣",
+    "1" * 30,
+    "0.1234567890123456789",
+    "-",
+    ".",
+]
+OTHERS = ["true", "FALSE", "yes", "null", "2024-01-01", "2024-02-30", "2024-1-1", "2024-01-01 10:20", "0000-01-01"]
+OTHERS += ["2024-01-01T10:20:30.123456", "2024-01-01 10:20:30+02:00", "2024-01-01 25:00", "a", "é", "12:30", "€5"]
+FIELD = st.one_of(st.sampled_from(NUMBERS), st.sampled_from(OTHERS), st.text("0123456789.-+eE:T ", max_size=20))
+
+
+@given(FIELD.map(str.strip))
+def test_a_field_is_a_value_of_its_type(field: str) -> None:
+    """And whole numbers are written again as they stood there."""
+    found = field_type(field)
+    value = value_of(field, found, "A")
+    if found == ty.LONG:
+        assert show_atom(value) == field or field == "-0"
+
+
+@given(st.lists(st.lists(FIELD.map(str.strip), min_size=2, max_size=2), min_size=1, max_size=6))
+def test_a_column_holds_all_its_fields(rows: list[list[str]]) -> None:
+    records = [[(field, False) for field in row] for row in rows]
+    for place, t in enumerate(column_types(records, 2)):
+        for row in rows:
+            if row[place]:
+                value_of(row[place], t, "A")
+
+
+NAME = st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="\uffff"), min_size=1, max_size=6)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(NAME.filter(str.strip), min_size=1, max_size=4, unique_by=str.strip), st.lists(FIELD, min_size=4))
+def test_headers(tmp_path: Path, names: list[str], fields: list[str]) -> None:
+    """Whatever the columns are called, all rows are read."""
+    rows = [fields[i : i + len(names)] for i in range(0, len(fields) - len(names) + 1, len(names))]
+    text = io.StringIO()
+    csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([names, *rows])
+    (tmp_path / "f.csv").write_text(text.getvalue())
+    spec = next(iter(compile_over_files('count(source(csv, "f.csv", header));', base=tmp_path).sources.values()))
+    assert isinstance(spec.row, ty.RecordType)
+    assert list(spec.row.names) == names
+    assert len(read_source(spec)) == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("files", "source", "row"),
+    [
+        ({"f": "1,a\n2.5,\n"}, 'csv, "f"', "<_1: double, _2: string>"),
+        ({"f": "1|a|\n2|b|\n"}, 'line, "f", "|"', "<_1: long, _2: string>"),
+        ({"f": "1,\n,\n"}, 'csv, "f"', "<_1: long>"),
+        ({"f": '"1","2024-01-01"\n2,2024-01-01 10:00:00\n'}, 'csv, "f"', "<_1: long, _2: timestamp>"),
+        ({"f": 'a,b\n1,"x\n1"\n'}, 'csv, "f", header, multiline', "<a: long, b: string>"),
+        ({"f": "a,,b\n1,2,3\n"}, 'csv, "f", header', "<a: long, b: long>"),
+        ({"f": "a,b\n"}, 'csv, "f", header', "<a: string, b: string>"),
+        ({"d/0": "", "d/1": "a,b\n1,2\n", "d/2": "b,a\nx,3\n"}, 'csv, "d", header', "<a: long, b: string>"),
+        ({"d/k=1/0": "a\n1\n"}, 'csv, "d", header', "<a: long, k: string>"),
+        ({"d/0": "+,1\n-,1\n"}, 'csv, "d", tagged', "<_1: long>"),
+    ],
+)
+def test_rows(tmp_path: Path, files: dict[str, str], source: str, row: str) -> None:
+    """What the type of the rows of some files is."""
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    kind = "stream" if "tagged" in source else "source"
+    spec = next(iter(compile_over_files(f"count({kind}({source}));", base=tmp_path).sources.values()))
+    assert str(spec.row) == row
+    read_source(spec)
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [("a,b,a", "has the column `a` twice"), (",", "has no names")],
+)
+def test_headers_that_say_nothing(tmp_path: Path, header: str, said: str) -> None:
+    (tmp_path / "f").write_text(f"{header}\n1,2,3\n")
+    with pytest.raises(UserError, match=re.escape(said)):
+        compile_over_files('count(source(csv, "f", header));', base=tmp_path)
+
+
+def test_a_stream_keeps_its_type(tmp_path: Path) -> None:
+    """Files that come later change nothing, those of which the names come first neither; a row of another type is
+    malformed."""
+    query = 'select x from x in stream(csv, "d", header);'
+    write(tmp_path / "d" / "5.csv", "n\n1\n", 0)
+    stream = Stream(tmp_path, query)
+    stream.run()
+    write(tmp_path / "d" / "1.csv", "n\n2\n", 1)
+    Stream(tmp_path, query).run()
+    write(tmp_path / "d" / "0.csv", "n\n0.5\n", 2)
+    with pytest.raises(UserError, match="is not a value of type long"):
+        Stream(tmp_path, query).run()
+    assert len(Bag([*stream.answers()])) == 2
+
+
+def test_a_stream_without_files(tmp_path: Path) -> None:
+    """Its type cannot be found."""
+    (tmp_path / "d").mkdir()
+    with pytest.raises(UserError, match=r"no file in .* to take the type of the rows from"):
+        compile_over_files('count(stream(csv, "d"));', base=tmp_path)
