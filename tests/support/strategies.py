@@ -361,7 +361,7 @@ class _Generator:
 
     def numbers(self, t: ty.Basic, scope: Scope, depth: int) -> list[Production]:
         def arithmetic() -> Term:
-            narrower: Type = self.draw(st.sampled_from(ty.NUMERIC[: ty.NUMERIC.index(t) + 1]))
+            narrower: Type = self.draw(st.sampled_from(ty.BINARY[: ty.BINARY.index(t) + 1]))
             args = self.draw(st.permutations((t, narrower)))
             return self.prim(fn.FUNCTIONS[self.draw(st.sampled_from(DIRECTED))], scope, depth, *args)
 

@@ -86,10 +86,17 @@ def _misfit(found: Foreign, wanted: Type, at: str, inside: bool) -> Misfit | Non
                 return Misfit(at, wrong, inside)
             parts = (_misfit(have, t, f"{at}.{name}", inside=True) for name, have, t in asked_for(found, wanted))
             return next((part for part in parts if part is not None), None)
-        case _, ForeignAtom(_, types) if any(ty.fits(t, wanted) for t in types):
+        case _, ForeignAtom() if _is_read_as(found, wanted):
             return None
         case _:
             return Misfit(at, f"is of type {found}, where {wanted} was expected", inside)
+
+
+def _is_read_as(found: ForeignAtom, wanted: Type) -> bool:
+    exact = [t for t in found.types if isinstance(t, ty.DecimalType)]
+    # A decimal that may be read as another number, too, is no other decimal by that.
+    types = exact if exact and isinstance(wanted, ty.DecimalType) else found.types
+    return any(ty.fits(t, wanted) for t in types)
 
 
 def _wrong_fields(found: Fields, wanted: ty.TupleType | ty.RecordType) -> str | None:

@@ -92,7 +92,8 @@ def foreign(t: DataType) -> Foreign:
         case StructType():
             return Fields(tuple((field.name, foreign(field.dataType)) for field in t.fields))
         case DecimalType():
-            return ForeignAtom(t.simpleString(), (ty.FLOAT,) if t.scale else (ty.INT,))
+            exact = ty.DecimalType(t.precision, t.scale) if 0 <= t.scale <= t.precision else ty.DecimalType(38)
+            return ForeignAtom(t.simpleString(), (exact, ty.FLOAT) if t.scale else (exact, ty.INT))
         case _:
             return ForeignAtom(t.simpleString(), _SINGLE.get(t.simpleString(), ()))
 
