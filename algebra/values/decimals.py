@@ -19,11 +19,12 @@ EXACT.traps = dict.fromkeys(EXACT.traps, False) | dict.fromkeys(
     (Inexact, InvalidOperation, Overflow, DivisionByZero), True
 )
 SPARK_DIGITS = 39
-"""How many digits Spark has of a quotient, before it rounds that to a type."""
+"""How many digits the quotient has at most of which Spark has the remainder."""
 _CUT_OFF = Context(prec=SPARK_DIGITS, rounding=ROUND_DOWN, Emin=-(10**6), Emax=10**6)
 TOO_MANY_DIGITS = "the quotient has too many digits for a remainder"
 _ROUNDING = Context(prec=1500, rounding=ROUND_HALF_UP, Emin=-(10**6), Emax=10**6)
-_QUOTIENTS = Context(prec=SPARK_DIGITS, rounding=ROUND_HALF_UP, Emin=-(10**6), Emax=10**6)
+_QUOTIENTS = Context(prec=200, rounding=ROUND_HALF_UP, Emin=-(10**6), Emax=10**6)
+"""Of a quotient so many digits say on which side of a half it lies: no two of decimals are nearer to each other."""
 
 
 def of_type(value: Decimal | int, t: DecimalType) -> Decimal:
@@ -134,7 +135,7 @@ def product(a: Decimal, b: Decimal) -> Decimal:
 
 
 def quotient(a: Decimal, b: Decimal) -> Decimal:
-    """The quotient, of which Spark has 39 digits.
+    """The quotient, with more digits than any type has.
 
     Raises: EvaluationError for a division by zero.
     """
