@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.functions import convert
 from mrql.algebra.values.values import Bag, Record, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.api import Query
@@ -54,8 +55,8 @@ class Case:
         """Rows of a table as the query reads them: without the columns that it has no use for."""
         row_type = self.sources[table].row
         assert isinstance(row_type, ty.RecordType)
-        places = {name: COLUMNS[table].index(name) for name in row_type.names}
-        return [Record({name: row[place] for name, place in places.items()}) for row in rows]
+        places = {name: (COLUMNS[table].index(name), t) for name, t in row_type.fields}
+        return [Record({name: convert(row[place], t) for name, (place, t) in places.items()}) for row in rows]
 
     def contents(self, tables: Tables) -> dict[str, Bag]:
         """All the query's tables."""
