@@ -16,7 +16,9 @@ import attrs
 
 from mrql.algebra.analysis.integer_ranges import NARROW_DIGITS
 from mrql.algebra.functions.decimals import MIN_SCALE
+from mrql.algebra.functions.function import fails
 from mrql.algebra.types import MAX_PRECISION, DecimalType
+from mrql.algebra.values.decimals import out_of_range
 
 WEIGHT = MAX_PRECISION - 1 - NARROW_DIGITS
 """How many digits a weight has: of the product with a low part no digit is lost."""
@@ -59,9 +61,12 @@ class Halves:
         rest, carried = f"{low} % {unit}", f"CAST({high} + {low} div {unit} AS DECIMAL(38, 0))"
         # The rest is brought to the side of zero on which the words are: neither is too large then.
         back = f"CASE WHEN {_H} > 0 AND {_L} < 0 THEN -1 WHEN {_H} < 0 AND {_L} > 0 THEN 1 ELSE 0 END"
-        words = f"CAST(({_H} + {_C}) * {at}{unit} AS {at}DECIMAL(38, {self.scale}))"
-        whole = f"CAST(({words} + {at}({_L} - {_C} * {unit})) AS {at}DECIMAL(38, {self.scale}))"
-        inner = _let(_L, f"{_PAIR}.l", _let(_H, f"{_PAIR}.h", _let(_C, back, self._unscaled(whole, at))))
+        words = f"CAST(({_H} + {_C}) * {unit} AS DECIMAL(38, {self.scale}))"
+        whole = f"CAST(({words} + ({_L} - {_C} * {unit})) AS DECIMAL(38, {self.scale}))"
+        held = f"abs({_H} + {_C}) < {10 ** (MAX_PRECISION - NARROW_DIGITS)}BD"
+        wrong = fails(at, out_of_range(self.type))
+        made = f"CASE WHEN {held} THEN {self._unscaled(whole)} ELSE {wrong} END"
+        inner = _let(_L, f"{_PAIR}.l", _let(_H, f"{_PAIR}.h", _let(_C, back, made)))
         return _let(_PAIR, f"named_struct('l', {rest}, 'h', {carried})", inner)
 
     @property
@@ -73,11 +78,11 @@ class Halves:
             return value
         return f"CAST(replace(CAST({value} AS STRING), '.', '') AS DECIMAL(38, 0))"
 
-    def _unscaled(self, whole: str, at: str) -> str:
+    def _unscaled(self, whole: str) -> str:
         if self.scale == self.type.scale:
             return whole
         t = f"DECIMAL(38, {self.type.scale})"
-        return f"CAST(concat(CAST({whole} AS STRING), 'E-{self.type.scale}') AS {at}{t})"
+        return f"CAST(concat(CAST({whole} AS STRING), 'E-{self.type.scale}') AS {t})"
 
 
 def times_sql(part: str, weight: str | None) -> str:
