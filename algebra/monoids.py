@@ -21,6 +21,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
+from mrql.algebra.values import decimals
 from mrql.algebra.values.values import Value, canonical
 
 if TYPE_CHECKING:
@@ -61,10 +62,18 @@ def _op(sign: str) -> Op:
 
 
 def _sum_type(element: Type) -> Type | None:
-    """Sums of integers are `long`, of other numbers `double`, whatever the width of the elements."""
+    """Sums of integers are `long`, of decimals the widest decimal, and of other numbers `double`, whatever the width of
+    the elements: so a sum of sums is of their type."""
     if not ty.is_numeric(element):
         return None
+    if isinstance(element, ty.DecimalType):
+        return ty.DecimalType(ty.MAX_PRECISION, element.scale)
     return ty.DOUBLE if element in (ty.FLOAT, ty.DOUBLE) else ty.LONG
+
+
+def _product_type(element: Type) -> Type | None:
+    """No type has the digits of all products of decimals."""
+    return None if isinstance(element, ty.DecimalType) else _sum_type(element)
 
 
 def _condition_type(element: Type) -> Type | None:
@@ -102,11 +111,11 @@ _ROWS = (
         "+",
         "the sum of numbers",
         zero=0,
-        combine=operator.add,
+        combine=decimals.added,
         type_rule=_sum_type,
-        inverse=operator.neg,
+        inverse=decimals.opposite,
     ),
-    Op("PRODUCT", "*", "the product of numbers", zero=1, combine=operator.mul, type_rule=_sum_type),
+    Op("PRODUCT", "*", "the product of numbers", zero=1, combine=operator.mul, type_rule=_product_type),
     Op("MIN", "min", "the least value", zero=None, combine=_least, type_rule=_same_type, idempotent=True),
     Op("MAX", "max", "the greatest value", zero=None, combine=_greatest, type_rule=_same_type, idempotent=True),
     Op("AND", "∧", "whether all are true", zero=True, combine=_both, type_rule=_condition_type, idempotent=True),

@@ -26,6 +26,8 @@ class Kind(Enum):
     STRING = "string"
     DATE = "date"
     TIMESTAMP = "timestamp"
+    DECIMAL = "decimal"
+    """Numbers of so many digits, a type for each number of them (`DecimalType`)."""
     ANY = "any"
     XML = "XML"
     DATA = "data"
@@ -47,6 +49,37 @@ class Basic:
 
     def __str__(self) -> str:
         return self.name or self.kind.value
+
+
+MAX_PRECISION = 38
+"""How many digits a decimal has at most, as in Spark."""
+
+
+@attrs.frozen
+class DecimalType(Basic):
+    """`decimal(p, s)`: exact numbers of at most p digits, s of them behind the point: 1 ≤ p ≤ 38 and 0 ≤ s ≤ p.
+
+    A value is held with s digits behind the point, so that there is one for each number.
+
+    Raises: ValueError for other numbers of digits.
+    """
+
+    kind: Kind = attrs.field(default=Kind.DECIMAL, init=False, repr=False)
+    name: str | None = attrs.field(default=None, init=False, repr=False)
+    precision: int
+    scale: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        if not (1 <= self.precision <= MAX_PRECISION and 0 <= self.scale <= self.precision):
+            raise ValueError(f"no decimal has {self.precision} digits, {self.scale} of them behind the point")
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision}, {self.scale})"
+
+    @property
+    def whole(self) -> int:
+        """How many digits there are before the point."""
+        return self.precision - self.scale
 
 
 @attrs.frozen
@@ -116,14 +149,20 @@ XML = Basic(Kind.XML)
 NOTHING = Nothing()
 UNIT = TupleType(())
 
-BASIC: dict[str, Basic] = {kind.value: Basic(kind) for kind in Kind if kind is not Kind.DATA}
-"""The basic types of the language by their names."""
+BASIC: dict[str, Basic] = {kind.value: Basic(kind) for kind in Kind if kind not in (Kind.DATA, Kind.DECIMAL)} | {
+    "decimal": DecimalType(10)
+}
+"""The basic types of the language by their names; `decimal` alone is `decimal(10, 0)`, as in Spark."""
 
-NUMERIC: tuple[Basic, ...] = (INT, LONG, FLOAT, DOUBLE)
+BINARY: tuple[Basic, ...] = (INT, LONG, FLOAT, DOUBLE)
+"""The numbers of so many bits, each of which widens to the next."""
+
+INTEGERS_AS_DECIMALS = {INT: DecimalType(10), LONG: DecimalType(20)}
+"""What integers are among decimals: the same as in Spark."""
 
 
 def is_numeric(t: Type) -> bool:
-    return t in NUMERIC or t == NOTHING
+    return t in BINARY or isinstance(t, DecimalType) or t == NOTHING
 
 
 def is_integral(t: Type) -> bool:
@@ -157,11 +196,14 @@ def is_collection(t: Type) -> bool:
 def join_types(a: Type, b: Type) -> Type | None:
     """The least type that holds the values of both, or None.
 
-    Numbers widen (`int` < `long` < `float` < `double`), and a `date` to the `timestamp` that it begins with, also
-    inside tuples, records and collections.
+    Numbers widen (`int` < `long` < `float` < `double`; integers to decimals, decimals to `double`), and a `date` to
+    the `timestamp` that it begins with, also inside tuples, records and collections. Two decimals that no third one
+    holds have no common type.
 
     >>> print(join_types(TupleType((INT, STRING)), TupleType((DOUBLE, STRING))))
     (double, string)
+    >>> print(join_types(DecimalType(5, 2), INT), join_types(DecimalType(38), DecimalType(5, 2)))
+    decimal(12, 2) None
     >>> join_types(INT, STRING) is None
     True
     """
@@ -173,8 +215,8 @@ def join_types(a: Type, b: Type) -> Type | None:
         case _, Nothing():
             return a
         case Basic(), Basic():
-            if a in NUMERIC and b in NUMERIC:
-                return max(a, b, key=NUMERIC.index)
+            if is_numeric(a) and is_numeric(b):
+                return _wider_number(a, b)
             return TIMESTAMP if {a, b} == {DATE, TIMESTAMP} else None
         case TupleType(xs), TupleType(ys) if len(xs) == len(ys):
             items = [join_types(x, y) for x, y in zip(xs, ys, strict=True)]
@@ -190,6 +232,23 @@ def join_types(a: Type, b: Type) -> Type | None:
             return None if item is None else ListType(item)
         case _:
             return None
+
+
+def _wider_number(a: Basic, b: Basic) -> Basic | None:
+    if a in BINARY and b in BINARY:
+        return max(a, b, key=BINARY.index)
+    x, y = (as_decimal(t) for t in (a, b))
+    if x is None or y is None:
+        return DOUBLE
+    whole, scale = max(x.whole, y.whole), max(x.scale, y.scale)
+    return DecimalType(whole + scale, scale) if whole + scale <= MAX_PRECISION else None
+
+
+def as_decimal(t: Type) -> DecimalType | None:
+    """The decimals that hold all values of a type of numbers, if there are any."""
+    if isinstance(t, DecimalType):
+        return t
+    return INTEGERS_AS_DECIMALS.get(t) if isinstance(t, Basic) else None
 
 
 def fits(value: Type, expected: Type) -> bool:

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
 from typing import TypeAlias
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import children
-from mrql.algebra.functions import COALESCE, FUNCTIONS, HIGH, INT_RANGES, LOW, MINUS, NEGATE, PLUS, TIMES, Function
+from mrql.algebra.functions import (
+    COALESCE,
+    DIVIDE,
+    FUNCTIONS,
+    HIGH,
+    INT_RANGES,
+    LOW,
+    MINUS,
+    MODULO,
+    NEGATE,
+    PLUS,
+    TIMES,
+    Function,
+)
 from mrql.algebra.monoids import PRODUCT, SUM, Fold
-from mrql.algebra.terms import Cast, Empty, If, Lit, Prim, Reduce, Single, Term, Union
+from mrql.algebra.terms import Cast, Empty, If, Lit, Prim, Reduce, Single, Term, Union, element_type
 from mrql.algebra.types import Type
 
 Interval: TypeAlias = tuple[int, int]
 
 NARROW: Interval = (-(2**32), 2**32)
+NARROW_DIGITS = 20
+"""Decimals of so many digits are added up as they are (`runtime/spark/expressions/sum_columns.py`)."""
+_COMPUTED = (PLUS, MINUS, TIMES, DIVIDE, MODULO)
 _HALVES: dict[Function, Interval] = {HIGH: (-(2**31), 2**31 - 1), LOW: (0, 2**32 - 1)}
 _ABS = FUNCTIONS["abs"]
 
@@ -34,7 +51,9 @@ def leaves_its_range(term: Term) -> bool:
     match term:
         case Prim(function, _) if function in (PLUS, MINUS, TIMES, NEGATE, _ABS) and term.type in INT_RANGES:
             return not _within(_computed(term), _of_type(term.type))
-        case Reduce(monoid, _) if monoid == SUM and term.type == ty.LONG:
+        case Prim(function, _) if function in _COMPUTED and isinstance(term.type, ty.DecimalType):
+            return term.type.precision == ty.MAX_PRECISION  # any other result has all digits that it needs
+        case Reduce(monoid, _) if monoid == SUM and (term.type == ty.LONG or isinstance(term.type, ty.DecimalType)):
             return not is_narrow(term)
         case Reduce(monoid, _) if monoid == PRODUCT:
             return term.type == ty.LONG
@@ -45,8 +64,25 @@ def leaves_its_range(term: Term) -> bool:
 
 
 def is_narrow(term: Term) -> bool:
-    """Whether a reduction adds up integers of half the width of a long: no number of rows makes them too large."""
+    """Whether a reduction adds up integers, or decimals, of half the width that their sum may have: no number of rows
+    makes that too large."""
+    if isinstance(term, Reduce) and isinstance(term.type, ty.DecimalType):
+        return all(t.precision <= NARROW_DIGITS for t in _decimal_addends(term.source))
     return isinstance(term, Reduce) and all(_within(addend, NARROW) for addend in _addends(term.source))
+
+
+def _decimal_addends(bag: Term) -> Iterator[ty.DecimalType]:
+    match bag:
+        case Single(Cast(inner, _)) if (t := ty.as_decimal(inner.type)) is not None:
+            yield t
+        case If(_, then, otherwise):
+            yield from _decimal_addends(then)
+            yield from _decimal_addends(otherwise)
+        case Union(left, right):
+            yield from _decimal_addends(left)
+            yield from _decimal_addends(right)
+        case _ if (t := ty.as_decimal(element_type(bag))) is not None:
+            yield t
 
 
 def _addends(bag: Term) -> list[Interval]:

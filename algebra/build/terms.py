@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from datetime import date, datetime
+from decimal import Decimal
 from functools import reduce as fold_left
 from typing import TypeAlias
 
@@ -63,6 +64,7 @@ from mrql.algebra.terms import (
     element_type,
 )
 from mrql.algebra.types import Type
+from mrql.algebra.values.decimals import literal_type
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -167,7 +169,7 @@ class Expr:
         return _apply(fn.NOT, self)
 
 
-Operand: TypeAlias = "Expr | Term | bool | int | float | str | tuple[Operand, ...] | None"
+Operand: TypeAlias = "Expr | Term | bool | int | float | Decimal | str | tuple[Operand, ...] | None"
 """What stands for a term: an expression, a term, a Python value, a Python tuple of such."""
 Written: TypeAlias = Type | str
 """A type, or its text: `{<A: long>}`."""
@@ -180,7 +182,7 @@ def expr(value: Operand) -> Expr:
         return value
     if isinstance(value, tuple):
         return tup(*value)
-    if value is None or isinstance(value, bool | int | float | str):
+    if value is None or isinstance(value, bool | int | float | Decimal | str):
         return lit(value)
     if not isinstance(value, Term):
         raise UserError(f"{value!r} stands for no term")
@@ -190,14 +192,16 @@ def expr(value: Operand) -> Expr:
 # --- scalars ------------------------------------------------------------------------------------
 
 
-def lit(value: bool | int | float | str | date | None, type: Written | None = None) -> Expr:
-    """A constant; without a type an `int` where it fits (else a `long`), a `double`, a `bool`, a
+def lit(value: bool | int | float | Decimal | str | date | None, type: Written | None = None) -> Expr:
+    """A constant; without a type an `int` where it fits (else a `long`), a `double`, a decimal, a `bool`, a
     `string`, a `date` or a `timestamp`.
 
     >>> lit(1), lit(1, "long"), lit(1, "double"), lit(2**40)
     (1, 1L, 1.0, 1099511627776L)
     """
     t = _literal_type(value) if type is None else _type(type)
+    if isinstance(t, ty.DecimalType) and isinstance(value, int | Decimal) and not isinstance(value, bool):
+        value = fn.convert(value, t)
     return _made(Lit(float(value) if isinstance(value, int) and t in (ty.FLOAT, ty.DOUBLE) else value, t))
 
 
@@ -408,7 +412,8 @@ def avg(source: Operand) -> Expr:
     """
     total = sum(source)
     present = cmap(lambda v: if_(is_null(v), empty("{long}"), single(lit(1, ty.LONG))), source)
-    return _apply(fn.QUOTIENT, total if total.type == ty.DOUBLE else cast(total, ty.DOUBLE), sum(present))
+    is_divided = total.type == ty.DOUBLE or isinstance(total.type, ty.DecimalType)
+    return _apply(fn.QUOTIENT, total if is_divided else cast(total, ty.DOUBLE), sum(present))
 
 
 # --- inside -------------------------------------------------------------------------------------
@@ -476,7 +481,7 @@ def _type(t: Written) -> Type:
     return parse_type(t) if isinstance(t, str) else t
 
 
-def _literal_type(value: bool | int | float | str | date | None) -> Type:
+def _literal_type(value: bool | int | float | Decimal | str | date | None) -> Type:
     if isinstance(value, bool):
         return ty.BOOL
     if isinstance(value, int):
@@ -484,6 +489,11 @@ def _literal_type(value: bool | int | float | str | date | None) -> Type:
         return ty.INT if low <= value <= high else ty.LONG
     if isinstance(value, float):
         return ty.DOUBLE
+    if isinstance(value, Decimal):
+        found = literal_type(value)
+        if found is None:
+            raise UserError(f"{value} has more digits than a decimal")
+        return found
     if isinstance(value, date):
         return ty.TIMESTAMP if isinstance(value, datetime) else ty.DATE
     return ty.NOTHING if value is None else ty.STRING

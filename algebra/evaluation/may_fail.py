@@ -11,10 +11,12 @@ but so seldom that they do not count: else no key `a + 1` could be joined by.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from functools import cache
 
 import attrs
 
+from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import children, subterms
 from mrql.algebra.analysis.variables import free_vars, scopes
@@ -38,6 +40,7 @@ from mrql.algebra.functions import (
     NOT,
     OR,
     PLUS,
+    QUOTIENT,
     RANGE,
     TIMES,
     TRACE,
@@ -46,12 +49,12 @@ from mrql.algebra.functions import (
 from mrql.algebra.functions.function import Function, resolved
 from mrql.algebra.functions.recursive_data import Folding
 from mrql.algebra.functions.xml import DOCUMENTS, ELEMENTS
-from mrql.algebra.monoids import Fold
+from mrql.algebra.monoids import Aggregate, Fold
 from mrql.algebra.terms import Cast, If, ListOf, Lit, Prim, Reduce, Repeat, Term, Tup
 from mrql.algebra.types import Type
 
 _ARITHMETIC = (PLUS, MINUS, TIMES, NEGATE, FUNCTIONS["abs"], RANGE)
-_TOTAL = (*_ARITHMETIC, *TWO_VALUED, *DOCUMENTS, *ELEMENTS, TRACE)
+_TOTAL = (*_ARITHMETIC, QUOTIENT, *TWO_VALUED, *DOCUMENTS, *ELEMENTS, TRACE)
 _DIVISIONS = (DIVIDE, MODULO, FUNCTIONS["pmod"])
 _PLACE = "/* place */"
 
@@ -109,10 +112,10 @@ def _apart_from_zero(condition: Term, holds: bool) -> Iterator[Term]:
         case Prim(function, (left, right)) if function == (AND if holds else OR):
             yield from _apart_from_zero(left, holds)
             yield from _apart_from_zero(right, holds)
-        case Prim(function, (term, Lit(int() as number))) if not holds:
+        case Prim(function, (term, Lit(int() | Decimal() as number))) if not holds:
             if function == EQ and number == 0:
                 yield term
-        case Prim(function, (term, Lit(int() as number))):
+        case Prim(function, (term, Lit(int() | Decimal() as number))):
             sign = (number > 0) - (number < 0)
             if (function == NE and sign == 0) or sign in _SIGNS.get(function, ()):
                 yield term
@@ -126,6 +129,8 @@ def _fails(part: Term) -> bool:
             return False
         case Prim(function, args):
             return _function_fails(function, tuple(arg.type for arg in args))
+        case Cast(Reduce(Aggregate()) | Prim(fn.QUOTIENT) as total, ty.DecimalType()) if _is_decimal(total):
+            return False  # a sum has ten digits more than its addends
         case Cast(inner, t):
             return _cast_fails(inner.type, t)
         case Reduce(Fold(combine=combine, zero=zero)):
@@ -169,8 +174,19 @@ def _function_fails(function: Function, args: tuple[Type, ...]) -> bool:
 
 
 def _cast_fails(source: Type, t: Type) -> bool:
-    rounds = ty.is_numeric(source) and t in (ty.FLOAT, ty.DOUBLE)
+    rounds = ty.is_numeric(source) and (t in (ty.FLOAT, ty.DOUBLE) or _has_room(ty.as_decimal(source), t))
     return not rounds and not ty.fits(source, t) and (source == ty.ANY or t not in (ty.STRING, ty.ANY))
+
+
+def _has_room(source: ty.DecimalType | None, t: Type) -> bool:
+    """Whether a decimal is one of another type, too, but for digits behind the point that it loses."""
+    if source is None or not isinstance(t, ty.DecimalType):
+        return False
+    return t.whole > source.whole or (t.whole == source.whole and t.scale >= source.scale)
+
+
+def _is_decimal(term: Term) -> bool:
+    return isinstance(term.type, ty.DecimalType)
 
 
 # --- where a term is evaluated ----------------------------------------------------------------------------------------

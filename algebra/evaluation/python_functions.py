@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -38,6 +39,7 @@ from mrql.algebra.functions.signatures import Exact
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_conversion import INT_RANGES
 from mrql.algebra.values.atom_text import to_single, unsigned
+from mrql.algebra.values.decimals import exactly
 from mrql.algebra.values.json_values import as_python, of_python
 from mrql.algebra.values.values import Bag, Document, Record, Value
 from mrql.algebra.values.xml_elements import to_xml
@@ -251,6 +253,9 @@ def _atom(value: Any, t: ty.Basic) -> Value:
             low, high = INT_RANGES[t]
             if low <= (number := operator.index(value)) <= high:
                 return number
+        case ty.Kind.DECIMAL if isinstance(t, ty.DecimalType) and isinstance(value, int | Decimal):
+            if not _is_bool(value) and (exact := exactly(value, t)) is not None:
+                return exact
         case ty.Kind.FLOAT | ty.Kind.DOUBLE if _is_number(value):
             with suppress(OverflowError):  # of an integer that is larger than all doubles
                 return to_single(value) if t == ty.FLOAT else float(value)

@@ -7,6 +7,7 @@ those that a query calls by name, in the order and under the headings in which t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
@@ -68,6 +69,7 @@ from mrql.algebra.functions.xml import (
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_conversion import INT_RANGES, check_range
 from mrql.algebra.values.atom_text import show_atom, single_from_text, to_single
+from mrql.algebra.values.decimals import of_type
 from mrql.algebra.values.values import Value
 
 __all__ = [
@@ -171,6 +173,8 @@ def apply(function: Function, args: Sequence[Value], types: Sequence[Type], resu
     assert found is not None, f"{function.name} does not apply"
     version, widened, _ = found
     value = version.apply(*(convert(a, t) for a, t in zip(args, widened, strict=True)))
+    if isinstance(result, ty.DecimalType) and isinstance(value, Decimal):
+        return of_type(value, result)
     if isinstance(value, int) and not isinstance(value, bool) and result in INT_RANGES:
         return check_range(value, result)
     return to_single(value) if result == ty.FLOAT and value is not None else value

@@ -6,6 +6,9 @@ where the value is one of it.
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
+
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_conversion import convert_atom
@@ -44,10 +47,13 @@ def convert(value: Value, t: Type) -> Value:
 
 
 def convert_from(value: Value, source: Type, t: Type) -> Value:
-    """A value of type `source` cast to `t`: a `float` as a string has the digits of a 32-bit number.
+    """A value of type `source` cast to `t`: a `float` as a string or decimal has the digits of a 32-bit number.
 
     Raises: EvaluationError as `convert` does.
     """
-    if (source, t) == (ty.FLOAT, ty.STRING) and value is not None:
-        return show_single(value)
+    if source == ty.FLOAT and value is not None:
+        if t == ty.STRING:
+            return show_single(value)
+        if isinstance(t, ty.DecimalType) and math.isfinite(value):
+            return convert(Decimal(show_single(value)), t)
     return convert(value, t)

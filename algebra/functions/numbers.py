@@ -9,8 +9,10 @@ from typing import Any
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions.decimals import NEGATED, itself, of_decimals, rounded_to_whole, size_of_many_digits
 from mrql.algebra.functions.function import Function, Implementation, Sql, fails, version
 from mrql.algebra.functions.operators import modulo
+from mrql.algebra.values import decimals
 from mrql.algebra.values.atom_conversion import check_range
 from mrql.algebra.values.values import Value
 
@@ -115,7 +117,10 @@ def _of_double(
 def _to_integer(
     name: str, rounding: Callable[[float], int], sql: str, meaning: str, *examples: tuple[str, str]
 ) -> Function:
+    # Of a decimal a decimal; `round` has it from the rounding to the type of the result, halves away from zero.
+    whole: Implementation = (lambda x: x) if name == "round" else lambda x: Decimal(rounding(x))
     versions = [
+        of_decimals(rounded_to_whole, 1, whole, "{0}" if name == "round" else f"{name}({{0}})"),
         version("i -> long", lambda x: x, "CAST({0} AS BIGINT)"),
         version("double -> long", _to_long(rounding), _rounded(sql)),
     ]
@@ -138,6 +143,8 @@ NUMBERS: tuple[Function, ...] = (
         "abs",
         (
             version("i -> i", abs, "CASE WHEN {0} < 0 THEN (0 - {at}{0}) ELSE {0} END"),
+            of_decimals(itself, 1, decimals.abs_of, "abs({0})", NEGATED),
+            of_decimals(itself, 1, decimals.abs_of, size_of_many_digits),
             version("n -> n", abs, "abs({0})"),
         ),
         "a number",
@@ -148,7 +155,8 @@ NUMBERS: tuple[Function, ...] = (
         "round",
         _round,
         "CAST(floor({0} + 0.5D) AS BIGINT)",
-        "the nearest integer, halves upwards; or with so many digits behind the point, halves away from zero",
+        "the nearest integer, halves upwards; or with so many digits behind the point, halves away from zero; of a"
+        " decimal a decimal, halves away from zero",
         ("round(2.5)", "3"),
         ("round(2.345, 2)", "2.35"),
         ("round(1234.0, -2)", "1200.0"),

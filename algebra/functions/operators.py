@@ -11,7 +11,18 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions.decimals import (
+    NEGATED,
+    itself,
+    of_decimals,
+    opposite_of_many_digits,
+    product_of_two,
+    quotient_of_two,
+    remainder_of_two,
+    sum_of_two,
+)
 from mrql.algebra.functions.function import Function, fails, version
+from mrql.algebra.values import decimals
 from mrql.algebra.values.values import Value, canonical, has_null
 
 
@@ -57,6 +68,10 @@ def _quotient(total: Value, count: Value) -> Value:
     return None if not count else total / count
 
 
+def _decimal_quotient(total: Value, count: Value) -> Value:
+    return None if not count else decimals.quotient(total, count)
+
+
 def only(values: Collection[Value]) -> Value:
     """The one value that there is."""
     if len(values) != 1:
@@ -83,28 +98,47 @@ def _only(values: str, at: str) -> str:
 PLUS = Function(
     "+",
     (
+        of_decimals(sum_of_two, 2, decimals.added, "({0} + {at}{1})"),
         version("n, n -> n", operator.add, "({0} + {at}{1})"),
         version("string, string -> string", operator.add, "concat({0}, {1})"),
     ),
     "two numbers or two strings",
     "the sum; of strings, one behind the other",
 )
-MINUS = Function("-", (version("n, n -> n", operator.sub, "({0} - {at}{1})"),), "two numbers", "the difference")
-TIMES = Function("*", (version("n, n -> n", operator.mul, "({0} * {at}{1})"),), "two numbers", "the product")
+MINUS = Function(
+    "-",
+    (
+        of_decimals(sum_of_two, 2, decimals.subtracted, "({0} - {at}{1})"),
+        version("n, n -> n", operator.sub, "({0} - {at}{1})"),
+    ),
+    "two numbers",
+    "the difference",
+)
+TIMES = Function(
+    "*",
+    (
+        of_decimals(product_of_two, 2, decimals.product, "({0} * {at}{1})"),
+        version("n, n -> n", operator.mul, "({0} * {at}{1})"),
+    ),
+    "two numbers",
+    "the product",
+)
 DIVIDE = Function(
     "/",
     (
+        of_decimals(quotient_of_two, 2, decimals.quotient, "({0} / {at}{1})"),
         version("int, int -> int", _divide, "if({1} = -1, (0 - {at}{0}), CAST(({0} div {at}{1}) AS INT))"),
         version("long, long -> long", _divide, "({0} div {at}{1})"),
         version("float, float -> float", _divide, lambda a, b, at: f"CAST({_divided(a, b, at)} AS FLOAT)"),
         version("double, double -> double", _divide, _divided),
     ),
     "two numbers",
-    "the quotient; of integers, truncated towards zero",
+    "the quotient; of integers, truncated towards zero; of decimals, rounded",
 )
 MODULO = Function(
     "mod",
     (
+        of_decimals(remainder_of_two, 2, decimals.remainder, "({0} % {at}{1})"),
         version("i, i -> i", modulo, "({0} % {at}{1})"),
         version("float, float -> float", modulo, lambda a, b, at: f"CAST({_remainder(a, b, at)} AS FLOAT)"),
         version("double, double -> double", modulo, _remainder),
@@ -117,6 +151,8 @@ NEGATE = Function(
     (
         # Spark tells the place of an overflow of a difference, and not of its opposite.
         version("i -> i", operator.neg, "(0 - {at}{0})"),
+        of_decimals(itself, 1, decimals.opposite, "(- {0})", NEGATED),
+        of_decimals(itself, 1, decimals.opposite, opposite_of_many_digits),
         version("n -> n", operator.neg, "(- {0})"),
     ),
     "a number",
@@ -145,7 +181,10 @@ HAS_NULL = Function(
 )
 QUOTIENT = Function(
     "÷",
-    (version("double, long -> double", _quotient, "({0} / nullif({1}, 0L))"),),
+    (
+        of_decimals(quotient_of_two, 2, _decimal_quotient, "({0} / {at}nullif({1}, CAST(0 AS DECIMAL(20,0))))"),
+        version("double, long -> double", _quotient, "({0} / nullif({1}, 0L))"),
+    ),
     "a sum and a count",
     "the quotient; of nothing, missing",
 )

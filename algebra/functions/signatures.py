@@ -2,7 +2,7 @@
 
 A signature has basic types, lists, bags and tuples, and variables, which stand for any type of their kind:
 
-    t, u    any type              n    a number
+    t, u    any type              n    a number, but no decimal (`decimals.py`)
     o       an ordered type       i    an integer
     a       an atomic type; JSON values and elements are none here
 
@@ -47,7 +47,7 @@ BASIC: Mapping[str, ty.Basic] = ty.BASIC
 ADMITS: Mapping[str, Callable[[Type], bool]] = {
     "t": lambda t: True,
     "u": lambda t: True,
-    "n": ty.is_numeric,
+    "n": lambda t: ty.is_numeric(t) and not isinstance(t, ty.DecimalType),
     "i": lambda t: ty.is_integral(t) or t == ty.NOTHING,
     "o": ty.is_ordered,
     "a": lambda t: isinstance(t, ty.Basic | ty.Nothing) and not ty.is_document(t),

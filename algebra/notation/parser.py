@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from functools import cache, reduce
 from typing import TypeAlias, TypeVar
 
@@ -60,6 +61,7 @@ from mrql.algebra.terms import (
     element_type,
 )
 from mrql.algebra.types import Type
+from mrql.algebra.values.decimals import exactly, literal_type, opposite, show_decimal
 
 Node: TypeAlias = Tree[Token]
 Scope: TypeAlias = Mapping[str, Type]
@@ -207,7 +209,7 @@ class _TermReader:
             case "record":
                 fields = _children(tree)
                 return Rec(tuple((_name(field), self.term(_child(field, 0), scope)) for field in fields))
-            case "number" | "string" | "time" | "boolean" | "null":
+            case "number" | "decimal" | "string" | "time" | "boolean" | "null":
                 return self.literal(tree)
             case _:
                 return self.collection(tree, scope)
@@ -310,15 +312,17 @@ class _TermReader:
     def minus(self, tree: Node, scope: Scope) -> Term:
         """`-1` is a literal, `-x` and `-(1)` are the opposite of a value."""
         operand = _child(tree, 0)
-        if operand.data != "number":
+        if operand.data not in ("number", "decimal"):
             return Prim(fn.NEGATE, (self.term(operand, scope),))
         literal = self.literal(operand)
-        return Lit(-literal.value, literal.type)
+        return Lit(opposite(literal.value), literal.type)
 
     def literal(self, tree: Node) -> Lit:
         match tree.data:
             case "number":
                 return _number(_token(tree))
+            case "decimal":
+                return self.decimal(tree)
             case "string":
                 return Lit(self.text(_token(tree)), ty.STRING)
             case "time":
@@ -327,6 +331,13 @@ class _TermReader:
                 return Lit(_token(tree).type == "TRUE", ty.BOOL)
             case _:
                 return Lit(None, self.annotation(tree, ty.NOTHING))
+
+    def decimal(self, tree: Node) -> Lit:
+        value = Decimal(_token(tree)[:-1])
+        t = self.annotation(tree, literal_type(value) or ty.NOTHING)
+        if not isinstance(t, ty.DecimalType) or (held := exactly(value, t)) is None:
+            raise self.error(f"{show_decimal(value)} is not a value of type {t}", tree)
+        return Lit(held, t)
 
     def time(self, tree: Node) -> Lit:
         token = _token(tree)
@@ -373,6 +384,8 @@ class _TermReader:
                 if name not in _BASIC_TYPES:
                     raise self.error(f"there is no type {name}", tree, f"basic types are {', '.join(_BASIC_TYPES)}")
                 return _BASIC_TYPES[name]
+            case "decimal_type":
+                return self.decimal_type(tree)
             case "bag_type":
                 return ty.BagType(self.type(_child(tree, 0)))
             case "list_type":
@@ -382,6 +395,15 @@ class _TermReader:
             case _:
                 fields = _children(tree)
                 return ty.RecordType(tuple((_name(field), self.type(_child(field, 0))) for field in fields))
+
+    def decimal_type(self, tree: Node) -> Type:
+        name, precision, scale = _tokens(tree)
+        if name != "decimal" or not (precision.isdigit() and scale.isdigit()):
+            raise self.error(f"there is no type {name}({precision}, {scale})", tree, "decimal(12, 2) is one")
+        try:
+            return ty.DecimalType(int(precision), int(scale))
+        except ValueError as error:
+            raise self.error(str(error), tree) from None
 
     def monoid(self, tree: Node) -> Monoid:
         match tree.data:

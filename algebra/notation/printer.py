@@ -19,6 +19,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import date
+from decimal import Decimal
 from typing import TypeAlias, assert_never
 
 import attrs
@@ -61,6 +62,7 @@ from mrql.algebra.terms import (
 )
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import single_digits
+from mrql.algebra.values.decimals import literal_type, show_decimal
 
 _OPERATORS = frozenset(("cMap", "groupBy", "coGroup", "reduce", "orderBy", "take", "repeat", "stream"))
 _CONSTANTS = frozenset(("true", "false", "null", "NaN", "NaNf", "Infinity", "Infinityf"))
@@ -163,7 +165,9 @@ def show_string(text: str) -> str:
 
 def show_literal(term: Lit, types: bool = True) -> str:
     """A constant: `1` is an int, `1L` a long, `1.0` a double, `1.0f` a float,
-    `d"2026-01-31"` a date, `t"2026-01-31 10:20:30"` a timestamp; `null` is followed by its type."""
+    `1.50m` a decimal,
+    followed by its type if that has other digits, `d"2026-01-31"` a date,
+    `t"2026-01-31 10:20:30"` a timestamp; `null` is followed by its type."""
     value, t = term.value, term.type
     if value is None:
         return "null" + (f":{show_type(t)}" if types else "")
@@ -175,6 +179,8 @@ def show_literal(term: Lit, types: bool = True) -> str:
         return f'{"t" if t == ty.TIMESTAMP else "d"}"{fn.show_atom(value)}"'
     if t == ty.FLOAT:
         return f"{_show_number(float(single_digits(value)) if value and math.isfinite(value) else value)}f"
+    if isinstance(value, Decimal):
+        return f"{show_decimal(value)}m" + ("" if literal_type(value) == t or not types else f":{show_type(t)}")
     if t == ty.DOUBLE:
         return _show_number(float(value))
     return f"{value}L" if t == ty.LONG else str(value)

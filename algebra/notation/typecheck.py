@@ -16,6 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
+from decimal import Decimal
 from typing import assert_never
 
 import attrs
@@ -68,6 +69,7 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
+from mrql.algebra.values.decimals import is_held
 from mrql.algebra.values.values import Bag, Document, Record
 
 Scope = Mapping[str, Type]
@@ -232,6 +234,8 @@ def is_value_of(value: object, t: Type) -> bool:
             return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
         case ty.DOUBLE:
             return isinstance(value, float)
+        case ty.DecimalType():
+            return isinstance(value, Decimal) and is_held(value, t)
         case _ if ty.is_document(t):
             return isinstance(value, Document)
         case ty.FLOAT:

@@ -1,6 +1,7 @@
 """Atoms as atoms of another type, and texts as the atoms that they stand for.
 
 int, long, float, double     among each other; what has no integer, or one out of range, is an error
+decimal(p, s)                from and to these; rounded to s digits as the digits of its text say, halves away from zero
 date, timestamp              a date is the timestamp at its beginning, a timestamp is on a date
 string                       from any atomic type, and to it where the text is one of its values
 """
@@ -11,11 +12,13 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
+from decimal import Decimal
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom, single_from_text, to_single, unsigned
+from mrql.algebra.values.decimals import from_text, of_type, out_of_range
 from mrql.algebra.values.values import Value
 
 INT_RANGES = {ty.INT: (-(2**31), 2**31 - 1), ty.LONG: (-(2**63), 2**63 - 1)}
@@ -50,6 +53,8 @@ def convert_atom(value: Value, t: ty.Basic) -> Value:
         return show_atom(value)
     if isinstance(value, str):
         return parse_atom(value, t)
+    if isinstance(t, ty.DecimalType):
+        return _to_decimal(value, t)
     if t == ty.BOOL:
         return bool(value)
     if t == ty.DATE:
@@ -61,6 +66,14 @@ def convert_atom(value: Value, t: ty.Basic) -> Value:
     if t == ty.FLOAT:
         return unsigned(to_single(value))
     return unsigned(value if isinstance(value, float) else float(value))  # one that is measured stays so
+
+
+def _to_decimal(value: Value, t: ty.DecimalType) -> Value:
+    if isinstance(value, float):
+        if math.isnan(value) or math.isinf(value):
+            raise EvaluationError(out_of_range(t))
+        return of_type(Decimal(repr(float(value))), t)
+    return of_type(value, t)
 
 
 def _to_integer(value: Value, t: ty.Basic) -> int:
@@ -81,6 +94,8 @@ def parse_atom(text: str, t: ty.Basic) -> Value:
 
 
 def _parsed(text: str, t: ty.Basic) -> Value:
+    if isinstance(t, ty.DecimalType):
+        return from_text(text, t)
     if t == ty.BOOL:
         return {"true": True, "false": False}.get(text.lower())
     if t in INT_RANGES and re.fullmatch(INTEGER_TEXT, text):

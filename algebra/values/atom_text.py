@@ -17,6 +17,8 @@ def show_atom(value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, float):
         return show_double(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
     if isinstance(value, datetime):
         return show_timestamp(value)
     return value.isoformat() if isinstance(value, date) else str(value)

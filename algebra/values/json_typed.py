@@ -12,6 +12,7 @@ from mrql.algebra.types import RecordType, Type
 from mrql.algebra.values.atom_conversion import convert_atom, parse_atom
 from mrql.algebra.values.atom_text import to_single
 from mrql.algebra.values.data import TAG, Data, Element
+from mrql.algebra.values.decimals import exactly
 from mrql.algebra.values.json_text import Json, content, document, read, write
 from mrql.algebra.values.values import Bag, Document, Record, Value
 
@@ -84,7 +85,8 @@ NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 def held(value: Json, t: Type) -> Value:
     """A JSON value read as one of a declared type: of that very type, and not converted; any value has a text.
 
-    Dates and timestamps are strings in JSON, and so are numbers that it has no other form for.
+    Dates and timestamps are strings in JSON, and so are numbers that it has no other form for. A decimal is a number
+    without an exponent, or a string, of no more digits than it has.
 
     Raises: ValueError where it is of another type.
     """
@@ -102,7 +104,10 @@ def _held_atom(value: Json, t: ty.Basic) -> Value:
             return to_single(value) if t == ty.FLOAT else float(value)
         case ty.Basic(ty.Kind.DOUBLE | ty.Kind.FLOAT) if value in NOT_FINITE:
             return float(value)
-        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP) if isinstance(value, str):
+        case ty.DecimalType() if isinstance(value, int | Decimal) and not isinstance(value, bool):
+            if (exact := exactly(value, t)) is not None:
+                return exact
+        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP | ty.Kind.DECIMAL) if isinstance(value, str):
             with suppress(EvaluationError):
                 return parse_atom(value, t)
     raise _unfit(value, t)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date
+from decimal import Decimal
 from itertools import islice
 
 from mrql.algebra.showable import written_name
@@ -23,7 +24,7 @@ def show_value(value: Value) -> str:
             return "null"
         case str():
             return json.dumps(value, ensure_ascii=False)
-        case bool() | int() | float() | date():
+        case bool() | int() | float() | Decimal() | date():
             return show_atom(value)
         case Element():
             return to_xml(value)

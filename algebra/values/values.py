@@ -1,7 +1,8 @@
 """Values as the reference evaluator holds them, and the one order and equality on them.
 
-Tuples are Python tuples, records `Record`s, bags `Bag`s, lists Python lists, dates and timestamps those of `datetime`
-without a time zone, a missing value is `None`. `canonical`
+Tuples are Python tuples, records `Record`s, bags `Bag`s, lists Python lists, decimals those of Python with the digits
+behind the point of their type (`decimals.py`), dates and timestamps those of `datetime` without a time zone, a missing
+value is `None`. `canonical`
 maps each value to a hashable, totally ordered key: equal values have equal keys, numbers compare across types,
 bags compare as bags, NaN equals itself and is greater than any other number, as in Spark.
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from mrql.algebra.showable import written_name
@@ -101,7 +103,7 @@ def canonical(value: Value) -> Canonical:
         return (0,)
     if isinstance(value, bool):
         return (1, value)
-    if isinstance(value, int):
+    if isinstance(value, int | Decimal):
         return (2, 0, value)
     if isinstance(value, float):
         # NaN is one value, after all others; -0.0 == 0.0 already holds in Python.
@@ -194,4 +196,4 @@ def unmatched(a: Bag, b: Bag, near: Callable[[Value, Value], bool] = close) -> t
 
 
 def _is_number(value: Value) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import sys
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from mrql.jobs.batch import sources_of
 from mrql.output.tables import type_name
 from mrql.rewrite.normalize.drop_traces import drop_traces
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
+from mrql.runtime.engine.row_format import json_text
 from mrql.runtime.sources.files import read_source
 from mrql.runtime.streaming.stream_loop import must_exist
 from mrql.translate.program import CompiledExpression
@@ -97,7 +97,7 @@ def verify_expression(
         if found[-1].counterexample is not None:
             break
     if as_json:
-        click.echo(json.dumps(_document(query, sampler, effort, found), ensure_ascii=False))
+        click.echo(json_text(_document(query, sampler, effort, found)))
     return found[-1].counterexample is None
 
 

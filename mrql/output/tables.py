@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from rich.console import Console
 from rich.table import Table
 
@@ -12,7 +10,7 @@ from mrql.algebra.showable import written_name
 from mrql.algebra.types import Type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value
-from mrql.runtime.engine.row_format import column_names, row_cells, to_json
+from mrql.runtime.engine.row_format import column_names, json_text, row_cells, to_json
 
 SHOWN_ROWS = 20
 
@@ -45,7 +43,7 @@ def type_name(t: Type) -> str:
 
 def json_line(line: int, t: Type, value: Value) -> str:
     """One answer as one line of JSON."""
-    return json.dumps({"line": line, "type": type_name(t), "value": to_json(value)}, ensure_ascii=False)
+    return json_text({"line": line, "type": type_name(t), "value": to_json(value)})
 
 
 def print_table(value: Value, t: Type, console: Console, limit: int | None = SHOWN_ROWS) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 
 from lark import Token
 
@@ -50,6 +51,11 @@ class Builder:
         if len(token) > _MAX_DIGITS:
             raise UserError("the number is too large", self._span(token))
         return int(token)
+
+    def _decimal(self, token: Token) -> Decimal:
+        if len(token) > _MAX_DIGITS:
+            raise UserError("the number is too large", self._span(token))
+        return Decimal(token[:-1])
 
     def _float(self, token: Token) -> float:
         value = float(token)

@@ -240,7 +240,7 @@ def _hint(source: Source, begin: int, at: int, token: Token, state: Any, open_to
     close = difflib.get_close_matches(token.lower(), known, n=1, cutoff=0.7) if token.isalpha() else []
     if close:
         return f"did you mean `{close[0]}`?"
-    if accepted & CLOSING and token.type not in {"NAME", "INT", "STRING", "CONSTANT"}:
+    if accepted & CLOSING and token.type not in {"NAME", "INT", "DECIMAL", "STRING", "CONSTANT"}:
         return _unclosed(source, begin, open_tokens)
     if "_SEMI" in accepted and not source.text[source.line_starts[source.line_of(at) - 1] : at].strip():
         return "a statement ends with `;`"

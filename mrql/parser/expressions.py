@@ -126,6 +126,8 @@ class ExpressionBuilder(Builder):
     def literal(self, span: Span, token: Token) -> syntax.Literal:
         if token.type == "INT":
             return syntax.IntLit(self._integer(token), span)
+        if token.type == "DECIMAL":
+            return syntax.DecimalLit(self._decimal(token), span)
         if token.type == "STRING":
             return syntax.StringLit(self._string(token), span)
         match token.lower():

@@ -55,6 +55,8 @@ def _negative(value: syntax.Literal, span: Span) -> syntax.Pattern:
             return syntax.ConstPattern(syntax.IntLit(-number, span), span)
         case syntax.FloatLit(number):
             return syntax.ConstPattern(syntax.FloatLit(-number, span), span)
+        case syntax.DecimalLit(exact):
+            return syntax.ConstPattern(syntax.DecimalLit(exact.copy_negate(), span), span)
         case _:
             raise UserError("only a number can have a sign", span)
 
@@ -78,9 +80,16 @@ def pattern_of(expr: syntax.Expr) -> syntax.Pattern:
     match expr:
         case syntax.Name(name):
             return variable(name, span)
-        case syntax.IntLit() | syntax.FloatLit() | syntax.StringLit() | syntax.BoolLit() | syntax.NullLit():
+        case (
+            syntax.IntLit()
+            | syntax.FloatLit()
+            | syntax.DecimalLit()
+            | syntax.StringLit()
+            | syntax.BoolLit()
+            | syntax.NullLit()
+        ):
             return syntax.ConstPattern(expr, span)
-        case syntax.Unary(syntax.UnaryOp.NEGATE, syntax.IntLit() | syntax.FloatLit() as number):
+        case syntax.Unary(syntax.UnaryOp.NEGATE, syntax.IntLit() | syntax.FloatLit() | syntax.DecimalLit() as number):
             return _negative(number, span)
         case syntax.TupleExpr(items):
             return syntax.TuplePattern(tuple(map(pattern_of, items)), span)

@@ -23,6 +23,16 @@ class TypeBuilder(Builder):
             raise UserError(f"`{name}` has one type in its brackets, not {len(items)}", span)
         return syntax.BagType(items[0], span) if name.lower() == "bag" else syntax.ListType(items[0], span)
 
+    def numbered_type(self, span: Span, name: Token, precision: Token, scale: Token | None = None) -> syntax.TypeExpr:
+        if name.lower() != "decimal":
+            raise UserError(f"`{name}` has no digits in brackets", span, "decimal(12, 2) has")
+        digits = [int(token) if len(token) < 4 else 1000 for token in (precision, scale or "0")]
+        if not (1 <= digits[0] <= 38 and digits[1] <= digits[0]):
+            raise UserError(
+                "a decimal has 1 to 38 digits, and no more of them behind the point", span, "write decimal(12, 2)"
+            )
+        return syntax.NumberedType(digits[0], digits[1], span)
+
     def tuple_type(self, span: Span, *items: syntax.TypeExpr) -> syntax.TypeExpr:
         return items[0] if len(items) == 1 else syntax.TupleType(items, span)
 

@@ -55,7 +55,7 @@ from mrql.syntax.expressions import (
     XmlElement,
     XPathArg,
 )
-from mrql.syntax.literals import BoolLit, FloatLit, IntLit, Literal, NullLit, StringLit
+from mrql.syntax.literals import BoolLit, DecimalLit, FloatLit, IntLit, Literal, NullLit, StringLit
 from mrql.syntax.node import Node, children
 from mrql.syntax.patterns import (
     ConstPattern,
@@ -86,7 +86,7 @@ from mrql.syntax.statements import (
     Store,
     TypeDef,
 )
-from mrql.syntax.types import BagType, ListType, NamedType, RecordType, TupleType, TypeExpr
+from mrql.syntax.types import BagType, ListType, NamedType, NumberedType, RecordType, TupleType, TypeExpr
 
 __all__ = [
     "AggregationDef",
@@ -105,6 +105,7 @@ __all__ = [
     "Constructor",
     "ConstructorPattern",
     "DataDef",
+    "DecimalLit",
     "Definition",
     "DeletionsArg",
     "Dump",
@@ -135,6 +136,7 @@ __all__ = [
     "Node",
     "Nth",
     "NullLit",
+    "NumberedType",
     "OptionArg",
     "OrderBy",
     "OrderKey",

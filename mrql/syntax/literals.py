@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TypeAlias
 
 import attrs
@@ -23,6 +24,14 @@ class FloatLit(Node):
     """`1.5`, `1e3`."""
 
     value: float
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class DecimalLit(Node):
+    """`1.50m`, with all its digits."""
+
+    value: Decimal
     span: Span = attrs.field(eq=False, repr=False)
 
 
@@ -49,4 +58,4 @@ class NullLit(Node):
     span: Span = attrs.field(eq=False, repr=False)
 
 
-Literal: TypeAlias = IntLit | FloatLit | StringLit | BoolLit | NullLit
+Literal: TypeAlias = IntLit | FloatLit | DecimalLit | StringLit | BoolLit | NullLit

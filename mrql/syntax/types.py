@@ -19,6 +19,15 @@ class NamedType(Node):
 
 
 @attrs.frozen
+class NumberedType(Node):
+    """`decimal(p, s)`; `decimal(p)` has no digits behind the point."""
+
+    precision: int
+    scale: int
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
 class TupleType(Node):
     """`(t, t)`; `()` has no items, and `(t)` is just `t`."""
 
@@ -50,4 +59,4 @@ class ListType(Node):
     span: Span = attrs.field(eq=False, repr=False)
 
 
-TypeExpr: TypeAlias = NamedType | TupleType | RecordType | BagType | ListType
+TypeExpr: TypeAlias = NamedType | NumberedType | TupleType | RecordType | BagType | ListType

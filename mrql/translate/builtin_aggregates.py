@@ -6,6 +6,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import IS_NULL, NOT, QUOTIENT
+from mrql.algebra.functions.decimals import average_of_many, sum_of_many
 from mrql.algebra.monoids import MAX, MIN, SUM, Aggregate, result_type
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, Lit, Prim, PVar, Reduce, Single, Term, Var, element_type
@@ -20,7 +21,7 @@ def aggregate(name: str, collection: Term, names: Names, span: Span) -> Term:
     """An aggregation of a collection, by its name in the language.
 
     `count` counts all elements; the others skip missing ones. `avg` is the sum divided by the number of what was
-    summed.
+    summed. Sums and averages of decimals have the digits that they have in Spark.
 
     Raises: UserError when the elements cannot be aggregated so.
     """
@@ -35,10 +36,21 @@ def aggregate(name: str, collection: Term, names: Names, span: Span) -> Term:
             return (some_true if name == "some" else all_true)(collection, names, span)
         case "avg":
             total = _reduce("avg", SUM, _doubles(collection, names, span), span)
+            if isinstance(element := element_type(collection), ty.DecimalType):
+                total = as_decimal(total, sum_of_many(element), span)
+                average = Prim(QUOTIENT, (total, count_present(collection, names)), span=span)
+                return as_decimal(average, average_of_many(element), span)
             as_double = total if total.type == ty.DOUBLE else Cast(total, ty.DOUBLE)
             return Prim(QUOTIENT, (as_double, count_present(collection, names)), span=span)
+        case "sum" if isinstance(element := element_type(collection), ty.DecimalType):
+            return as_decimal(_reduce(name, SUM, collection, span), sum_of_many(element), span)
         case _:
             return _reduce(name, MONOIDS[name], collection, span)
+
+
+def as_decimal(term: Term, t: ty.DecimalType, span: Span) -> Term:
+    """What was kept with as many digits as there are, with those that it has."""
+    return term if term.type == t else Cast(term, t, span=span)
 
 
 def count(collection: Term, names: Names) -> Term:

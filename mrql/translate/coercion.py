@@ -37,6 +37,8 @@ def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
             if found is not None:
                 return found
             raise Scope(known).unknown("type", name, [*BASIC, *known.types], t.span)
+        case syntax.NumberedType(precision, scale):
+            return ty.DecimalType(precision, scale)
         case syntax.TupleType(items):
             return ty.TupleType(tuple(resolve(item, known) for item in items))
         case syntax.RecordType(fields):

@@ -63,7 +63,14 @@ def translate(expr: syntax.Expr, scope: Scope) -> Term:
 
 def _translate(expr: syntax.Expr, scope: Scope) -> Term:
     match expr:
-        case syntax.IntLit() | syntax.FloatLit() | syntax.StringLit() | syntax.BoolLit() | syntax.NullLit():
+        case (
+            syntax.IntLit()
+            | syntax.FloatLit()
+            | syntax.DecimalLit()
+            | syntax.StringLit()
+            | syntax.BoolLit()
+            | syntax.NullLit()
+        ):
             return literal(expr)
         case syntax.Name():
             return _name(expr, scope)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 from mrql import syntax
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
-from mrql.algebra.terms import Term, Union
+from mrql.algebra.terms import Lit, Term, Union
 from mrql.translate.coercion import coerce
 from mrql.translate.data_types import compared
 from mrql.translate.json_values import met
 from mrql.translate.lifted import lifted_hint
-from mrql.translate.literals import integer
+from mrql.translate.literals import decimal, integer
 from mrql.translate.quantifiers import member
 from mrql.translate.scalar_functions import apply
 from mrql.translate.scope import Scope
@@ -42,6 +43,8 @@ COMPARISONS = {"=", "<>", "<", "<=", ">", ">="}
 def unary(expr: syntax.Unary, scope: Scope) -> Term:
     if expr.op is syntax.UnaryOp.NEGATE and isinstance(expr.expr, syntax.IntLit):
         return integer(-expr.expr.value, expr.span)
+    if expr.op is syntax.UnaryOp.NEGATE and isinstance(expr.expr, syntax.DecimalLit):
+        return decimal(expr.expr.value.copy_negate(), expr.span)
     function = fn.NEGATE if expr.op is syntax.UnaryOp.NEGATE else fn.NOT
     term = scope.translate(expr.expr)
     return apply(function, [term], expr.span, shown=expr.op.value, hint=lifted_hint(expr, [term], scope))
@@ -63,6 +66,7 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
         sides = [left, right]
         if BINARY[expr.op].name in COMPARISONS and ty.join_types(left.type, right.type) is not None:
             sides = [compared(side, scope.globals) for side in sides]
+        sides = [_digits_of_its_own(side, other) for side, other in zip(sides, reversed(sides), strict=True)]
         mistake = lifted_hint(expr, sides, scope) or _text_hint(expr, sides) or _time_hint(expr, sides)
         return apply(BINARY[expr.op], sides, expr.span, hint=mistake)
     if expr.op is syntax.BinaryOp.IN:
@@ -72,6 +76,14 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
             raise UserError(message, expr.span, f"write `{{{written}}}`")
         return member(left, right, scope.globals, expr.span)
     return except_or_intersect(left, right, expr, scope.globals.names)
+
+
+def _digits_of_its_own(side: Term, other: Term) -> Term:
+    """An integer beside a decimal has the digits that it is written with, where it is a constant, and not those of any
+    `int`."""
+    if isinstance(other.type, ty.DecimalType) and isinstance(side, Lit) and isinstance(side.value, int):
+        return decimal(Decimal(side.value), side.span) if side.type in (ty.INT, ty.LONG) and side.span else side
+    return side
 
 
 def _text_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:

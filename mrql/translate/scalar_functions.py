@@ -9,9 +9,11 @@ from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import Function
 from mrql.algebra.span import Span
-from mrql.algebra.terms import Empty, Lit, Prim, Term
+from mrql.algebra.terms import Cast, Empty, Lit, Prim, Term
 from mrql.translate.coercion import coerce
 from mrql.translate.json_values import CAST_HINT
+
+ROUND = fn.FUNCTIONS["round"]
 
 
 def apply(
@@ -23,11 +25,25 @@ def apply(
         hint = CAST_HINT if ty.ANY in [arg.type for arg in args] else hint
         raise UserError(f"`{shown or function.name}` takes {function.takes}, not {found}", span, hint)
     check_constants(function, args, span, shown)
+    if function == ROUND and len(args) == 2 and isinstance(args[0].type, ty.DecimalType):
+        return _rounded_decimal(args[0], args[1], span)
     fitted = zip(args, fn.argument_types(function, [arg.type for arg in args]), strict=True)
     # What is empty, or missing, is of the type that it is taken for.
     typed = tuple(coerce(arg, t, span, "") if isinstance(arg, Empty | Lit) and ty.NOTHING in ty.walk(arg.type) else arg
                   for arg, t in fitted)  # fmt: skip
     return Prim(function, typed, span=span)
+
+
+def _rounded_decimal(number: Term, digits: Term, span: Span) -> Term:
+    """`round(e, 2)` of a decimal: one of so many digits behind the point, and one more before it."""
+    assert isinstance(number.type, ty.DecimalType)
+    assert isinstance(digits, Lit)
+    if digits.value < 0:
+        hint = "round(e as double, -2), or a cast to a decimal"
+        raise UserError("a decimal is rounded to digits behind the point", digits.span or span, hint)
+    if digits.value >= number.type.scale:
+        return number
+    return Cast(number, ty.DecimalType(number.type.whole + 1 + digits.value, digits.value), span=span)
 
 
 def check_constants(function: Function, args: Sequence[Term], span: Span, shown: str | None = None) -> None:

@@ -14,6 +14,7 @@ Of any other, the elements of the groups are kept, and combined anew.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 from mrql import syntax
 from mrql.algebra import types as ty
@@ -23,7 +24,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation import merge
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.evaluation.recursive_functions import calls_python
-from mrql.algebra.functions import IS_NULL, NOT
+from mrql.algebra.functions import IS_NULL, NOT, convert
 from mrql.algebra.monoids import Fold
 from mrql.algebra.span import Span
 from mrql.algebra.terms import (
@@ -128,6 +129,8 @@ SAMPLES: dict[ty.Type, tuple[Value, ...]] = {
 def sample_values(t: ty.Type) -> Iterator[Value]:
     """Some values of a type of atoms, tuples and records; of another type none."""
     match t:
+        case ty.DecimalType():
+            yield from (convert(x, t) for x in (Decimal("0.1"), Decimal("-0.3"), 0))
         case ty.TupleType(items):
             yield from zip(*(sample_values(item) for item in items), strict=False)
         case ty.RecordType(fields):

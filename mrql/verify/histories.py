@@ -161,4 +161,4 @@ class _Dealer:
 def _size(row: Value) -> float:
     """The largest of the numbers in a row; what is no number is larger than all."""
     numbers = [number for kind, *number in atoms(row) if kind == NUMBER]
-    return max((math.inf if is_none else abs(number) for is_none, number in numbers), default=0.0)
+    return max((math.inf if is_none else abs(float(number)) for is_none, number in numbers), default=0.0)

@@ -16,12 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
+from decimal import Decimal
 from enum import Enum
 from random import Random
 from typing import TypeAlias
 
 from mrql.algebra import types as ty
+from mrql.algebra.functions import convert
 from mrql.algebra.types import Type
+from mrql.algebra.values.decimals import EXACT
 from mrql.algebra.values.values import Bag, Record, Value
 
 
@@ -85,12 +88,19 @@ def _replacement(odd: Odd, random: Random) -> Replace:
                 return value + NEAR
             case Odd.SCATTERED if isinstance(value, float) and t == ty.DOUBLE:
                 return (value + 0.1) * random.choice(SIZES)
-            case Odd.ENDS if t in ENDS and is_chosen(column, 0.4) and random.random() < 0.4:
-                return random.choice((*ENDS[t], None))
+            case Odd.ENDS if (ends := _ends(t)) and is_chosen(column, 0.4) and random.random() < 0.4:
+                return random.choice((*ends, None))
             case _:
                 return value
 
     return replace
+
+
+def _ends(t: Type) -> Sequence[Value]:
+    if isinstance(t, ty.DecimalType):
+        most = Decimal(10**t.precision - 1).scaleb(-t.scale, EXACT)
+        return most, most.copy_negate(), convert(0, t), Decimal(1).scaleb(-t.scale, EXACT)
+    return ENDS.get(t, ())
 
 
 def _in(value: Value, t: Type, replace: Replace, column: str) -> Value:

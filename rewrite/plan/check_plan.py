@@ -245,8 +245,9 @@ def _component(component: Component) -> Iterator[str]:
     where = f"its component {component.name}"
     if not isinstance(component.monoid, Aggregate | BagUnion) or not in_carrier(component.type, component.monoid):
         yield f"{where} is {component.type}, which {component.monoid} does not merge"
-    if component.narrow and (component.monoid != SUM or component.type != ty.LONG):
-        yield f"{where} is narrow, and no sum of longs"
+    may_be_narrow = component.type == ty.LONG or isinstance(component.type, ty.DecimalType)
+    if component.narrow and (component.monoid != SUM or not may_be_narrow):
+        yield f"{where} is narrow, and no sum of longs or decimals"
 
 
 def _sums(feed: Feed) -> Iterator[str]:

@@ -72,8 +72,9 @@ from mrql.rewrite.plan.join_tree import (
 )
 from mrql.rewrite.plan.plan import Component, Feed, Plan, Stage
 
-MAX_FACTORS = {ty.LONG: 3, ty.DOUBLE: 2}
-"""A product of more factors than this is not taken apart: one of doubles may be infinite, or nothing, on the way."""
+MAX_FACTORS: Mapping[Type, int] = {ty.LONG: 3, ty.DOUBLE: 2}
+"""The sums that are taken apart, those of decimals not among them: Spark rounds a product of many digits. A product
+of more factors than this is not taken apart: one of doubles may be infinite, or nothing, on the way."""
 
 
 def aggregate_eagerly(plan: Plan) -> Plan:
@@ -98,9 +99,10 @@ def _stage(stage: Stage) -> Stage:
 
 
 def _narrow(index: int, component: Component, feeds: tuple[Feed, ...]) -> Component:
-    """The component, marked if no addend of it is larger than an int."""
+    """The component, marked if its addends are so small that no number of them is too large for the sum."""
     units = [unit for feed in feeds for i, unit in feed.units if i == index]
-    narrow = component.monoid == SUM and component.type == ty.LONG and all(map(is_narrow, units))
+    may_be = component.type == ty.LONG or isinstance(component.type, ty.DecimalType)
+    narrow = component.monoid == SUM and may_be and all(map(is_narrow, units))
     return attrs.evolve(component, narrow=narrow)
 
 
@@ -276,8 +278,9 @@ class _Rewriter:
     def _share(self, index: int, component: Component, unit: Term) -> SumTerm | None:
         """A share of a sum, if it is a product; what may fail is computed for the rows that have partners alone."""
         carrier = component.type
-        if component.monoid != SUM or not isinstance(carrier, ty.Basic) or not isinstance(unit, Reduce):
+        if component.monoid != SUM or carrier not in MAX_FACTORS or not isinstance(unit, Reduce):
             return None
+        assert isinstance(carrier, ty.Basic)
         conditions: list[Term] = []
         bag = unit.source
         while isinstance(bag, If) and isinstance(bag.otherwise, Empty):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date
+from decimal import Decimal
 from enum import Enum
 from typing import Any
 
@@ -43,6 +44,7 @@ def _named(name: str, *fields: str, **attributes: str) -> Named:
 CLASSES: Mapping[type, Named] = {
     # types
     ty.Basic: _named("Basic", "kind", "name"),
+    ty.DecimalType: _named("DecimalType", "precision", "scale"),
     ty.Nothing: _named("Nothing"),
     ty.TupleType: _named("TupleType", "items"),
     ty.RecordType: _named("RecordType", "fields"),
@@ -151,7 +153,7 @@ def written(value: Any) -> str:
             return f"<{ENUMS[type(value)]}.{value.name}: {value.value!r}>"
         case catalog.Format(name):
             return f"<Format.{name.upper()}: {name!r}>"  # as of an enumeration, which formats were at first
-        case None | bool() | int() | float() | str() | date():
+        case None | bool() | int() | float() | Decimal() | str() | date():
             return repr(value)
         case Document():
             return value.text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 from mrql.algebra.values.data import Data, Element
@@ -31,6 +32,8 @@ def to_plain(value: Value) -> Any:
             return value
         case float():
             return {"f": repr(value)}
+        case Decimal():
+            return {"n": str(value)}
         case tuple():
             return {"t": [to_plain(item) for item in value]}
         case Record():
@@ -67,6 +70,8 @@ def from_plain(plain: Any) -> Value:
     match tag:
         case "f":
             return float(content)
+        case "n":
+            return Decimal(content)
         case "t":
             return tuple(map(from_plain, content))
         case "r":

@@ -31,6 +31,8 @@ def arrow_type(t: Type) -> Any:
     match t:
         case ty.TIMESTAMP:
             return pa.timestamp("us")
+        case ty.DecimalType(precision, scale):
+            return pa.decimal128(precision, scale)
         case ty.Basic(ty.Kind.DATA):
             return pa.string()
         case ty.Basic() | ty.Nothing():

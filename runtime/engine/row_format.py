@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom, unsigned
+from mrql.algebra.values.json_text import write
 from mrql.algebra.values.values import Bag, Document, Record, Value
 
 
@@ -68,6 +70,19 @@ def named(value: Value, t: Type) -> Any:
             return [named(v, item) for v in value]
         case _:
             return to_json(value)
+
+
+def json_text(value: Any) -> str:
+    """JSON as text. Python's own module has no decimals, which are numbers without an exponent."""
+    match value:
+        case dict():
+            return f"{{{', '.join(f'{json_text(name)}: {json_text(item)}' for name, item in value.items())}}}"
+        case list():
+            return f"[{', '.join(map(json_text, value))}]"
+        case Decimal():
+            return write(value)
+        case _:
+            return json.dumps(value, ensure_ascii=False)
 
 
 def to_json(value: Value) -> Any:

@@ -28,6 +28,11 @@ JSONB = "jsonb"
 """The type of nested values, and of those that are JSON."""
 
 
+def column_type(t: Type) -> str:
+    """The type of a column that holds values of a type."""
+    return f"numeric({t.precision},{t.scale})" if isinstance(t, ty.DecimalType) else TYPES.get(t, JSONB)
+
+
 @attrs.frozen
 class TableColumn:
     """A column, with the type that PostgreSQL gives it."""
@@ -46,7 +51,7 @@ def columns_of(t: Type) -> tuple[TableColumn, ...]:
 
     Raises: UserError where the name of a field is too long for a column.
     """
-    columns = tuple(TableColumn(name, TYPES.get(part, JSONB)) for name, part in row_columns(item_type(t)))
+    columns = tuple(TableColumn(name, column_type(part)) for name, part in row_columns(item_type(t)))
     for column in columns:
         if len(column.name.encode()) > LONGEST:
             raise UserError(f"the name of a column has at most {LONGEST} bytes, and {column.name} has more")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.values import Bag, Document, Record, Value, canonical
 from mrql.runtime.engine.answer import AnswerFormat, Output
-from mrql.runtime.engine.row_format import named, row_cells, row_columns
-from mrql.runtime.postgresql.columns import JSONB, TYPES
+from mrql.runtime.engine.row_format import json_text, named, row_cells, row_columns
+from mrql.runtime.postgresql.columns import JSONB, column_type
 
 
 def encode_copy(output: Output, answer: Value) -> bytes:
@@ -43,12 +42,12 @@ def line(row: Value, item: Type) -> str:
 def _field(value: Value, t: Type) -> str:
     if value is None:
         return ""
-    if TYPES.get(t, JSONB) == "boolean":
+    if column_type(t) == "boolean":
         return show_atom(value if t == ty.BOOL else True)
     if isinstance(value, Document):
         return _quoted(value.text)
-    if TYPES.get(t, JSONB) == JSONB:
-        return _quoted(json.dumps(named(_sorted(value), t), ensure_ascii=False))
+    if column_type(t) == JSONB:
+        return _quoted(json_text(named(_sorted(value), t)))
     return _quoted(value) if isinstance(value, str) else show_atom(value)
 
 

@@ -13,6 +13,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
+from mrql.algebra.values.decimals import exactly
 from mrql.algebra.values.values import Document, Record, Value
 from mrql.runtime.postgresql.address import is_address, must_be_one, parse_address
 from mrql.runtime.postgresql.columns import TYPES
@@ -59,10 +60,19 @@ class PostgresTable:
         return start if found is None else found
 
     def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
-        columns = ", ".join(f"{_name(name)}::{TYPES.get(t, 'text')}" for name, t in self.fields)
+        columns = ", ".join(f"{_name(name)}::{_read_as(t)}" for name, t in self.fields)
         for row in self._rows(f"SELECT {columns} FROM {self.table} WHERE {self._between(start, end)}", start, end):
             cells = zip(row, self.fields, strict=True)
-            yield Record({name: _value(cell, t) for cell, (name, t) in cells}), 1
+            yield Record({name: self._value(cell, name, t) for cell, (name, t) in cells}), 1
+
+    def _value(self, cell: Value, name: str, t: Type) -> Value:
+        if isinstance(t, ty.DecimalType) and cell is not None:
+            found = exactly(cell, t)
+            if found is None:
+                where = f"in the column {name} of {self.table}"
+                raise UserError(f"{cell}, {where}, is not a value of type {t}", self.spec.span)
+            return found
+        return Document(cell) if t == ty.ANY and cell is not None else cell
 
     def close(self) -> None:
         if self.connection is not None:
@@ -88,8 +98,9 @@ def _name(name: str) -> str:
 
 
 def _is_basic(t: Type) -> bool:
-    return isinstance(t, ty.Basic) and (t in TYPES or t == ty.ANY)
+    return isinstance(t, ty.Basic) and (t in TYPES or t == ty.ANY or isinstance(t, ty.DecimalType))
 
 
-def _value(cell: Value, t: Type) -> Value:
-    return Document(cell) if t == ty.ANY and cell is not None else cell
+def _read_as(t: Type) -> str:
+    """What the server is asked for: a decimal with all its digits, which it would round away."""
+    return "numeric" if isinstance(t, ty.DecimalType) else TYPES.get(t, "text")

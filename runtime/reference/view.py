@@ -22,6 +22,7 @@ from mrql.algebra.functions import convert, side_sums
 from mrql.algebra.monoids import Aggregate, BagUnion
 from mrql.algebra.terms import Term, element_type
 from mrql.algebra.types import Type
+from mrql.algebra.values import decimals
 from mrql.algebra.values.exact_sums import Total
 from mrql.algebra.values.values import Bag, Canonical, Value, canonical
 from mrql.algebra.values.zset import ZSet
@@ -438,7 +439,7 @@ def _sums(read: Input, rows: ZSet) -> Bag:
         parts = value if isinstance(value, tuple) else (value,)
         kept, numbers = parts[: -read.sums], parts[-read.sums :]
         _, sums = found.setdefault(canonical((key, kept)), ((key, kept), [0] * read.sums))
-        sums[:] = [a + weight * b for a, b in zip(sums, numbers, strict=True)]
+        sums[:] = [decimals.added(a, decimals.times(b, weight)) for a, b in zip(sums, numbers, strict=True)]
     rows_of = (((key, (*kept, *sums)), sums) for (key, kept), sums in found.values())
     return Bag((key, parts if len(parts) > 1 else parts[0]) for (key, parts), sums in rows_of if any(sums))
 
@@ -473,7 +474,7 @@ def _added(stored: Value, share: Value, times: int) -> Value:
         case _, (high, low):
             return stored + times * side_sums.whole(high, low)
         case _:
-            return stored + times * share
+            return decimals.added(stored, decimals.times(share, times))
 
 
 def _with_products(stored: Total, magnitude: int | None, mantissas: float, count: int) -> Total:

@@ -24,6 +24,8 @@ def type_to_json(t: Type) -> Any:
             return {"bag": type_to_json(item)}
         case ty.ListType(item):
             return {"list": type_to_json(item)}
+        case ty.DecimalType(precision, scale):
+            return {"decimal": [precision, scale]}
         case ty.Basic(ty.Kind.DATA, name):
             return {"data": name}
         case _:
@@ -35,6 +37,8 @@ def type_from_json(plain: Any) -> Type:
     match plain:
         case str():
             return ty.NOTHING if plain == str(ty.NOTHING) else ty.Basic(ty.Kind(plain))
+        case {"decimal": [precision, scale]}:
+            return ty.DecimalType(precision, scale)
         case {"data": name}:
             return ty.Basic(ty.Kind.DATA, name)
         case {"tuple": items}:

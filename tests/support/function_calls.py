@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import attrs
@@ -16,10 +17,12 @@ import attrs
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.functions import EvaluationError, Function
+from mrql.algebra.functions.decimals import OfDecimals
 from mrql.algebra.functions.signatures import Built, Pattern, Variable
 from mrql.algebra.terms import Get, Lit, Prim, Term, Var
 from mrql.algebra.types import Type
 from mrql.algebra.values.data import Element
+from mrql.algebra.values.decimals import EXACT
 from mrql.algebra.values.values import Bag, Document, Value
 
 NAN, INF = float("nan"), float("inf")
@@ -60,12 +63,22 @@ ODD: dict[Type, Sequence[Value]] = {
         )
     ),
 }  # fmt: skip
+DECIMALS = tuple(
+    ty.DecimalType(*digits) for digits in ((1, 0), (3, 3), (12, 2), (18, 9), (25, 4), (38, 0), (38, 18), (38, 38))
+)
 CHOICES: dict[str, Sequence[Type]] = {
-    "n": ty.NUMERIC,
+    "n": ty.BINARY,
     "i": (ty.INT, ty.LONG),
-    "o": (ty.STRING, ty.LONG, ty.DOUBLE, ty.DATE, ty.TupleType((ty.LONG, ty.STRING))),
-    "a": (ty.STRING, ty.LONG, ty.DOUBLE, ty.BOOL, ty.DATE, ty.TIMESTAMP, ty.FLOAT),
-    "t": (ty.STRING, ty.INT, ty.TupleType((ty.STRING, ty.LONG)), ty.ListType(ty.DOUBLE), ty.TIMESTAMP),
+    "o": (ty.STRING, ty.DecimalType(12, 2), ty.LONG, ty.DOUBLE, ty.DATE, ty.TupleType((ty.LONG, ty.STRING))),
+    "a": (ty.STRING, ty.DecimalType(12, 2), ty.LONG, ty.DOUBLE, ty.BOOL, ty.DATE, ty.TIMESTAMP, ty.FLOAT),
+    "t": (
+        ty.STRING,
+        ty.DecimalType(38, 10),
+        ty.INT,
+        ty.TupleType((ty.STRING, ty.LONG)),
+        ty.ListType(ty.DOUBLE),
+        ty.TIMESTAMP,
+    ),
     "u": (ty.DATE, ty.DOUBLE),
 }
 CONSTANTS: dict[str, Sequence[tuple[Value, ...]]] = {
@@ -131,6 +144,9 @@ def calls(seed: int, rows: int, functions: Sequence[Function]) -> Iterator[Call]
     draw = random.Random(seed)
     for function in functions:
         for version in function.versions:
+            if isinstance(version.signature, OfDecimals):
+                yield from _of_decimals(function, version.signature, rows, draw)
+                continue
             params = version.signature.params
             for constants in _constants(function, params):
                 kinds = sorted({name for param in params for name in _variables(param)})
@@ -139,6 +155,17 @@ def calls(seed: int, rows: int, functions: Sequence[Function]) -> Iterator[Call]
                     types = tuple(_type(param, chosen) for param in args)
                     wanted = (_row(draw, types, constants) for _ in range(rows))
                     yield Call(function, types, constants, tuple(wanted))
+
+
+def _of_decimals(function: Function, signature: OfDecimals, rows: int, draw: random.Random) -> Iterator[Call]:
+    """Calls of a function of decimals, of many digits and of few, with integers among the arguments."""
+    others = (*DECIMALS, ty.INT, ty.LONG) if signature.of == 2 else (None,)
+    for first in DECIMALS:
+        for other in draw.sample(others, min(3, len(others))):
+            types = (first,) if other is None else tuple(draw.sample((first, other), 2))
+            if function == fn.QUOTIENT:
+                types = (first, ty.LONG)
+            yield Call(function, types, {}, tuple(_row(draw, types, {}) for _ in range(rows)))
 
 
 def _constants(function: Function, params: Sequence[Pattern]) -> Iterator[dict[int, Value]]:
@@ -198,11 +225,23 @@ def value(draw: random.Random, t: Type, nulls: float = 0.1) -> Value:
         case ty.TupleType(items):
             return tuple(value(draw, item) for item in items)
         case _:
-            return draw.choice(ODD[t]) if draw.random() < 0.6 else _random(draw, t)
+            return draw.choice(ODD[t]) if t in ODD and draw.random() < 0.6 else _random(draw, t)
+
+
+def a_decimal(draw: random.Random, t: ty.DecimalType) -> Decimal:
+    """A decimal of any number of digits: zero, the largest there are, short ones, ones that end in a 5."""
+    most = 10**t.precision - 1
+    digits = draw.choice(
+        (draw.randint(0, most), draw.randint(0, 10 ** draw.randint(0, t.precision) - 1), most, 1, 0, 5)
+    )
+    number = Decimal(draw.choice((digits, -digits))).scaleb(-t.scale, EXACT)
+    return number if number else number.copy_abs()
 
 
 def _random(draw: random.Random, t: Type) -> Any:
     match t:
+        case ty.DecimalType():
+            return a_decimal(draw, t)
         case ty.INT | ty.LONG:
             return draw.randint(-50, 50)
         case ty.FLOAT:

@@ -47,7 +47,8 @@ def document(text: str) -> str:
 
 def _row(function: Function) -> str:
     names = ", ".join(f"`{name}`" for name in (function.name, *function.also))
-    signatures = "<br>".join(f"`{_quoted(str(version.signature))}`" for version in function.versions)
+    written = dict.fromkeys(str(version.signature) for version in function.versions)  # some have two forms in SQL
+    signatures = "<br>".join(f"`{_quoted(signature)}`" for signature in written)
     meaning = function.meaning
     if function.constants:
         meaning += "; " + " and ".join(_ordinal(place) for place in function.constants) + " must be constant"

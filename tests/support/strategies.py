@@ -58,7 +58,8 @@ Production: TypeAlias = Callable[[], Term]
 
 NAMES = ("x", "y", "x1", "k", "S", "if", "reduce", "_v", "in", "λ", "a b", "mod", "min", "T")
 FIELDS = ("A", "B", "in", "x", "C 1")
-BASIC = (ty.BOOL, ty.INT, ty.LONG, ty.FLOAT, ty.DOUBLE, ty.STRING, ty.DATE, ty.TIMESTAMP)
+MONEY, WIDE = ty.DecimalType(12, 2), ty.DecimalType(38, 10)
+BASIC = (ty.BOOL, ty.INT, ty.LONG, ty.FLOAT, ty.DOUBLE, MONEY, WIDE, ty.STRING, ty.DATE, ty.TIMESTAMP)
 DIRECTED = ("+", "-", "*")
 COMPARISONS = (fn.EQ, fn.NE, fn.LT, fn.LE, fn.GT, fn.GE)
 TO_STRING = ("upper", "lower", "trim")
@@ -157,6 +158,8 @@ def _atoms(t: ty.Basic) -> st.SearchStrategy[Value]:
             return st.datetimes()
         case ty.INT | ty.LONG:
             return st.integers(-4, 4)
+        case ty.DecimalType():
+            return st.integers(-8, 8).map(lambda n: fn.convert(n / 4, t))
         case _:
             return st.integers(-8, 8).map(lambda n: n / 4)
 
@@ -298,6 +301,8 @@ class _Generator:
                 return self.strings(scope, depth)
             case ty.DATE | ty.TIMESTAMP:
                 return self.times(t, scope, depth)
+            case ty.DecimalType():
+                return self.decimals(t, scope, depth)
             case ty.Basic():
                 return self.numbers(t, scope, depth)
             case ty.TupleType(items):
@@ -361,7 +366,7 @@ class _Generator:
 
     def numbers(self, t: ty.Basic, scope: Scope, depth: int) -> list[Production]:
         def arithmetic() -> Term:
-            narrower: Type = self.draw(st.sampled_from(ty.NUMERIC[: ty.NUMERIC.index(t) + 1]))
+            narrower: Type = self.draw(st.sampled_from(ty.BINARY[: ty.BINARY.index(t) + 1]))
             args = self.draw(st.permutations((t, narrower)))
             return self.prim(fn.FUNCTIONS[self.draw(st.sampled_from(DIRECTED))], scope, depth, *args)
 
@@ -386,6 +391,23 @@ class _Generator:
             options.append(lambda: self.prim(fn.QUOTIENT, scope, depth, ty.DOUBLE, ty.LONG))
         if t == ty.INT:
             options.append(lambda: self.prim(fn.FUNCTIONS["length"], scope, depth, ty.STRING))
+        return options
+
+    def decimals(self, t: ty.DecimalType, scope: Scope, depth: int) -> list[Production]:
+        def arithmetic() -> Term:
+            args = self.draw(st.permutations((t, self.draw(st.sampled_from((MONEY, ty.INT))))))
+            return Cast(self.prim(fn.FUNCTIONS[self.draw(st.sampled_from(DIRECTED))], scope, depth, *args), t)
+
+        options = [
+            arithmetic,
+            lambda: Cast(Prim(fn.DIVIDE, (self.term(t, scope, depth), Lit(fn.convert(2, MONEY), MONEY))), t),
+            lambda: self.prim(fn.NEGATE, scope, depth, t),
+            lambda: self.prim(fn.FUNCTIONS["abs"], scope, depth, t),
+            lambda: self.reduced(self.draw(st.sampled_from((mo.MIN, mo.MAX))), t, scope, depth),
+            lambda: Cast(self.term(self.draw(st.sampled_from((ty.INT, ty.DOUBLE, MONEY))), scope, depth), t),
+        ]
+        if t == WIDE:
+            options.append(lambda: self.reduced(mo.SUM, t, scope, depth))
         return options
 
     def bags(self, item: Type, scope: Scope, depth: int) -> list[Production]:

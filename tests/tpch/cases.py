@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import attrs
 import duckdb
@@ -14,6 +12,7 @@ import pyarrow as pa
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.functions import convert
 from mrql.algebra.values.values import Bag, Record, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.api import Query
@@ -54,8 +53,8 @@ class Case:
         """Rows of a table as the query reads them: without the columns that it has no use for."""
         row_type = self.sources[table].row
         assert isinstance(row_type, ty.RecordType)
-        read = [(name, COLUMNS[table].index(name), t) for name, t in row_type.fields]
-        return [Record({name: _value(row[place], t) for name, place, t in read}) for row in rows]
+        places = {name: (COLUMNS[table].index(name), t) for name, t in row_type.fields}
+        return [Record({name: convert(row[place], t) for name, (place, t) in places.items()}) for row in rows]
 
     def contents(self, tables: Tables) -> dict[str, Bag]:
         """All the query's tables."""
@@ -68,10 +67,6 @@ class Case:
             - ZSet.of(self.values(name, batch.deleted.get(name, ())))
             for name in self.streams
         }
-
-
-def _value(field: Any, t: ty.Type) -> Value:
-    return date.fromisoformat(field) if t == ty.DATE else field
 
 
 @cache

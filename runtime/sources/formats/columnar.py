@@ -178,6 +178,8 @@ def _single(t: pa.DataType) -> Type | None:
 
     if pa.types.is_timestamp(t) and t.unit != "ns":
         return ty.TIMESTAMP
+    if pa.types.is_decimal(t) and 0 <= t.scale <= t.precision <= ty.MAX_PRECISION:
+        return ty.DecimalType(t.precision, t.scale)
     return _ARROW.get(str(t))
 
 

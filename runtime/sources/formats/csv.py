@@ -402,7 +402,7 @@ def value_of(field: str, t: Type, column: str) -> Value:
             found = _from_hexadecimal(field, t)
         else:
             found = _NAMED.get(field)
-    elif t in (ty.DATE, ty.TIMESTAMP):
+    elif t in (ty.DATE, ty.TIMESTAMP) or isinstance(t, ty.DecimalType):
         with suppress(EvaluationError):
             found = convert(field, t)
     if found is None:

@@ -25,9 +25,6 @@ class ForeignAtom:
 
     text: str
     types: tuple[Type, ...] = ()
-    only_asked: bool = False
-    """Whether its values are of these types only where one is asked for: those of a decimal are no doubles by
-    themselves."""
 
     def __str__(self) -> str:
         return self.text
@@ -105,10 +102,17 @@ def _misfit(found: Foreign, wanted: Type, at: str, inside: bool) -> Misfit | Non
                 return Misfit(at, wrong, inside)
             parts = (_misfit(have, t, f"{at}.{name}", inside=True) for name, have, t in asked_for(found, wanted))
             return next((part for part in parts if part is not None), None)
-        case _, ForeignAtom(_, types) if any(ty.fits(t, wanted) for t in types):
+        case _, ForeignAtom() if _is_read_as(found, wanted):
             return None
         case _:
             return Misfit(at, f"is of type {found}, where {wanted} was expected", inside)
+
+
+def _is_read_as(found: ForeignAtom, wanted: Type) -> bool:
+    exact = [t for t in found.types if isinstance(t, ty.DecimalType)]
+    # A decimal that may be read as another number, too, is no other decimal by that.
+    types = exact if exact and isinstance(wanted, ty.DecimalType) else found.types
+    return any(ty.fits(t, wanted) for t in types)
 
 
 def _wrong_fields(found: Fields, wanted: ty.TupleType | ty.RecordType) -> str | None:
@@ -151,7 +155,7 @@ def own_type(found: Foreign) -> Type | None:
             parts = own_type(key), own_type(value)
             return None if parts[0] is None or parts[1] is None else ty.BagType(ty.TupleType((parts[0], parts[1])))
         case ForeignAtom(_, types):
-            return types[0] if types and not found.only_asked and types[0] != ty.NOTHING else None
+            return types[0] if types and types[0] != ty.NOTHING else None
 
 
 def _own_record(found: Fields) -> ty.RecordType | None:

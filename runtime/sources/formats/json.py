@@ -5,7 +5,6 @@ A line is JSON as the standard has it: no comments, no single quotes, no NaN, no
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -19,7 +18,7 @@ from mrql.algebra.values.json_text import Json, read
 from mrql.algebra.values.json_typed import held
 from mrql.algebra.values.values import Value
 from mrql.runtime.engine.answer import WEIGHT, Output
-from mrql.runtime.engine.row_format import row_object
+from mrql.runtime.engine.row_format import json_text, row_object
 from mrql.runtime.files.compression import NOT_UTF8, decoded, lines
 from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats.file_format import FileFormat, count_lines, once
@@ -203,7 +202,7 @@ def encode_json(output: Output, answer: Value) -> bytes:
     lines = []
     for row, weight in output.rows(answer):
         named = {**row_object(row, output.item), **dict(zip((WEIGHT,), weight, strict=False))}
-        lines.append(json.dumps(named, ensure_ascii=False))
+        lines.append(json_text(named))
     return "".join(line + "\n" for line in lines).encode()
 
 

@@ -9,6 +9,7 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.monoids import SUM, Aggregate, Monoid
 from mrql.algebra.types import Type
+from mrql.runtime.spark.expressions import decimal_sums
 from mrql.runtime.spark.expressions.layout import Layout, atoms, sql_type, to_sql
 
 
@@ -100,6 +101,8 @@ DOWN, UP = f"{2.0**-512!r}D", f"{2.0**512!r}D"
 def total_sql(monoid: Aggregate, t: Type, value: str, weight: str | None, *, narrow: bool = False, at: str = "") -> str:
     """The value of the shares of many rows: a sum that is too large on the way to it is none. A `narrow` one is of
     numbers that are no larger than an int."""
+    if monoid == SUM and isinstance(t, ty.DecimalType):
+        return decimal_sums.over_rows(value, t, weight, narrow, at)
     times = "" if weight is None else f" * {weight}"
     if monoid == SUM and t == ty.LONG and not narrow:
         high, low = (f"coalesce(sum({half}{times}), 0L)" for half in halves_sql(value))
@@ -111,7 +114,9 @@ def total_sql(monoid: Aggregate, t: Type, value: str, weight: str | None, *, nar
 
 
 def added_sql(t: Type, array: str, fresh: Callable[[str], str], at: str) -> str:
-    """The sum of an array of longs or doubles, in the same way."""
+    """The sum of an array of longs, doubles or decimals, in the same way."""
+    if isinstance(t, ty.DecimalType):
+        return decimal_sums.of_array(array, t, at)
     acc, x, end = fresh("a"), fresh("x"), fresh("a")
     if t == ty.LONG:
         start, (high, low) = "named_struct('h', 0L, 'l', 0L)", halves_sql(x)

@@ -11,8 +11,10 @@ from mrql.algebra.functions.function import fails
 from mrql.algebra.functions.time_parsing import parsed_date_sql, parsed_timestamp_sql
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_conversion import INTEGER_TEXT
+from mrql.algebra.values.decimals import out_of_range
 from mrql.runtime.spark.expressions import json_variant
 from mrql.runtime.spark.expressions.canonical_order import Fresh, has_bag, in_order, let
+from mrql.runtime.spark.expressions.file_texts import value_of
 from mrql.runtime.spark.expressions.layout import (
     Atom,
     Layout,
@@ -53,6 +55,8 @@ def converted(value: str, source: Type, target: Type, at: str) -> str:
         return _typed(value, source, target, at)
     if source == ty.STRING:
         return from_text(value, target, at)
+    if isinstance(target, ty.DecimalType):
+        return to_decimal(value, source, target, at)
     if target == ty.STRING and source in (ty.DOUBLE, ty.FLOAT):
         return number_text(value, source, numbered("t"))
     made = f"CAST({value} AS {sql_type(target)})"
@@ -62,13 +66,33 @@ def converted(value: str, source: Type, target: Type, at: str) -> str:
         return made
     # Spark's own error for a number out of range has no place.
     low, high = fn.INT_RANGES[target]
-    if source == ty.LONG:
+    if isinstance(source, ty.DecimalType):
+        held = _holds_whole(value, source, target)
+    elif source == ty.LONG:
         held = f"{value} BETWEEN {low} AND {high}"
     elif target == ty.INT:
         held = f"{value} > {low - 1}D AND {value} < {high + 1}D"
     else:
         held = f"{value} >= {float(low)}D AND {value} < {float(high)}D"
     return f"CASE WHEN {value} IS NULL OR {held} THEN {made} ELSE {fails(at, 'integer overflow')} END"
+
+
+def to_decimal(value: str, source: Type, target: ty.DecimalType, at: str) -> str:
+    """A number as a decimal: Spark has an error for one out of range, which quotes this text with the place."""
+    if source not in (ty.DOUBLE, ty.FLOAT):
+        return f"CAST({value} AS {at}{sql_type(target)})"
+    # By its digits: those that Spark has of a double depend on the version of Java.
+    digits = f"CAST({number_text(value, source, numbered('t'))} AS {at}{sql_type(target)})"
+    wrong = fails(at, out_of_range(target))
+    return f"CASE WHEN {value} IS NULL OR abs({value}) < 1e39D THEN {digits} ELSE {wrong} END"
+
+
+def _holds_whole(value: str, source: ty.DecimalType, target: ty.Basic) -> str:
+    """Whether the part of a decimal before the point is in the range of an integer type."""
+    low, high = fn.INT_RANGES[target]
+    if source.whole < len(str(high)):
+        return "true"
+    return f"{value} > {low - 1}BD AND {value} < {high + 1}BD"
 
 
 def _typed(value: str, source: Type, target: Type, at: str) -> str:
@@ -107,6 +131,8 @@ def from_text(text: str, target: Type, at: str) -> str:
         case ty.BOOL:
             known = f"lower({json_variant.trimmed(text)}) IN ('true', 'false')"
             return f"CASE WHEN {text} IS NULL OR {known} THEN {read} ELSE {wrong} END"
+        case ty.DecimalType():
+            return f"CASE WHEN {text} IS NULL THEN NULL ELSE coalesce({value_of(text, target)}, {wrong}) END"
         case ty.FLOAT | ty.DOUBLE:
             return f"CASE WHEN {text} IS NULL OR {json_variant.is_number_sql(text)} THEN {read} ELSE {wrong} END"
         case ty.INT | ty.LONG:

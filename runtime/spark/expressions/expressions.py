@@ -209,7 +209,10 @@ class Expressions:
             return Atom(xml.FUNCTIONS[function.name](self.fresh, types[0], *args), term.type)
         if version.sql is None:
             raise InternalError("expressions", f"{function.name} has no Catalyst form")
-        return Atom(version.sql(*args, place(term.span)), term.type)
+        made = version.sql(*args, place(term.span))
+        if isinstance(term.type, ty.DecimalType):
+            made = f"CAST({made} AS {place(term.span)}{sql_type(term.type)})"  # which it is, but for roundings
+        return Atom(made, term.type)
 
     def compare(self, term: Prim, env: Environment, *, exact: bool) -> str:
         """A comparison. With `exact` it is false, and not missing, where a side is missing."""
@@ -302,7 +305,7 @@ class Expressions:
             case If(condition, then, otherwise):
                 parts = [self.reduce(monoid, t, part, env) for part in (then, otherwise)]
                 return f"if({self.condition(condition, env)}, {parts[0]}, {parts[1]})"
-            case _ if monoid == SUM and (t == ty.DOUBLE or not is_narrow(Reduce(monoid, source))):
+            case _ if monoid == SUM and (not ty.is_integral(t) or not is_narrow(Reduce(monoid, source))):
                 return added_sql(t, self.addends(t, source, env), self.fresh, at)
             case Union(left, right):
                 parts = [self.reduce(monoid, t, part, env) for part in (left, right)]

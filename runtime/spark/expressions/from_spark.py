@@ -7,6 +7,7 @@ from typing import Any
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
 from mrql.algebra.values.data import Data, Element
+from mrql.algebra.values.decimals import of_type
 from mrql.algebra.values.values import Bag, Document, Record, Value
 
 
@@ -32,6 +33,8 @@ def from_spark(value: Any, t: Type) -> Value:
             return Bag(from_spark(v, item) for v in value)
         case ty.ListType(item):
             return [from_spark(v, item) for v in value]
+        case ty.DecimalType():
+            return of_type(value, t)  # some come with more zeros
         case ty.Basic(ty.Kind.ANY):
             return Document(value)
         case ty.Basic(ty.Kind.XML):

@@ -15,9 +15,9 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.atom_conversion import BLANKS, NUMBER_TEXT
 from mrql.algebra.values.json_typed import NOT_FINITE
 from mrql.runtime.spark.expressions.canonical_order import Fresh, in_order, let
+from mrql.runtime.spark.expressions.file_texts import is_read_as_text, value_of
 from mrql.runtime.spark.expressions.layout import labels, quote, record_sql, sql_type, text_sql
 from mrql.runtime.spark.expressions.number_text import number_text
-from mrql.runtime.spark.expressions.times import is_time, time_of
 
 Template = Callable[..., str]
 
@@ -91,7 +91,9 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
             shown = f"lower({trimmed(string)})"
             return f"CASE {shown} WHEN 'true' THEN true WHEN 'false' THEN false ELSE {otherwise} END"
         case ty.DATE | ty.TIMESTAMP:
-            return f"coalesce({_time(v, t, fresh)}, {otherwise})"
+            return f"coalesce({_read_from_text(v, t, fresh)}, {otherwise})"
+        case ty.DecimalType():
+            return f"coalesce({_decimal(v, t, fresh)}, {otherwise})"
         case ty.Basic():
             number = f"try_variant_get({v}, '$', '{sql_type(t).lower()}')"
             wrong = f"schema_of_variant({v}) = 'BOOLEAN'"
@@ -108,6 +110,16 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
             return f"CASE WHEN NOT {is_object(v)} THEN {otherwise} ELSE {made} END"
         case _:
             raise InternalError("variants", f"JSON has no values of type {t}")
+
+
+def _decimal(v: str, t: ty.DecimalType, fresh: Fresh) -> str:
+    """What is a number, or a text of one, as a decimal; a number is rounded to the digits that there are."""
+    double = let(fresh, f"try_variant_get({v}, '$', 'double')", lambda x: number_text(x, ty.DOUBLE, fresh))
+    return (
+        f"CASE schema_of_variant({v}) WHEN 'STRING' THEN {_read_from_text(v, t, fresh)} WHEN 'BOOLEAN' THEN NULL"
+        f" WHEN 'DOUBLE' THEN try_cast({double} AS {sql_type(t)})"
+        f" ELSE try_variant_get({v}, '$', '{sql_type(t).lower()}') END"
+    )
 
 
 def is_number_sql(text: str, written: str = NUMBER_TEXT) -> str:
@@ -157,11 +169,19 @@ def variant_of(x: str, t: Type, fresh: Fresh) -> str:
             raise InternalError("variants", f"JSON has no values of type {t}")
 
 
+def is_written_as_variant(t: Type) -> bool:
+    """Whether Spark is to write values of a type as VARIANTs."""
+    return ty.is_document(t) or isinstance(t, ty.DecimalType)
+
+
 def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
-    """A value with the JSON values and elements in it as VARIANTs, which Spark writes as what they are."""
-    if not any(map(ty.is_document, ty.walk(t))):
+    """A value with the JSON values and elements in it as VARIANTs, which Spark writes as what they are; and with the
+    decimals, of which it would write some with an exponent."""
+    if not any(map(is_written_as_variant, ty.walk(t))):
         return sql
     match t:
+        case ty.DecimalType():
+            return f"CAST({sql} AS VARIANT)"
         case ty.BagType(item) | ty.ListType(item):
             x = fresh("o")
             return f"transform({sql}, {x} -> {as_variants(x, item, fresh)})"
@@ -179,9 +199,9 @@ def as_variants(sql: str, t: Type, fresh: Fresh) -> str:
 # --- rows of JSON files -------------------------------------------------------------------------
 
 
-def _time(variant: str, t: Type, fresh: Fresh) -> str:
-    """A string as a date or timestamp; missing where it is none."""
-    return let(fresh, f"try_variant_get({variant}, '$', 'string')", lambda text: time_of(text, t))
+def _read_from_text(variant: str, t: Type, fresh: Fresh) -> str:
+    """A string as a date, a timestamp or a decimal, a number as the last; missing where it is none."""
+    return let(fresh, f"try_variant_get({variant}, '$', 'string')", lambda text: value_of(text, t))
 
 
 def held(variant: str, t: Type, fresh: Fresh) -> str:
@@ -198,8 +218,8 @@ def held(variant: str, t: Type, fresh: Fresh) -> str:
                 return f"if({is_null(v)}, NULL, {record_sql(parts)})"
 
             return let(fresh, variant, parts_of)
-        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP):
-            return _time(variant, t, fresh)
+        case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP | ty.Kind.DECIMAL):
+            return _read_from_text(variant, t, fresh)
         case ty.Basic():
             return f"try_variant_get({variant}, '$', '{sql_type(t).lower()}')"
         case ty.BagType(item) | ty.ListType(item):
@@ -222,7 +242,11 @@ def unfit(variant: str, t: Type, fresh: Fresh) -> str:
         case ty.Basic(ty.Kind.ANY | ty.Kind.STRING):
             return "false"
         case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP):
-            return f"(NOT {is_null(variant)} AND {_time(variant, t, fresh)} IS NULL)"
+            return f"(NOT {is_null(variant)} AND {_read_from_text(variant, t, fresh)} IS NULL)"
+        case ty.DecimalType():
+            exact = f"schema_of_variant({variant}) NOT IN ('BOOLEAN', 'DOUBLE')"
+            wrong = f"coalesce({exact} AND {_read_from_text(variant, t, fresh)} IS NOT NULL, false)"
+            return f"(NOT {is_null(variant)} AND NOT {wrong})"
         case ty.Basic(kind):
             return f"coalesce(NOT ({_of_kind(variant, kind)}), false)"
         case ty.BagType(item) | ty.ListType(item):
@@ -237,7 +261,7 @@ def unfit(variant: str, t: Type, fresh: Fresh) -> str:
 
 
 def _unfit_member(variant: str, name: str, t: Type, fresh: Fresh) -> str:
-    if isinstance(t, ty.Basic) and t != ty.INT and not is_time(t):
+    if isinstance(t, ty.Basic) and t != ty.INT and not is_read_as_text(t):
         return unfit(member(variant, name), t, fresh)
     return let(fresh, member(variant, name), lambda m: unfit(m, t, fresh))
 

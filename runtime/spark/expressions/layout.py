@@ -125,6 +125,8 @@ def sql_type(t: Type, timestamp: str = "TIMESTAMP_NTZ", date: str = "DATE") -> s
     A `timestamp` or `date` of another Spark type is one on its way in or out, as text.
     """
     match t:
+        case ty.DecimalType(precision, scale):
+            return f"DECIMAL({precision},{scale})"
         case ty.Basic(kind):
             return {
                 ty.Kind.BOOL: "BOOLEAN",

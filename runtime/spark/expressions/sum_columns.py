@@ -8,7 +8,8 @@ a number for each column, and put together again where a sum is read:
 - a double (`DOUBLES`) to three integers, the multiples of 2³², 1 and 2⁻³² in it, which are added up without rounding,
   and the rest, which is less than 2⁻³²; a number of 2⁶² and more is a column of its own, times 2⁻⁵¹², which no sum of
   doubles makes infinite; and infinities are counted, those of a plus in the lower half of a long and those of a minus
-  in the upper one. NaN counts as both. So what is taken back is gone.
+  in the upper one. NaN counts as both. So what is taken back is gone;
+- a decimal to two (`decimal_sums.py`), or to itself where it is of few digits.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from typing import Protocol
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.errors import InternalError
 from mrql.algebra.functions import side_sums
 from mrql.algebra.monoids import SUM, Aggregate
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.plan import Component
+from mrql.runtime.spark.expressions import decimal_sums
 from mrql.runtime.spark.expressions.aggregates import (
     DOWN,
     HUGE,
@@ -33,6 +36,7 @@ from mrql.runtime.spark.expressions.aggregates import (
     long_sql,
     zero_sql,
 )
+from mrql.runtime.spark.expressions.layout import sql_type
 from mrql.runtime.spark.expressions.literals import place
 
 WORDS, MASK = f"{WORD}L", f"{WORD - 1}L"
@@ -145,6 +149,55 @@ class Doubles:
         )
 
 
+@attrs.frozen
+class NarrowDecimals:
+    """A sum of decimals of few digits."""
+
+    type: ty.DecimalType
+
+    @property
+    def columns(self) -> tuple[SumColumn, ...]:
+        return (SumColumn("", self.type),)
+
+    def shares(self, value: str, weight: str | None) -> tuple[str, ...]:
+        share = decimal_sums.times_sql(decimal_sums.narrow_sql(value, self.type), weight)
+        return (f"CAST({share} AS {sql_type(self.type)})",)
+
+    def totals(self, parts: Sequence[str]) -> tuple[str, ...]:
+        raise InternalError("sums", "sums of decimals are not made of those of sides")
+
+    def value(self, columns: Sequence[str], at: str) -> str:
+        return f"coalesce({columns[0]}, CAST(0 AS {sql_type(self.type)}))"
+
+
+@attrs.frozen
+class WideDecimals:
+    """A sum of decimals."""
+
+    type: ty.DecimalType
+
+    @property
+    def columns(self) -> tuple[SumColumn, ...]:
+        return SumColumn("", self._halves.low_type), SumColumn("h", ty.DecimalType(ty.MAX_PRECISION))
+
+    def shares(self, value: str, weight: str | None) -> tuple[str, ...]:
+        parts = zip(self._halves.of(value), self.columns, strict=True)
+        return tuple(
+            f"CAST({decimal_sums.times_sql(part, weight)} AS {sql_type(column.type)})" for part, column in parts
+        )
+
+    def totals(self, parts: Sequence[str]) -> tuple[str, ...]:
+        raise InternalError("sums", "sums of decimals are not made of those of sides")
+
+    def value(self, columns: Sequence[str], at: str) -> str:
+        low, high = (f"coalesce({column}, 0BD)" for column in columns)
+        return self._halves.value(low, high, at)
+
+    @property
+    def _halves(self) -> decimal_sums.Halves:
+        return decimal_sums.Halves(self.type)
+
+
 def _limbs(value: str) -> tuple[str, str, str, str]:
     """What is left of a number of less than 2⁶², and its multiples of 2³², 1 and 2⁻³², none of them rounded."""
     word, part = f"{2.0**32!r}D", f"{2.0**-32!r}D"
@@ -166,6 +219,8 @@ WIDE, DOUBLES = Wide(), Doubles()
 
 def carrier(component: Component) -> Carrier | None:
     """How a component of a state is kept where that is not one column with its value."""
+    if component.monoid == SUM and isinstance(component.type, ty.DecimalType):
+        return NarrowDecimals(component.type) if component.narrow else WideDecimals(component.type)
     if component.monoid != SUM or component.narrow:
         return None
     return DOUBLES if component.type == ty.DOUBLE else WIDE

@@ -31,7 +31,7 @@ def to_dataframe(spark: SparkSession, rows: Iterable[Value], t: Type) -> DataFra
 def to_write(df: DataFrame, t: Type) -> DataFrame:
     """The rows of an answer of some type, and what columns there are besides, as they are written out."""
     item = t.item if isinstance(t, ty.BagType | ty.ListType) else t
-    if not any(ty.is_document(part) or part == ty.TIMESTAMP for part in ty.walk(item)):
+    if not any(json_variant.is_written_as_variant(part) or part == ty.TIMESTAMP for part in ty.walk(item)):
         return df
     known = dict(row_columns(item))
     columns = []

@@ -22,9 +22,9 @@ from mrql.runtime.sources.formats.csv import (
     is_read_as_utf8,
 )
 from mrql.runtime.spark.expressions.casts import converted
+from mrql.runtime.spark.expressions.file_texts import is_read_as_text, text_type, value_of
 from mrql.runtime.spark.expressions.layout import label, quote, sql_type, text_sql
 from mrql.runtime.spark.expressions.literals import place
-from mrql.runtime.spark.expressions.times import is_time, text_type, time_of
 from mrql.runtime.spark.io.spark_format import FILE, ParsedRows, SparkFormat
 
 TAG = "mrql_tag"
@@ -70,7 +70,7 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
     found = [fields.get(name, f"CAST(NULL AS {sql_type(t)})") for name, t in wanted]
     kept = [f"{field} AS {label(i)}" for i, field in enumerate(found)]
     faults = [f"NOT is_valid_utf8({fields[c.name]})" for c in spec.columns if c.type == ty.STRING]
-    faults += [f"{name} IS NOT NULL AND {time_of(name, t)} IS NULL" for name, t in read if is_time(t)]
+    faults += [f"{name} IS NOT NULL AND {value_of(name, t)} IS NULL" for name, t in read if is_read_as_text(t)]
     if spec.tagged:
         faults.append(f"{TAG} NOT IN ('+', '-') OR {TAG} IS NULL")
     # Spark converts only the columns that are asked for, but a row is malformed or not whatever the query uses of it.
@@ -114,7 +114,7 @@ def _field(column: str, t: Type, *, as_utf8: bool) -> str:
     """The value of a field, which was read byte by byte, if the file is not read `as_utf8`."""
     if t == ty.STRING and not as_utf8:
         return f"CAST(encode({column}, '{BYTES}') AS STRING)"
-    return time_of(column, t)
+    return value_of(column, t)
 
 
 def read_into(spec: SourceSpec) -> list[str]:

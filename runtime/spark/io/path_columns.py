@@ -12,8 +12,8 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.types import Type
 from mrql.runtime.sources.partitions import MISSING, Apart
+from mrql.runtime.spark.expressions.file_texts import is_read_as_text, value_of
 from mrql.runtime.spark.expressions.layout import label, quote, sql_type, text_sql
-from mrql.runtime.spark.expressions.times import is_time, time_of
 
 PATH = "_metadata.file_path"
 
@@ -51,7 +51,7 @@ def _typed(text: str, t: Type) -> str:
         return text
     if t == ty.BOOL:
         return f"lower({text}) = 'true'"
-    if is_time(t):
-        return time_of(text, t)
+    if is_read_as_text(t):
+        return value_of(text, t)
     number = f"CAST({text} AS DOUBLE)" if t == ty.FLOAT else text  # rounded twice, as everywhere
     return f"CAST({number} AS {sql_type(t)})"

@@ -111,7 +111,8 @@ def foreign(t: DataType) -> Foreign:
         case CharType() | VarcharType():
             return ForeignAtom(t.simpleString(), _SINGLE["string"])
         case DecimalType():
-            return ForeignAtom(t.simpleString(), (ty.FLOAT,) if t.scale else (ty.INT,), only_asked=True)
+            exact = ty.DecimalType(t.precision, t.scale) if 0 <= t.scale <= t.precision else ty.DecimalType(38)
+            return ForeignAtom(t.simpleString(), (exact, ty.FLOAT) if t.scale else (exact, ty.INT))
         case _:
             return ForeignAtom(t.simpleString(), _SINGLE.get(t.simpleString(), ()))
 

@@ -17,6 +17,8 @@ from pyspark.errors import PySparkException
 
 from mrql.algebra.errors import EngineError, MrqlError, UserError
 from mrql.algebra.span import Source, Span
+from mrql.algebra.types import DecimalType
+from mrql.algebra.values.decimals import TOO_MANY_DIGITS, out_of_range
 from mrql.runtime.files.durable import DiskFull
 from mrql.runtime.spark.expressions.arrow import received
 from mrql.runtime.spark.session.jvm_exit import ended, text_of
@@ -26,11 +28,13 @@ MESSAGES: dict[str, str] = {
     "ARITHMETIC_OVERFLOW": "integer overflow",
     "BINARY_ARITHMETIC_OVERFLOW": "integer overflow",
     "CAST_OVERFLOW": "integer overflow",
-    # Products of sums are decimals.
+    # Products of sums of longs are computed as decimals, and cast.
     "NUMERIC_VALUE_OUT_OF_RANGE": "integer overflow",
     "DIVIDE_BY_ZERO": "division by zero",
     "REMAINDER_BY_ZERO": "remainder of a division by zero",
 }
+DIVISION_IMPOSSIBLE = "Division impossible"
+"""What Java says of a remainder, the quotient of which has more digits than Spark has of one; it tells no place."""
 READING = ("FAILED_READ_FILE", "MALFORMED_RECORD", "CANNOT_READ_FILE", "MALFORMED_CSV_RECORD", "MALFORMED_ROW")
 
 
@@ -68,6 +72,10 @@ def _translate(text: str, source: Source | None, find_malformed: Callable[[], No
 
 
 def _message(text: str) -> str | None:
+    if told := re.search(r"\[NUMERIC_VALUE_OUT_OF_RANGE\S* .* cannot be represented as Decimal\((\d+), (\d+)\)", text):
+        return out_of_range(DecimalType(int(told[1]), int(told[2])))
+    if DIVISION_IMPOSSIBLE in text:
+        return TOO_MANY_DIGITS
     for condition, message in MESSAGES.items():
         if f"[{condition}" in text:
             return message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 from xml.etree import ElementTree
 
@@ -156,6 +157,7 @@ def test_the_parts_of_columns(spark: SparkSession) -> None:
             "array(TIMESTAMP'2026-01-01 00:00:00 UTC')",
             "2026-01-01 00:00:00",
         ),
+        ("decimal(12, 2)", "select x.C from x in s", "CAST('1.5' AS DECIMAL(3, 1))", Decimal("1.50")),
         ("[long]", "select count(x.C) from x in s", "CAST(array(3, NULL) AS ARRAY<DECIMAL(20, 0)>)", 2),
     ]
     zone = spark.conf.get("spark.sql.session.timeZone")
@@ -173,6 +175,7 @@ def test_the_parts_of_columns(spark: SparkSession) -> None:
         ("<X: [any]>", "named_struct('X', array(1.5))", "the part `C.X[]` of `s` is of type decimal(2,1), where any"),
         ("(any, long)", "named_struct('X', INTERVAL '1' DAY, 'Y', 1)", "the part `C.X` of `s` is of type interval day"),
         ("[int]", "array(1.5D)", "the part `C[]` of `s` is of type double, where int was expected"),
+        ("decimal(12, 2)", "1.505", "the column `C` of `s` is of type decimal(4,3), where decimal(12, 2) was expected"),
         ("[long]", "array(1.5)", "the part `C[]` of `s` is of type decimal(2,1), where long was expected"),
         ("<X: long, Y: long>", "named_struct('x', 1, 'Y', 2)", "`C` of `s` has no field `X`; its fields: x, Y"),
         ("[<X: long>]", "array(named_struct('Y', 1))", "the part `C[]` of `s` has no field `X`; its fields: Y"),

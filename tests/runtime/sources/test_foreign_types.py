@@ -221,7 +221,7 @@ WRONG_FILES = [
     ),
     ("<S: [<X: int>]>", pa.list_(pa.struct([("X", pa.int64())])), "`S[].X` that is of type long, where int was"),
     ("<S: <X: long>>", pa.struct([("X", pa.map_(pa.string(), pa.int64()))]), "part `S.X` that is of type map<string"),
-    ("<S: [double]>", pa.list_(pa.decimal128(10, 2)), "has a part `S[]` that is of type decimal128(10, 2)"),
+    ("<S: [long]>", pa.list_(pa.decimal128(10, 2)), "has a part `S[]` that is of type decimal(10, 2), where long was"),
     ("<S: [string]>", pa.list_(pa.binary()), "has a part `S[]` that is of type binary, where string was expected"),
 ]
 

@@ -89,6 +89,15 @@ BAD: dict[str, Bad] = {
     "csv, out of range": csv("1,a\n3000000000,a\n", f'2:1: {ROW}"3000000000" is not a value of type int (column _1)'),
     "csv, no number": csv("1\n1,5\n", f"2:1: {ROW}2 fields, where 1 were expected", "<P: double>"),
     "csv, no double": csv("1e3\n1x\n", f'2:1: {ROW}"1x" is not a value of type double (column P)', "<P: double>"),
+    "csv, too many digits": csv(
+        "1.50\n1.505\n", f'2:1: {ROW}"1.505" is not a value of type decimal(5, 2) (column P)', "<P: decimal(5, 2)>"
+    ),
+    "json, too many digits": lines(
+        '{"A": 1.500}\n{"A": 1000}\n', f"2:1: {ROW}1000 is not a value of type decimal(5, 2)", "<A: decimal(5, 2)>"
+    ),
+    "json, an exponent": lines(
+        '{"A": "1.5"}\n{"A": 1e0}\n', f"2:1: {ROW}1 is not a value of type decimal(5, 2)", "<A: decimal(5, 2)>"
+    ),
     "csv, no bool": csv("TRUE\nyes\n", f'2:1: {ROW}"yes" is not a value of type bool (column B)', "<B: bool>"),
     "csv, no date": csv(
         "2026-01-31\n2026-02-30\n", f'2:1: {ROW}"2026-02-30" is not a value of type date (column D)', "<D: date>"

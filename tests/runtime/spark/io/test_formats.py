@@ -61,7 +61,7 @@ END = st.sampled_from(["\n", "\n", "\r\n"])
 @settings(few, max_examples=8)
 @given(
     st.lists(st.tuples(RECORD, END), min_size=20, max_size=60),
-    st.sampled_from(["string", "int", "float", "double", "bool"]),
+    st.sampled_from(["string", "int", "float", "double", "bool", "decimal(6, 2)"]),
     st.sampled_from(["csv", "line"]),
     st.sampled_from(["", ","]),
 )
@@ -252,6 +252,8 @@ def test_json(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, row
     base = tmp_path_factory.mktemp("json")
     (base / "f.json").write_text("\n".join(rows) + "\n", encoding="utf-8")
     for row in ("any", "<A: int, B: any>", "<A: double, C: {long}>", "<A: <b: string>, B: bool>", "<C: [any], A: any>"):
+        assert_same(spark, f'source(json, "f.json", type({row}))', base)
+    for row in ("<A: decimal(10, 2), B: any>", "<C: [decimal(38, 18)]>"):
         assert_same(spark, f'source(json, "f.json", type({row}))', base)
     assert_same(spark, 'source(json, "f.json")', base)
 

@@ -1,0 +1,123 @@
+"""Sums of decimals in SQL, none of which is wrong, or too large, on its way to the one that is read.
+
+Spark has no decimals of more than 38 digits: two that are added up may leave that range, where what is taken back
+later brings the sum into it again, and of a sum or product that may need more digits it gives away those at the end. So
+a decimal is added up as two: what is below 10²⁰ of its last digits, and how often that is in it,
+
+    v = h · 10^(20 - s) + l,   |h| < 10¹⁸,   |l| < 10^(20 - s)
+
+each of which has room for 10¹⁷ of them, and none is rounded. One of 20 digits needs no `h`. Where there are more digits
+behind the point than Spark keeps in any case, the decimal is taken for the integer of its digits.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from mrql.algebra.analysis.integer_ranges import NARROW_DIGITS
+from mrql.algebra.functions.decimals import MIN_SCALE
+from mrql.algebra.functions.function import fails
+from mrql.algebra.types import MAX_PRECISION, DecimalType
+from mrql.algebra.values.decimals import out_of_range
+
+WEIGHT = MAX_PRECISION - 1 - NARROW_DIGITS
+"""How many digits a weight has: of the product with a low part no digit is lost."""
+
+
+_PAIR, _L, _H, _C = (f"{name}__v_0" for name in ("pair", "low", "high", "carry"))
+_A, _X, _E = (f"{name}__v_0" for name in ("added", "x", "end"))
+"""Variables of lambdas, whose bodies read nothing else."""
+
+
+def _let(name: str, value: str, body: str) -> str:
+    return f"transform(array({value}), {name} -> {body})[0]"
+
+
+@attrs.frozen
+class Halves:
+    """How decimals of a type are added up in two."""
+
+    type: DecimalType
+
+    @property
+    def scale(self) -> int:
+        """How many digits of what is added up are behind the point."""
+        return self.type.scale if self.type.scale <= MIN_SCALE else 0
+
+    @property
+    def low_type(self) -> DecimalType:
+        """What the low parts add up to; the high ones to integers."""
+        return DecimalType(MAX_PRECISION, self.scale)
+
+    def of(self, value: str) -> tuple[str, str]:
+        """The low and the high part of a value."""
+        whole = self._scaled(value)
+        low = f"CAST({whole} % {self._unit} AS DECIMAL({NARROW_DIGITS}, {self.scale}))"
+        return low, f"CAST({whole} div {self._unit} AS DECIMAL({MAX_PRECISION - NARROW_DIGITS}, 0))"
+
+    def value(self, low: str, high: str, at: str) -> str:
+        """What low and high parts have added up to."""
+        unit = self._unit
+        rest, carried = f"{low} % {unit}", f"CAST({high} + {low} div {unit} AS DECIMAL(38, 0))"
+        # The rest is brought to the side of zero on which the words are: neither is too large then.
+        back = f"CASE WHEN {_H} > 0 AND {_L} < 0 THEN -1 WHEN {_H} < 0 AND {_L} > 0 THEN 1 ELSE 0 END"
+        words = f"CAST(({_H} + {_C}) * {unit} AS DECIMAL(38, {self.scale}))"
+        whole = f"CAST(({words} + ({_L} - {_C} * {unit})) AS DECIMAL(38, {self.scale}))"
+        held = f"abs({_H} + {_C}) < {10 ** (MAX_PRECISION - NARROW_DIGITS)}BD"
+        wrong = fails(at, out_of_range(self.type))
+        made = f"CASE WHEN {held} THEN {self._unscaled(whole)} ELSE {wrong} END"
+        inner = _let(_L, f"{_PAIR}.l", _let(_H, f"{_PAIR}.h", _let(_C, back, made)))
+        return _let(_PAIR, f"named_struct('l', {rest}, 'h', {carried})", inner)
+
+    @property
+    def _unit(self) -> str:
+        return f"{10 ** (NARROW_DIGITS - self.scale)}BD"
+
+    def _scaled(self, value: str) -> str:
+        if self.scale == self.type.scale:
+            return value
+        return f"CAST(replace(CAST({value} AS STRING), '.', '') AS DECIMAL(38, 0))"
+
+    def _unscaled(self, whole: str) -> str:
+        if self.scale == self.type.scale:
+            return whole
+        t = f"DECIMAL(38, {self.type.scale})"
+        return f"CAST(concat(CAST({whole} AS STRING), 'E-{self.type.scale}') AS {t})"
+
+
+def times_sql(part: str, weight: str | None) -> str:
+    """A part as often as a weight says."""
+    return part if weight is None else f"{part} * CAST({weight} AS DECIMAL({WEIGHT}, 0))"
+
+
+def narrow_sql(value: str, t: DecimalType) -> str:
+    """A decimal of few digits, as it is added up."""
+    return f"CAST({value} AS DECIMAL({NARROW_DIGITS}, {t.scale}))"
+
+
+def over_rows(value: str, t: DecimalType, weight: str | None, narrow: bool, at: str) -> str:
+    """The sum of a value of each row, as often as a weight says, of the type of the sum."""
+    if narrow:
+        return f"CAST(coalesce(sum({times_sql(narrow_sql(value, t), weight)}), 0BD) AS {_sql(t)})"
+    halves = Halves(t)
+    low, high = halves.of(value)
+    return halves.value(_summed(low, weight, halves.scale), _summed(high, weight, 0), at)
+
+
+def _summed(part: str, weight: str | None, scale: int) -> str:
+    return f"CAST(coalesce(sum({times_sql(part, weight)}), 0BD) AS DECIMAL(38, {scale}))"
+
+
+def of_array(array: str, t: DecimalType, at: str) -> str:
+    """The sum of an array of values, of the type of the sum."""
+    halves = Halves(t)
+    low, high = halves.of(_X)
+    types = (f"DECIMAL(38, {halves.scale})", "DECIMAL(38, 0)")
+    start = f"named_struct('l', CAST(0 AS {types[0]}), 'h', CAST(0 AS {types[1]}))"
+    step = f"named_struct('l', CAST({_A}.l + {low} AS {types[0]}), 'h', CAST({_A}.h + {high} AS {types[1]}))"
+    value = halves.value(f"{_E}.l", f"{_E}.h", at)
+    return f"aggregate({array}, {start}, ({_A}, {_X}) -> {step}, {_E} -> {value})"
+
+
+def _sql(t: DecimalType) -> str:
+    return f"DECIMAL({t.precision}, {t.scale})"

@@ -1,0 +1,34 @@
+"""Values that come from files as texts, and are read by the language's rules, which are stricter than those of Spark:
+dates and timestamps, and decimals, of which Spark would round the digits away that are too many.
+"""
+
+from __future__ import annotations
+
+from mrql.algebra import types as ty
+from mrql.algebra.functions.time_parsing import date_sql, timestamp_sql
+from mrql.algebra.types import Type
+from mrql.algebra.values.decimals import decimal_text
+from mrql.runtime.spark.expressions.layout import sql_type
+
+
+def is_read_as_text(t: Type) -> bool:
+    """Whether values of a basic type come as texts."""
+    return t in (ty.DATE, ty.TIMESTAMP) or isinstance(t, ty.DecimalType)
+
+
+def text_type(t: Type) -> str:
+    """The Spark type in which values of a basic type are read."""
+    return "STRING" if is_read_as_text(t) else sql_type(t)
+
+
+def value_of(text: str, t: Type) -> str:
+    """What was read as a text as the value that it stands for, missing where it is none; any other value as it is."""
+    match t:
+        case ty.DATE:
+            return date_sql(text)
+        case ty.TIMESTAMP:
+            return timestamp_sql(text)
+        case ty.DecimalType():
+            return f"if({text} RLIKE '^\\\\s*{decimal_text(t)}\\\\s*\\\\z', CAST({text} AS {sql_type(t)}), NULL)"
+        case _:
+            return text

@@ -1,0 +1,73 @@
+"""Queries of decimals on Spark, over rows that come and go: after each batch the answer is that of the query, to the
+last digit."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra import types as ty
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.values.value_text import show_value
+from mrql.algebra.values.values import Value, same
+from tests.rewrite.incremental.test_sums import attempt
+from tests.runtime.spark.test_sums import Followed
+from tests.support.function_calls import value
+from tests.support.histories import histories, net
+from tests.support.interpreted import interpreted
+
+pytestmark = pytest.mark.spark
+
+MONEY, MANY, FRACTION = ty.DecimalType(12, 2), ty.DecimalType(38, 10), ty.DecimalType(38, 30)
+ROW = ty.TupleType((ty.INT, MONEY, MANY, FRACTION))
+ROWS = (
+    st.integers(0, 2**32)
+    .map(lambda n: value(random.Random(n), ROW, nulls=0.0))
+    .map(lambda r: ((r[0] or 0) % 2, *r[1:]))
+)
+TYPES: dict[str, ty.Type] = {"S": ty.BagType(ROW), "T": ty.BagType(ROW)}
+QUERIES = [
+    # Sums of few digits and of many, which leave the range of 38 digits on the way to where they come back.
+    "select (k, sum(a), sum(b), sum(c), avg(a), min(b), max(c), count(a)) from (k, a, b, c) in S group by k: k",
+    "(sum(select b from (k, a, b, c) in S), avg(select a from (k, a, b, c) in S),"
+    " count_distinct(select a from (k, a, b, c) in S))",
+    # Decimals as keys of groups and of joins, and a product over a join.
+    "select (a, count(b)) from (k, a, b, c) in S group by a: a",
+    "select (k, sum(x.A * y.A), sum(x.A)) from x in (select <K: k, A: a> from (k, a, b, c) in S),"
+    " y in (select <K: k, A: a> from (k, a, b, c) in T) where x.K = y.K group by k: x.K",
+    "select (a, d) from (k, a, b, c) in S, (j, d, e, f) in T where a = d and b <= e order by a, d desc limit 3",
+    "select x.T from x in (select <K: k, T: sum(a)> from (k, a, b, c) in S group by k: k) where x.T > 0.5m",
+]
+
+
+@seed(2026)
+@settings(
+    max_examples=5, deadline=None, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+)
+@given(data=st.data())
+def test_decimals_follow_rows_that_come_and_go(spark: SparkSession, data: st.DataObject) -> None:
+    """Also where there is none: an error is one in both engines."""
+    text = data.draw(st.sampled_from(QUERIES))
+    query = mrql.compile(text, **TYPES)
+    streams = sorted(query.trace().plan.streams)
+    history = data.draw(histories(dict.fromkeys(streams, ROWS), deletions=True, most=3, largest=4))
+    with interpreted(spark):
+        followed = Followed(spark, query, TYPES)
+        with followed.view:
+            for n, batch in enumerate(history, start=1):
+                contents = net(history[:n], streams)
+                expected = attempt(lambda contents=contents: evaluate(query.term, contents))
+                found = attempt(lambda batch=batch: followed.after(batch))
+                assert_same(found, expected)
+                if isinstance(found, str):
+                    return
+        assert_same(attempt(lambda: followed.at_once(contents)), expected)
+
+
+def assert_same(found: Value, expected: Value) -> None:
+    assert same(found, expected), f"{show_value(found)}, not {show_value(expected)}"
