@@ -97,12 +97,13 @@ NAMES = ("a b", "a.b", "a`b", 'a"b', "select", "A", "a", "é-1", "1", "_", "a\\b
 def test_types_from_schemas(spark: SparkSession) -> None:
     """A DataFrame, a StructType and DDL say the same of a stream, whatever its columns are called."""
     columns = ", ".join(f"{i}L AS {quote(name)}" for i, name in enumerate(NAMES))
-    df = spark.sql(f"SELECT {columns}, named_struct('x', 1, 'b', X'00') AS s, 1.5BD AS gone, map('a', 1) AS m")
-    ddl = ", ".join(f"{quote(name)} BIGINT" for name in NAMES) + ", s STRUCT<x: INT, b: BINARY>, m MAP<STRING, INT>"
+    df = spark.sql(f"SELECT {columns}, named_struct('x', 1, 'b', X'00') AS s, X'00' AS gone, 1.5BD AS d, map('a', 1) AS m")
+    ddl = ", ".join(f"{quote(name)} BIGINT" for name in NAMES) + ", s STRUCT<x: INT, b: BINARY>"
+    ddl += ", d DECIMAL(2, 1), m MAP<STRING, INT>"
     found = mrql.compile("t", t=df)
     assert found.type == mrql.compile("t", t=df.schema).type == mrql.compile("t", t=ddl).type
     rows = found.batch(spark, t=df).collect()
-    assert [tuple(row) for row in rows] == [(*range(len(NAMES)), (1,), [("a", 1)])]
+    assert [tuple(row) for row in rows] == [(*range(len(NAMES)), (1,), Decimal("1.5"), [("a", 1)])]
     assert mrql.compile('select r.m["a"] + 1 from r in t', t=df).batch(spark, t=df).collect()[0][0] == 2
     assert mrql.compile("select r.s.x from r in t", t=df).batch(spark, t=df).collect()[0][0] == 1
 
