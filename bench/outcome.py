@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from math import isclose
 from typing import Any
 
@@ -79,8 +80,11 @@ def check_rows(name: str, found: Sequence[Sequence[Any]], expected: Sequence[Seq
 
 
 def _plain(row: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...]:
-    """A row without what Spark and mrql have different types for: dates are texts there and here."""
-    return tuple(round(v, 6) if isinstance(v, float) else v if isinstance(v, int | None) else str(v) for v in row)
+    """A row without what Spark and mrql have different types for: dates are texts there and here, decimals doubles."""
+    return tuple(
+        round(float(v), 6) if isinstance(v, float | Decimal) else v if isinstance(v, int | None) else str(v)
+        for v in row
+    )
 
 
 def _is_close(one: Any, other: Any) -> bool:

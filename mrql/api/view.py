@@ -47,7 +47,7 @@ class View:
         self,
         *,
         offset: Any = None,
-        deliver: Callable[[DataFrame, int], object] | None = None,
+        deliver: Any = None,  # a function; by its type, `**deltas` of a dict would be taken for one
         **deltas: Delta | DataFrame,
     ) -> DataFrame:
         """Applies a batch; a plain DataFrame is what is inserted. Returns how the answer changed, with a column
@@ -58,9 +58,10 @@ class View:
 
         An `offset` says how far the streams that are named have come: any value of JSON, as the number of a batch. A
         batch whose offset was applied already changes nothing, and has no changes: a number that is no larger than the
-        last one of its streams, or another value that is the last one. `deliver` is given the changes and the number of
-        the batch before this is committed, and takes the batch back by failing. It may be given a batch of one number
-        again, after a crash, and so is to write it over what it has written under that number.
+        last one of its streams, or another value that is the last one. `deliver`, a function of a DataFrame and an int,
+        is given the changes and the number of the batch before this is committed, and takes the batch back by failing.
+        It may be given a batch of one number again, after a crash, and so is to write it over what it has written under
+        that number.
 
         Raises: UserError when a name or a type does not fit, a row is deleted that is not there, the query has no value
             for the new data, offsets cannot be compared, or the view is closed. EngineError when a commit fails; then

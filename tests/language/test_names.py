@@ -67,8 +67,8 @@ def test_names_make_no_difference(text: str, chosen: list[str]) -> None:
 
 @pytest.mark.spark
 def test_names_make_no_difference_on_spark(spark: SparkSession) -> None:
-    """All names that there are, five in each query; and all queries with names that differ in case alone."""
-    cases = [(QUERIES[i % len(QUERIES)], to) for i, to in enumerate(OTHERS)]
+    """Every second of all names, five in each query; and all queries with names that differ in case alone."""
+    cases = [(QUERIES[i % len(QUERIES)], to) for i, to in enumerate(OTHERS[::2])]
     # Several of them in one view, which takes a batch in little more time than one of them.
     cases += [(f"({', '.join(f'({text})' for text in QUERIES[i::4])})", CASES) for i in range(4)]
     with interpreted(spark):

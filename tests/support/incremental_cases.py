@@ -115,7 +115,8 @@ CONSTRUCTS = tuple(
         ("join", "select (a, d) from (a, b) in S, (c, d) in T where b = c"),
         ("self-join", "select (a, d) from (a, b) in S, (c, d) in S where b = c"),
         ("join of three", "select (a, p.V) from (a, b) in S, (c, d) in T, p in P where b = c and d = p.K"),
-        ("join on an inequality", "select (a, d) from (a, b) in S, (c, d) in T where b < c and c < b + 10"),
+        ("join on a window", "select (a, d) from (a, b) in S, (c, d) in T where b < c and c < b + 10"),
+        ("join on an inequality", "select (a, d) from (a, b) in S, (c, d) in T where b < c"),
         (
             "join on an equality in each alternative",
             "select (a, d) from (a, b) in S, (c, d) in T where (b = c and a > 1) or (b = c and d > 1)",

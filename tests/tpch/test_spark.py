@@ -19,7 +19,7 @@ from tests.tpch.cases import FIXED, NAMES, Case, case, expected, net
 
 pytestmark = pytest.mark.spark
 
-STREAMED = ("q02", "q03", "q20")
+STREAMED = ("q03", "q20")
 """What comes in ten batches. In the reference engine all of them do, and on Spark those of `make soak`."""
 
 

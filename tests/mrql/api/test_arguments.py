@@ -97,7 +97,9 @@ NAMES = ("a b", "a.b", "a`b", 'a"b', "select", "A", "a", "é-1", "1", "_", "a\\b
 def test_types_from_schemas(spark: SparkSession) -> None:
     """A DataFrame, a StructType and DDL say the same of a stream, whatever its columns are called."""
     columns = ", ".join(f"{i}L AS {quote(name)}" for i, name in enumerate(NAMES))
-    df = spark.sql(f"SELECT {columns}, named_struct('x', 1, 'b', X'00') AS s, X'00' AS gone, 1.5BD AS d, map('a', 1) AS m")
+    df = spark.sql(
+        f"SELECT {columns}, named_struct('x', 1, 'b', X'00') AS s, X'00' AS gone, 1.5BD AS d, map('a', 1) AS m"
+    )
     ddl = ", ".join(f"{quote(name)} BIGINT" for name in NAMES) + ", s STRUCT<x: INT, b: BINARY>"
     ddl += ", d DECIMAL(2, 1), m MAP<STRING, INT>"
     found = mrql.compile("t", t=df)
