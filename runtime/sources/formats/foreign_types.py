@@ -79,7 +79,7 @@ class Misfit:
 def misfit(found: Foreign, wanted: Type, column: str) -> Misfit | None:
     """What keeps a column from being read as a type, if anything does.
 
-    >>> swapped = Fields((("Y", Single("int", (ty.INT,))), ("X", Single("map<int,int>"))))
+    >>> swapped = Fields((("Y", ForeignAtom("int", (ty.INT,))), ("X", ForeignAtom("map<int,int>"))))
     >>> misfit(Sequence(swapped), ty.ListType(ty.RecordType((("Y", ty.LONG),))), "A") is None
     True
     >>> wrong = misfit(Sequence(swapped), ty.ListType(ty.RecordType((("X", ty.LONG), ("Y", ty.LONG)))), "A")
