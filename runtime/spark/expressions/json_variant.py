@@ -23,10 +23,12 @@ Template = Callable[..., str]
 
 
 def member(variant: str, name: str, *before: int) -> str:
-    """A member as a VARIANT: null where there is none. It is that of an element, if that comes `before`.
+    r"""A member as a VARIANT: null where there is none. It is that of an element, if that comes `before`.
+
+    A `$` in text is written by its number, as Spark would put a variable in the place of `${…}`.
 
     >>> print(member("v", "b c", 0))
-    try_variant_get(v, '$[0]["b c"]', 'variant')
+    try_variant_get(v, '\U00000024[0]["b c"]', 'variant')
     """
     path = "".join(f"[{index}]" for index in before)
     if not name or any(c in '"?' for c in name):  # no path says that
