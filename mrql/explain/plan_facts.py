@@ -6,6 +6,7 @@ Nothing is decided here: the passes have done that.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import attrs
 
@@ -128,6 +129,15 @@ class Facts:
     def read(self) -> tuple[str, ...]:
         """The states that the answer is over."""
         return tuple(stage.stage.name for stage in self.stages if stage.stage.name in free_vars(self.answer))
+
+    def in_order(self) -> Iterator[tuple[tuple[DerivedFacts, ...], StageFacts, DerivedFacts | None]]:
+        """The stages in their order: each with what is passed on to it and was not before, and what goes back to it."""
+        told: set[str] = set()
+        for stage in self.stages:
+            new = tuple(passed for passed in self.read_by(stage.stage) if passed.derived.name not in told)
+            recursive = self.recursion_of(stage.stage)
+            yield new, stage, recursive
+            told |= {passed.derived.name for passed in (*new, *([] if recursive is None else [recursive]))}
 
     def recursion_of(self, stage: Stage) -> DerivedFacts | None:
         """The stream that is made from a stage and that the stage reads."""

@@ -16,17 +16,12 @@ def render_summary(facts: Facts, width: int) -> str:
     page = Page(width)
     query_lines(page, facts)
     page.heading("What is kept, and what a batch costs")
-    told: set[str] = set()
-    for stage in facts.stages:
-        passed_on = [passed for passed in facts.read_by(stage.stage) if passed.derived.name not in told]
+    for passed_on, stage, recursive in facts.in_order():
         for passed in passed_on:
             made_of = listed(sorted(passed.derived.reads))
             _paragraph(page, passed.derived.name, _derived(passed, f"made of {made_of}, for what comes after"))
-        told |= {passed.derived.name for passed in passed_on}
         _paragraph(page, stage.stage.name, _stage(stage))
-        recursive = facts.recursion_of(stage.stage)
         if recursive is not None:
-            told.add(recursive.derived.name)
             found = f"what the loop finds, which goes back to {stage.stage.name}"
             _paragraph(page, recursive.derived.name, _derived(recursive, found))
     for loop in facts.plan.feedbacks:

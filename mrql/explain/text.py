@@ -31,17 +31,12 @@ def render_text(facts: Facts, width: int) -> str:
         page.term(f"{name} =", loop)
         page.gap()
         page.line("it is run once, before the first batch")
-    told: set[str] = set()
-    for stage in facts.stages:
-        for passed in facts.read_by(stage.stage):
-            if passed.derived.name not in told:
-                _derived(page, passed)
-                told.add(passed.derived.name)
+    for passed_on, stage, recursive in facts.in_order():
+        for passed in passed_on:
+            _derived(page, passed)
         _stage(page, stage)
-        recursive = facts.recursion_of(stage.stage)
         if recursive is not None:
             _recursive(page, recursive, stage.stage)
-            told.add(recursive.derived.name)
     for fed_back in facts.plan.feedbacks:
         _feedbacks(page, fed_back, facts)
     _answer(page, facts)

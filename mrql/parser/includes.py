@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from mrql import syntax
@@ -56,6 +57,7 @@ class Includes:
         self.done.add(file)
 
 
+@cache
 def _library() -> list[str]:
     return sorted(file.name for file in LIBRARY.glob("*.mrql"))
 

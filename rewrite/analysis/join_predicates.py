@@ -84,6 +84,16 @@ def guard(conditions: Iterable[Term], then: Term) -> Term:
     return then if condition == TRUE else If(condition, then, Empty(then.type))
 
 
+def unguarded(body: Term) -> tuple[tuple[Term, ...], Term]:
+    """The conditions of `if c and … then e else {}`, and `e`: what `guard` makes one term of."""
+    match body:
+        case If(condition, then, Empty()):
+            conditions, head = unguarded(then)
+            return (*conjuncts(condition), *conditions), head
+        case _:
+            return (), body
+
+
 @attrs.frozen
 class Link:
     """The join keys of two sides: `left = right`, part by part, and the conditions that are no such equality."""

@@ -43,9 +43,10 @@ from mrql.algebra.analysis.variables import (
     var_of,
 )
 from mrql.algebra.functions import DIVIDE, EQ, FUNCTIONS, GE, GT, LE, LT, MINUS, NE, NEGATE, PLUS
+from mrql.algebra.functions.function import Function
 from mrql.algebra.monoids import SUM
 from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, Lit, Prim, PVar, Reduce, Single, Term, Union, element_type
-from mrql.rewrite.analysis.join_predicates import conjuncts, guard, link, reads_sources
+from mrql.rewrite.analysis.join_predicates import guard, link, reads_sources, unguarded
 
 DAY, HOUR, MINUTE = 86_400, 3_600, 60
 SECONDS = {"add_days": DAY, "add_hours": HOUR, "add_minutes": MINUTE, "add_seconds": 1}
@@ -122,14 +123,15 @@ class _Bands:
                 return with_children(term, tuple(self.visit(c, outer | bound, joined=False) for c, bound in parts))
 
     def _sides(self, nested: CMap, band: Band, outer: frozenset[str]) -> tuple[Term, Term]:
-        return tuple(self._with(nested, band, band.bin(end), outer) for end in (band.upper, band.lower))  # type: ignore[return-value]
+        first, other = (self._with(nested, band, band.bin(end), outer) for end in (band.upper, band.lower))
+        return first, other
 
     def _both(self, first: Term, other: Term, band: Band) -> Term:
         return Union(first, If(_apart(band), other, Empty(other.type)))
 
     def _with(self, term: CMap, band: Band, wanted: Term, outer: frozenset[str]) -> Term:
         """The comprehension over the rows of one bin."""
-        conditions, head = _conditions(term.function.body)
+        conditions, head = unguarded(term.function.body)
         inner = outer | bound_names(term.function.param)
         head = self.visit(head, inner, joined=True)
         body = guard((Prim(EQ, (band.bin(band.value), wanted)), *conditions), head)
@@ -140,7 +142,7 @@ class _Bands:
         if not outer or not reads_sources(term.source) or free_vars(term.source):
             return None
         inner = bound_names(term.function.param)
-        conditions, _ = _conditions(term.function.body)
+        conditions, _ = unguarded(term.function.body)
         around = outer - inner
         if link(conditions, around, inner).on_keys:
             return None
@@ -156,7 +158,7 @@ class _Bands:
 
 def _is_of_small_numbers(addends: CMap) -> bool:
     """Whether no sum of some of them leaves its range: constants, as those that count, and ints with a long sum."""
-    _, head = _conditions(addends.function.body)
+    _, head = unguarded(addends.function.body)
     return element_type(addends) == ty.INT or (isinstance(head, Single) and isinstance(head.item, Lit))
 
 
@@ -166,15 +168,15 @@ def _apart(band: Band) -> Term:
 
 End: TypeAlias = tuple[Term, bool, Term]
 """A term over the inner row, whether what follows is its upper end, and that end."""
-ORDERS: tuple[tuple[object, bool], ...] = ((LT, True), (LE, True), (GT, False), (GE, False))
+LESS, GREATER = (LT, LE), (GT, GE)
 
 
 def _ends(condition: Term, outer: frozenset[str], inner: frozenset[str]) -> Iterator[End]:
     """The end of a window that a condition says, where its terms are over one side each."""
     if not isinstance(condition, Prim) or reads_sources(condition):
         return
-    is_less = dict(ORDERS).get(condition.function)
-    if is_less is None:
+    is_less = condition.function in LESS
+    if not is_less and condition.function not in GREATER:
         return
     a, b = condition.args
     if not (ty.is_integral(a.type) and ty.is_integral(b.type)) and not (a.type == b.type and a.type in TIMES):
@@ -207,14 +209,13 @@ def _moved(term: Term) -> tuple[Term, int]:
     return term, 0
 
 
-def _step(function: object, t: ty.Type) -> int | None:
+def _step(function: Function, t: ty.Type) -> int | None:
     """By how much a function moves a value of a type for each one of its constant."""
-    name = getattr(function, "name", "")
     match t:
         case ty.TIMESTAMP:
-            return SECONDS.get(name)
+            return SECONDS.get(function.name)
         case ty.DATE:
-            return DAYS.get(name)
+            return DAYS.get(function.name)
         case ty.LONG | ty.INT:
             return 1 if function == PLUS else -1 if function == MINUS else None
         case _:
@@ -232,12 +233,3 @@ def _constant(term: Term) -> int | None:
             return None if positive is None else -positive
         case _:
             return None
-
-
-def _conditions(body: Term) -> tuple[tuple[Term, ...], Term]:
-    match body:
-        case If(condition, then, Empty()):
-            conditions, head = _conditions(then)
-            return (*conjuncts(condition), *conditions), head
-        case _:
-            return (), body

@@ -50,7 +50,7 @@ from mrql.algebra.analysis.variables import (
 )
 from mrql.algebra.evaluation.may_fail import Guard, guarded, guards, may_fail
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, Lit, Pattern, PTuple, PVar, Single, Term, Tup, Var
-from mrql.rewrite.analysis.join_predicates import Link, apart, co_grouped, conjuncts, guard, keyed, link, reads_sources
+from mrql.rewrite.analysis.join_predicates import Link, apart, co_grouped, guard, keyed, link, reads_sources, unguarded
 from mrql.rewrite.normalize.normalize import normalize
 
 
@@ -82,7 +82,7 @@ def _unnest(term: Term, names: Names) -> Term:
 def _unnest_inner(term: CMap, names: Names) -> Term | None:
     """Unnests what is correlated with an inner generator, if anything is: the two generators become one."""
     pattern, x = pattern_term(term.function.param, names)
-    conditions, body = _conditions(term.function.body)
+    conditions, body = unguarded(term.function.body)
     if not isinstance(body, CMap) or reads_sources(body.source) or any(map(reads_sources, conditions)):
         return None
     inner, _ = pattern_term(body.function.param, names)
@@ -184,7 +184,7 @@ def _linked(nested: Nested, outer: frozenset[str], names: Names) -> Correlated |
     # A name of the nested select may cover one of the outer variables.
     param, function = rename_apart(nested.term.function.param, nested.term.function.body, outer | nested.local)
     names.taken |= bound_names(param)
-    conditions, head = _conditions(function)
+    conditions, head = unguarded(function)
     inner, source = bound_names(param), nested.term.source
     pattern, element = pattern_term(param, names)
     own: tuple[Term, ...] = ()
@@ -255,15 +255,6 @@ def _nested(term: Term, path: tuple[int, ...], local: frozenset[str], under: tup
     for i, (child, bound, own) in enumerate(zip(children(term), scopes(term), guards(term), strict=True)):
         found += _nested(child, (*path, i), local | bound, (*under, *own))
     return found
-
-
-def _conditions(body: Term) -> tuple[tuple[Term, ...], Term]:
-    match body:
-        case If(condition, then, Empty()):
-            conditions, head = _conditions(then)
-            return (*conjuncts(condition), *conditions), head
-        case _:
-            return (), body
 
 
 def _replace(term: Term, path: tuple[int, ...], new: Term) -> Term:
