@@ -8,7 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
+from pathlib import Path
 from random import Random
+from typing import ClassVar
 
 import attrs
 
@@ -24,52 +27,84 @@ PATIENCE = 180
 
 
 @attrs.define
-class Killed:
-    """A stream that is killed again and again."""
+class KilledProcess(ABC):
+    """A process that commits to a checkpoint, and is killed again and again."""
 
-    stream: Stream
     random: Random
     delay: float
-    """How long after a commit a process is killed, in seconds, at most."""
-    kills: int = 0
+    """How long after a commit it is killed, in seconds, at most."""
 
-    def until_done(self, most: int) -> None:
-        """Starts it again until it has come to its end; it is killed so many times at most."""
-        assert self.stream.job.query is not None  # the query is written
-        while self.kills < most:
-            if not self._killed():
-                return
-            self.kills += 1
-        assert self._start().wait(PATIENCE) == 0, (self.stream.home / "stderr").read_text()
+    patience: ClassVar[float] = PATIENCE
+    """After so many seconds without an end it hangs."""
+
+    @property
+    @abstractmethod
+    def directory(self) -> Path:
+        """The checkpoint."""
+
+    @property
+    @abstractmethod
+    def said(self) -> Path:
+        """What it writes to its standard error."""
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """What starts it."""
+
+    def until_done(self, most: int) -> int:
+        """Starts it again until it has come to its end; it is killed so many times at most. Returns how often."""
+        kills = 0
+        while kills < most and self._killed():
+            kills += 1
+        if kills == most:
+            assert self._start().wait(self.patience) == 0, self.said.read_text()
+        return kills
 
     def _killed(self) -> bool:
         """Starts it and kills it some commits later; false where it has come to its end before."""
         process = self._start()
         target = self._commits() + self.random.randint(0, 3)
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + self.patience
         while process.poll() is None and self._commits() < target:
-            assert time.monotonic() < until, "the stream hangs"
+            assert time.monotonic() < until, "the process hangs"
             time.sleep(0.002)
         try:
             code = process.wait(self.random.uniform(0, self.delay))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             code = process.wait()
-        assert code in (0, -signal.SIGKILL), (self.stream.home / "stderr").read_text()
+        assert code in (0, -signal.SIGKILL), self.said.read_text()
         return code != 0
 
     def _start(self) -> subprocess.Popen[str]:
+        with self.said.open("w") as said:
+            return subprocess.Popen(self.command(), stdout=subprocess.DEVNULL, stderr=said, text=True)
+
+    def _commits(self) -> int:
+        found = os.listdir(self.directory) if self.directory.exists() else []
+        return max((int(name[9:-5]) for name in found if name.startswith("manifest-")), default=0)
+
+
+@attrs.define
+class KilledStream(KilledProcess):
+    """`mrql stream` over a stream."""
+
+    stream: Stream
+
+    @property
+    def directory(self) -> Path:
+        return self.stream.checkpoint
+
+    @property
+    def said(self) -> Path:
+        return self.stream.home / "stderr"
+
+    def command(self) -> list[str]:
         stream = self.stream
         command = [sys.executable, "-m", "mrql", "stream", str(stream.home / "q.mrql"), "--data", str(stream.home)]
         command += ["--once", "--max-files", str(stream.max_files), "--engine", stream.engine]
         command += ["--emit", stream.emit.value, "--output", str(stream.out), "--checkpoint", str(stream.checkpoint)]
-        command += [] if stream.address is None else ["--output", stream.address]
-        with (stream.home / "stderr").open("w") as said:
-            return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, text=True)
-
-    def _commits(self) -> int:
-        found = os.listdir(self.stream.checkpoint) if self.stream.checkpoint.exists() else []
-        return max((int(name[9:-5]) for name in found if name.startswith("manifest-")), default=0)
+        return [*command, *([] if stream.address is None else ["--output", stream.address])]
 
 
 def survives(stream: Stream, random: Random, *, kills: int, delay: float, server: Server | None = None) -> int:
@@ -80,8 +115,8 @@ def survives(stream: Stream, random: Random, *, kills: int, delay: float, server
     table = f"killed_{secrets.token_hex(8)}"
     stream.address = None if server is None else server.address(table)
     expected = stream.uninterrupted()
-    killed = Killed(stream, random, delay)
-    killed.until_done(kills)
+    assert stream.job.query is not None  # the query is written
+    killed = KilledStream(random, delay, stream).until_done(kills)
     found = stream.answers()
     assert list(found) == list(expected)
     wrong = [name for name in expected if found[name] != expected[name]]
@@ -91,7 +126,7 @@ def survives(stream: Stream, random: Random, *, kills: int, delay: float, server
         rows = Bag(server.rows(table))
         assert close(rows, batch_answer(stream)), f"{rows}, not {batch_answer(stream)}"
         assert server.rows(f"mrql_streams WHERE table_name = '{table}'")[0][2] == len(expected) - 1
-    return killed.kills
+    return killed
 
 
 def is_whole(stream: Stream) -> bool:

@@ -7,11 +7,7 @@ writes the changes of each batch to a file of its number.
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -23,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.api import View
+from tests.runtime.checkpoint.crashes import KilledProcess
 from tests.support.interpreted import interpreted
 
 QUERY = mrql.compile(
@@ -91,58 +88,31 @@ def feed(home: Path, way: str) -> None:
 
 
 @attrs.define
-class KilledView:
-    """A process that feeds a view, and is killed again and again."""
+class KilledView(KilledProcess):
+    """A process that feeds a view."""
 
     home: Path
     way: str
-    random: Random
-    delay: float
-    """How long after a commit it is killed, in seconds, at most."""
 
-    def until_done(self, most: int) -> int:
-        """Starts it again until it has come to its end; it is killed so many times at most. Returns how often."""
-        kills = 0
-        while kills < most and self._killed():
-            kills += 1
-        if kills == most:
-            assert self._start().wait(PATIENCE) == 0, self._said()
-        return kills
+    patience = PATIENCE
 
-    def _killed(self) -> bool:
-        """Starts it and kills it some commits later; false where it has come to its end before."""
-        process = self._start()
-        target, until = self._commits() + self.random.randint(0, 3), time.monotonic() + PATIENCE
-        while process.poll() is None and self._commits() < target:
-            assert time.monotonic() < until, "the view hangs"
-            time.sleep(0.002)
-        try:
-            code = process.wait(self.random.uniform(0, self.delay))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            code = process.wait()
-        assert code in (0, -signal.SIGKILL), self._said()
-        return code != 0
+    @property
+    def directory(self) -> Path:
+        return self.home / "state"
 
-    def _start(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "tests.runtime.checkpoint.fed_views", str(self.home), self.way]
-        with (self.home / "stderr").open("w") as said:
-            return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, text=True)
+    @property
+    def said(self) -> Path:
+        return self.home / "stderr"
 
-    def _said(self) -> str:
-        return (self.home / "stderr").read_text()
-
-    def _commits(self) -> int:
-        state = self.home / "state"
-        found = os.listdir(state) if state.exists() else []
-        return max((int(name[9:-5]) for name in found if name.startswith("manifest-")), default=0)
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "tests.runtime.checkpoint.fed_views", str(self.home), self.way]
 
 
 def view_survives(spark: SparkSession, home: Path, way: str, random: Random, *, kills: int, delay: float) -> int:
     """Kills a process that feeds a view at random moments, and returns how often; all that was given counts once."""
     batches = random.randint(2, 4)
     fill(home, batches, random)
-    killed = KilledView(home, way, random, delay).until_done(kills)
+    killed = KilledView(random, delay, home, way).until_done(kills)
     rows = {name: spark.read.schema(schema).csv(str(home / name)) for name, schema in SCHEMAS.items()}
     expected = sorted(map(tuple, QUERY.batch(spark, **rows).collect()))
     with QUERY.view(spark, checkpoint=home / "state") as view:
