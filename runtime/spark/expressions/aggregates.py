@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.monoids import SUM, Aggregate, Monoid
+from mrql.algebra.monoids import PRODUCT, SUM, Aggregate, Monoid
 from mrql.algebra.types import Type
-from mrql.runtime.spark.expressions import decimal_sums
+from mrql.runtime.spark.expressions import decimal_sums, long_products
 from mrql.runtime.spark.expressions.layout import Layout, atoms, sql_type, to_sql
 
 
@@ -100,9 +100,11 @@ DOWN, UP = f"{2.0**-512!r}D", f"{2.0**512!r}D"
 
 def total_sql(monoid: Aggregate, t: Type, value: str, weight: str | None, *, narrow: bool = False, at: str = "") -> str:
     """The value of the shares of many rows: a sum that is too large on the way to it is none. A `narrow` one is of
-    numbers that are no larger than an int."""
+    numbers that are no larger than an int. Likewise a product."""
     if monoid == SUM and isinstance(t, ty.DecimalType):
         return decimal_sums.over_rows(value, t, weight, narrow, at)
+    if monoid == PRODUCT and t == ty.LONG:
+        return long_products.as_long(long_products.over_rows(value, weight), at)
     times = "" if weight is None else f" * {weight}"
     if monoid == SUM and t == ty.LONG and not narrow:
         high, low = (f"coalesce(sum({half}{times}), 0L)" for half in halves_sql(value))

@@ -21,7 +21,7 @@ from mrql.algebra.evaluation.recursive_functions import calls_python, own_python
 from mrql.algebra.functions import argument_types
 from mrql.algebra.functions.function import resolved
 from mrql.algebra.functions.recursive_data import Folding
-from mrql.algebra.monoids import SUM, Aggregate, BagUnion, Fold, ListAppend
+from mrql.algebra.monoids import PRODUCT, SUM, Aggregate, BagUnion, Fold, ListAppend
 from mrql.algebra.terms import (
     Cast,
     CMap,
@@ -53,7 +53,7 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.runtime.spark.expressions import json_variant, recursive_data, sorting, xml
+from mrql.runtime.spark.expressions import json_variant, long_products, recursive_data, sorting, xml
 from mrql.runtime.spark.expressions.aggregates import added_sql, combine_sql, unit_sql, zero_sql
 from mrql.runtime.spark.expressions.canonical_order import in_order
 from mrql.runtime.spark.expressions.casts import canonical, cast, cast_array, has_null
@@ -198,7 +198,7 @@ class Expressions:
             case Prim(Folding() as folding, (arg,)):
                 return Atom(recursive_data.folded(folding, self.sql(arg, env), place(term.span), self.fresh), term.type)
         if function == fn.MEMBER:
-            return Atom(json_variant.text(self.variant(term, env)), ty.ANY)
+            return Atom(json_variant.text(self.variant(term, env), self.fresh), ty.ANY)
         if function == fn.AT and (first := sorting.first_sql(self, term, env)) is not None:
             return Atom(first, term.type)
         found = resolved(function, tuple(arg.type for arg in term.args))
@@ -306,7 +306,9 @@ class Expressions:
                 parts = [self.reduce(monoid, t, part, env) for part in (then, otherwise)]
                 return f"if({self.condition(condition, env)}, {parts[0]}, {parts[1]})"
             case _ if monoid == SUM and (not ty.is_integral(t) or not is_narrow(Reduce(monoid, source))):
-                return added_sql(t, self.addends(t, source, env), self.fresh, at)
+                return added_sql(t, self.shares(SUM, t, source, env), self.fresh, at)
+            case _ if monoid == PRODUCT and t == ty.LONG:
+                return long_products.of_array(self.shares(PRODUCT, t, source, env), self.fresh, at)
             case Union(left, right):
                 parts = [self.reduce(monoid, t, part, env) for part in (left, right)]
                 return combine_sql(monoid, parts[0], parts[1], place(source.span))
@@ -322,17 +324,17 @@ class Expressions:
                 step = combine_sql(monoid, acc, share, "")
                 return f"aggregate({self.array(source, env)}, {zero_sql(monoid, t)}, ({acc}, {x}) -> {step})"
 
-    def addends(self, t: Type, source: Term, env: Environment) -> str:
-        """What a sum adds up, as an array of numbers of its type."""
+    def shares(self, monoid: Aggregate, t: Type, source: Term, env: Environment) -> str:
+        """What a sum adds up, or a product multiplies, as an array of numbers of its type."""
         match source:
             case CMap(Lambda(_, body)) if _gives_one(body):
                 array, param, item = self.elements(source, env)
                 x = self.fresh()
                 scope = {**env, **bind(param, Atom(x, item))}
-                return f"transform({array}, {x} -> {self.reduce(SUM, t, body, scope)})"
+                return f"transform({array}, {x} -> {self.reduce(monoid, t, body, scope)})"
             case _:
                 x, item = self.fresh(), element_type(source)
-                share = unit_sql(SUM, t, cast(Atom(x, item), item, t, ""))
+                share = unit_sql(monoid, t, cast(Atom(x, item), item, t, ""))
                 return f"transform({self.array(source, env)}, {x} -> {share})"
 
     def fold(self, fold: Fold, array: str) -> str:

@@ -1,7 +1,7 @@
-"""How sums are kept in columns, so that no sum is wrong on its way to the one that is read.
+"""How sums and products are kept in columns, so that none is wrong on its way to the one that is read.
 
-Each column merges by `sum`, so that the merge of a state stays a union and an aggregation. An addend is taken apart to
-a number for each column, and put together again where a sum is read:
+Each column merges by an aggregate function, so that the merge of a state stays a union and an aggregation. An addend
+is taken apart to a number for each column, and put together again where a sum is read:
 
 - a long to its halves (`WIDE`), whose sums are wider than a long: what leaves the range of a long is found when it is
   read, and not on the way there;
@@ -10,6 +10,8 @@ a number for each column, and put together again where a sum is read:
   doubles makes infinite; and infinities are counted, those of a plus in the lower half of a long and those of a minus
   in the upper one. NaN counts as both. So what is taken back is gone;
 - a decimal to two (`decimal_sums.py`), or to itself where it is of few digits.
+
+A product of longs is one column, a decimal (`long_products.py`).
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions import side_sums
-from mrql.algebra.monoids import SUM, Aggregate
+from mrql.algebra.monoids import PRODUCT, SUM, Aggregate
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.plan import Component
-from mrql.runtime.spark.expressions import decimal_sums
+from mrql.runtime.spark.expressions import decimal_sums, long_products
 from mrql.runtime.spark.expressions.aggregates import (
     DOWN,
     HUGE,
@@ -52,7 +54,7 @@ class SumColumn:
 
 
 class Carrier(Protocol):
-    """How a sum is kept."""
+    """How a sum or a product is kept."""
 
     @property
     def columns(self) -> tuple[SumColumn, ...]:
@@ -61,6 +63,9 @@ class Carrier(Protocol):
     def shares(self, value: str, weight: str | None) -> tuple[str, ...]:
         """What a row adds to each column, as often as its weight says."""
 
+    def merged(self, value: str, column: SumColumn) -> str:
+        """The aggregate function that merges what rows add to a column."""
+
     def totals(self, parts: Sequence[str]) -> tuple[str, ...]:
         """What the sums of sides of a join add (`Feed.totals`)."""
 
@@ -68,8 +73,15 @@ class Carrier(Protocol):
         """What has been added up; `at` is its place in the query."""
 
 
+class Sums:
+    """Columns that are added up."""
+
+    def merged(self, value: str, column: SumColumn) -> str:
+        return aggregate_sql(SUM, column.type, value, None)
+
+
 @attrs.frozen
-class Wide:
+class Wide(Sums):
     """A sum of longs."""
 
     columns: tuple[SumColumn, ...] = (SumColumn("", ty.LONG), SumColumn("h", ty.LONG))
@@ -90,7 +102,7 @@ class Wide:
 
 
 @attrs.frozen
-class Doubles:
+class Doubles(Sums):
     """A sum of doubles."""
 
     columns: tuple[SumColumn, ...] = (
@@ -150,7 +162,7 @@ class Doubles:
 
 
 @attrs.frozen
-class NarrowDecimals:
+class NarrowDecimals(Sums):
     """A sum of decimals of few digits."""
 
     type: ty.DecimalType
@@ -171,7 +183,7 @@ class NarrowDecimals:
 
 
 @attrs.frozen
-class WideDecimals:
+class WideDecimals(Sums):
     """A sum of decimals."""
 
     type: ty.DecimalType
@@ -198,6 +210,25 @@ class WideDecimals:
         return decimal_sums.Halves(self.type)
 
 
+@attrs.frozen
+class LongProducts:
+    """A product of longs."""
+
+    columns: tuple[SumColumn, ...] = (SumColumn("", long_products.CARRIER),)
+
+    def shares(self, value: str, weight: str | None) -> tuple[str, ...]:
+        return (long_products.power(value, weight),)
+
+    def merged(self, value: str, column: SumColumn) -> str:
+        return long_products.over_rows(value, None)
+
+    def totals(self, parts: Sequence[str]) -> tuple[str, ...]:
+        raise InternalError("sums", "products are not made of those of sides")
+
+    def value(self, columns: Sequence[str], at: str) -> str:
+        return long_products.as_long(long_products.as_carrier(columns[0]), at)
+
+
 def _limbs(value: str) -> tuple[str, str, str, str]:
     """What is left of a number of less than 2⁶², and its multiples of 2³², 1 and 2⁻³², none of them rounded."""
     word, part = f"{2.0**32!r}D", f"{2.0**-32!r}D"
@@ -214,13 +245,15 @@ def _times(parts: Sequence[str], weight: str | None) -> tuple[str, ...]:
     return tuple(parts) if weight is None else tuple(f"{part} * {weight}" for part in parts)
 
 
-WIDE, DOUBLES = Wide(), Doubles()
+WIDE, DOUBLES, LONG_PRODUCTS = Wide(), Doubles(), LongProducts()
 
 
 def carrier(component: Component) -> Carrier | None:
     """How a component of a state is kept where that is not one column with its value."""
     if component.monoid == SUM and isinstance(component.type, ty.DecimalType):
         return NarrowDecimals(component.type) if component.narrow else WideDecimals(component.type)
+    if component.monoid == PRODUCT and component.type == ty.LONG:
+        return LONG_PRODUCTS
     if component.monoid != SUM or component.narrow:
         return None
     return DOUBLES if component.type == ty.DOUBLE else WIDE
@@ -236,7 +269,8 @@ def columns(index: int, component: Component) -> dict[str, SumColumn]:
 def merged(name: str, column: SumColumn, component: Component) -> str:
     """How the rows of a column merge."""
     assert isinstance(component.monoid, Aggregate)
-    return aggregate_sql(component.monoid, column.type, name, None)
+    kept = carrier(component)
+    return aggregate_sql(component.monoid, column.type, name, None) if kept is None else kept.merged(name, column)
 
 
 def read(index: int, component: Component) -> str:

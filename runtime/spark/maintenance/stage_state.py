@@ -306,7 +306,7 @@ class StageState:
         found = [quote(next(self.columns.take())) for _ in parts]
         named += [f"{atom.sql} AS {name}" for atom, name in zip(parts, found, strict=True)]
         worth = kept.totals(found) if is_total else kept.shares(found[0], weight)
-        return [*worth] if one_by_one else [f"coalesce(sum({part_of}), 0)" for part_of in worth]
+        return [*worth] if one_by_one else [*map(kept.merged, worth, kept.columns)]
 
     def _merge_bag(self, index: int, component: Component, shares: list[FeedDelta]) -> None:
         changes = []

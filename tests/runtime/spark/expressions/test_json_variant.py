@@ -1,0 +1,48 @@
+"""JSON values on Spark have the canonical text of the reference, whatever numbers and strings are in them."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from random import Random
+
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.values.json_text import document, read
+from mrql.algebra.values.values import Bag
+from mrql.runtime.spark.io.collect import collect_value
+from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from tests.runtime.spark.expressions.test_number_text import LEAST, LONGER, NOT_FINITE, PLAIN, doubles
+
+TEXTS = ["1.0000000000000001E22", '",9.999999999999999E22,"', "\\", '\\"', '\\\\",4.9E-324', "\u0001\u0002\n", "E", ""]
+
+
+def numbers_and_texts() -> list[tuple[float, str]]:
+    numbers = [*LONGER, *LEAST, *PLAIN, *islice(doubles(Random(11)), 400)]
+    return [(x, TEXTS[i % len(TEXTS)]) for i, x in enumerate(numbers) if x - x == 0]
+
+
+def test_doubles_in_json_are_written_as_the_reference_writes_them(spark: SparkSession) -> None:
+    """As they are read, as parts that are taken out, and in values that a constructor has made."""
+    given = [f'{{"A":[{x!r},{json.dumps(text)}],"B":{{"C":{x!r}}}}}' for x, text in numbers_and_texts()]
+    query = mrql.compile(
+        """
+        data Tree = Leaf: double | Node: [Tree] | Kept: any;
+        select (v, v.A, v.B.C, Node([Leaf(v.B.C as double), Kept(v.A)]), v.A as {any}) from v in V
+        """,
+        V="bag(any)",
+    )
+    documents = Bag(document(read(text)) for text in given)
+    frame = to_dataframe(spark, documents, query.streams["V"])
+    assert collect_value(query.batch(spark, V=frame), query.type) == evaluate(query.term, {"V": documents})
+    raw = spark.createDataFrame([(text,) for text in given], "value string")
+    assert collect_value(query.batch(spark, V=raw), query.type) == evaluate(query.term, {"V": documents})
+
+
+def test_doubles_as_json(spark: SparkSession) -> None:
+    rows = Bag([*numbers_and_texts(), *((x, "x") for x in NOT_FINITE)])
+    query = mrql.compile("select (d as any, <a: [d], b: s> as any) from (d, s) in V", V="bag((double, string))")
+    frame = to_dataframe(spark, rows, query.streams["V"])
+    assert collect_value(query.batch(spark, V=frame), query.type) == evaluate(query.term, {"V": rows})
