@@ -171,17 +171,19 @@ LINKS = (
 
 @pytest.mark.spark
 @pytest.mark.parametrize("way", [LoopStrategy.EXACT, LoopStrategy.DIFFUSE])
-def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, way: LoopStrategy) -> None:
+def test_a_stream_of_pages_goes_on(interpreted_spark: SparkSession, tmp_path: Path, way: LoopStrategy) -> None:
     """What was passed on of each page, or fed of it, is in the checkpoint."""
     threshold = Threshold(0.1)
+    spark = interpreted_spark
     stream = Stream(tmp_path, GRAPH, engine="spark", spark=spark, way=way, threshold=threshold, max_files=None)
     assert_goes_on(stream, LINKS)
 
 
 @pytest.mark.spark
-def test_another_threshold(spark: SparkSession, tmp_path: Path) -> None:
+def test_another_threshold(interpreted_spark: SparkSession, tmp_path: Path) -> None:
     """The steps after the first begin anew with what they would have been passed on."""
-    coarse = Stream(tmp_path, GRAPH, engine="spark", spark=spark, way=LoopStrategy.EXACT, threshold=Threshold(0.5))
+    way, threshold = LoopStrategy.EXACT, Threshold(0.5)
+    coarse = Stream(tmp_path, GRAPH, engine="spark", spark=interpreted_spark, way=way, threshold=threshold)
     write_batches(tmp_path, LINKS[:2])
     coarse.run()
     write_batches(tmp_path, LINKS[2:], start=2)

@@ -205,7 +205,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         rarer()
         together()
         trusting()
-        assert_follows(spark, INCREMENTAL[number % len(INCREMENTAL)], ONE_BY_ONE)
+        assert_follows(spark, [INCREMENTAL[number % len(INCREMENTAL)]], ONE_BY_ONE)
     assert_construct(spark, CONSTRUCTS[number % len(CONSTRUCTS)])
     name, way = EVERY_WAY[number % len(EVERY_WAY)]
     with TemporaryDirectory() as home:

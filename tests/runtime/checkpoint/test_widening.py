@@ -96,7 +96,7 @@ def test_the_process_dies_at_any_moment(tmp_path: Path) -> None:
         aside.rename(file)
     running.run(counting)
     expected = stream.answers()
-    for at in range(1, counting.count, 3):
+    for at in range(1, counting.count, 4):
         for moment in (Moment.BEFORE, Moment.AFTER):
             stream.clear()
             with pytest.raises(Crash):
