@@ -52,18 +52,18 @@ def local_spark() -> SparkSession:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """The session that all tests share."""
+def compiled_spark() -> Iterator[SparkSession]:
+    """The session that all tests share, as a program has it: plans are compiled to Java code."""
     session = local_spark()
     yield session
     session.stop()
 
 
 @pytest.fixture
-def interpreted_spark(spark: SparkSession) -> Iterator[SparkSession]:
-    """The same, for tests over a handful of rows: nothing is compiled for the time of the test."""
-    with interpreted(spark):
-        yield spark
+def spark(compiled_spark: SparkSession) -> Iterator[SparkSession]:
+    """The same, for tests over a handful of rows: nothing is compiled, which takes longer than to run it."""
+    with interpreted(compiled_spark):
+        yield compiled_spark
 
 
 @pytest.fixture(scope="session")

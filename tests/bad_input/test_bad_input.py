@@ -20,7 +20,6 @@ from mrql.cli.main import main
 from mrql.runtime.files.durable import DurableFiles
 from tests.bad_input.situations import Bad, Kept, put
 from tests.bad_input.table import CASES, SETTINGS
-from tests.support.interpreted import interpreted
 
 MESSAGES = Path(__file__).with_name("messages.txt")
 STREAM = ("stream", "{home}/q.mrql", "--once")
@@ -164,9 +163,8 @@ def test_bad_inputs_on_spark(tmp_path: Path, spark: SparkSession, setting: str) 
     home = tmp_path / "home"
     several = {name: bad for name, bad in CASES.items() if bad.spark and bad.setting == setting}
     first = next(iter(several.values()))
-    with interpreted(spark):
-        begun(home, first, "spark")
-        for name, bad in several.items():
-            said = spoiled(home, bad, "spark")
-            assert (said.text, said.code, said.error) == (messages()[name], bad.code, None), name
-        goes_on(home, first, "spark")
+    begun(home, first, "spark")
+    for name, bad in several.items():
+        said = spoiled(home, bad, "spark")
+        assert (said.text, said.code, said.error) == (messages()[name], bad.code, None), name
+    goes_on(home, first, "spark")

@@ -27,7 +27,6 @@ from mrql.runtime.spark.io.answer import SparkRows
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation.frame import from_dataframe
-from tests.support.interpreted import interpreted
 from tests.support.planning import planned
 
 TYPE = """bag(<K: long, V: bag(long), L: list(long), T: (long, string), W: bag((long, long)), N: bag(bag(long)),
@@ -204,20 +203,19 @@ def test_spark(spark: SparkSession) -> None:
     assert isinstance(bag, ty.BagType)
     rows, gone = (to_dataframe(spark, some, bag).cache() for some in (ROWS, ROWS[2:]))
     wrong = []
-    with interpreted(spark):
-        for name, case in CASES.items():
-            query = mrql.compile(case.query, P=TYPE)
-            term = normal_form(query.term)
-            found = collect_value(evaluate_on_spark(spark, term, {"P": from_dataframe(rows, bag.item)}), query.type)
-            if not close(found, case.answer):
-                wrong.append(f"{name}: {found!r}, not {case.answer!r}")
-        assert not wrong, "\n".join(wrong)
-        query = mrql.compile(f"({', '.join(f'({CASES[name].query})' for name in TOGETHER)})", P=TYPE)
-        with query.view(spark) as view:
-            view.apply(P=rows)
-            assert close(collect_value(view.answer(), query.type), tuple(CASES[name].answer for name in TOGETHER))
-            view.apply(P=mrql.Delta(delete=gone))
-            assert close(collect_value(view.answer(), query.type), evaluate(query.term, {"P": Bag(ROWS[:2])}))
+    for name, case in CASES.items():
+        query = mrql.compile(case.query, P=TYPE)
+        term = normal_form(query.term)
+        found = collect_value(evaluate_on_spark(spark, term, {"P": from_dataframe(rows, bag.item)}), query.type)
+        if not close(found, case.answer):
+            wrong.append(f"{name}: {found!r}, not {case.answer!r}")
+    assert not wrong, "\n".join(wrong)
+    query = mrql.compile(f"({', '.join(f'({CASES[name].query})' for name in TOGETHER)})", P=TYPE)
+    with query.view(spark) as view:
+        view.apply(P=rows)
+        assert close(collect_value(view.answer(), query.type), tuple(CASES[name].answer for name in TOGETHER))
+        view.apply(P=mrql.Delta(delete=gone))
+        assert close(collect_value(view.answer(), query.type), evaluate(query.term, {"P": Bag(ROWS[:2])}))
 
 
 @pytest.mark.spark
@@ -227,7 +225,7 @@ def test_rows_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     query = mrql.compile("select p.T from p in P", P=TYPE)
     bag = query.streams["P"]
     rows = to_dataframe(spark, ROWS, bag)
-    with interpreted(spark), query.view(spark) as view:
+    with query.view(spark) as view:
         changes = view.apply(P=rows)
         assert "_made" not in vars(changes)  # nothing is computed for changes that nobody reads
         assert changes.columns == ["_1", "_2", "weight"]

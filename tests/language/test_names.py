@@ -31,7 +31,6 @@ from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.io.readers import read
 from mrql.runtime.spark.session.session import AS_WRITTEN
 from mrql.runtime.spark.session.session import settings as session_settings
-from tests.support.interpreted import interpreted
 from tests.support.names import CONTENTS, FIELDS, NAMES, QUERIES, STREAMS, names, renamed, renamed_value
 
 SETTINGS = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
@@ -71,16 +70,15 @@ def test_names_make_no_difference_on_spark(spark: SparkSession) -> None:
     cases = [(QUERIES[i % len(QUERIES)], to) for i, to in enumerate(OTHERS[::2])]
     # Several of them in one view, which takes a batch in little more time than one of them.
     cases += [(f"({', '.join(f'({text})' for text in QUERIES[i::4])})", CASES) for i in range(4)]
-    with interpreted(spark):
-        for text, to in cases:
-            odd, rows = query(text, to), contents(to)
-            expected, read_by = evaluate(odd.term, rows), odd.trace().plan.streams
-            frames = {name: to_dataframe(spark, rows[name], odd.streams[name]) for name in read_by}
-            assert close(collect_value(odd.batch(spark, **frames), odd.term.type), expected), (text, to)
-            with odd.view(spark) as view:
-                view.apply(**frames)
-                assert close(collect_value(view.answer(), odd.term.type), expected), (text, to)
-                view.apply(**{name: mrql.Delta(delete=df) for name, df in frames.items()})
+    for text, to in cases:
+        odd, rows = query(text, to), contents(to)
+        expected, read_by = evaluate(odd.term, rows), odd.trace().plan.streams
+        frames = {name: to_dataframe(spark, rows[name], odd.streams[name]) for name in read_by}
+        assert close(collect_value(odd.batch(spark, **frames), odd.term.type), expected), (text, to)
+        with odd.view(spark) as view:
+            view.apply(**frames)
+            assert close(collect_value(view.answer(), odd.term.type), expected), (text, to)
+            view.apply(**{name: mrql.Delta(delete=df) for name, df in frames.items()})
     assert spark.conf.get("spark.sql.caseSensitive") is not None
 
 

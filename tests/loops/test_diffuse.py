@@ -338,44 +338,40 @@ def assert_as_in_the_reference(
     from mrql.runtime.spark.relation.frame import changes, from_dataframe
     from mrql.runtime.spark.view import SparkView
     from tests.runtime.spark.test_equivalence import as_rows
-    from tests.support.interpreted import interpreted
 
     ((stream, t),) = streams.items()
     plan = diffused(term, threshold)
     reference, left = ReferenceView(plan), jvm.persistent_rdds(spark)
-    with interpreted(spark):
-        view = SparkView(plan, spark)
-        before = view.answer()
-        assert collect_value(before, term.type) == Bag([])
-        for number, change in enumerate(history, 1):
-            sides = [from_dataframe(to_dataframe(spark, s, t), t.item) for s in (change.positive(), change.negative())]
-            old = as_rows(collect_value(view.answer(), term.type), term.type)
-            if number == len(history):
-                view.advance({stream: changes(sides[0], sides[1], view.columns)})
-                view.rollback()
-                view.settle()
-                residual = view.residual.change
-                assert residual == pytest.approx(reference.residual.change, abs=1e-9), "of a batch that fails"
-            changed = view.apply({stream: changes(sides[0], sides[1], view.columns)}).collect()
-            reference.apply({stream: change})
-            found = collect_value(view.answer(), term.type)
-            assert close(found, reference.answer())
-            new = as_rows(found, term.type)
-            assert sum(abs(row["weight"]) for row in changed) == sum(abs(weight) for _, weight in new - old)
-            assert view.residual.change == pytest.approx(reference.residual.change, abs=1e-9)
-            assert view.residual.distance == pytest.approx(reference.residual.distance, abs=1e-9)
-        view.close()
+    view = SparkView(plan, spark)
+    before = view.answer()
+    assert collect_value(before, term.type) == Bag([])
+    for number, change in enumerate(history, 1):
+        sides = [from_dataframe(to_dataframe(spark, s, t), t.item) for s in (change.positive(), change.negative())]
+        old = as_rows(collect_value(view.answer(), term.type), term.type)
+        if number == len(history):
+            view.advance({stream: changes(sides[0], sides[1], view.columns)})
+            view.rollback()
+            view.settle()
+            residual = view.residual.change
+            assert residual == pytest.approx(reference.residual.change, abs=1e-9), "of a batch that fails"
+        changed = view.apply({stream: changes(sides[0], sides[1], view.columns)}).collect()
+        reference.apply({stream: change})
+        found = collect_value(view.answer(), term.type)
+        assert close(found, reference.answer())
+        new = as_rows(found, term.type)
+        assert sum(abs(row["weight"]) for row in changed) == sum(abs(weight) for _, weight in new - old)
+        assert view.residual.change == pytest.approx(reference.residual.change, abs=1e-9)
+        assert view.residual.distance == pytest.approx(reference.residual.distance, abs=1e-9)
+    view.close()
     assert jvm.persistent_rdds(spark) <= left
 
 
 @pytest.mark.spark
 def test_a_stream_on_spark_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     """What it had is in its checkpoint: a stream that is started again for each batch answers as one that is not."""
-    from tests.support.interpreted import interpreted
 
-    with interpreted(spark):
-        stream = Stream(tmp_path, MIDDLE, engine="spark", spark=spark, way=LoopStrategy.DIFFUSE, max_files=None)
-        assert_goes_on(stream, POINTS)
+    stream = Stream(tmp_path, MIDDLE, engine="spark", spark=spark, way=LoopStrategy.DIFFUSE, max_files=None)
+    assert_goes_on(stream, POINTS)
 
 
 # --- commands -----------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from mrql.algebra.values.zset import ZSet
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from tests.support.interpreted import interpreted
 
 Edge = tuple[int, int]
 EDGES = "bag((long, long))"
@@ -134,10 +133,9 @@ def test_on_spark(spark: SparkSession) -> None:
     """All of them, once over a graph."""
     *_, (there, _) = history(11)
     edges = to_dataframe(spark, sorted(there), compiled("nodes").streams["edges"])
-    with interpreted(spark):
-        for name, (_, expected) in MACROS.items():
-            query = compiled(name)
-            assert close(collect_value(query.batch(spark, edges=edges), query.type), Bag(expected(there))), name
+    for name, (_, expected) in MACROS.items():
+        query = compiled(name)
+        assert close(collect_value(query.batch(spark, edges=edges), query.type), Bag(expected(there))), name
 
 
 def test_the_library_is_found_where_there_is_no_such_file(tmp_path: Any) -> None:

@@ -29,12 +29,11 @@ def by_spark(program: Program, spark: SparkSession) -> list[Value]:
     from mrql.runtime.spark.compiler.loop_checkpoints import passing
     from mrql.runtime.spark.io.collect import collect_value
     from mrql.runtime.spark.io.readers import read_net
-    from tests.support.interpreted import interpreted
 
     values = []
     for query in program.queries:
         read = {part.name for part in subterms(query.term) if isinstance(part, Stream)}
-        with interpreted(spark), passing() as kept:
+        with passing() as kept:
             frames = {name: read_net(spark, program.sources[name]) for name in read}
             answer = evaluate_on_spark(spark, normal_form(query.term), frames, kept)
             values.append(collect_value(answer, query.type))

@@ -78,16 +78,14 @@ def assert_kept_on_spark(spark: SparkSession, home: Path, name: str, way: LoopSt
     """The answer after each batch is the expected one, and no RDDs stay behind. `make soak` has ten batches of each."""
     from mrql.runtime.spark import jvm
     from mrql.runtime.spark.engine import SparkEngine
-    from tests.support.interpreted import interpreted
 
     file = FILES[name]
     file.fill(home, batches)
     program = file.program(home)
     (query,) = program.queries
     before = jvm.persistent_rdds(spark)
-    with interpreted(spark):
-        engine = SparkEngine(plan_of(program, way), program.sources, spark, query.span.source)
-        found = answers(engine, program)
+    engine = SparkEngine(plan_of(program, way), program.sources, spark, query.span.source)
+    found = answers(engine, program)
     for number, answer in enumerate(found):
         assert close(answer, file.expected(present(batches[: number + 1]))), f"batch {number}"
     assert len(found) == len(batches)

@@ -34,7 +34,6 @@ from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe
 from mrql.runtime.spark.view import SparkView
 from tests.loops.test_diffuse import RANKS, SHRINKING, STREAMS
 from tests.runtime.checkpoint.streams import Stream, batch_answer
-from tests.support.interpreted import interpreted
 from tests.support.loop_files import FILES, pagerank, present
 from tests.support.loop_queries import edge_histories
 from tests.support.moving_points import MIDDLE, POINTS, assert_goes_on, write_batches
@@ -126,26 +125,25 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> 
     assert len(plan.withholding) == 2
     reference, left = ReferenceView(plan), jvm.persistent_rdds(spark)
     withheld = 0
-    with interpreted(spark):
-        view = SparkView(plan, spark)
-        for batch in file.history(1):
-            change = ZSet.of(file.bag(batch.inserted)) - ZSet.of(file.bag(batch.deleted))
-            sides = [from_dataframe(to_dataframe(spark, s, t), t.item) for s in (change.positive(), change.negative())]
-            view.apply({"edges": changes(sides[0], sides[1], view.columns)})
-            reference.apply({"edges": change})
-            assert close(collect_value(view.answer(), query.type), reference.answer())
-            assert view.residual.change == pytest.approx(reference.residual.change, abs=1e-9)
-            assert view.residual.distance == pytest.approx(reference.residual.distance, abs=1e-9)
-            assert view.residual.groups == reference.residual.groups
-            withheld += view.residual.groups
-            for derived in plan.withholding:
-                passed_on = reference.derived[derived.name] - reference.present.get(derived.name, ZSet())
-                assert close(rows_of(view, view.withheld[derived.name].so_far()).positive(), passed_on.positive())
-        view.advance({"edges": sides[0]})
-        view.rollback()
-        view.settle()
-        assert view.residual.groups == reference.residual.groups, "a batch that fails leaves nothing to compare"
-        view.close()
+    view = SparkView(plan, spark)
+    for batch in file.history(1):
+        change = ZSet.of(file.bag(batch.inserted)) - ZSet.of(file.bag(batch.deleted))
+        sides = [from_dataframe(to_dataframe(spark, s, t), t.item) for s in (change.positive(), change.negative())]
+        view.apply({"edges": changes(sides[0], sides[1], view.columns)})
+        reference.apply({"edges": change})
+        assert close(collect_value(view.answer(), query.type), reference.answer())
+        assert view.residual.change == pytest.approx(reference.residual.change, abs=1e-9)
+        assert view.residual.distance == pytest.approx(reference.residual.distance, abs=1e-9)
+        assert view.residual.groups == reference.residual.groups
+        withheld += view.residual.groups
+        for derived in plan.withholding:
+            passed_on = reference.derived[derived.name] - reference.present.get(derived.name, ZSet())
+            assert close(rows_of(view, view.withheld[derived.name].so_far()).positive(), passed_on.positive())
+    view.advance({"edges": sides[0]})
+    view.rollback()
+    view.settle()
+    assert view.residual.groups == reference.residual.groups, "a batch that fails leaves nothing to compare"
+    view.close()
     assert withheld > 0
     assert jvm.persistent_rdds(spark) <= left
 
@@ -171,19 +169,19 @@ LINKS = (
 
 @pytest.mark.spark
 @pytest.mark.parametrize("way", [LoopStrategy.EXACT, LoopStrategy.DIFFUSE])
-def test_a_stream_of_pages_goes_on(interpreted_spark: SparkSession, tmp_path: Path, way: LoopStrategy) -> None:
+def test_a_stream_of_pages_goes_on(spark: SparkSession, tmp_path: Path, way: LoopStrategy) -> None:
     """What was passed on of each page, or fed of it, is in the checkpoint."""
     threshold = Threshold(0.1)
-    spark = interpreted_spark
+    spark = spark
     stream = Stream(tmp_path, GRAPH, engine="spark", spark=spark, way=way, threshold=threshold, max_files=None)
     assert_goes_on(stream, LINKS)
 
 
 @pytest.mark.spark
-def test_another_threshold(interpreted_spark: SparkSession, tmp_path: Path) -> None:
+def test_another_threshold(spark: SparkSession, tmp_path: Path) -> None:
     """The steps after the first begin anew with what they would have been passed on."""
     way, threshold = LoopStrategy.EXACT, Threshold(0.5)
-    coarse = Stream(tmp_path, GRAPH, engine="spark", spark=interpreted_spark, way=way, threshold=threshold)
+    coarse = Stream(tmp_path, GRAPH, engine="spark", spark=spark, way=way, threshold=threshold)
     write_batches(tmp_path, LINKS[:2])
     coarse.run()
     write_batches(tmp_path, LINKS[2:], start=2)

@@ -27,7 +27,6 @@ from tests.rewrite.incremental.test_theorems import compiled
 from tests.runtime.spark.test_equivalence import deltas_of
 from tests.support.histories import Batch
 from tests.support.incremental_cases import CONSTRUCTS, STREAMS, Construct
-from tests.support.interpreted import interpreted
 from tests.support.planning import planned
 from tests.support.queries import STREAMS as ANY
 from tests.support.queries import histories, queries, streams_of
@@ -199,26 +198,25 @@ def test_on_spark(
     """The same errors, whether a state is merged whole or looked up; right deletions follow, and no rows are kept."""
     if large:
         monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
-    with interpreted(spark):
-        for text, before, batch, said in some:
-            query = mrql.compile(text, **STREAMS)
-            with query.view(spark, trusted=True) as view:
-                view.apply(**deltas(spark, before))
-                answer = collect_value(view.answer(), query.type)
-                with pytest.raises(WrongDeletion) as raised:
-                    view.apply(**deltas(spark, batch))
-                assert said in raised.value.message
-                view.apply(**deltas(spark, {name: ([], come[:1]) for name, (come, _) in before.items()}))
-                view.apply(**deltas(spark, {name: (come[:1], []) for name, (come, _) in before.items()}))
-                assert close(collect_value(view.answer(), query.type), answer)
-                assert not spark_sizes(view._view, {}).keys() & ALL
+    for text, before, batch, said in some:
+        query = mrql.compile(text, **STREAMS)
+        with query.view(spark, trusted=True) as view:
+            view.apply(**deltas(spark, before))
+            answer = collect_value(view.answer(), query.type)
+            with pytest.raises(WrongDeletion) as raised:
+                view.apply(**deltas(spark, batch))
+            assert said in raised.value.message
+            view.apply(**deltas(spark, {name: ([], come[:1]) for name, (come, _) in before.items()}))
+            view.apply(**deltas(spark, {name: (come[:1], []) for name, (come, _) in before.items()}))
+            assert close(collect_value(view.answer(), query.type), answer)
+            assert not spark_sizes(view._view, {}).keys() & ALL
 
 
 @pytest.mark.spark
 def test_what_comes_and_goes_is_not_evaluated(spark: SparkSession) -> None:
     """Nor with trust: the query has no value for such a row."""
     query = mrql.compile("select 10 / y from (x, y) in S", **STREAMS)
-    with interpreted(spark), query.view(spark, trusted=["S"]) as view:
+    with query.view(spark, trusted=["S"]) as view:
         view.apply(**deltas(spark, {"S": ([(1, 0), (1, 5)], [(1, 0)])}))
         assert collect_value(view.answer(), query.type) == Bag([2])
 

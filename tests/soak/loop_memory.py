@@ -19,7 +19,6 @@ from mrql.api import Loop
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from tests.support.interpreted import interpreted
 
 HOPS = """
 repeat known = {(0, 0)}
@@ -92,7 +91,7 @@ def samples(spark: SparkSession, way: Loop, batches: int, every: int) -> Iterato
     loop = WAYS[way]
     query = mrql.compile(loop.text, E="bag((int, int))")
     before = jvm.persistent_rdds(spark)
-    with interpreted(spark), query.view(spark, loop=way, epsilon=loop.epsilon) as view:
+    with query.view(spark, loop=way, epsilon=loop.epsilon) as view:
         for number in range(batches):
             new, old = (to_dataframe(spark, edges(n), EDGE) for n in (number, number - WINDOW))
             view.apply(E=mrql.Delta(new, old if number >= WINDOW else None)).count()

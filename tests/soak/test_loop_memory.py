@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 import mrql
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from tests.soak.loop_memory import EDGE, HOPS, Sample, edges, growth
-from tests.support.interpreted import interpreted
 
 
 def test_what_grows_is_seen() -> None:
@@ -22,7 +21,7 @@ def test_what_grows_is_seen() -> None:
 def test_what_only_the_steps_of_a_loop_change_stays_in_a_few_runs(spark: SparkSession) -> None:
     """A table of the join in the loop gets nothing from the streams, and once got a run with each batch for ever."""
     query = mrql.compile(HOPS, E="bag((int, int))")
-    with interpreted(spark), query.view(spark, loop="fixpoint") as view:
+    with query.view(spark, loop="fixpoint") as view:
         for number in range(8):
             view.apply(E=to_dataframe(spark, edges(number), EDGE))
         runs = [len(table.runs) for table in view._view.all_tables()]

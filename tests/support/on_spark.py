@@ -12,7 +12,6 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, close
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from tests.support.interpreted import interpreted
 
 
 def assert_on_spark(spark: SparkSession, text: str, contents: Mapping[str, Bag], types: Mapping[str, Type]) -> None:
@@ -21,7 +20,7 @@ def assert_on_spark(spark: SparkSession, text: str, contents: Mapping[str, Bag],
     expected = evaluate(query.term, contents)
     read = query.trace().plan.streams
     frames = {name: to_dataframe(spark, rows, types[name]) for name, rows in contents.items() if name in read}
-    with interpreted(spark), query.view(spark) as view:
+    with query.view(spark) as view:
         found = collect_value(query.batch(spark, **frames), query.type)
         assert close(found, expected), f"batch: {found!r}, not {expected!r}"
         view.apply(**frames)

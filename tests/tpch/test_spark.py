@@ -14,7 +14,6 @@ from mrql.algebra.values.values import Value, close
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from queries.tpch.generate import Batch, Row, history
-from tests.support.interpreted import interpreted
 from tests.tpch.cases import FIXED, NAMES, Case, case, expected, net
 
 pytestmark = pytest.mark.spark
@@ -52,8 +51,7 @@ def test_batch(spark: SparkSession, name: str) -> None:
     batches, answers = arriving(3)
     *_, contents = net(batches)
     frames = {table: frame(spark, wanted, table, contents[table]) for table in wanted.sources}
-    with interpreted(spark):
-        found = collect_value(wanted.query.batch(spark, **frames), wanted.query.type)
+    found = collect_value(wanted.query.batch(spark, **frames), wanted.query.type)
     assert close(found, answers[-1][name]), f"{show_value(found)}, not {show_value(answers[-1][name])}"
 
 
@@ -67,7 +65,7 @@ def follow(spark: SparkSession, name: str, batches: Sequence[Batch], in_sql: Seq
     """Keeps a query up to date, and holds each answer against that of SQL."""
     wanted = case(name)
     fixed = {table: frame(spark, wanted, table, FIXED[table]) for table in wanted.fixed}
-    with interpreted(spark), wanted.query.view(spark, **fixed) as view:
+    with wanted.query.view(spark, **fixed) as view:
         for number, (batch, answers) in enumerate(zip(batches, in_sql, strict=True)):
             view.apply(**deltas(spark, wanted, batch))
             found = collect_value(view.answer(), wanted.query.type)

@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 import mrql
 from mrql.algebra.errors import UserError
 from mrql.runtime.spark.expressions.layout import quote
-from tests.support.interpreted import interpreted
 
 QUERY = "select (k, sum(p.Y)) from p in points group by k: p.X"
 POINTS = "bag(<X: long, Y: double>)"
@@ -189,7 +188,7 @@ def test_the_parts_of_columns(spark: SparkSession) -> None:
         with pytest.raises(UserError) as raised:
             read(stream, "count(s)", column)
         assert said in raised.value.message
-    with pytest.raises(UserError, match="integer overflow"), interpreted(spark):
+    with pytest.raises(UserError, match="integer overflow"):
         read("long", "select x.C from x in s", "CAST('9223372036854775808' AS DECIMAL(20, 0))")
 
 
@@ -212,12 +211,11 @@ def test_a_query_without_a_value(spark: SparkSession) -> None:
         lambda df: df.toArrow(),
         lambda df: list(df.toLocalIterator()),
     ]
-    with interpreted(spark):
-        for df, said in answers:
-            for read in reads if said.startswith("division") else reads[:1]:
-                with pytest.raises(UserError, match=said):
-                    read(df)
-        assert mrql.compile("6 / 2").batch(spark).collect()[0][0] == 3
+    for df, said in answers:
+        for read in reads if said.startswith("division") else reads[:1]:
+            with pytest.raises(UserError, match=said):
+                read(df)
+    assert mrql.compile("6 / 2").batch(spark).collect()[0][0] == 3
 
 
 def test_a_plan_draws_itself() -> None:
@@ -233,7 +231,7 @@ def test_a_plan_draws_itself() -> None:
 def test_a_column_that_is_called_as_that_of_changes(spark: SparkSession) -> None:
     """It may come in and go out; the changes, which then had two of that name, are an error."""
     query = mrql.compile("select <weight: 2 * p.weight> from p in points", points="bag(<weight: long>)")
-    with interpreted(spark), query.view(spark) as view:
+    with query.view(spark) as view:
         changes = view.apply(points=spark.sql("SELECT 1L AS weight UNION ALL SELECT 3L"))
         for look in (lambda: changes.columns, changes.collect, changes.count):
             with pytest.raises(UserError, match="this answer has a column `weight`, and so have its changes"):

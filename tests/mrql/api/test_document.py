@@ -49,18 +49,18 @@ def plain(value: object) -> object:
     return sorted(map(tuple, value.collect())) if isinstance(value, DataFrame) else value
 
 
-def test_the_document(interpreted_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_document(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"spark": interpreted_spark}
+    names: dict[str, Any] = {"spark": spark}
     found = blocks("docs/python.md")
     assert len(found) > 8
     for block in found:
         run(block, names)
 
 
-def test_the_readme(interpreted_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readme(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    df = interpreted_spark.createDataFrame([(1, 2.0)], "X long, Y double")
-    names: dict[str, Any] = {"spark": interpreted_spark, "df": df, "new": df.union(df), "gone": df, "mrql": mrql}
+    df = spark.createDataFrame([(1, 2.0)], "X long, Y double")
+    names: dict[str, Any] = {"spark": spark, "df": df, "new": df.union(df), "gone": df, "mrql": mrql}
     for block in blocks("README.md"):
         run(block, names)

@@ -29,8 +29,8 @@ LEFT, RIGHT = "A long, B long", "C long, D long"
 
 
 @pytest.fixture
-def session(interpreted_spark: SparkSession) -> SparkSession:
-    return interpreted_spark
+def session(spark: SparkSession) -> SparkSession:
+    return spark
 
 
 def left(spark: SparkSession, *rows: tuple[int, int]) -> DataFrame:

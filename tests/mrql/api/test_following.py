@@ -17,8 +17,8 @@ NOW = {"availableNow": True}
 
 
 @pytest.fixture
-def session(interpreted_spark: SparkSession) -> SparkSession:
-    return interpreted_spark
+def session(spark: SparkSession) -> SparkSession:
+    return spark
 
 
 def files(spark: SparkSession, directory: Path, schema: str) -> DataFrame:

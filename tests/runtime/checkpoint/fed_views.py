@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 import mrql
 from mrql.api import View
 from tests.runtime.checkpoint.crashes import KilledProcess
-from tests.support.interpreted import interpreted
 
 QUERY = mrql.compile(
     "select (l.A, sum(r.D), max(r.D)) from l in left, r in right where l.B = r.C group by l.A",
@@ -79,7 +78,7 @@ def feed(home: Path, way: str) -> None:
     from tests.conftest import local_spark
 
     spark = local_spark()
-    with interpreted(spark), QUERY.view(spark, checkpoint=home / "state") as view:
+    with QUERY.view(spark, checkpoint=home / "state") as view:
         {NUMBERED: number_them, FOLLOWED: follow_them}[way](view, spark, home)
     spark.stop()
 

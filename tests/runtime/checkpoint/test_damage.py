@@ -45,9 +45,9 @@ def test_damage_to_the_outbox(tmp_path: Path, postgresql: Server) -> None:
 
 
 @pytest.mark.spark
-def test_damage_on_spark(tmp_path: Path, interpreted_spark: SparkSession) -> None:
+def test_damage_on_spark(tmp_path: Path, spark: SparkSession) -> None:
     """Some of them on Spark: most of a run, as what is written otherwise is the same in both engines."""
-    left = stopped(tmp_path, "spark", interpreted_spark)
+    left = stopped(tmp_path, "spark", spark)
     written = [tmp_path / file for file in left.rests if file.endswith(".parquet")]
     assert sum(pq.read_table(file, page_checksum_verification=True).num_rows for file in written) > 0
     random = Random(8)

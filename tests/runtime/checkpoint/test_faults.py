@@ -14,7 +14,6 @@ from mrql.runtime.checkpoint import policy
 from mrql.runtime.checkpoint.store import latest, told
 from tests.runtime.checkpoint.crashes import is_whole
 from tests.runtime.checkpoint.streams import GROUPS, JOIN, Counting, Crash, Failing, Moment, Stream, fill, write
-from tests.support.interpreted import interpreted
 
 
 @pytest.fixture
@@ -167,11 +166,10 @@ def test_a_crash_of_the_driver_on_spark(
     fill(tmp_path, 3, Random(5))
     stream = Stream(tmp_path, engine="spark", spark=spark)
     expected = stream.uninterrupted()
-    with interpreted(spark):
-        last = operations(stream)
-        for at in range(1, last + 1, 40):
-            stream.clear()
-            dies(stream, at, moment)
-            stream.run()
-            assert stream.answers() == expected, at
-            assert is_whole(stream)
+    last = operations(stream)
+    for at in range(1, last + 1, 40):
+        stream.clear()
+        dies(stream, at, moment)
+        stream.run()
+        assert stream.answers() == expected, at
+        assert is_whole(stream)

@@ -18,7 +18,6 @@ from pyspark.sql import SparkSession
 from mrql.algebra.values.values import close
 from mrql.runtime.checkpoint.store import latest
 from tests.runtime.checkpoint.streams import Stream, write
-from tests.support.interpreted import interpreted
 
 KEPT = Path(__file__).parent / "kept"
 PLACE = Path("/tmp/mrql-kept-checkpoint")
@@ -45,8 +44,7 @@ def test_of_the_reference_engine(home: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.spark
 @pytest.mark.parametrize("home", ["spark"], indirect=True)
 def test_of_spark(home: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession) -> None:
-    with interpreted(spark):
-        assert_goes_on(Stream(home, (home / "q.mrql").read_text(), "spark", spark=spark), capsys)
+    assert_goes_on(Stream(home, (home / "q.mrql").read_text(), "spark", spark=spark), capsys)
 
 
 def assert_goes_on(stream: Stream, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,9 +57,9 @@ def test_in_the_reference_engine(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_on_spark(tmp_path: Path, interpreted_spark: SparkSession) -> None:
+def test_on_spark(tmp_path: Path, spark: SparkSession) -> None:
     """The same."""
-    answers(tmp_path, "spark", interpreted_spark)
+    answers(tmp_path, "spark", spark)
 
 
 def test_a_type_that_was_found_becomes_wider(tmp_path: Path) -> None:

@@ -33,7 +33,6 @@ from tests.runtime.spark.test_equivalence import HISTORY, as_rows
 from tests.runtime.spark.test_plan_shape import exchanged_states
 from tests.support.incremental_cases import CONSTRUCTS, Construct
 from tests.support.incremental_cases import STREAMS as TYPES
-from tests.support.interpreted import interpreted
 from tests.support.planning import planned
 
 pytestmark = pytest.mark.spark
@@ -135,15 +134,14 @@ def test_every_construct(spark: SparkSession, tmp_path: Path, start: int, monkey
     monkeypatch.setattr(plan_cache, "PLAIN", 0)
     if start // TOGETHER % 3:
         monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
-    with interpreted(spark):
-        view = Restarted(together(CONSTRUCTS[start : start + TOGETHER]), spark, tmp_path)
-        for lost, batch in zip((None, start // TOGETHER % 2, None), HISTORY, strict=True):
-            before = as_rows(view.expected(), view.query.type)
-            changed = view.apply(batch)
-            assert close((before + changed).bag(), as_rows(view.expected(), view.query.type).bag())
-            view.restart(lost)
-            assert close(view.answer(), view.expected())
-        view.close()
+    view = Restarted(together(CONSTRUCTS[start : start + TOGETHER]), spark, tmp_path)
+    for lost, batch in zip((None, start // TOGETHER % 2, None), HISTORY, strict=True):
+        before = as_rows(view.expected(), view.query.type)
+        changed = view.apply(batch)
+        assert close((before + changed).bag(), as_rows(view.expected(), view.query.type).bag())
+        view.restart(lost)
+        assert close(view.answer(), view.expected())
+    view.close()
 
 
 def test_a_static_table_beside_a_stream(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,14 +151,13 @@ def test_a_static_table_beside_a_stream(spark: SparkSession, tmp_path: Path, mon
         "((select x from (x, y) in S where not exists(select d from (c, d) in T where c = x)),"
         " (select (x, count(y)) from (x, y) in S where y not in (select d from (c, d) in T) group by x))"
     )
-    with interpreted(spark):
-        view = Restarted(text, spark, tmp_path, {"T": [(1, 5), (2, 0)]})
-        for lost, batch in zip((None, 0, None), HISTORY, strict=True):
-            view.apply(batch)
-            assert close(view.answer(), view.expected())
-            view.restart(lost)
-            assert close(view.answer(), view.expected())
-        view.close()
+    view = Restarted(text, spark, tmp_path, {"T": [(1, 5), (2, 0)]})
+    for lost, batch in zip((None, 0, None), HISTORY, strict=True):
+        view.apply(batch)
+        assert close(view.answer(), view.expected())
+        view.restart(lost)
+        assert close(view.answer(), view.expected())
+    view.close()
 
 
 @pytest.mark.parametrize(

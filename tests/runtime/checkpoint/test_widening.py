@@ -68,7 +68,7 @@ def put_back(late: list[tuple[Path, Path]]) -> None:
 @pytest.mark.parametrize("text", [QUERY, ALL], ids=["groups", "rows"])
 def test_a_running_stream_goes_on(tmp_path: Path, engine: str, text: str, request: pytest.FixtureRequest) -> None:
     """With and without a checkpoint, each batch has the answer to the data so far, and the last one to all of them."""
-    spark: SparkSession | None = request.getfixturevalue("interpreted_spark") if engine == "spark" else None
+    spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
     late = fill(tmp_path)
     with_checkpoint = Stream(tmp_path, text, engine=engine, spark=spark)
     alone = Stream(tmp_path, text, engine=engine, spark=spark, output="other", checkpoint_name="none")
@@ -135,7 +135,7 @@ def test_changes_do_not_follow_on_those_of_another_type(tmp_path: Path) -> None:
 @pytest.mark.parametrize("engine", ["reference", pytest.param("spark", marks=pytest.mark.spark)])
 def test_what_fits_no_wider_type_is_malformed(tmp_path: Path, engine: str, request: pytest.FixtureRequest) -> None:
     """A string for a number is kept in quarantine, and named; so is it when the stream is started again."""
-    spark: SparkSession | None = request.getfixturevalue("interpreted_spark") if engine == "spark" else None
+    spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
     write(tmp_path / "events" / "0.json", '{"k": "a", "n": 1}\n', 0)
     stream = Stream(tmp_path, QUERY, engine=engine, spark=spark, quarantine="kept")
     stream.run()

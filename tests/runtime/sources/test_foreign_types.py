@@ -175,7 +175,7 @@ def test_files(data: st.DataObject) -> None:
 
 
 @pytest.mark.spark
-def test_files_on_spark(interpreted_spark: SparkSession) -> None:
+def test_files_on_spark(spark: SparkSession) -> None:
     """Spark reads the same rows, of files of different types in one directory too."""
 
     @given(st.data())
@@ -192,10 +192,8 @@ def test_files_on_spark(interpreted_spark: SparkSession) -> None:
                 rows = data.draw(rows_of(as_list))
                 write(Path(home) / f"{number}.{format.name}", rows, as_list)
                 expected += [taken_as(row, wanted) for row in rows]
-            with session_settings(interpreted_spark, AS_WRITTEN):
-                frame = flat(read(interpreted_spark, spec_of(wanted, Path(home), format)), ColumnNames()).df.dataframe(
-                    interpreted_spark
-                )
+            with session_settings(spark, AS_WRITTEN):
+                frame = flat(read(spark, spec_of(wanted, Path(home), format)), ColumnNames()).df.dataframe(spark)
                 found = collect_value(frame, ty.BagType(wanted))
             assert same(found, Bag(expected)), (written, wanted)
 
@@ -239,20 +237,20 @@ def test_wrong_parts_of_files(tmp_path: Path, asked: str, written: pa.DataType, 
 
 
 @pytest.mark.spark
-def test_frames(interpreted_spark: SparkSession) -> None:
+def test_frames(spark: SparkSession) -> None:
     """DataFrames are taken by the same rules; a struct may be a tuple."""
 
     @given(st.data())
     @settings(max_examples=30, deadline=None, phases=[Phase.generate])
     def check(data: st.DataObject) -> None:
         written, wanted = data.draw(pairs(tuples=True))
-        with session_settings(interpreted_spark, AS_WRITTEN):
+        with session_settings(spark, AS_WRITTEN):
             if not may_stand_for(written, wanted):
                 with pytest.raises(UserError, match=r"(the (column|part) `.*` of S |S has no column)"):
-                    conformed(to_dataframe(interpreted_spark, [], ty.BagType(written)), wanted, "S")
+                    conformed(to_dataframe(spark, [], ty.BagType(written)), wanted, "S")
                 return
             rows = data.draw(rows_of(written))
-            df = conformed(to_dataframe(interpreted_spark, rows, ty.BagType(written)), wanted, "S")
+            df = conformed(to_dataframe(spark, rows, ty.BagType(written)), wanted, "S")
             found = collect_value(df, ty.BagType(wanted))
             assert same(found, Bag(taken_as(row, wanted) for row in rows)), (written, wanted)
 

@@ -19,7 +19,6 @@ from mrql.cli.main import main
 from mrql.jobs.loading import compile_over_files
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.files import read_file, read_source
-from tests.support.interpreted import interpreted
 
 
 @attrs.frozen
@@ -260,8 +259,7 @@ def test_spark_finds_the_same(tmp_path: Path, spark: SparkSession) -> None:
             home = tmp_path / f"{number}{check.__name__}"
             home.mkdir()
             try:
-                with interpreted(spark):
-                    check(home, bad, "spark")
+                check(home, bad, "spark")
             except AssertionError as error:
                 raise AssertionError(f"{name}: {error}") from error
 

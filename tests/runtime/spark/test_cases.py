@@ -26,7 +26,6 @@ from mrql.translate.program import CompiledExpression
 from tests.runtime.spark.test_equivalence import assert_equal_everywhere, few
 from tests.support.cases import Case, cases
 from tests.support.construct_queries import construct_queries
-from tests.support.interpreted import interpreted
 from tests.support.queries import histories
 
 pytestmark = pytest.mark.spark
@@ -63,8 +62,7 @@ def test_answers(spark: SparkSession, together: tuple[Case, ...]) -> None:
     term = Tup(tuple(query.term for query in compiled))
     whole = mrql.Query(CompiledExpression(term, compiled[0].span), dict(together[0].streams))
     frames = {name: frame for case in together for name, frame in _frames(spark, case).items()}
-    with interpreted(spark):
-        found = collect_value(whole.batch(spark, **frames), whole.type)
+    found = collect_value(whole.batch(spark, **frames), whole.type)
     for case, query, value in zip(together, compiled, found, strict=True):
         expected = case.expected(query.type)
         assert close(value, expected), f"{case.name}: {show_value(value)}, not {show_value(expected)}"
@@ -75,7 +73,7 @@ def test_errors(spark: SparkSession, case: Case) -> None:
     """What the data make wrong has the same error as in the reference evaluator, at the same place."""
     query = mrql.Query(case.compiled(), dict(case.streams))
     answer = query.batch(spark, **_frames(spark, case))
-    with pytest.raises(UserError) as caught, interpreted(spark), translated(query.query.span.source):
+    with pytest.raises(UserError) as caught, translated(query.query.span.source):
         collect_value(answer, query.type)
     with pytest.raises(UserError) as expected:
         evaluate(query.term, case.data)
@@ -87,5 +85,4 @@ def test_errors(spark: SparkSession, case: Case) -> None:
 @given(construct_queries(), st.data())
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Generated queries that have these constructs, over generated batches with deletions."""
-    with interpreted(spark):
-        assert_equal_everywhere(spark, text, data.draw(histories(text, deletions=True, most=2)))
+    assert_equal_everywhere(spark, text, data.draw(histories(text, deletions=True, most=2)))

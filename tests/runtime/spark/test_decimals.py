@@ -19,7 +19,6 @@ from tests.rewrite.incremental.test_sums import attempt
 from tests.runtime.spark.test_sums import Followed
 from tests.support.function_calls import value
 from tests.support.histories import histories, net
-from tests.support.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 
@@ -56,17 +55,16 @@ def test_decimals_follow_rows_that_come_and_go(spark: SparkSession, data: st.Dat
     query = mrql.compile(text, **TYPES)
     streams = sorted(query.trace().plan.streams)
     history = data.draw(histories(dict.fromkeys(streams, ROWS), deletions=True, most=3, largest=4))
-    with interpreted(spark):
-        followed = Followed(spark, query, TYPES)
-        with followed.view:
-            for n, batch in enumerate(history, start=1):
-                contents = net(history[:n], streams)
-                expected = attempt(lambda contents=contents: evaluate(query.term, contents))
-                found = attempt(lambda batch=batch: followed.after(batch))
-                assert_same(found, expected)
-                if isinstance(found, str):
-                    return
-        assert_same(attempt(lambda: followed.at_once(contents)), expected)
+    followed = Followed(spark, query, TYPES)
+    with followed.view:
+        for n, batch in enumerate(history, start=1):
+            contents = net(history[:n], streams)
+            expected = attempt(lambda contents=contents: evaluate(query.term, contents))
+            found = attempt(lambda batch=batch: followed.after(batch))
+            assert_same(found, expected)
+            if isinstance(found, str):
+                return
+    assert_same(attempt(lambda: followed.at_once(contents)), expected)
 
 
 def assert_same(found: Value, expected: Value) -> None:

@@ -30,9 +30,10 @@ from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation import plan_cache
 from mrql.runtime.spark.state import compaction
 from tests.support.histories import Batch, net
-from tests.support.incremental_cases import CONSTRUCTS, Construct
+from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
+from tests.support.incremental_cases import Construct
 from tests.support.incremental_cases import STREAMS as TYPES
-from tests.support.interpreted import interpreted
+from tests.support.interpreted import compiled
 from tests.support.queries import STREAMS, Tables, histories, queries, several_queries, streams_of
 from tests.support.queries import tables as tables_of
 from tests.support.wild import bags
@@ -109,8 +110,7 @@ def assert_kept_up_to_date(
 @given(queries(), st.data())
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Generated queries over generated batches with deletions have the reference's answers and changes."""
-    with interpreted(spark):
-        assert_equal_everywhere(spark, text, data.draw(histories(text, deletions=True, most=3)))
+    assert_equal_everywhere(spark, text, data.draw(histories(text, deletions=True, most=3)))
 
 
 @seed(2026)
@@ -118,8 +118,7 @@ def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) 
 @given(several_queries(TOGETHER), st.data())
 def test_generated_queries_together(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Queries that follow the same history in one view, which costs less than a view for each."""
-    with interpreted(spark):
-        assert_kept_up_to_date(spark, text, data.draw(histories(text, deletions=True, fewest=2, most=2, largest=3)))
+    assert_kept_up_to_date(spark, text, data.draw(histories(text, deletions=True, fewest=2, most=2, largest=3)))
 
 
 @seed(2026)
@@ -127,16 +126,14 @@ def test_generated_queries_together(spark: SparkSession, text: str, data: st.Dat
 @given(queries(), st.data())
 def test_generated_queries_over_insertions(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """The cheaper states of streams that only grow give the same answers."""
-    with interpreted(spark):
-        assert_equal_everywhere(spark, text, data.draw(histories(text, most=2)), insert_only=True)
+    assert_equal_everywhere(spark, text, data.draw(histories(text, most=2)), insert_only=True)
 
 
 @seed(2026)
 @settings(few, max_examples=15)
 @given(several_queries(TOGETHER), st.data())
 def test_generated_queries_together_over_insertions(spark: SparkSession, text: str, data: st.DataObject) -> None:
-    with interpreted(spark):
-        assert_kept_up_to_date(spark, text, data.draw(histories(text, fewest=2, most=2)), insert_only=True)
+    assert_kept_up_to_date(spark, text, data.draw(histories(text, fewest=2, most=2)), insert_only=True)
 
 
 @seed(2026)
@@ -147,8 +144,7 @@ def test_generated_queries_beside_tables(spark: SparkSession, text: str, data: s
     assume(len(streams_of(text)) > 1)
     tables = data.draw(tables_of(text, fewest=1))
     history = data.draw(histories(text, tables=tables, deletions=True, fewest=2, most=2, largest=3))
-    with interpreted(spark):
-        assert_kept_up_to_date(spark, text, history, tables)
+    assert_kept_up_to_date(spark, text, history, tables)
 
 
 def k(key: int, value: int | None, *us: int | None) -> Record:
@@ -204,11 +200,10 @@ IN_A_VIEW = 4
 """How many constructs make one view, which costs less than a view for each."""
 
 
-@pytest.mark.parametrize("first", range(0, len(CONSTRUCTS), IN_A_VIEW), ids=lambda first: CONSTRUCTS[first].name)
+@pytest.mark.parametrize("first", range(0, len(INCREMENTAL), IN_A_VIEW), ids=lambda n: INCREMENTAL[n].name)
 def test_every_construct_follows_its_streams(spark: SparkSession, first: int) -> None:
     """The queries of `docs/incremental.md`, over a history in two batches; in `make soak` it comes in three."""
-    with interpreted(spark):
-        assert_follows(spark, CONSTRUCTS[first : first + IN_A_VIEW], AT_LAST_TOGETHER)
+    assert_follows(spark, INCREMENTAL[first : first + IN_A_VIEW], AT_LAST_TOGETHER)
 
 
 def assert_follows(spark: SparkSession, constructs: Sequence[Construct], history: Sequence[Sequence[int]]) -> None:
@@ -331,7 +326,7 @@ def test_constructs(spark: SparkSession, number: int) -> None:
 
     Every ninth is run as code that Spark generates, as they all are by turns in `make soak`.
     """
-    with interpreted(spark) if number % 9 else nullcontext():
+    with nullcontext() if number % 9 else compiled(spark):
         assert_construct(spark, CONSTRUCTS[number])
 
 

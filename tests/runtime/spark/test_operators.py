@@ -15,7 +15,6 @@ from mrql.algebra.values.values import Bag
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from tests.support.interpreted import interpreted
 from tests.support.operator_cases import EXAMPLES, NUMBERS, Example, by_name, zset
 
 pytestmark = pytest.mark.spark
@@ -35,7 +34,7 @@ def test_examples_of_the_documents(spark: SparkSession, example: Example) -> Non
     """The changes of each batch, and the answer, which is their sum."""
     query = mrql.compile(example.built)
     assert isinstance(query.type, ty.BagType)
-    with interpreted(spark), query.view(spark) as view:
+    with query.view(spark) as view:
         for batch, rows in zip(example.batches, example.changes, strict=True):
             changes = view.apply(**deltas(spark, query, {name: zset(delta) for name, delta in batch.items()}))
             assert ZSet.weighted(collect_changes(changes, query.type.item)) == zset(rows)
@@ -50,7 +49,7 @@ def test_a_view_is_integrated_delayed_and_differentiated(spark: SparkSession) ->
     def rows(*numbers: int) -> DataFrame:
         return to_dataframe(spark, numbers, INTS)
 
-    with interpreted(spark), query.view(spark) as view:
+    with query.view(spark) as view:
         with pytest.raises(UserError, match="no batch yet"):
             view.before()
         before = ZSet()
@@ -71,7 +70,7 @@ def test_a_view_is_integrated_delayed_and_differentiated(spark: SparkSession) ->
 def test_what_is_there_of_nothing_is_no_change(spark: SparkSession) -> None:
     """A count of nothing is 0: the first changes are those of that answer, and not of none."""
     query = mrql.compile(b.single(b.count(NUMBERS)))
-    with interpreted(spark), query.view(spark) as view:
+    with query.view(spark) as view:
         changes = view.apply(S=mrql.Delta(to_dataframe(spark, [7], INTS)))
         assert ZSet.weighted(collect_changes(changes, ty.LONG)) == zset({0: -1, 1: 1})
         assert collect_value(view.before(), query.type) == Bag([0])
@@ -81,7 +80,7 @@ def test_batches_are_a_group(spark: SparkSession) -> None:
     """[RZ] 2.9.8, 2.9.14 and 2.9.15: a batch is taken back by its negation."""
     one, two = mrql.Delta(to_dataframe(spark, [1, 2], INTS)), mrql.Delta(to_dataframe(spark, [2, 3], INTS))
     query = mrql.compile(NUMBERS)
-    with interpreted(spark), query.view(spark) as view:
+    with query.view(spark) as view:
         view.apply(S=one + two)
         assert collect_value(view.answer(), INTS) == Bag([1, 2, 2, 3])
         view.apply(S=-two)
@@ -95,10 +94,9 @@ def test_terms_are_compiled(spark: SparkSession) -> None:
     table = b.table("T", "{int}")
     query = mrql.compile(b.join(NUMBERS, table, lambda x: x, lambda x: x))
     assert query.streams == {"S": INTS, "T": INTS}
-    with interpreted(spark):
-        rows = to_dataframe(spark, [1, 2, 2], INTS)
-        answer = collect_value(query.batch(spark, S=rows, T=to_dataframe(spark, [2], INTS)), query.type)
-        assert answer == Bag([(2, 2), (2, 2)])
+    rows = to_dataframe(spark, [1, 2, 2], INTS)
+    answer = collect_value(query.batch(spark, S=rows, T=to_dataframe(spark, [2], INTS)), query.type)
+    assert answer == Bag([(2, 2), (2, 2)])
     with pytest.raises(UserError, match="the table `T` is missing"):
         query.view(spark)
     with pytest.raises(UserError, match="names its streams itself"):

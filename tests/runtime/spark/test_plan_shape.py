@@ -27,9 +27,15 @@ from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import MARK, TOUCHED, Table
 from mrql.runtime.spark.view import SparkView
-from tests.support.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def spark(compiled_spark: SparkSession) -> SparkSession:
+    """The plans are those of a program, which Spark compiles."""
+    return compiled_spark
+
 
 PAIRS = "bag((long, long))"
 
@@ -211,7 +217,7 @@ def test_a_plan_is_made_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Relation, "dataframe", spied)
     monkeypatch.setattr(plan_cache, "_PLANS", WeakKeyDictionary())
-    with interpreted(spark), query.view(spark) as view:
+    with query.view(spark) as view:
         counts = []
         for batch in range(16):
             rows = spark.range(20).selectExpr("id % 5 AS _1", f"id % 7 + {batch} AS _2")
@@ -390,10 +396,9 @@ def test_no_rdds_are_left_behind(spark: SparkSession, text: str, batches: int) -
     query = mrql.compile(text, S="bag((long, long))")
     view = query.view(spark)
     counts = []
-    with interpreted(spark):  # what is kept does not depend on it
-        for batch in range(batches):
-            view.apply(S=spark.range(3).selectExpr("id % 2 AS _1", f"id + {batch} AS _2"))
-            counts.append(persistent_rdds(spark) - before)
+    for batch in range(batches):
+        view.apply(S=spark.range(3).selectExpr("id % 2 AS _1", f"id + {batch} AS _2"))
+        counts.append(persistent_rdds(spark) - before)
     assert max(counts[-10:]) <= max(counts[5:15]) + 2 * len(view._view.all_tables()), counts
     view.close()
     assert persistent_rdds(spark) <= before

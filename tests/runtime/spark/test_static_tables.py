@@ -20,7 +20,6 @@ from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe, retracting
 from mrql.runtime.spark.state import compaction
-from tests.support.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 
@@ -103,7 +102,7 @@ def test_what_is_deleted_beside_a_table_is_gone(
         monkeypatch.setattr(compaction, "MERGED_WHOLE_MAX_ROWS", 0)
     query = mrql.compile(f"({', '.join(f'({text})' for text in QUERIES[name])})", S=PAIRS, T=PAIRS, U=PAIRS)
     present = {name: ZSet() for name in "SU" if name in query.trace().plan.streams}
-    with interpreted(spark), query.view(spark, T=frame(spark, TABLE)) as view:
+    with query.view(spark, T=frame(spark, TABLE)) as view:
         for batch in HISTORY:
             view.apply(**deltas(spark, batch, present))
             expected = evaluate(query.term, {"T": Bag(TABLE), **{name: rows.bag() for name, rows in present.items()}})
@@ -121,7 +120,7 @@ def test_changes_beside_a_table(spark: SparkSession, form: str) -> None:
         return ZSet.of(value if ty.is_collection(query.type) else [value])
 
     item = query.type.item if isinstance(query.type, ty.BagType) else query.type
-    with interpreted(spark), query.view(spark, T=frame(spark, TABLE)) as view:
+    with query.view(spark, T=frame(spark, TABLE)) as view:
         followed = rows_of(evaluate(query.term, {"S": Bag(), "T": Bag(TABLE)}))
         for batch in HISTORY:
             followed += ZSet.weighted(collect_changes(view.apply(**deltas(spark, batch, present)), item))

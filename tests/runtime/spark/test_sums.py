@@ -32,7 +32,6 @@ from tests.rewrite.incremental.test_sums import (
     queries,
 )
 from tests.support.histories import Batch, histories, net
-from tests.support.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 
@@ -70,7 +69,7 @@ class Followed:
 @pytest.mark.parametrize("whole", [compaction.MERGED_WHOLE_MAX_ROWS, 0], ids=["merged whole", "in runs"])
 def test_the_answer_is_that_of_the_query(spark: SparkSession, whole: int) -> None:
     """After each batch, whether groups are merged whole or looked up in runs; and evaluated once."""
-    with interpreted(spark), patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", whole):
+    with patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", whole):
         for case in CASES:
             assert_case(spark, case, once=whole > 0)
 
@@ -102,15 +101,14 @@ def test_generated_sums_keep_the_promise(spark: SparkSession, data: st.DataObjec
     text = queries(source, numbers, "k")
     query, sized = (mrql.compile(q, **TYPES) for q in (text, queries(source, numbers, "k", SIZES)))
     history = data.draw(histories({name: ROWS[name] for name in streams}, deletions=True, most=3, largest=3))
-    with interpreted(spark):
-        followed = Followed(spark, query, types_of(TYPES))
-        with followed.view:
-            for n, batch in enumerate(history, start=1):
-                contents = net(history[:n], streams)
-                expected = attempt(lambda contents=contents: evaluate(query.term, contents))
-                sizes = None if isinstance(expected, str) else evaluate(sized.term, contents)
-                found = attempt(lambda batch=batch: followed.after(batch))
-                assert_kept(found, expected, sizes)
-                if isinstance(found, str):
-                    return
-        assert_kept(attempt(lambda: followed.at_once(contents)), expected, sizes)
+    followed = Followed(spark, query, types_of(TYPES))
+    with followed.view:
+        for n, batch in enumerate(history, start=1):
+            contents = net(history[:n], streams)
+            expected = attempt(lambda contents=contents: evaluate(query.term, contents))
+            sizes = None if isinstance(expected, str) else evaluate(sized.term, contents)
+            found = attempt(lambda batch=batch: followed.after(batch))
+            assert_kept(found, expected, sizes)
+            if isinstance(found, str):
+                return
+    assert_kept(attempt(lambda: followed.at_once(contents)), expected, sizes)

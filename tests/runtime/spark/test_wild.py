@@ -16,7 +16,6 @@ from mrql.verify.rounding import Rounding
 from tests.runtime.spark.test_equivalence import deltas_of, few
 from tests.support.construct_queries import construct_queries
 from tests.support.histories import Batch
-from tests.support.interpreted import interpreted
 from tests.support.queries import STREAMS, Tables, histories, queries, streams_of, tables
 from tests.support.sum_queries import sum_queries
 from tests.support.wild import KINDS, REFUSED, Oracle, follow
@@ -54,5 +53,4 @@ def test_wild_values(spark: SparkSession, text: str, wild: str, deletions: bool,
     assume(streams_of(text))
     static = data.draw(tables(text, wild=wild))
     history = data.draw(histories(text, tables=static, wild=wild, deletions=deletions, fewest=2, most=2, largest=3))
-    with interpreted(spark):
-        assert_follows_wild(spark, text, history, static, wild, deletions=deletions)
+    assert_follows_wild(spark, text, history, static, wild, deletions=deletions)

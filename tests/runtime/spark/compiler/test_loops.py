@@ -28,7 +28,6 @@ from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe
 from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.view import SparkView
 from tests.runtime.spark.test_equivalence import as_rows
-from tests.support.interpreted import interpreted
 from tests.support.loop_queries import STREAMS as EDGES_BY_NAME
 from tests.support.loop_queries import adding_loops, edge_histories
 from tests.support.planning import planned
@@ -55,7 +54,7 @@ def test_a_loop_leaves_nothing_behind(spark: SparkSession) -> None:
     gc.collect()
     before = jvm.persistent_rdds(spark)
     query = compiled("repeat x = E step select (b, a) from (a, b) in x where count(E) > 0 limit 9")
-    with interpreted(spark), passing() as kept:
+    with passing() as kept:
         answer = evaluate_on_spark(spark, query.term, {"E": from_dataframe(edges(spark), T.item)}, kept)
         assert len(kept.checkpoints) == 1
         assert jvm.persistent_rdds(spark) <= before + 1
@@ -87,19 +86,18 @@ def test_what_is_written_twice_is_run_once(spark: SparkSession) -> None:
     """The same loop in two places of a query has one value."""
     loop = "repeat x = E step select (b, a) from (a, b) in x limit 1"
     query = compiled(f"r = {loop}; (count(r), sum(select a from (a, b) in r))")
-    with interpreted(spark):
-        kept = LoopCheckpoints()
-        compiler = RelationCompiler(spark, {"E": from_dataframe(edges(spark), T.item)}, kept=kept)
-        frame = compiler.one(query.term)
-        assert (len(kept.checkpoints), len(compiler.loops)) == (1, 1)
-        assert frame.df.dataframe(spark).count() == 1
-        kept.free()
+    kept = LoopCheckpoints()
+    compiler = RelationCompiler(spark, {"E": from_dataframe(edges(spark), T.item)}, kept=kept)
+    frame = compiler.one(query.term)
+    assert (len(kept.checkpoints), len(compiler.loops)) == (1, 1)
+    assert frame.df.dataframe(spark).count() == 1
+    kept.free()
 
 
 def test_partitions_do_not_add_up(spark: SparkSession) -> None:
     """A step that is a union has the partitions of both sides; after many steps there are no more than a few a core."""
     query = compiled("repeat x = E step x union E limit 12")
-    with interpreted(spark), passing() as kept:
+    with passing() as kept:
         answer = evaluate_on_spark(spark, query.term, {"E": from_dataframe(edges(spark).repartition(4), T.item)}, kept)
         assert answer.rdd.getNumPartitions() <= 12
         assert answer.count() == 13 * len(EDGES)
@@ -113,24 +111,23 @@ def test_a_view_runs_its_loop_over_the_states(spark: SparkSession) -> None:
         (EDGES, Bag()),
         (Bag([(6, 5)]), Bag([(4, 1)])),
     ]
-    with interpreted(spark):
-        before = jvm.persistent_rdds(spark)
-        with query.view(spark, loop="recompute") as view, loop.view(spark, loop="recompute") as other:
-            present: list[Value] = []
-            closure = ZSet()
-            for inserted, deleted in batches:
-                for row in deleted:
-                    present.remove(row)
-                present += inserted
-                delta = mrql.Delta(insert=edges(spark, inserted), delete=edges(spark, deleted))
-                view.apply(E=delta)
-                changes = ZSet.weighted((tuple(row)[:-1], row[-1]) for row in other.apply(E=delta).collect())
-                for asked, q in ((view, query), (other, loop)):
-                    found = collect_value(asked.answer(), q.type)
-                    assert same(found, evaluate(q.term, {"E": Bag(present)}))
-                closure += changes
-                assert same(closure.bag(), found)
-        assert jvm.persistent_rdds(spark) <= before
+    before = jvm.persistent_rdds(spark)
+    with query.view(spark, loop="recompute") as view, loop.view(spark, loop="recompute") as other:
+        present: list[Value] = []
+        closure = ZSet()
+        for inserted, deleted in batches:
+            for row in deleted:
+                present.remove(row)
+            present += inserted
+            delta = mrql.Delta(insert=edges(spark, inserted), delete=edges(spark, deleted))
+            view.apply(E=delta)
+            changes = ZSet.weighted((tuple(row)[:-1], row[-1]) for row in other.apply(E=delta).collect())
+            for asked, q in ((view, query), (other, loop)):
+                found = collect_value(asked.answer(), q.type)
+                assert same(found, evaluate(q.term, {"E": Bag(present)}))
+            closure += changes
+            assert same(closure.bag(), found)
+    assert jvm.persistent_rdds(spark) <= before
 
 
 def test_a_view_runs_a_loop_over_tables_once(spark: SparkSession) -> None:
@@ -138,17 +135,16 @@ def test_a_view_runs_a_loop_over_tables_once(spark: SparkSession) -> None:
     text = f"select (s, d) from (s, k) in S, (c, d) in ({CLOSURE}) where k = c"
     query = mrql.compile(text, S="bag((int, int))", E="bag((int, int))")
     rows = [(7, 1), (8, 2), (9, 5)]
-    with interpreted(spark):
-        before = jvm.persistent_rdds(spark)
-        with query.view(spark, E=edges(spark)) as view:
-            kept = list(view._view.table_loops.checkpoints)
-            for n in (1, 3):
-                view.apply(S=edges(spark, Bag(rows[n // 2 : n])))
-                found = collect_value(view.answer(), query.type)
-                assert same(found, evaluate(query.term, {"S": Bag(rows[:n]), "E": EDGES}))
-            assert view._view.table_loops.checkpoints == kept
-            assert len(kept) == 1
-        assert jvm.persistent_rdds(spark) <= before
+    before = jvm.persistent_rdds(spark)
+    with query.view(spark, E=edges(spark)) as view:
+        kept = list(view._view.table_loops.checkpoints)
+        for n in (1, 3):
+            view.apply(S=edges(spark, Bag(rows[n // 2 : n])))
+            found = collect_value(view.answer(), query.type)
+            assert same(found, evaluate(query.term, {"S": Bag(rows[:n]), "E": EDGES}))
+        assert view._view.table_loops.checkpoints == kept
+        assert len(kept) == 1
+    assert jvm.persistent_rdds(spark) <= before
 
 
 # --- fixpoints --------------------------------------------------------------------------------------------------------
@@ -185,7 +181,7 @@ def change_frame(spark: SparkSession, view: SparkView, name: str, change: ZSet) 
 @given(adding_loops(), edge_histories(most=2, nodes=4))
 def test_fixpoints(spark: SparkSession, text: str, history: list[dict[str, ZSet]]) -> None:
     """What only adds is kept as a fixpoint on Spark as in the reference semantics, also where each step adds runs."""
-    with interpreted(spark), patch.object(compaction, "STEPS_MERGED_WHOLE_MAX_ROWS", -1):
+    with patch.object(compaction, "STEPS_MERGED_WHOLE_MAX_ROWS", -1):
         kept_up_to_date(spark, text, history, LoopStrategy.FIXPOINT)
 
 
@@ -193,8 +189,7 @@ def test_a_fixpoint_under_deletions(spark: SparkSession) -> None:
     """A circle does not support itself, and the start of a way takes all that was found from it with it."""
     edges = [(1, 2), (2, 3), (3, 4), (4, 2)]
     history = [{"E": ZSet.of(edges)}, {"E": ZSet.of([(4, 5)]) - ZSet.of([(1, 2)])}, {"E": -ZSet.of([(3, 4)])}]
-    with interpreted(spark):
-        kept_up_to_date(spark, CLOSURE, history, LoopStrategy.FIXPOINT)
+    kept_up_to_date(spark, CLOSURE, history, LoopStrategy.FIXPOINT)
 
 
 def test_steps_one_by_one(spark: SparkSession) -> None:
@@ -208,8 +203,7 @@ def test_steps_one_by_one(spark: SparkSession) -> None:
      limit 3
     """
     history = [{"E": ZSet.of([(1, 2), (2, 3), (3, 1)])}, {"E": ZSet.of([(2, 4)]) - ZSet.of([(3, 1)])}]
-    with interpreted(spark):
-        kept_up_to_date(spark, ranks, history, LoopStrategy.EXACT)
+    kept_up_to_date(spark, ranks, history, LoopStrategy.EXACT)
 
 
 def test_a_fixpoint_that_does_not_end(spark: SparkSession) -> None:
@@ -220,7 +214,7 @@ def test_a_fixpoint_that_does_not_end(spark: SparkSession) -> None:
            group by n
     """
     query = mrql.compile(text, max_steps=4, E="bag((int, int))")
-    with interpreted(spark), query.view(spark) as view:
+    with query.view(spark) as view:
         view.apply(E=edges(spark, Bag([(1, 2)])))
         with pytest.raises(UserError, match="this loop does not end: after 4 steps it still changes"):
             view.apply(E=edges(spark, Bag([(2, 1)])))

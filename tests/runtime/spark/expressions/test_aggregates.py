@@ -21,7 +21,6 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe
 from mrql.runtime.spark.view import SparkView
-from tests.support.interpreted import interpreted
 from tests.support.planning import planned
 
 
@@ -69,7 +68,7 @@ THEN, GONE = [("a", 8), ("b", 12)], [("a", 5), ("b", 12), ("c", None)]
 @pytest.mark.spark
 def test_one_more_monoid_is_two_entries(spark: SparkSession) -> None:
     """Its reductions are read, evaluated, and kept up to date by both engines, also where rows go."""
-    with patch.dict(mo.OPS, {XOR.sign: XOR}), patch.dict(SQL, {XOR.name: XOR_SQL}), interpreted(spark):
+    with patch.dict(mo.OPS, {XOR.sign: XOR}), patch.dict(SQL, {XOR.name: XOR_SQL}):
         groups = b.group_by(b.stream("S", ty.BagType(ROW)))
         term = b.cmap(lambda k, vs: b.single((k, b.reduce("xor", vs))), groups).term
         plan = planned(term, shrinking=frozenset({"S"})).plan

@@ -100,20 +100,20 @@ def on_spark(spark: SparkSession, t: Type, target: Type, given: list[Value]) -> 
 
 
 @pytest.mark.parametrize("t", [*DRAWN], ids=str)
-def test_a_cast_has_the_same_value_in_both_engines(interpreted_spark: SparkSession, t: Type) -> None:
+def test_a_cast_has_the_same_value_in_both_engines(spark: SparkSession, t: Type) -> None:
     """So does its text, and an error has the same message."""
     wrong = []
     for target in TARGETS:
         if t == target:
             continue
         good, bad = casts(t, target)
-        for n, found in on_spark(interpreted_spark, t, target, [value for value, _ in good]):
+        for n, found in on_spark(spark, t, target, [value for value, _ in good]):
             value, expected = good[n]
             if not same(found, expected) or show_value(found) != show_value(expected):
                 wrong.append(f"{value!r} as {target}: {found!r} on Spark, {expected!r} in the reference")
         for value, message in bad[:2] + bad[-2:]:
             with pytest.raises(UserError) as caught:
-                on_spark(interpreted_spark, t, target, [value])
+                on_spark(spark, t, target, [value])
             if caught.value.message != message:
                 wrong.append(f"{value!r} as {target}: {caught.value.message}, not {message}")
     assert wrong == []

@@ -30,7 +30,6 @@ from mrql.runtime.spark.session.errors import translated
 from mrql.translate.compile_program import compile_program
 from tests.support.function_calls import Call, calls, split
 from tests.support.function_document import examples
-from tests.support.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 
@@ -84,7 +83,7 @@ def disagreements(spark: SparkSession, kind: str, seed: int, rows: int = ROWS) -
     """Where Spark has another value than the reference."""
     wanted = [(call, split(call)[0]) for call in calls(seed, rows, KINDS[kind])]
     wanted = [(call, good) for call, good in wanted if good]
-    with interpreted(spark), session.settings(spark, session.STEP_SETTINGS):
+    with session.settings(spark, session.STEP_SETTINGS):
         found = on_spark(spark, [(call, [row for row, _ in good]) for call, good in wanted])
     return [
         f"{call} at {row!r}: {show_value(value)} on Spark, {show_value(expected)} in the reference"
@@ -172,7 +171,6 @@ def test_errors(spark: SparkSession, failing: tuple[Call, tuple[Value, ...], str
 
     call, row, message = failing
     with (
-        interpreted(spark),
         session.settings(spark, session.STEP_SETTINGS),
         pytest.raises(UserError) as caught,
         translated(None),

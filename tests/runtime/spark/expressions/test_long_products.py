@@ -37,8 +37,8 @@ def frame(spark: SparkSession, rows: list[tuple[int, int | None]]) -> DataFrame:
 
 
 @pytest.mark.parametrize("insert_only", [True, False], ids=["kept as products", "with deletions"])
-def test_products_that_leave_the_range_and_come_back(interpreted_spark: SparkSession, insert_only: bool) -> None:
-    spark, query = interpreted_spark, mrql.compile(BY_KEY)
+def test_products_that_leave_the_range_and_come_back(spark: SparkSession, insert_only: bool) -> None:
+    spark, query = spark, mrql.compile(BY_KEY)
     rows = [(k, v) for k, factors in enumerate(FACTORS) for v in factors]
     assert collect_value(query.batch(spark, S=frame(spark, rows)), query.type) == evaluate(BY_KEY, {"S": Bag(rows)})
     with query.view(spark, insert_only=insert_only) as view:
@@ -54,8 +54,8 @@ def test_products_that_leave_the_range_and_come_back(interpreted_spark: SparkSes
             assert collect_value(view.answer(), query.type) == Bag([(0, 0), (1, LARGE), (4, 1)])
 
 
-def test_products_of_rows_and_of_nested_bags(interpreted_spark: SparkSession) -> None:
-    spark, query = interpreted_spark, mrql.compile(TOTAL)
+def test_products_of_rows_and_of_nested_bags(spark: SparkSession) -> None:
+    spark, query = spark, mrql.compile(TOTAL)
     for factors in FACTORS:
         rows = [(0, v) for v in factors]
         expected = evaluate(TOTAL, {"S": Bag(rows)})
@@ -69,8 +69,8 @@ def test_products_of_rows_and_of_nested_bags(interpreted_spark: SparkSession) ->
 
 
 @pytest.mark.parametrize("factors", [[2**40, 2**40], [LARGE, 2], [LEAST, -1], [LEAST, LEAST, LEAST]])
-def test_a_product_that_is_no_long(interpreted_spark: SparkSession, factors: list[int]) -> None:
-    spark, query = interpreted_spark, mrql.compile(BY_KEY)
+def test_a_product_that_is_no_long(spark: SparkSession, factors: list[int]) -> None:
+    spark, query = spark, mrql.compile(BY_KEY)
     rows = [(0, v) for v in factors]
     with pytest.raises(mrql.UserError, match="integer overflow"):
         evaluate(BY_KEY, {"S": Bag(rows)})

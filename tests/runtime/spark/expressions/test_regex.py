@@ -13,7 +13,6 @@ from mrql.algebra.functions.regex import compiled
 from mrql.runtime.spark.session import session
 from tests.runtime.spark.expressions.test_functions import on_spark
 from tests.support.function_calls import Call, split
-from tests.support.interpreted import interpreted
 from tests.support.regular import expressions, subjects
 
 pytestmark = pytest.mark.spark
@@ -37,7 +36,7 @@ def test_generated_expressions(spark: SparkSession) -> None:
             given = tuple((*row, pattern, "<$0>") for row in rows)
             call = Call(FUNCTIONS["regexp_replace"], (S, S, S), {1: pattern, 2: "<$0>"}, given)
         asked.append((call, split(call)[0]))
-    with interpreted(spark), session.settings(spark, session.STEP_SETTINGS):
+    with session.settings(spark, session.STEP_SETTINGS):
         found = on_spark(spark, [(call, [row for row, _ in good]) for call, good in asked])
     different = [
         f"{call} at {row[0]!r}: {value!r} on Spark, {expected!r} in the reference"

@@ -16,7 +16,6 @@ from mrql.runtime.spark import jvm
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.session.errors import translated
-from tests.support.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 
@@ -43,8 +42,7 @@ def test_orders(spark: SparkSession, place: str) -> None:
     lists = (f"(select x from x in xs order by {key}){place}" for key in KEYS)
     query = mrql.compile(f"select (n, {', '.join(lists)}) from (n, xs) in rows", rows=TYPE)
     data = rows(7, 2)
-    with interpreted(spark):
-        found = collect_value(query.batch(spark, rows=to_dataframe(spark, data, query.streams["rows"])), query.type)
+    found = collect_value(query.batch(spark, rows=to_dataframe(spark, data, query.streams["rows"])), query.type)
     expected = evaluate(query.term, {"rows": Bag(data)})
     assert isinstance(found, Bag)
     by_row = {row[0]: row for row in found}

@@ -187,7 +187,7 @@ def test_a_stream(request: pytest.FixtureRequest, tmp_path: Path, engine: str, n
     """Its data, its checkpoint, its output and its malformed rows lie in directories with such names."""
     home = tmp_path / name
     write(home / "edges" / "a[1].csv", rows([(1, 2), (1, 3)]), 1)
-    spark = request.getfixturevalue("interpreted_spark") if engine == "spark" else None
+    spark = request.getfixturevalue("spark") if engine == "spark" else None
     stream = Stream(home, SUMS, engine, spark=spark, quarantine="kept")
     stream.run()
     write(home / "edges" / "a1.csv", rows([(1, 5), (2, 5)]), 2)
@@ -199,13 +199,13 @@ def test_a_stream(request: pytest.FixtureRequest, tmp_path: Path, engine: str, n
 
 
 @pytest.mark.spark
-def test_names_that_are_not_utf8(interpreted_spark: SparkSession, tmp_path: Path) -> None:
+def test_names_that_are_not_utf8(spark: SparkSession, tmp_path: Path) -> None:
     """Spark reads files with such names, and cannot write to a directory with one."""
     odd = os.fsdecode(b"n\xff\xfe")
     write(tmp_path / "edges" / f"{odd}.csv", rows([(1, 2), (1, 3)]), 1)
-    stream = Stream(tmp_path, SUMS, "spark", spark=interpreted_spark)
+    stream = Stream(tmp_path, SUMS, "spark", spark=spark)
     stream.run()
     stream.run()
     assert list(stream.answers().values()) == [Bag([(1, 5, 3)])]
     with pytest.raises(UserError, match="has a name that is not UTF-8, and Spark cannot write there"):
-        Stream(tmp_path, SUMS, "spark", spark=interpreted_spark, checkpoint_name="other", output=odd).run()
+        Stream(tmp_path, SUMS, "spark", spark=spark, checkpoint_name="other", output=odd).run()

@@ -21,7 +21,6 @@ from mrql.runtime.spark.jvm import executed_plan
 from mrql.runtime.spark.session.session import settings
 from tests.runtime.spark.test_plan_shape import NODE
 from tests.support.histories import Batch
-from tests.support.interpreted import interpreted
 from tests.support.planning import planned
 
 STREAMS = {
@@ -106,8 +105,7 @@ def test_explain_says_so() -> None:
 @pytest.mark.parametrize("name", BY_ROW)
 def test_changes_are_those_of_the_reference(name: str, spark: SparkSession) -> None:
     """After each batch the changes so far, and the answer, are the reference's."""
-    with interpreted(spark):
-        assert_follows(spark, BY_ROW[name], HISTORY)
+    assert_follows(spark, BY_ROW[name], HISTORY)
 
 
 @pytest.mark.spark
@@ -116,8 +114,7 @@ def test_groups_of_what_is_compared(spark: SparkSession) -> None:
     would be lost, which has no inverse."""
     text = "select (a, sum(b), count(b)) from (a, b) in S where b > avg(select d from (c, d) in T) group by a"
     assert is_by_row(text)
-    with interpreted(spark):
-        assert_follows(spark, text, HISTORY)
+    assert_follows(spark, text, HISTORY)
 
 
 CANCELLING = {
@@ -149,8 +146,7 @@ def test_what_cancels_is_not_added_up(name: str, spark: SparkSession) -> None:
     """Sums that would round, or be lost, if all that is found row by row were added to them and taken away."""
     text, history = CANCELLING[name]
     assert is_by_row(text)
-    with interpreted(spark):
-        assert_follows(spark, text, history)
+    assert_follows(spark, text, history)
 
 
 def assert_follows(spark: SparkSession, text: str, history: Sequence[Batch]) -> None:

@@ -19,7 +19,6 @@ from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.maintenance.iteration import Rounds
 from mrql.runtime.spark.maintenance.transaction import Savepoint
 from mrql.runtime.spark.view import SparkView
-from tests.support.interpreted import interpreted
 
 PAIRS = parse_type("{(long, long)}")
 WAYS = """
@@ -93,7 +92,7 @@ def history(spark: SparkSession, text: str, loop: mrql.api.Loop) -> list[tuple[l
     """The rows of all runs, and how many RDDs Spark keeps for them, after each batch."""
     query = mrql.compile(text, S=PAIRS)
     before, found = jvm.persistent_rdds(spark), []
-    with interpreted(spark), query.view(spark, loop=loop) as view:
+    with query.view(spark, loop=loop) as view:
         view.apply(S=frame(spark, CHAIN))
         for come, gone in CHANGES:
             view.apply(S=mrql.Delta(frame(spark, come), frame(spark, gone) if gone else None))
@@ -106,7 +105,7 @@ def history(spark: SparkSession, text: str, loop: mrql.api.Loop) -> list[tuple[l
 def test_a_step_that_fails_while_the_next_one_is_planned(spark: SparkSession) -> None:
     """The view is as before the batch, and goes on."""
     query = mrql.compile(FAILING, S=PAIRS)
-    with interpreted(spark), query.view(spark, loop="fixpoint") as view:
+    with query.view(spark, loop="fixpoint") as view:
         view.apply(S=frame(spark, [(1, 2), (2, 3)]))
         before = jvm.persistent_rdds(spark)
         for _ in range(2):

@@ -19,7 +19,6 @@ from mrql.cli.main import main
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
-from tests.support.interpreted import interpreted
 from tests.support.planning import planned
 
 LONGS, DOUBLES = parse_type("{(string, long)}"), parse_type("{(string, double)}")
@@ -78,14 +77,13 @@ def test_on_spark(spark: SparkSession, name: str) -> None:
     """The same rows cancel there, in the first batch and in later ones."""
     query, batches, expected = CASES[name]
     together = [row for come, _ in batches for row in come], [row for _, gone in batches for row in gone]
-    with interpreted(spark):
-        for history in (batches, [together]):
-            with query.view(spark) as view:
-                for sides in history:
-                    frames = (to_dataframe(spark, Bag(rows), query.streams["S"]) if rows else None for rows in sides)
-                    view.apply(S=mrql.Delta(*frames))
-                found = collect_value(view.answer(), query.type)
-                assert close(found, expected), f"{show_value(found)}, not {show_value(expected)}"
+    for history in (batches, [together]):
+        with query.view(spark) as view:
+            for sides in history:
+                frames = (to_dataframe(spark, Bag(rows), query.streams["S"]) if rows else None for rows in sides)
+                view.apply(S=mrql.Delta(*frames))
+            found = collect_value(view.answer(), query.type)
+            assert close(found, expected), f"{show_value(found)}, not {show_value(expected)}"
 
 
 TAGGED = """

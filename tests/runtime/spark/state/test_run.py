@@ -31,7 +31,6 @@ from mrql.runtime.spark.state.lookup import narrowed
 from mrql.runtime.spark.state.run import Gathered, Indexed, Run
 from mrql.runtime.spark.state.table import weighted
 from mrql.runtime.spark.view import SparkView
-from tests.support.interpreted import interpreted
 
 pytestmark = pytest.mark.spark
 
@@ -96,7 +95,7 @@ def test_answers_and_changes(spark: SparkSession, name: str) -> None:
     streams = query.trace().plan.streams
     present = {stream: ZSet() for stream in streams}
     accumulated, seen = ZSet(), 0
-    with interpreted(spark), query.view(spark) as view:
+    with query.view(spark) as view:
         for batch in batches(4, seed=7):
             deltas = {}
             for stream, (come, gone) in batch.items():
@@ -180,7 +179,7 @@ def test_a_fixpoint_over_blocks(spark: SparkSession, monkeypatch: pytest.MonkeyP
     random = Random(3)
     query = mrql.compile(LOOPS[name], S=PAIRS)
     present = list[Row]()
-    with interpreted(spark), query.view(spark, loop="fixpoint") as view:
+    with query.view(spark, loop="fixpoint") as view:
         for _ in range(4):
             gone = random.sample(present, len(present) // 4)
             come = [(random.randrange(8), random.randrange(8)) for _ in range(6)]
