@@ -221,7 +221,7 @@ def test_the_quarantine_of_a_stream_that_does_not_run(tmp_path: Path) -> None:
     one.run()
     other.run()
     for wrong in (attrs.evolve(other, quarantine="kept"), attrs.evolve(one, quarantine="others-kept")):
-        with pytest.raises(UserError, match="kept is that of the stream with the checkpoint .*(checkpoint|other)"):
+        with pytest.raises(UserError, match=r"kept is that of the stream with the checkpoint .*(checkpoint|other)"):
             wrong.run()
     new = attrs.evolve(one, output="third", checkpoint_name="third")
     with pytest.raises(UserError, match="kept is that of the stream with the checkpoint"):

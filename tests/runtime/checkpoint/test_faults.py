@@ -123,7 +123,7 @@ def test_malformed_rows_are_kept_with_their_batch(tmp_path: Path, moment: Moment
 
 
 def kept_aside(home: Path) -> dict[str, str]:
-    return {path.name: (path / "malformed.json").read_text() for path in (home / "kept").iterdir()}
+    return {path.name: (path / "malformed.json").read_text() for path in (home / "kept").glob("[!.]*")}
 
 
 @pytest.mark.usefixtures("often")

@@ -31,8 +31,8 @@ from mrql.runtime.spark.relation import plan_cache
 from mrql.runtime.spark.state import compaction
 from tests.support.histories import Batch, net
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
-from tests.support.incremental_cases import Construct
 from tests.support.incremental_cases import STREAMS as TYPES
+from tests.support.incremental_cases import Construct
 from tests.support.interpreted import compiled
 from tests.support.queries import STREAMS, Tables, histories, queries, several_queries, streams_of
 from tests.support.queries import tables as tables_of
