@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
+from mrql.runtime.spark.session import class_archive
 from tests.support.interpreted import interpreted
 from tests.support.postgresql import MISSING, Server, binaries
 
@@ -22,8 +24,10 @@ settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("explore", derandomize=False)
 settings.load_profile("repeatable")
 
-# The processes that tests start have it from here.
-os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark"))
+# The processes that tests start have it from here. A directory of settings would keep them from sharing classes.
+PROPERTIES = Path(__file__).parent / "spark" / "spark-defaults.conf"
+os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--properties-file {shlex.quote(str(PROPERTIES))} pyspark-shell")
+os.environ.setdefault(class_archive.SWITCH, str(Path(__file__).parent.parent / ".pytest_cache" / "classes"))
 
 
 def pytest_collection_finish() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -18,6 +17,8 @@ from pathlib import Path
 import lark
 from lark import Lark
 from lark.lark import PostLex
+
+from mrql.runtime.files.cache_directory import cache_directory, is_own
 
 
 def cached_parser(name: str, grammar: str, postlex: PostLex, **options: object) -> Lark:
@@ -35,24 +36,11 @@ def cached_parser(name: str, grammar: str, postlex: PostLex, **options: object) 
     return parser
 
 
-def cache_directory() -> Path | None:
-    """Where this user's caches of this package are, by the custom of the system; None where there is no such place."""
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA", "")
-    elif sys.platform == "darwin":
-        base = os.path.expanduser("~/Library/Caches")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME", "")
-        # A relative path is to be ignored, says the XDG specification.
-        base = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
-    return Path(base, "mrql") if os.path.isabs(base) else None
-
-
 def _load(path: Path, key: bytes) -> bytes | None:
     """The stored tables. Only what this user has written, and whole, is read: to unpickle is to trust."""
     try:
         with path.open("rb") as file:
-            if sys.platform != "win32" and os.fstat(file.fileno()).st_uid != os.geteuid():
+            if not is_own(file.fileno()):
                 return None
             digest, tables = file.read(hashlib.sha256().digest_size), file.read()
     except OSError:

@@ -50,7 +50,7 @@ def started(home: Path, *more: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "mrql", "stream", str(home / "q.mrql"), "--data", str(home), "--once"]
     command += ["--allow-import"]
     command += ["--max-files", "1", "--output", str(home / "out"), "--checkpoint", str(home / "checkpoint"), *more]
-    env = {key: value for key, value in os.environ.items() if key != "SPARK_CONF_DIR"}
+    env = {key: value for key, value in os.environ.items() if key != "PYSPARK_SUBMIT_ARGS"}
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env)
 
 

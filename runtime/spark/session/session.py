@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.session import cluster
+from mrql.runtime.spark.session.class_archive import with_class_archive
 from mrql.runtime.spark.session.java import not_started, require_java
 
 logger = logging.getLogger(__name__)
@@ -114,7 +115,7 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
     # Python's workers are of the Python that this runs in, unless another one is asked for.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("mrql").master(master or f"local[{_cores()}]")
-    for key, value in start_settings(master, conf or {}).items():
+    for key, value in with_class_archive(start_settings(master, conf or {})).items():
         builder = builder.config(key, value)
     with _quiet_start() as said:
         try:
