@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from bench import floor, groupby, joins, keys, loops, tpch
+from bench import floor, groupby, joins, keys, loops, start, tpch
 from bench.contender import alone
 from bench.document import machine, replace
 from bench.outcome import WrongAnswer, verdicts
@@ -22,6 +22,7 @@ BENCHMARKS = {
     "joins": joins.run_benchmark,
     "keys": keys.run_benchmark,
     "loops": loops.run_benchmark,
+    "start": start.run_benchmark,
     "tpch": tpch.run_benchmark,
 }
 
