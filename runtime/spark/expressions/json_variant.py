@@ -42,56 +42,14 @@ def element(variant: str, index: int) -> str:
     return f"try_variant_get({variant}, '$[{index}]', 'variant')"
 
 
-def text_without_doubles(variant: str) -> str:
-    """The text of a part of a value that is canonical and has no doubles in it."""
-    return f"nullif(to_json({variant}), 'null')"
-
-
-def text(variant: str, fresh: Fresh) -> str:
+def text(variant: str) -> str:
     """The text of a part of a value that is canonical."""
-    return with_shortest_doubles(text_without_doubles(variant), fresh)
+    return f"nullif(to_json({variant}), 'null')"
 
 
 def canonical_text(variant: str, fresh: Fresh) -> str:
     """The text of a VARIANT that has just been read: `1e0` is a double, written `1.0`, which would be read as `1`."""
-    read_again = let(
-        fresh,
-        text_without_doubles(variant),
-        lambda t: rf"if({t} RLIKE '\\.0([,}}\\]]|$)', {text_without_doubles(f'parse_json({t})')}, {t})",
-    )
-    return with_shortest_doubles(read_again, fresh)
-
-
-_MAY_BE_LONGER = r"\\d{14}E|E-3[0-2]\\d"
-"""What each number has that Java 17 may write with other digits than it needs (`number_text`), and some others have."""
-
-
-def with_shortest_doubles(text: str, fresh: Fresh) -> str:
-    """A JSON text that Spark has written, its doubles with no more digits than they need, as Java 19 writes them.
-
-    Control characters are written as escapes there, so that they may stand for the other escapes while it is cut at
-    its quotes: what is then at even places is outside of strings.
-    """
-
-    backslash, quotation = text_sql("\\\\"), text_sql('\\"')
-
-    def shorter(t: str) -> str:
-        hidden = f"replace(replace({t}, {backslash}, '\\u0001'), {quotation}, '\\u0002')"
-        part, i = fresh("p"), fresh("i")
-        outside = f"if({i} % 2 = 0 AND contains({part}, 'E'), {_with_shorter_numbers(part, fresh)}, {part})"
-        made = f"array_join(transform(split({hidden}, '\"'), ({part}, {i}) -> {outside}), '\"')"
-        shown = f"replace(replace({made}, '\\u0002', {quotation}), '\\u0001', {backslash})"
-        return f"if({t} RLIKE '{_MAY_BE_LONGER}', {shown}, {t})"
-
-    return let(fresh, text, shorter)
-
-
-def _with_shorter_numbers(text: str, fresh: Fresh) -> str:
-    """A part of a JSON text outside of strings."""
-    token = fresh("n")
-    number = number_text(f"CAST({token} AS DOUBLE)", ty.DOUBLE, fresh)
-    tokens = f"regexp_extract_all({text}, '[-+0-9.E]+|[^-+0-9.E]+', 0)"
-    return f"array_join(transform({tokens}, {token} -> if(contains({token}, 'E'), {number}, {token})), '')"
+    return let(fresh, text(variant), lambda t: rf"if({t} RLIKE '\\.0([,}}\\]]|$)', {text(f'parse_json({t})')}, {t})")
 
 
 def is_null(variant: str) -> str:
@@ -123,7 +81,7 @@ def taken_as(variant: str, t: Type, at: str, fresh: Fresh) -> str:
 def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
     match t:
         case ty.Basic(ty.Kind.ANY):
-            return text(v, fresh)
+            return text(v)
         case ty.Basic(ty.Kind.STRING):
             double = let(fresh, f"try_variant_get({v}, '$', 'double')", lambda x: number_text(x, ty.DOUBLE, fresh))
             return f"if(schema_of_variant({v}) = 'DOUBLE', {double}, try_variant_get({v}, '$', 'string'))"
@@ -179,17 +137,7 @@ def trimmed(text: str) -> str:
 
 def of_value(sql: str, t: Type, fresh: Fresh) -> str:
     """A value as the text of a JSON value."""
-    return let(fresh, in_order(sql, t, fresh), lambda x: f"if({x} IS NULL, NULL, {written(x, t, fresh)})")
-
-
-def written(value: str, t: Type, fresh: Fresh) -> str:
-    """The text that is made of a value; null or `null` where it is missing."""
-    made = f"to_json({variant_of(value, t, fresh)})"
-    return with_shortest_doubles(made, fresh) if any(map(_may_hold_doubles, ty.walk(t))) else made
-
-
-def _may_hold_doubles(t: Type) -> bool:
-    return isinstance(t, ty.Basic) and t.kind in (ty.Kind.DOUBLE, ty.Kind.FLOAT, ty.Kind.ANY, ty.Kind.DATA)
+    return let(fresh, in_order(sql, t, fresh), lambda x: f"if({x} IS NULL, NULL, to_json({variant_of(x, t, fresh)}))")
 
 
 def variant_of(x: str, t: Type, fresh: Fresh) -> str:
@@ -263,10 +211,8 @@ def held(variant: str, t: Type, fresh: Fresh) -> str:
     match t:
         case ty.Basic(ty.Kind.ANY):
             return canonical_text(variant, fresh)
-        case ty.Basic(ty.Kind.XML):
-            return text_without_doubles(variant)
-        case ty.Basic(ty.Kind.DATA):
-            return text(variant, fresh)
+        case ty.Basic(ty.Kind.XML | ty.Kind.DATA):
+            return text(variant)
         case ty.TupleType():
 
             def parts_of(v: str) -> str:

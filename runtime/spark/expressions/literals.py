@@ -9,6 +9,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
+from mrql.algebra.values.json_text import has_exponent
 from mrql.algebra.values.values import Document, Value
 from mrql.runtime.spark.expressions.layout import Atom, Struct, labels, sql_type, text_sql, to_sql
 
@@ -28,7 +29,8 @@ def literal_sql(value: object, t: Type) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Document):
-        return text_sql(value.text)
+        # As Spark writes its doubles, of which Java 17 writes some with other digits than they need.
+        return f"to_json(parse_json({text_sql(value.text)}))" if has_exponent(value.text) else text_sql(value.text)
     if isinstance(value, str):
         return text_sql(value)
     if isinstance(value, date):

@@ -46,3 +46,14 @@ def test_doubles_as_json(spark: SparkSession) -> None:
     query = mrql.compile("select (d as any, <a: [d], b: s> as any) from (d, s) in V", V="bag((double, string))")
     frame = to_dataframe(spark, rows, query.streams["V"])
     assert collect_value(query.batch(spark, V=frame), query.type) == evaluate(query.term, {"V": rows})
+
+
+def test_constants_are_equal_to_what_is_read(spark: SparkSession) -> None:
+    """Whatever digits Java gives them."""
+    constants = ", ".join(f"{x!r} as any" for x in LONGER + LEAST)
+    query = mrql.compile(f"select v.A from v in V, c in {{{constants}}} where v.A = c", V="bag(any)")
+    documents = Bag(document(read(f'{{"A":{x!r}}}')) for x in LONGER + LEAST)
+    frame = to_dataframe(spark, documents, query.streams["V"])
+    found = collect_value(query.batch(spark, V=frame), query.type)
+    assert found == evaluate(query.term, {"V": documents})
+    assert len(found) == len(LONGER + LEAST)
