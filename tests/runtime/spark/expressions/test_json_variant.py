@@ -50,7 +50,7 @@ def test_doubles_as_json(spark: SparkSession) -> None:
 
 def test_constants_are_equal_to_what_is_read(spark: SparkSession) -> None:
     """Whatever digits Java gives them."""
-    constants = ", ".join(f"{x!r} as any" for x in LONGER + LEAST)
+    constants = ", ".join(f"({x!r}) as any" for x in LONGER + LEAST)
     query = mrql.compile(f"select v.A from v in V, c in {{{constants}}} where v.A = c", V="bag(any)")
     documents = Bag(document(read(f'{{"A":{x!r}}}')) for x in LONGER + LEAST)
     frame = to_dataframe(spark, documents, query.streams["V"])
