@@ -42,9 +42,8 @@ def must_be_a_frame(name: str, df: object, *, streaming: bool = False) -> None:
     from pyspark.sql import DataFrame
 
     if not isinstance(df, DataFrame):
-        raise UserError(
-            f"`{name}` is a DataFrame of Spark, not {kind_of(df)}", hint="spark.createDataFrame(…) makes one"
-        )
+        wanted = "a DataFrame of Spark" if streaming else "a DataFrame of Spark or pandas or a table of Arrow"
+        raise UserError(f"`{name}` is {wanted}, not {kind_of(df)}", hint="spark.createDataFrame(…) makes one")
     if streaming and not df.isStreaming:
         hint = "spark.readStream makes one that does; view.apply takes this one"
         raise UserError(f"`{name}` is a DataFrame that does not stream", hint=hint)

@@ -51,7 +51,7 @@ def query_lines(page: Page, facts: Facts) -> None:
     """The text of the query, what it reads, and which way its loops take."""
     page.heading("The query")
     if facts.span is not None:
-        for line in textwrap.dedent(_aligned(facts)).split("\n"):
+        for line in query_text(facts).split("\n"):
             page.code(line)
         page.gap()
     rows = [("stream", name, show_type(t)) for name, t in sorted(facts.plan.streams.items())]
@@ -87,10 +87,10 @@ def _place(chosen: Chosen, facts: Facts) -> str:
     return f"the loop at {file}{span.line}:{span.column}"
 
 
-def _aligned(facts: Facts) -> str:
-    """The query's text with its first line in the column in which it stands."""
+def query_text(facts: Facts) -> str:
+    """The query's text, its lines as they stand to each other."""
     assert facts.span is not None
-    return " " * (facts.span.column - 1) + facts.span.text
+    return textwrap.dedent(" " * (facts.span.column - 1) + facts.span.text)
 
 
 def _passes(page: Page, facts: Facts) -> None:
