@@ -12,7 +12,16 @@ from mrql.algebra.catalog import item_type
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import Stream, Term
 from mrql.algebra.types import Type
-from mrql.api.arguments import Loop, Trusted, directory_of, kind_of, must_be_a_frame, session_of, trusted_streams
+from mrql.api.arguments import (
+    Loop,
+    Trusted,
+    directory_of,
+    kind_of,
+    must_be_a_frame,
+    must_have_a_driver,
+    session_of,
+    trusted_streams,
+)
 from mrql.api.frames import Rows, is_in_python
 from mrql.api.notebook import print_text, query_repr
 from mrql.api.view import View
@@ -69,7 +78,7 @@ class Query:
         return self.query.type
 
     def __repr__(self) -> str:
-        return query_repr(self.query.span.text, self.type, self.streams)
+        return query_repr(self.query.span.aligned, self.type, self.streams)
 
     def _repr_html_(self) -> str:
         return explain_html(self.trace(), self.type)
@@ -128,26 +137,26 @@ class Query:
         """Evaluates the query once over all its streams.
 
         The answer is computed when it is read: a UserError of what the query has no value for is raised by its actions.
+        In a session of Spark Connect it is computed at once.
 
         Raises: UserError when a stream is missing, or a DataFrame is none or of another type.
         """
+        from mrql.runtime.spark import jvm
         from mrql.runtime.spark.compiler.answers import evaluate
         from mrql.runtime.spark.io.answer_rows import rows_alone
         from mrql.runtime.spark.session.errors import translated
         from mrql.runtime.spark.session.located_errors import told
-        from mrql.runtime.spark.session.session import AS_WRITTEN, STEP_SETTINGS, settings
+        from mrql.runtime.spark.session.session import BATCH_SETTINGS, settings
 
         session = session_of(spark)
-        streams = self._in_catalog(session) | streams
-        frames = {name: self.frame(name, df, session) for name, df in streams.items()}
-        for name in stream_names(self.term):
-            if name not in frames:
-                raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
-        needed = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.analyzer.maxIterations")
-        wanted = {**{name: STEP_SETTINGS[name] for name in needed}, **AS_WRITTEN}
-        with settings(session, wanted), translated(self.query.span.source):
-            answer = rows_alone(evaluate(session, normal_form(self.term), frames), self.type)
-            return told(answer, self.query.span.source)
+        with jvm.giving_back():
+            frames = {name: self.frame(name, df, session) for name, df in (self._in_catalog(session) | streams).items()}
+            for name in stream_names(self.term):
+                if name not in frames:
+                    raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
+            with settings(session, BATCH_SETTINGS), translated(self.query.span.source):
+                answer = rows_alone(evaluate(session, normal_form(self.term), frames), self.type)
+                return told(answer, self.query.span.source)
 
     def view(
         self,
@@ -192,6 +201,7 @@ class Query:
             raise UserError(message, hint="give it another name")
         root = None if checkpoint is None else directory_of(checkpoint)
         session = session_of(spark)
+        must_have_a_driver(session)
         tables = self._in_catalog(session) | tables
         term = with_static(self.term, frozenset(tables))
         for part in subterms(self.term):
@@ -236,14 +246,16 @@ class Query:
 
         Raises: UserError when there is no such stream, or it is no DataFrame with such rows.
         """
+        from mrql.runtime.spark import jvm
         from mrql.runtime.spark.io.arrow_frames import spark_frame
         from mrql.runtime.spark.io.schema import conformed
         from mrql.runtime.spark.relation.frame import from_dataframe
-        from mrql.runtime.spark.session.session import AS_WRITTEN, settings
+        from mrql.runtime.spark.session.session import AS_WRITTEN, MEANING, settings
 
         row = self._row(name)
         df = spark_frame(rows, row, f"`{name}`", spark) if is_in_python(rows) else rows
         must_be_a_frame(name, df)
+        df = jvm.computed_apart(df, MEANING)
         with settings(df.sparkSession, AS_WRITTEN):
             return from_dataframe(conformed(df, row, f"`{name}`"), row)
 

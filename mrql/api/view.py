@@ -236,10 +236,10 @@ class View:
             return {} if self._view.closed else sizes_of(self._view)
 
     def __repr__(self) -> str:
-        return view_repr(self._query.query.span.text, self._view.closed, self.recent, self.sizes)
+        return view_repr(self._query.query.span.aligned, self._view.closed, self.recent, self.sizes)
 
     def _repr_html_(self) -> str:
-        return view_html(self._query.query.span.text, self._view.closed, self.recent, self.sizes)
+        return view_html(self._query.query.span.aligned, self._view.closed, self.recent, self.sizes)
 
     def display(self) -> None:
         """Shows the view: in a notebook as a picture that each batch draws anew, elsewhere as text, once."""

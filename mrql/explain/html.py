@@ -10,7 +10,6 @@ from mrql.algebra.notation.printer import show_type
 from mrql.algebra.types import Type
 from mrql.explain.plan_facts import Facts
 from mrql.explain.summary import what_is_kept
-from mrql.explain.text import query_text
 
 Cell: TypeAlias = str | tuple[str, ...]
 """A text, or texts one below the other."""
@@ -25,7 +24,7 @@ def render_html(facts: Facts, type: Type) -> str:
     read += [(name, "table", show_type(t)) for name, t in sorted(facts.plan.tables.items())]
     kept = [(each.name, each.what, each.cost or "") for each in what_is_kept(facts)]
     parts = [
-        f"<pre>{escape(query_text(facts))}</pre>",
+        "" if facts.span is None else f"<pre>{escape(facts.span.aligned)}</pre>",
         f"<p>answers <code>{escape(show_type(type))}</code></p>",
         html_table(("reads", "", "type"), read) if read else "",
         html_table(("", "what is kept", "what a batch costs"), kept),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 
 from mrql.algebra.analysis.variables import alpha_equal
@@ -51,7 +50,7 @@ def query_lines(page: Page, facts: Facts) -> None:
     """The text of the query, what it reads, and which way its loops take."""
     page.heading("The query")
     if facts.span is not None:
-        for line in query_text(facts).split("\n"):
+        for line in facts.span.aligned.split("\n"):
             page.code(line)
         page.gap()
     rows = [("stream", name, show_type(t)) for name, t in sorted(facts.plan.streams.items())]
@@ -85,12 +84,6 @@ def _place(chosen: Chosen, facts: Facts) -> str:
     included = facts.span is not None and facts.span.source.name != span.source.name
     file = f"{Path(span.source.name).name}:" if included else ""
     return f"the loop at {file}{span.line}:{span.column}"
-
-
-def query_text(facts: Facts) -> str:
-    """The query's text, its lines as they stand to each other."""
-    assert facts.span is not None
-    return textwrap.dedent(" " * (facts.span.column - 1) + facts.span.text)
 
 
 def _passes(page: Page, facts: Facts) -> None:
