@@ -8,8 +8,9 @@ BIN = $(VENV)/bin
 # Two processes, with a Spark session each: one alone, for all tests that need one, takes longer than all the others together.
 TWO = -n 2 --dist worksteal
 INSTALLED = $(VENV)/.installed
+DOCUMENTED = $(VENV)/.documented
 
-.PHONY: all demo test check soak bench clean java
+.PHONY: all demo test check docs soak bench clean java
 
 all: $(INSTALLED)
 
@@ -27,6 +28,10 @@ check: java $(INSTALLED) ## what has to be in order before a change goes in
 	$(BIN)/mypy --strict queries
 # The rooms are seen under mrql/ too, through links: doctests are collected there, and only there.
 	$(BIN)/python -m pytest $(TWO) --doctest-modules mrql tests
+	$(MAKE) docs
+
+docs: $(DOCUMENTED) ## the site of docs/, in build/site; a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 soak: java $(INSTALLED) ## generated cases in both engines for so many minutes, with new seeds: make soak MINUTES=60
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
@@ -35,7 +40,7 @@ bench: java $(INSTALLED) ## measures, and keeps the table in docs/benchmarks.md
 	$(BIN)/python -m bench --write
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
+	rm -rf .venv build dist .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
 	find . -name .git -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 # --- what has to be there -------------------------------------------------------------------------
@@ -52,6 +57,10 @@ $(INSTALLED): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $(INSTALLED)
+
+$(DOCUMENTED): $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $(DOCUMENTED)
 
 java:
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \

@@ -54,6 +54,8 @@ class Format:
     takes: frozenset[str] = attrs.field(default=frozenset(), eq=False, repr=False, kw_only=True)
     """Which of the arguments that not all formats have: options by their names, `delimiter`, `tagged`, `tags`,
     `xpath`."""
+    handed_over: bool = attrs.field(default=False, eq=False, repr=False, kw_only=True)
+    """Whether a program hands the rows over (`HandedOver`): no command can read them."""
     surplus: bool = attrs.field(default=False, eq=False, repr=False, kw_only=True)
     """Whether a record may have more fields than there are columns (`SourceSpec.surplus`)."""
 
@@ -88,16 +90,34 @@ class Connector:
 
 
 @attrs.frozen
+class HandedOver:
+    """A kind of source whose rows a program hands over under a name, or has under that name in its session."""
+
+    format: Format
+    """What stands for a format of it; its name is the kind's."""
+    stream: bool
+    """Whether it is always a stream, else never."""
+    example: str
+    """A name that it is given."""
+
+    @property
+    def called(self) -> str:
+        """What a query writes before its arguments."""
+        return "stream" if self.stream else "source"
+
+
+@attrs.frozen
 class Catalog:
     """What there is that a query may name where it says what it reads, by the names that it has in a query."""
 
     formats: Mapping[str, Format] = attrs.Factory(dict)
     connectors: Mapping[str, Connector] = attrs.Factory(dict)
+    handed_over: Mapping[str, HandedOver] = attrs.Factory(dict)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names: those of formats, then those of connectors."""
-        return (*self.formats, *self.connectors)
+        """All names: those of formats, those of connectors, and those of what a program hands over."""
+        return (*self.formats, *self.connectors, *self.handed_over)
 
     def taking(self, argument: str) -> list[Format]:
         """The formats that take an argument."""
@@ -117,7 +137,8 @@ class SourceSpec:
     """A file or a directory of files. `stream` says that files arriving later are part of it too.
 
     What an `adapter` reads is no files: `path` is the text that it is given. It is `tagged` if it may take rows away.
-    It is the name of a connector that comes with the package (`Connector`), or `package.module:name`.
+    It is the name of a connector that comes with the package (`Connector`), or `package.module:name`. Nor is what a
+    program hands over, whose `path` is the name that it has there.
 
     `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
     the one column. In a file with `header` the first record has the names by which the columns are found;
@@ -157,6 +178,15 @@ class SourceSpec:
     def type(self) -> Type:
         return ty.BagType(self.row)
 
+    def of_rows(self, row: Type) -> SourceSpec:
+        """The same source, whose rows are of a type."""
+        return attrs.evolve(self, row=row)
+
+    @property
+    def is_files(self) -> bool:
+        """Whether it is a directory of files, or a file."""
+        return self.adapter is None and not self.format.handed_over
+
     @property
     def shrinks(self) -> bool:
         """Whether rows may be taken away again."""
@@ -165,6 +195,8 @@ class SourceSpec:
     @property
     def directories(self) -> tuple[tuple[SourceSpec, int], ...]:
         """Where files arrive, and with which weight their rows count."""
+        if not self.is_files:
+            return ()
         if self.deletions is None:
             return ((self, 1),)
         return (self, 1), (attrs.evolve(self, path=self.deletions), -1)

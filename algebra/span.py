@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import re
+import textwrap
 
 import attrs
 
@@ -61,6 +62,11 @@ class Span:
     @property
     def text(self) -> str:
         return without_passwords(self.source.text[self.start : self.end])
+
+    @property
+    def aligned(self) -> str:
+        """The text, whose lines stand to each other as in the source, and one of them at the margin."""
+        return textwrap.dedent(" " * (self.column - 1) + self.text)
 
     def to(self, other: Span) -> Span:
         """The smallest span that covers both."""

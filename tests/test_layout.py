@@ -37,7 +37,6 @@ CIRCLES = {
 LATE = {
     "algebra/evaluation/merge.py",  # the circle
     "algebra/evaluation/recursive_functions.py",
-    "mrql/api/query.py",  # most queries are not explained
     "mrql/cli/planning.py",
     "mrql/monitoring/watch.py",  # a server, and a table on a terminal
     "mrql/shell/start.py",  # what edits lines on a terminal
@@ -54,6 +53,7 @@ PRINTS = {"mrql/cli", "mrql/shell"}
 
 ALSO_PRINTS = {
     "algebra/evaluation/trace.py",  # what a query traces
+    "mrql/api/notebook.py",  # what is shown where no notebook is
     "mrql/monitoring/logs.py",
     "mrql/output/console_sink.py",
     "mrql/output/tables.py",

@@ -76,11 +76,11 @@ def test_the_wheel_holds_every_module_and_grammar(names: set[str]) -> None:
     }
     expected |= {
         str(file.relative_to(ROOT))
-        for pattern in ("*.py", "*.lark", "*.mrql")
+        for pattern in ("*.py", "*.lark", "*.mrql", "py.typed")
         for file in (ROOT / "mrql").rglob(pattern)
         if not {*file.relative_to(ROOT).parts} & {*rooms}
     }
-    assert {"mrql/parser/grammar.lark", "mrql/algebra/notation/term.lark"} <= expected
+    assert {"mrql/parser/grammar.lark", "mrql/algebra/notation/term.lark", "mrql/py.typed"} <= expected
     assert {name for name in names if ".dist-info/" not in name} == expected
 
 

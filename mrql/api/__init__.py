@@ -10,7 +10,8 @@ view.answer()
 from mrql.api.arguments import Loop
 from mrql.api.compilation import compile
 from mrql.api.delta import Delta
+from mrql.api.frames import table
 from mrql.api.query import DrawnPlan, Query
 from mrql.api.view import View
 
-__all__ = ["Delta", "DrawnPlan", "Loop", "Query", "View", "compile"]
+__all__ = ["Delta", "DrawnPlan", "Loop", "Query", "View", "compile", "table"]

@@ -42,9 +42,8 @@ def must_be_a_frame(name: str, df: object, *, streaming: bool = False) -> None:
     from pyspark.sql import DataFrame
 
     if not isinstance(df, DataFrame):
-        raise UserError(
-            f"`{name}` is a DataFrame of Spark, not {kind_of(df)}", hint="spark.createDataFrame(…) makes one"
-        )
+        wanted = "a DataFrame of Spark" if streaming else "a DataFrame of Spark or pandas or a table of Arrow"
+        raise UserError(f"`{name}` is {wanted}, not {kind_of(df)}", hint="spark.createDataFrame(…) makes one")
     if streaming and not df.isStreaming:
         hint = "spark.readStream makes one that does; view.apply takes this one"
         raise UserError(f"`{name}` is a DataFrame that does not stream", hint=hint)
@@ -66,11 +65,22 @@ def kind_of(value: object) -> str:
 
 
 def session_of(spark: SparkSession | None) -> Any:
-    from pyspark.sql import SparkSession
+    from mrql.runtime.spark import jvm
+    from mrql.runtime.spark.session.session import local_session, quiet
 
-    from mrql.runtime.spark.session.session import local_session
-
-    if spark is not None and not isinstance(spark, SparkSession):
+    if spark is not None and not jvm.is_session(spark):
         hint = "DataFrames are given by the names of their streams"
         raise UserError(f"the session is a SparkSession, not {kind_of(spark)}", hint=hint)
-    return spark if spark is not None else local_session()
+    session = spark if spark is not None else local_session()
+    if jvm.is_remote(session):
+        quiet()
+    return session
+
+
+def must_have_a_driver(session: SparkSession) -> None:
+    """Raises: UserError for a session of Spark Connect."""
+    from mrql.runtime.spark import jvm
+
+    if jvm.is_remote(session):
+        message = "a view keeps its states in Spark's driver, which a session of Spark Connect does not reach"
+        raise UserError(message, hint="make it in the driver, SparkSession.builder.master(…); query.batch works here")

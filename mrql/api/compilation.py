@@ -6,9 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import attrs
+
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.build import Expr
+from mrql.algebra.catalog import SourceSpec, item_type
 from mrql.algebra.errors import UserError
 from mrql.algebra.notation.printer import show
 from mrql.algebra.notation.typecheck import first_fault
@@ -16,13 +19,14 @@ from mrql.algebra.span import Source, Span
 from mrql.algebra.terms import STEPS, Stream, Term
 from mrql.algebra.types import Type
 from mrql.api.arguments import kind_of, session_of
-from mrql.api.query import Query
+from mrql.api.frames import CatalogTable, Rows, is_in_python
+from mrql.api.query import Query, with_static
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.translate.compile_program import compile_program, compile_type
 from mrql.translate.program import CompiledExpression
+from mrql.translate.scope import unknown_row
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 
@@ -31,14 +35,16 @@ def compile(
     name: str = "<query>",
     *,
     max_steps: int = STEPS,
-    **streams: str | Type | StructType | DataFrame,
+    **streams: str | Type | StructType | CatalogTable | Rows,
 ) -> Query:
     """Compiles a program whose last expression is the query, or a term that `mrql.algebra.build` has made.
 
     Each keyword names a stream and gives the type of its bag, as text (`"bag(<X: long>)"`) or as a type; or the schema
     of its rows, as a StructType, as DDL (`"X BIGINT, Y DOUBLE"`, which Spark is started to read), or as a DataFrame
-    that has it, of which nothing else is looked at. A term names its streams itself. A loop of a text without a limit
-    may take `max_steps` steps.
+    that has it (one of pandas or a table of Arrow, too), of which nothing else is looked at; `mrql.table` is a static
+    table of the session's catalog. The text may also declare a stream, `stream(spark, "name", type(…))`, or a table,
+    `source(table, "name")`. A term names its streams itself. A loop of a text without a limit may
+    take `max_steps` steps.
 
     Raises: UserError when the text is wrong, with the place, or the term is.
     """
@@ -51,16 +57,52 @@ def compile(
     if not isinstance(max_steps, int) or max_steps < 1:
         raise UserError(f"max_steps is a number of steps, 1 or more, not {max_steps!r}")
     types = {stream: _bag_type(stream, t) for stream, t in streams.items()}
-    program = compile_program(text, name, types, max_steps=max_steps, catalog=CATALOG)
+    tables = {stream: t.name for stream, t in streams.items() if isinstance(t, CatalogTable)}
+    program = compile_program(
+        text, name, types, max_steps=max_steps, catalog=CATALOG, row_of=lambda spec: _row_handed_over(spec, types)
+    )
     if not program.queries:
         raise UserError(f"{name} has no expression to answer")
     for query in program.queries:
         if query.target is not None:
             raise UserError("a query over DataFrames writes no files", query.target.span)
-    if program.sources:
-        spec = next(iter(program.sources.values()))
-        raise UserError("a query over DataFrames names its streams and reads no files", spec.span)
-    return Query(program.queries[-1], types)
+    for source, spec in program.sources.items():
+        if not spec.format.handed_over:
+            hint = f'`stream(spark, "{source}")`, say'
+            raise UserError("a query over DataFrames names its streams and reads no files", spec.span, hint)
+        if types.setdefault(source, spec.type) != spec.type:
+            message = f"the stream `{source}` is {spec.type} in the text, and is given as {types[source]}"
+            raise UserError(message, spec.span, "one of them is enough")
+        if not spec.stream:
+            tables[source] = spec.path
+    query = program.queries[-1]
+    return Query(attrs.evolve(query, term=with_static(query.term, frozenset(tables))), types, tables)
+
+
+def _row_handed_over(spec: SourceSpec, types: Mapping[str, Type]) -> Type:
+    """The type of the rows of what the program hands over, where the text gives none.
+
+    Raises: UserError where the program does not give it, either.
+    """
+    if not spec.format.handed_over:
+        return unknown_row(spec)
+    if not spec.stream:
+        return _row_of_table(spec.path)
+    if spec.name not in types:
+        hint = f"add type(<id: long>), say, or `mrql.compile(…, {spec.name}=df)`"
+        raise UserError("the type of the rows is not given", spec.span, hint)
+    return item_type(types[spec.name])
+
+
+def _row_of_table(name: str) -> Type:
+    """The type of the rows of a table of the session's catalog.
+
+    Raises: UserError where there is none of the name.
+    """
+    from mrql.runtime.spark.io.schema import row_of_schema
+    from mrql.runtime.spark.session.catalog import table_of
+
+    return row_of_schema(table_of(session_of(None), name).schema, f"the table `{name}`")
 
 
 def _of_term(term: Term, name: str, streams: Mapping[str, object]) -> Query:
@@ -74,7 +116,9 @@ def _of_term(term: Term, name: str, streams: Mapping[str, object]) -> Query:
     return Query(CompiledExpression(term, Span(Source(name, text), 0, len(text))), read)
 
 
-def _bag_type(stream: str, t: str | Type | StructType | DataFrame) -> Type:
+def _bag_type(stream: str, t: str | Type | StructType | CatalogTable | Rows) -> Type:
+    if isinstance(t, CatalogTable):
+        return ty.BagType(_row_of_table(t.name))
     if isinstance(t, str) and _DDL.match(t):
         return _bag_of_schema(stream, t)
     if not isinstance(t, str | Type):
@@ -93,6 +137,7 @@ def _bag_of_schema(stream: str, t: object) -> ty.BagType:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from mrql.runtime.spark.io.arrow_frames import spark_schema
     from mrql.runtime.spark.io.schema import row_of_schema, schema_of_ddl
 
     match t:
@@ -102,6 +147,8 @@ def _bag_of_schema(stream: str, t: object) -> ty.BagType:
             schema = t
         case DataFrame():
             schema = t.schema
+        case _ if is_in_python(t):
+            schema = spark_schema(t, f"`{stream}`")
         case _:
             what = "a text, a type, a StructType or a DataFrame"
             hint = f'`mrql.compile(…, {stream}="bag(<X: long>)")`, or {stream}="X BIGINT"'

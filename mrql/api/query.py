@@ -12,8 +12,20 @@ from mrql.algebra.catalog import item_type
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import Stream, Term
 from mrql.algebra.types import Type
-from mrql.api.arguments import Loop, Trusted, directory_of, kind_of, must_be_a_frame, session_of, trusted_streams
+from mrql.api.arguments import (
+    Loop,
+    Trusted,
+    directory_of,
+    kind_of,
+    must_be_a_frame,
+    must_have_a_driver,
+    session_of,
+    trusted_streams,
+)
+from mrql.api.frames import Rows, is_in_python
+from mrql.api.notebook import print_text, query_repr
 from mrql.api.view import View
+from mrql.explain import explain_graph, explain_html, explain_trace, require_incremental
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.passes import Trace
 from mrql.rewrite.pipeline import PlanOptions, normal_form, plan_query
@@ -40,22 +52,21 @@ class DrawnPlan:
         return circuit_of(self.trace.plan)
 
     def _repr_svg_(self) -> str:
-        from mrql.explain import explain_graph
-
         return explain_graph(self.trace)
 
     def __str__(self) -> str:
-        from mrql.explain import explain_trace
-
         return explain_trace(self.trace)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Query:
     """A compiled query."""
 
     query: CompiledExpression
     streams: dict[str, Type]
+    """The type of each stream and table, a bag."""
+    tables: dict[str, str] = attrs.Factory(dict)
+    """Those that are tables of the session's catalog, with their names there."""
 
     @property
     def term(self) -> Term:
@@ -65,6 +76,12 @@ class Query:
     @property
     def type(self) -> Type:
         return self.query.type
+
+    def __repr__(self) -> str:
+        return query_repr(self.query.span.aligned, self.type, self.streams)
+
+    def _repr_html_(self) -> str:
+        return explain_html(self.trace(), self.type)
 
     @property
     def plan(self) -> DrawnPlan:
@@ -86,7 +103,7 @@ class Query:
         """
         return _trace(self.term, self.streams, insert_only, loop, epsilon, abs_epsilon, trusted)
 
-    def explain(
+    def explanation(
         self,
         *,
         insert_only: bool = False,
@@ -96,35 +113,50 @@ class Query:
         trusted: Trusted = False,
     ) -> str:
         """Every step from the query to its stages, as text."""
-        from mrql.explain import explain_trace
-
         return explain_trace(
             self.trace(insert_only=insert_only, loop=loop, epsilon=epsilon, abs_epsilon=abs_epsilon, trusted=trusted)
         )
 
-    def batch(self, spark: SparkSession | None = None, **streams: DataFrame) -> DataFrame:
+    def explain(
+        self,
+        *,
+        insert_only: bool = False,
+        loop: Loop = "auto",
+        epsilon: float | None = None,
+        abs_epsilon: float | None = None,
+        trusted: Trusted = False,
+    ) -> None:
+        """Prints every step from the query to its stages; `explanation` is the text."""
+        print_text(
+            self.explanation(
+                insert_only=insert_only, loop=loop, epsilon=epsilon, abs_epsilon=abs_epsilon, trusted=trusted
+            )
+        )
+
+    def batch(self, spark: SparkSession | None = None, **streams: Rows) -> DataFrame:
         """Evaluates the query once over all its streams.
 
         The answer is computed when it is read: a UserError of what the query has no value for is raised by its actions.
+        In a session of Spark Connect it is computed at once.
 
         Raises: UserError when a stream is missing, or a DataFrame is none or of another type.
         """
+        from mrql.runtime.spark import jvm
         from mrql.runtime.spark.compiler.answers import evaluate
         from mrql.runtime.spark.io.answer_rows import rows_alone
         from mrql.runtime.spark.session.errors import translated
         from mrql.runtime.spark.session.located_errors import told
-        from mrql.runtime.spark.session.session import AS_WRITTEN, STEP_SETTINGS, settings
+        from mrql.runtime.spark.session.session import BATCH_SETTINGS, settings
 
         session = session_of(spark)
-        frames = {name: self.frame(name, df) for name, df in streams.items()}
-        for name in stream_names(self.term):
-            if name not in frames:
-                raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
-        needed = ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", "spark.sql.analyzer.maxIterations")
-        wanted = {**{name: STEP_SETTINGS[name] for name in needed}, **AS_WRITTEN}
-        with settings(session, wanted), translated(self.query.span.source):
-            answer = rows_alone(evaluate(session, normal_form(self.term), frames), self.type)
-            return told(answer, self.query.span.source)
+        with jvm.giving_back():
+            frames = {name: self.frame(name, df, session) for name, df in (self._in_catalog(session) | streams).items()}
+            for name in stream_names(self.term):
+                if name not in frames:
+                    raise UserError(f"the stream `{name}` is missing", hint=f"batch({name}=…)")
+            with settings(session, BATCH_SETTINGS), translated(self.query.span.source):
+                answer = rows_alone(evaluate(session, normal_form(self.term), frames), self.type)
+                return told(answer, self.query.span.source)
 
     def view(
         self,
@@ -137,7 +169,7 @@ class Query:
         abs_epsilon: float | None = None,
         trusted: Trusted = False,
         checkpoint: str | os.PathLike[str] | None = None,
-        **tables: DataFrame,
+        **tables: Rows,
     ) -> View:
         """A view of the query, empty at first. A stream that is given a DataFrame here is a static table.
 
@@ -159,7 +191,6 @@ class Query:
             is not there for a loop, or has no threshold; when the checkpoint is in use, damaged, or not that of a view
             of this query.
         """
-        from mrql.explain import require_incremental
         from mrql.runtime.spark.durable_view import DurableView
         from mrql.runtime.spark.session.session import advise
         from mrql.runtime.spark.view import SparkView
@@ -169,6 +200,9 @@ class Query:
             message = f"the stream `{taken[0]}` of a view is called as an argument of `apply`"
             raise UserError(message, hint="give it another name")
         root = None if checkpoint is None else directory_of(checkpoint)
+        session = session_of(spark)
+        must_have_a_driver(session)
+        tables = self._in_catalog(session) | tables
         term = with_static(self.term, frozenset(tables))
         for part in subterms(self.term):
             if isinstance(part, Stream) and part.static and part.name not in tables:
@@ -176,14 +210,22 @@ class Query:
         plan = _trace(term, self.streams, insert_only, loop, epsilon, abs_epsilon, trusted).plan
         if strict:
             require_incremental(plan)
-        frames = {name: self.frame(name, df) for name, df in tables.items()}
-        session = session_of(spark)
+        frames = {name: self.frame(name, df, session) for name, df in tables.items()}
         advise(session)
         source, names = self.query.span.source, frozenset(tables)
         if root is None:
             return View(self, SparkView(plan, session, frames, source), None, names, insert_only)
         durable = DurableView.open(root, plan, session, frames, source)
         return View(self, durable.view, durable, names, insert_only)
+
+    def _in_catalog(self, session: SparkSession) -> dict[str, Rows]:
+        """What a session has of the tables that the query reads.
+
+        Raises: UserError where it does not have one.
+        """
+        from mrql.runtime.spark.session.catalog import table_of
+
+        return {stream: table_of(session, name) for stream, name in self.tables.items()}
 
     def must_stream(self, name: str, df: DataFrame) -> None:
         """Raises: UserError where it is no streaming DataFrame with the rows of a stream."""
@@ -199,17 +241,21 @@ class Query:
             )
         return item_type(self.streams[name])
 
-    def frame(self, name: str, df: DataFrame) -> Frame:
+    def frame(self, name: str, rows: Rows, spark: SparkSession) -> Frame:
         """The rows of a stream as its type has them.
 
         Raises: UserError when there is no such stream, or it is no DataFrame with such rows.
         """
+        from mrql.runtime.spark import jvm
+        from mrql.runtime.spark.io.arrow_frames import spark_frame
         from mrql.runtime.spark.io.schema import conformed
         from mrql.runtime.spark.relation.frame import from_dataframe
-        from mrql.runtime.spark.session.session import AS_WRITTEN, settings
+        from mrql.runtime.spark.session.session import AS_WRITTEN, MEANING, settings
 
         row = self._row(name)
+        df = spark_frame(rows, row, f"`{name}`", spark) if is_in_python(rows) else rows
         must_be_a_frame(name, df)
+        df = jvm.computed_apart(df, MEANING)
         with settings(df.sparkSession, AS_WRITTEN):
             return from_dataframe(conformed(df, row, f"`{name}`"), row)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -10,6 +12,8 @@ from mrql.algebra.errors import UserError
 from mrql.api.arguments import kind_of
 from mrql.api.delta import Delta
 from mrql.api.following import Following
+from mrql.api.frames import Rows
+from mrql.api.notebook import REMEMBERED_BATCHES, AppliedBatch, Drawing, drawing_of, view_html, view_repr
 from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, is_due
 
 if TYPE_CHECKING:
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
     from mrql.api.query import Query
     from mrql.runtime.engine.residual import Residual
+    from mrql.runtime.engine.sizes import StateSize
     from mrql.runtime.spark.durable_view import DurableView
     from mrql.runtime.spark.relation.frame import Frame
     from mrql.runtime.spark.view import BatchResult, SparkView
@@ -38,6 +43,8 @@ class View:
         self._tables = tables
         self._insert_only = insert_only
         self._following: list[Following] = []
+        self._applied: deque[AppliedBatch] = deque(maxlen=REMEMBERED_BATCHES)
+        self._drawing: Drawing | None = None
         self._offsets = {} if durable is None else durable.offsets
         self._batches = 0 if durable is None else durable.commits.next_batch
 
@@ -48,10 +55,10 @@ class View:
         *,
         offset: Any = None,
         deliver: Any = None,  # a function; by its type, `**deltas` of a dict would be taken for one
-        **deltas: Delta | DataFrame,
+        **deltas: Delta | Rows,
     ) -> DataFrame:
-        """Applies a batch; a plain DataFrame is what is inserted. Returns how the answer changed, with a column
-        `weight`.
+        """Applies a batch; a plain DataFrame, of Spark or pandas, or a table of Arrow, is what is inserted. Returns how
+        the answer changed, with a column `weight`.
 
         The changes can be read until the next `apply`, or `close`. A batch that fails leaves the view as it was. With a
         checkpoint a batch is committed when this returns.
@@ -76,15 +83,18 @@ class View:
             if offset is not None and not is_due(as_json(offset), deltas, self._offsets):
                 return self._no_changes()
             put = None if deliver is None else self._putting(deliver)
-            durable = self._durable
+            durable, start = self._durable, time.monotonic()
             changes = self._view.apply(frames, put) if durable is None else durable.apply(frames, new, put)
             self._offsets |= new
+            self._applied.append(AppliedBatch(self._batches, (time.monotonic() - start) * 1000))
             self._batches += 1
+            if self._drawing is not None:
+                self._drawing.draw(self)
             return rows_alone(changes, self._query.type, weighted=True)
 
     def for_each_batch(
         self,
-        feed: str | Callable[[DataFrame], Mapping[str, Delta | DataFrame]],
+        feed: str | Callable[[DataFrame], Mapping[str, Delta | Rows]],
         deliver: Callable[[DataFrame, int], object] | None = None,
     ) -> Callable[[DataFrame, int], None]:
         """What a streaming query is to call with each batch: `df.writeStream.foreachBatch(view.for_each_batch("S"))`.
@@ -156,7 +166,7 @@ class View:
         if name in self._tables:
             raise UserError(f"`{name}` is a static table of this view: it does not change")
 
-    def _frames(self, deltas: Mapping[str, Delta | DataFrame]) -> dict[str, Frame]:
+    def _frames(self, deltas: Mapping[str, Delta | Rows]) -> dict[str, Frame]:
         """The changes of each stream, where it has some."""
         from mrql.runtime.spark.session.session import AS_WRITTEN, settings
 
@@ -192,12 +202,12 @@ class View:
     def _change(self, name: str, delta: Delta) -> Frame | None:
         from mrql.runtime.spark.relation.frame import changes
 
-        insert = None if delta.insert is None else self._query.frame(name, delta.insert)
+        insert = None if delta.insert is None else self._query.frame(name, delta.insert, self._view.spark)
         if delta.delete is None:
             return insert
         if self._insert_only:
             raise UserError("this view only takes insertions", hint="query.view(spark) takes deletions too")
-        return changes(insert, self._query.frame(name, delta.delete), self._view.columns)
+        return changes(insert, self._query.frame(name, delta.delete, self._view.spark), self._view.columns)
 
     # --- what there is ------------------------------------------------------------------------
 
@@ -210,6 +220,30 @@ class View:
     def batches(self) -> int:
         """How many batches were applied; with a checkpoint, since there is that."""
         return self._batches
+
+    @property
+    def recent(self) -> tuple[AppliedBatch, ...]:
+        """The last batches that were applied here, and how long each took: some dozens at most."""
+        return tuple(self._applied)
+
+    @property
+    def sizes(self) -> dict[str, StateSize]:
+        """How large what is kept is, in rows and bytes: by the name of the stage, and what a stream may lose again by
+        the name of the stream. Nothing is kept of a view that is closed."""
+        from mrql.runtime.spark.engine import sizes_of
+
+        with self._view.lock:
+            return {} if self._view.closed else sizes_of(self._view)
+
+    def __repr__(self) -> str:
+        return view_repr(self._query.query.span.aligned, self._view.closed, self.recent, self.sizes)
+
+    def _repr_html_(self) -> str:
+        return view_html(self._query.query.span.aligned, self._view.closed, self.recent, self.sizes)
+
+    def display(self) -> None:
+        """Shows the view: in a notebook as a picture that each batch draws anew, elsewhere as text, once."""
+        self._drawing = drawing_of(self)
 
     def answer(self) -> DataFrame:
         """The answer over all that was applied so far.

@@ -83,7 +83,7 @@ def plan_of(
 ) -> Plan:
     """How a query is kept up to date, with the deletions that its program declares, and those of files that change; all
     of them may be `trusted`."""
-    files = {name for name, spec in program.sources.items() if spec.stream and spec.adapter is None}
+    files = {name for name, spec in program.sources.items() if spec.stream and spec.is_files}
     shrinking = program.shrinking | (files if rewritable else frozenset())
     return plan_query(query.term, PlanOptions(shrinking, way, threshold, shrinking if trusted else NONE)).plan
 

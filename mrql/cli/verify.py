@@ -19,6 +19,7 @@ from mrql.output.tables import type_name
 from mrql.rewrite.normalize.drop_traces import drop_traces
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.runtime.engine.row_format import json_text
+from mrql.runtime.sources.catalog import must_not_be_handed_over
 from mrql.runtime.sources.files import read_source
 from mrql.runtime.streaming.stream_loop import must_exist
 from mrql.translate.program import CompiledExpression
@@ -61,7 +62,9 @@ def verify(
         )
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     queries = streaming_queries(program, file)
-    must_exist(spec for query in queries for spec in sources_of(program, query.term).values())
+    read = [spec for query in queries for spec in sources_of(program, query.term).values()]
+    must_not_be_handed_over(read)
+    must_exist(read)
     effort = VerifyOptions(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows, way=way)
     if not common.as_json:
         click.echo(f"seed {effort.seed}")

@@ -1,13 +1,15 @@
 """How a query becomes what is kept up to date: every step from its text to its stages, and what a batch costs.
 
-The same facts (`plan_facts.py`) in three forms: text for people, plain data for programs, a picture. Nothing here
-starts Spark.
+The same facts (`plan_facts.py`) in four forms: text for people, HTML for notebooks, plain data for programs, a picture.
+Nothing here starts Spark.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from mrql.algebra.types import Type
+from mrql.explain.html import html_table, render_html
 from mrql.explain.json_document import render_document
 from mrql.explain.passes import passes_document, render_passes
 from mrql.explain.plan_facts import facts_of
@@ -19,10 +21,12 @@ from mrql.rewrite.passes import Trace
 
 __all__ = [
     "explain_graph",
+    "explain_html",
     "explain_json",
     "explain_passes",
     "explain_summary",
     "explain_trace",
+    "html_table",
     "passes_document",
     "require_incremental",
 ]
@@ -46,6 +50,11 @@ def explain_passes(trace: Trace, width: int = 100) -> str:
 def explain_json(trace: Trace) -> dict[str, Any]:
     """The explanation as data that can be written as JSON; terms are text that reads back."""
     return render_document(facts_of(trace))
+
+
+def explain_html(trace: Trace, type: Type) -> str:
+    """The query, whose answer is of a type, and what a batch costs, as HTML."""
+    return render_html(facts_of(trace), type)
 
 
 def explain_graph(trace: Trace) -> str:

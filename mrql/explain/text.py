@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 
 from mrql.algebra.analysis.variables import alpha_equal
@@ -51,7 +50,7 @@ def query_lines(page: Page, facts: Facts) -> None:
     """The text of the query, what it reads, and which way its loops take."""
     page.heading("The query")
     if facts.span is not None:
-        for line in textwrap.dedent(_aligned(facts)).split("\n"):
+        for line in facts.span.aligned.split("\n"):
             page.code(line)
         page.gap()
     rows = [("stream", name, show_type(t)) for name, t in sorted(facts.plan.streams.items())]
@@ -85,12 +84,6 @@ def _place(chosen: Chosen, facts: Facts) -> str:
     included = facts.span is not None and facts.span.source.name != span.source.name
     file = f"{Path(span.source.name).name}:" if included else ""
     return f"the loop at {file}{span.line}:{span.column}"
-
-
-def _aligned(facts: Facts) -> str:
-    """The query's text with its first line in the column in which it stands."""
-    assert facts.span is not None
-    return " " * (facts.span.column - 1) + facts.span.text
 
 
 def _passes(page: Page, facts: Facts) -> None:

@@ -26,6 +26,7 @@ from mrql.runtime.engine.answer import Rows
 from mrql.runtime.files.quarantine import Quarantine, Reject, fail
 from mrql.runtime.reference.answer import ReferenceRows
 from mrql.runtime.sinks.replacing import write
+from mrql.runtime.sources.catalog import must_not_be_handed_over
 from mrql.runtime.sources.directory import say_what_is_passed_over, static_files
 from mrql.runtime.sources.files import list_files, read_source
 from mrql.runtime.streaming.stream_loop import must_exist
@@ -105,9 +106,10 @@ class _LookedAt:
 
     def look(self, specs: Mapping[str, SourceSpec]) -> None:
         """Raises: UserError for a source that is not there."""
+        must_not_be_handed_over(specs.values())
         must_exist(specs.values())
         for spec in specs.values():
-            for part, _ in spec.directories if spec.stream and spec.adapter is None else ():
+            for part, _ in spec.directories if spec.stream else ():
                 if part.path not in self.paths and not list_files(part):
                     say_what_is_passed_over(part)
                 self.paths.add(part.path)

@@ -39,6 +39,7 @@ from mrql.runtime.files.quarantine import Quarantine
 from mrql.runtime.sinks.places import Opening, Place
 from mrql.runtime.sinks.replacing import TargetSink
 from mrql.runtime.sinks.sink import Several, Sink
+from mrql.runtime.sources.catalog import must_not_be_handed_over
 from mrql.runtime.sources.directory import Part, static_files
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.formats.json import JSON
@@ -99,6 +100,7 @@ class StreamJob:
 
         Raises: UserError, EngineError; CutOff where it is stopped twice, and does not end its batch.
         """
+        must_not_be_handed_over(sources_of(self.program, self.query.term).values())
         with ExitStack() as opened:
             opened.enter_context(logged(self.operation.log_level))
             store = None
@@ -324,7 +326,7 @@ def _say_restored(commits: Commits, built: tuple[str, ...], *, changed: bool) ->
 def _say_what_is_missing(specs: Iterable[SourceSpec], options: Options) -> None:
     """A directory that is not there yet may still come; whoever has mistyped its name should see it."""
     for spec in specs:
-        for part, weight in spec.directories if spec.adapter is None else ():
+        for part, weight in spec.directories:
             if Path(part.path).exists() or "*" in part.path:
                 continue
             if not options.once:

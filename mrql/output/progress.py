@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from mrql.output.readable import readable
 from mrql.runtime.streaming.report import Report
 
 logger = logging.getLogger(__name__)
@@ -85,19 +86,6 @@ def cells(report: Report) -> tuple[str, ...]:
         f"{report.waiting:,}",
         f"{report.milliseconds:,.0f}",
     )
-
-
-def readable(size: float) -> str:
-    """A number of bytes for people.
-
-    >>> readable(999), readable(123_456), readable(20_000_000)
-    ('999 B', '123.5 kB', '20.0 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 @contextmanager

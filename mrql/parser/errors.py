@@ -216,6 +216,8 @@ def _construct_hint(source: Source, at: int, state: Any, open_tokens: list[Token
         return head_hint(here)
     if "_THEN" in accepted and here[:1] != "":
         return IF
+    if "_COLON" in accepted and opened[-2:-1] in (["_RECORD_START"], ["_COMMA"]) and here[:1] in {".", ",", ">"}:
+        return "a field has a name: `<A: x.A, B: x.B>`"
     return None
 
 

@@ -87,11 +87,13 @@ def sql_hint(before: str, here: str) -> str | None:
 
 def head_hint(here: str) -> str | None:
     """The hint for a select that has not come to its `from`."""
-    return (
-        "a select has one expression: `select (a, b) from …`, or `select <A: a, B: b> from …`"
-        if here[:1] == ","
-        else None
-    )
+    match here[:1]:
+        case ",":
+            return "a select has one expression: `select (a, b) from …`, or `select <A: a, B: b> from …`"
+        case ":":
+            return "names are given in a record: `select <A: a, B: b> from …`"
+        case _:
+            return None
 
 
 def generator_hint(before: str, here: str, in_brackets: bool) -> str:

@@ -28,7 +28,7 @@ def with_row(spec: SourceSpec, source: syntax.SourceExpr, arguments: Arguments, 
             return attrs.evolve(spec, row=t)
         case rows, None:
             spec = attrs.evolve(spec, found=spec.stream)
-            found = _found_row(spec, known)
+            found = found_row(spec, known)
             fields = found.fields if isinstance(rows, Columns) and isinstance(found, ty.RecordType) else ()
             return attrs.evolve(spec, row=found, columns=tuple(Column(name, t) for name, t in fields))
         case Columns(), row:
@@ -123,8 +123,11 @@ def _must_be_atomic(t: Type, spec: SourceSpec, span: Span) -> None:
         raise UserError(f"a column of {spec.format} file holds an atomic value, not {t}", span)
 
 
-def _found_row(spec: SourceSpec, known: Globals) -> Type:
-    """The type of the rows of a source that has none given."""
+def found_row(spec: SourceSpec, known: Globals) -> Type:
+    """The type of the rows of a source that has none given.
+
+    Raises: UserError at its place, where there is none to be found.
+    """
     try:
         return known.row_of(spec)
     except UserError as error:

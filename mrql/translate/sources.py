@@ -11,6 +11,7 @@ from mrql.algebra.catalog import Always, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.parser.paths import path_in
 from mrql.translate.adapter_sources import adapted
+from mrql.translate.handed_over import handed_over
 from mrql.translate.scope import Globals
 from mrql.translate.source_arguments import Arguments, arguments_of
 from mrql.translate.source_rows import with_row
@@ -24,6 +25,8 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     catalog = known.catalog
     if source.format in catalog.connectors:
         return adapted(source, catalog.connectors[source.format], name, known)
+    if source.format in catalog.handed_over:
+        return handed_over(source, catalog.handed_over[source.format], known)
     if source.format not in catalog.formats:
         named = ", ".join(catalog.names)
         raise UserError(f"unknown format `{source.format}`", source.span, f"formats that are read: {named}")

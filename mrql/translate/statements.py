@@ -49,6 +49,7 @@ class ProgramTranslator:
     ) -> None:
         self.base = base
         self.sources: dict[str, SourceSpec] = {}
+        self.given = set(streams)
         values: dict[str, Term] = {stream: Stream(stream, t) for stream, t in streams.items()}
         if "args" not in values:
             values["args"] = _strings(args)
@@ -80,6 +81,9 @@ class ProgramTranslator:
             case syntax.ExprStatement(expr):
                 self.queries.append(CompiledExpression(self.answered(expr), expr.span))
             case syntax.Definition(name, syntax.SourceExpr() as source):
+                if source.format in known.catalog.handed_over and name in self.given:
+                    self.given.discard(name)
+                    del known.values[name]  # what the program hands over is declared here too
                 self.fresh(name, statement.span)
                 known.values[name] = self.declare(source, name)
             case syntax.Definition(name, syntax.Lambda(params, result, body)):
@@ -194,12 +198,23 @@ class ProgramTranslator:
 
     def rows(self, source: syntax.SourceExpr, name: str | None) -> Stream:
         spec = declare(source, name, self.globals, self.base)
+        if spec.format.handed_over and spec.stream:
+            return self.handed_over(spec)
         for known in self.sources.values():
             if attrs.evolve(known, name=spec.name) == spec and name is None:
                 return Stream(known.name, known.type, static=not known.stream)
         named = attrs.evolve(spec, name=self.unused(spec.name))
         self.sources[named.name] = named
         return Stream(named.name, named.type, static=not named.stream)
+
+    def handed_over(self, spec: SourceSpec) -> Stream:
+        """A stream that a program hands over: what it calls so is one stream, whatever the text calls it."""
+        known = self.sources.setdefault(spec.name, spec)
+        if known.format != spec.format:
+            raise UserError(f"the source `{spec.name}` is something else already", spec.span, "give this another name")
+        if known.type != spec.type:
+            raise UserError(f"the stream `{spec.name}` is {spec.type} here, and was {known.type} before", spec.span)
+        return Stream(spec.name, spec.type)
 
     def unused(self, name: str) -> str:
         taken = set(self.sources) | set(self.globals.values)

@@ -186,6 +186,9 @@ def row_type(spec: SourceSpec) -> Type:
 
     Raises: UserError when there is nothing to take it from.
     """
+    if spec.format.handed_over:
+        hint = "add type(<id: long>), say; a program may hand it over with the name"
+        raise UserError("the type of the rows is not given", spec.span, hint)
     files = list_files(spec)
     found: Type | None = None
     if files:

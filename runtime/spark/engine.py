@@ -135,6 +135,11 @@ def spark_sizes(view: SparkView, kept: Mapping[int, int]) -> dict[str, StateSize
     return sizes | {ledger.stream: _size([ledger.table], kept) for ledger in view.ledgers if ledger.table is not None}
 
 
+def sizes_of(view: SparkView) -> dict[str, StateSize]:
+    """The same, with what Spark holds of them now."""
+    return spark_sizes(view, _kept_bytes(view))
+
+
 def spark_operators(view: SparkView, kept: Mapping[int, int]) -> dict[str, OperatorActivity]:
     """What the last batch was for each operator: what is known of those that keep something, or were planned apart."""
     spent = view.transaction.milliseconds

@@ -351,5 +351,5 @@ def must_exist(specs: Iterable[SourceSpec]) -> None:
     Raises: UserError, naming the first one that is missing.
     """
     for spec in specs:
-        if spec.adapter is None and not Path(spec.path).exists() and "*" not in spec.path:
+        if spec.is_files and not Path(spec.path).exists() and "*" not in spec.path:
             raise UserError(f"no such file or directory: {spec.path}", spec.span)

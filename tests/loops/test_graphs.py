@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -15,9 +16,13 @@ from pyspark.sql import SparkSession
 import mrql
 from mrql.algebra.values.values import Bag, Value, close
 from mrql.algebra.values.zset import ZSet
+from mrql.jobs.batch import ReferenceBatchJob
+from mrql.jobs.loading import compile_over_files
 from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
+from tests.support.documents import fences, write_files
+from tests.support.interpreted import compiled
 
 Edge = tuple[int, int]
 EDGES = "bag((long, long))"
@@ -147,3 +152,20 @@ def test_the_library_is_found_where_there_is_no_such_file(tmp_path: Any) -> None
     with pytest.raises(mrql.UserError, match=r"graphs\.mrql cannot be read") as caught:
         mrql.compile('include "graphs.mrql"; 1')
     assert "mrql has graph.mrql" in str(caught.value)
+
+
+def test_the_document(tmp_path: Path) -> None:
+    """The queries of `docs/graphs.md` have the answers that are written below them."""
+    found = fences("graphs.md")
+    write_files(found, tmp_path)
+    ((_, _, edges),) = (fence for fence in found if fence[:2] == ("mrql", "graph"))
+
+    def values(text: str) -> list[Value]:
+        program = compile_over_files(text, base=tmp_path)
+        job = ReferenceBatchJob(program)
+        return [job.answer(query) for query in program.queries]
+
+    shown = [fence for fence in found if not fence[1]]
+    assert [kind for kind, _, _ in shown] == ["mrql", "answer"] * 2
+    for (_, _, text), (_, _, below) in zip(shown[::2], shown[1::2], strict=True):
+        assert values(edges + text) == values(";".join(below.splitlines()))

@@ -194,11 +194,11 @@ def test_another_threshold(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_explain_says_what_is_kept_back() -> None:
     text = RANKS.format(damping=0.85, steps=3)
-    explained = mrql.compile(text, **STREAMS).explain(loop="exact", epsilon=0.001)
+    explained = mrql.compile(text, **STREAMS).explanation(loop="exact", epsilon=0.001)
     assert "what changes by no more than 0.001 of its size is kept back" in explained
-    both = mrql.compile(text, **STREAMS).explain(loop="exact", epsilon=0.001, abs_epsilon=0.5)
+    both = mrql.compile(text, **STREAMS).explanation(loop="exact", epsilon=0.001, abs_epsilon=0.5)
     assert "what changes by no more than the larger of 0.001 of its size and 0.5 is kept back" in both
-    assert "kept back" not in mrql.compile(text, **STREAMS).explain(loop="exact")
+    assert "kept back" not in mrql.compile(text, **STREAMS).explanation(loop="exact")
 
 
 def test_a_threshold_is_for_some_ways_only() -> None:

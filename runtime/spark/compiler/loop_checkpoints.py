@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.runtime.spark import jvm
+from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.relation.relation import Relation
 
 PARTITIONS = 4
 """What a loop carries lies in at most so many partitions for each core: a union has those of all its parts."""
@@ -43,17 +45,97 @@ class CheckpointedRows:
     def df(self) -> DataFrame:
         return jvm.rows(self.spark, self.rdd, self.schema)
 
+    def free(self) -> None:
+        jvm.free(self.checkpoint)
+
+
+@attrs.define(eq=False, slots=False)
+class ServerRows:
+    """Rows that a server of Spark Connect keeps."""
+
+    df: DataFrame
+    shape: None = None
+    rdd: None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.df.sparkSession
+
+    @property
+    def signature(self) -> str:
+        return self.df.schema.json()
+
+    def free(self) -> None:
+        jvm.give_back(self.df)
+
+
+KeptRows: TypeAlias = CheckpointedRows | ServerRows
+
+
+class LoopStore(Protocol):
+    """Computes what the steps of a loop give, and keeps it."""
+
+    def computed(self, relations: Sequence[Relation], kept: LoopCheckpoints) -> list[tuple[KeptRows, int]]:
+        """The rows of each relation with their number; they lie in `kept`."""
+
+    def count(self, relation: Relation) -> int:
+        """The number of rows."""
+
+
+def loop_store(spark: SparkSession, settings: Mapping[str, str]) -> LoopStore:
+    """That of a session."""
+    return OnServer(spark) if jvm.is_remote(spark) else InDriver(spark, Plans(spark, settings))
+
+
+@attrs.frozen
+class InDriver:
+    """Each plan is made once, and used again with other rows; all rows of a step are computed in one job."""
+
+    spark: SparkSession
+    plans: Plans
+
+    def computed(self, relations: Sequence[Relation], kept: LoopCheckpoints) -> list[tuple[KeptRows, int]]:
+        made: list[CheckpointedRows] = []
+        for relation in relations:
+            checkpoint = self.plans.checkpoint(relation, small=False)
+            lying = CheckpointedRows(self.spark, checkpoint.rdd, checkpoint.shape.plan.schema())
+            kept.checkpoints.append(lying)
+            made.append(lying)
+        counts = jvm.compute_all(self.spark, [lying.checkpoint for lying in made])
+        return list(zip(made, counts, strict=True))
+
+    def count(self, relation: Relation) -> int:
+        return self.plans.count(relation)
+
+
+@attrs.frozen
+class OnServer:
+    """Under Spark Connect each plan is sent, planned and computed by itself."""
+
+    spark: SparkSession
+
+    def computed(self, relations: Sequence[Relation], kept: LoopCheckpoints) -> list[tuple[KeptRows, int]]:
+        found: list[tuple[KeptRows, int]] = []
+        for relation in relations:
+            rows = ServerRows(jvm.computed(relation.dataframe(self.spark)))
+            kept.checkpoints.append(rows)
+            found.append((rows, rows.df.count()))
+        return found
+
+    def count(self, relation: Relation) -> int:
+        return relation.dataframe(self.spark).count()
+
 
 class LoopCheckpoints:
     """Checkpoints that something is made from."""
 
     def __init__(self) -> None:
-        self.checkpoints: list[CheckpointedRows] = []
+        self.checkpoints: list[KeptRows] = []
 
     def free(self) -> None:
         """Frees them: what is made from them can no longer be read."""
         for lying in self.checkpoints:
-            jvm.free(lying.checkpoint)
+            lying.free()
         self.checkpoints = []
 
     def take(self, other: LoopCheckpoints) -> None:

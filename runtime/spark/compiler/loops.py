@@ -25,14 +25,12 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
 from mrql.rewrite.loops.invariants import invariants
 from mrql.rewrite.loops.rewrite_steps import carried
-from mrql.runtime.spark import jvm
-from mrql.runtime.spark.compiler.loop_checkpoints import CheckpointedRows, LoopCheckpoints, passing
+from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints, loop_store, passing
 from mrql.runtime.spark.compiler.protocol import TermCompiler
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.from_spark import from_spark
 from mrql.runtime.spark.expressions.layout import as_columns, quote, to_sql, with_columns
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, netted, numbered, signed, union
-from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.session import settings, step_settings
 
@@ -97,7 +95,7 @@ class LoopExecutor:
         self.compiler = compiler
         self.spark = compiler.spark
         self.settings = step_settings(self.spark)
-        self.plans = Plans(self.spark, self.settings)
+        self.store = loop_store(self.spark, self.settings)
 
     def columns(self) -> ColumnNames:
         """Names for the columns of one plan, the same for each."""
@@ -114,23 +112,19 @@ class LoopExecutor:
     def holds(self, condition: Term, sources: Mapping[str, Frame]) -> bool:
         with passing() as kept:
             frame = self.rows(condition, sources, kept)
-            return self.plans.count(frame.df.where(to_sql(frame.value))) > 0
+            return self.store.count(frame.df.where(to_sql(frame.value))) > 0
 
     def computed(
         self, terms: Mapping[Held, Term], sources: Mapping[str, Frame], kept: LoopCheckpoints
     ) -> dict[str, Computed]:
         """What the terms give, in one job; it lies in columns that are named after what holds it."""
-        made: dict[str, tuple[Frame, CheckpointedRows]] = {}
+        made: dict[str, Frame] = {}
         with passing() as inner:
             for held, term in terms.items():
-                frame = self._named(self.rows(held.holding(term), sources, inner), held.source.name)
-                checkpoint = self.plans.checkpoint(frame.df, small=False)
-                lying = CheckpointedRows(self.spark, checkpoint.rdd, checkpoint.shape.plan.schema())
-                kept.checkpoints.append(lying)
-                made[held.source.name] = frame, lying
-            counts = jvm.compute_all(self.spark, [lying.checkpoint for _, lying in made.values()])
+                made[held.source.name] = self._named(self.rows(held.holding(term), sources, inner), held.source.name)
+            computed = self.store.computed([frame.df for frame in made.values()], kept)
         found = {}
-        for (name, (frame, lying)), rows in zip(made.items(), counts, strict=True):
+        for (name, frame), (lying, rows) in zip(made.items(), computed, strict=True):
             relation = Relation.kept(lying)
             df = relation.broadcast() if rows <= BROADCAST_MAX_ROWS else relation
             found[name] = Computed(Frame(df, frame.value, frame.weight), rows)
@@ -151,7 +145,7 @@ class LoopExecutor:
         """Whether two bags have not the same elements, as often."""
         columns = self.columns()
         sides = [signed(side, sign, Expressions()) for side, sign in ((one, 1), (other, -1))]
-        return self.plans.count(netted(union(sides, row, columns), columns).df) > 0
+        return self.store.count(netted(union(sides, row, columns), columns).df) > 0
 
 
 def computed_once(name: str, term: Term, compiler: TermCompiler, kept: LoopCheckpoints) -> Lit | Frame:

@@ -30,7 +30,9 @@ def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
     def made() -> DataFrame:
         return df if len(df.columns) == columns + weighted else df.drop(df.columns[columns])
 
-    return jvm.Lazy(made, df.sparkSession) if is_taken_apart(row) else df
+    if not is_taken_apart(row):
+        return df
+    return made() if jvm.is_remote(df) else jvm.Lazy(made, df.sparkSession)
 
 
 def no_changes(answer: DataFrame) -> DataFrame:

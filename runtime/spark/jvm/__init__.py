@@ -2,7 +2,7 @@
 
 A local checkpoint cuts the lineage of a state, but its blocks stay until the driver's garbage collector finds them.
 Freeing them at once needs the handle of the plan's RDD, which PySpark does not give out. Under Spark Connect there is
-no such handle: then `persist` and `unpersist` serve, whose lineage is cut by reading the run back.
+no JVM to reach: `remote.py` says what is done there, and a view, whose states are such handles, is refused.
 """
 
 from __future__ import annotations
@@ -24,6 +24,15 @@ from mrql.runtime.spark.jvm.persisted import (
     shape_by,
 )
 from mrql.runtime.spark.jvm.physical_plan import PhysicalPlan, execute, executed_plan
+from mrql.runtime.spark.jvm.remote import (
+    RemoteSwitch,
+    computed,
+    computed_apart,
+    give_back,
+    giving_back,
+    is_remote,
+    is_session,
+)
 from mrql.runtime.spark.jvm.rows import (
     beside,
     estimated_bytes,
@@ -42,6 +51,7 @@ __all__ = [
     "Lazy",
     "Opened",
     "PhysicalPlan",
+    "RemoteSwitch",
     "RowShape",
     "Scan",
     "Switch",
@@ -50,12 +60,18 @@ __all__ = [
     "column",
     "compute",
     "compute_all",
+    "computed",
+    "computed_apart",
     "estimated_bytes",
     "execute",
     "executed_plan",
     "free",
+    "give_back",
+    "giving_back",
     "in_buckets",
     "in_partitions",
+    "is_remote",
+    "is_session",
     "kept",
     "local_checkpoint",
     "observed_now",

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 def column(text: str) -> Column:
     """The column of an SQL expression, made once: to find the function by its name costs more than to call it."""
-    return _column(SparkContext._gateway, text)
+    return F.expr(text) if SparkContext._gateway is None else _column(SparkContext._gateway, text)
 
 
 @lru_cache(maxsize=4096)

@@ -6,19 +6,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from mrql.runtime.spark.jvm.handles import handles
 from mrql.runtime.spark.jvm.lazy_dataframe import column
+from mrql.runtime.spark.jvm.remote import is_remote
 
 
 def select(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     """A column for each expression."""
+    if is_remote(df):
+        return df.selectExpr(*columns)
     java = handles(df.sparkSession)
     return DataFrame(df._jdf.selectExpr(java.texts(columns)), df.sparkSession)
 
 
 def aggregate(df: DataFrame, keys: Sequence[str], measures: Sequence[str]) -> DataFrame:
     """A row for each key, with those and the measures."""
+    if is_remote(df):
+        return df.groupBy(*map(F.expr, keys)).agg(*map(F.expr, measures))
     java = handles(df.sparkSession)
     first, *others = _columns(measures)
     groups = df._jdf.groupBy(java.seq(_columns(keys)))
@@ -27,6 +33,8 @@ def aggregate(df: DataFrame, keys: Sequence[str], measures: Sequence[str]) -> Da
 
 def repartition(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     """The rows with equal columns in one partition."""
+    if is_remote(df):
+        return df.repartition(*map(F.expr, columns))
     java = handles(df.sparkSession)
     return DataFrame(df._jdf.repartition(java.seq(_columns(columns))), df.sparkSession)
 

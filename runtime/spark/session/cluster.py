@@ -16,6 +16,8 @@ from weakref import WeakSet
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from mrql.runtime.spark import jvm
+
 logger = logging.getLogger(__name__)
 
 SETTINGS: Mapping[str, str] = {
@@ -38,6 +40,8 @@ SHIPPED = ("mrql", "attr", "attrs", "lark")
 
 _LOCAL = re.compile(r"local(\[.*\])?")
 _SHIPPED: WeakSet[SparkContext] = WeakSet()
+_SHIPPED_REMOTELY: WeakSet[SparkSession] = WeakSet()
+"""The sessions of Spark Connect whose server has the package."""
 
 
 def is_cluster(master: str | None) -> bool:
@@ -78,6 +82,11 @@ def executors(spark: SparkSession) -> int:
 
 def ship(spark: SparkSession) -> None:
     """Has the executors of a cluster import this package as it is here, whatever is installed there; once a context."""
+    if jvm.is_remote(spark):
+        if spark not in _SHIPPED_REMOTELY:
+            spark.addArtifacts(str(_archive()), pyfile=True)
+            _SHIPPED_REMOTELY.add(spark)
+        return
     context = spark.sparkContext
     if context not in _SHIPPED and is_cluster(context.master):
         context.addPyFile(str(_archive()))

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from mrql.algebra.span import Source
+from mrql.runtime.spark import jvm
 from mrql.runtime.spark.session.errors import translated
 
 ACTIONS = (
@@ -56,7 +57,12 @@ for _name in ACTIONS:
 
 
 def told(df: DataFrame, source: Source | None) -> DataFrame:
-    """The same DataFrame; what is wrong with the query or its data ends its actions with a UserError."""
+    """The same DataFrame; what is wrong with the query or its data ends its actions with a UserError.
+
+    One of Spark Connect is computed here: its plan is analysed with the settings of when it is computed.
+    """
+    if jvm.is_remote(df):
+        return df.localCheckpoint()
     telling = Told(df._jdf, df.sparkSession)
     telling._read = source
     return telling

@@ -60,6 +60,16 @@ STEP_SETTINGS: Mapping[str, str] = {
 }
 """What the plan of a step rests on; set for the time of a step in a session that has it otherwise."""
 
+MEANING: Mapping[str, str] = {
+    name: STEP_SETTINGS[name] for name in ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", *AS_WRITTEN)
+}
+"""What the meaning of an expression rests on."""
+
+BATCH_SETTINGS: Mapping[str, str] = {
+    **MEANING,
+    "spark.sql.analyzer.maxIterations": STEP_SETTINGS["spark.sql.analyzer.maxIterations"],
+}
+"""What a query rests on that is evaluated once."""
 
 GENERATED = "spark.sql.codegen.cache.maxEntries"
 """The setting that says of how many pieces of generated code Spark remembers what they were compiled to."""
@@ -94,6 +104,8 @@ a loop has ten."""
 def step_settings(spark: SparkSession, partitions: int | None = None) -> Mapping[str, str]:
     """The settings of the steps of a view or a loop: with as many partitions as can be worked on at once, unless said
     otherwise. A state's partitions are tasks of every batch."""
+    if jvm.is_remote(spark):  # how many can be worked on at once, the session's settings say
+        return STEP_SETTINGS
     shuffled = partitions or max(2, spark.sparkContext.defaultParallelism)
     return {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(shuffled)}
 
@@ -111,7 +123,7 @@ def local_session(master: str | None = None, conf: Mapping[str, str] | None = No
     if active is not None and master is None and not conf:
         return active
     require_java()
-    _quiet()
+    quiet()
     # Python's workers are of the Python that this runs in, unless another one is asked for.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("mrql").master(master or f"local[{_cores()}]")
@@ -197,11 +209,13 @@ def lock_of(spark: SparkSession) -> AbstractContextManager[Any]:
     return _LOCKS.setdefault(jvm.session_id(spark), RLock())
 
 
-_SWITCHES: WeakKeyDictionary[SparkSession, dict[Hashable, jvm.Switch]] = WeakKeyDictionary()
+_SWITCHES: WeakKeyDictionary[SparkSession, dict[Hashable, jvm.Switch | jvm.RemoteSwitch]] = WeakKeyDictionary()
 """What there was to do when some settings were wanted last."""
 
 
-def _switch(spark: SparkSession, wanted: Mapping[str, str]) -> jvm.Switch:
+def _switch(spark: SparkSession, wanted: Mapping[str, str]) -> jvm.Switch | jvm.RemoteSwitch:
+    if jvm.is_remote(spark):
+        return jvm.RemoteSwitch.of(spark, wanted)
     known = _SWITCHES.setdefault(spark, {})
     key = tuple(wanted.items())
     if key not in known or not known[key].fits():
@@ -209,7 +223,7 @@ def _switch(spark: SparkSession, wanted: Mapping[str, str]) -> jvm.Switch:
     return known[key]
 
 
-def _quiet() -> None:
+def quiet() -> None:
     """Spark reports each failing query to a logger of its own; we report it to the user once."""
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 

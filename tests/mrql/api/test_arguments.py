@@ -18,8 +18,8 @@ QUERY = "select (k, sum(p.Y)) from p in points group by k: p.X"
 POINTS = "bag(<X: long, Y: double>)"
 
 
-class Pandas:
-    """What pandas calls a DataFrame."""
+class Frame:
+    """What is called as a frame of some library, and gives its rows to nobody."""
 
     columns = ("X", "Y")
 
@@ -43,7 +43,7 @@ class Pandas:
         ),
         (lambda: mrql.compile("count(s)", s="long"), "the stream `s` must be a bag"),
         (lambda: mrql.compile(QUERY, points=POINTS).trace(loop="fast"), "there is no way 'fast' for loops"),
-        (lambda: mrql.compile(QUERY, points=POINTS).explain(loop=None), "there is no way None for loops"),
+        (lambda: mrql.compile(QUERY, points=POINTS).explanation(loop=None), "there is no way None for loops"),
         (lambda: mrql.compile(QUERY, points=POINTS).trace(epsilon="a", loop="exact"), "epsilon is a number, not"),
         (lambda: mrql.compile(QUERY, points=POINTS).batch("x"), "the session is a SparkSession, not"),
         (lambda: mrql.compile(QUERY, points=POINTS).view([1]), "the session is a SparkSession, not"),
@@ -58,14 +58,17 @@ def test_wrong_arguments(call: Callable[[], Any], said: str) -> None:
 
 @pytest.mark.spark
 def test_what_is_no_frame(spark: SparkSession) -> None:
-    """Rows as a list, of pandas, and those that are still to come; columns that are there twice; maps."""
+    """Rows as a list, of an unknown library, and those that are still to come; columns that are there twice; maps."""
     query = mrql.compile(QUERY, points=POINTS)
     coming = spark.readStream.format("rate").load().selectExpr("value AS X", "1D AS Y")
     twice = spark.sql("SELECT 1L AS X, 2L AS X, 1D AS Y")
     mapped = spark.sql("SELECT map('a', 1L) AS X, 1D AS Y")
     wrong: list[tuple[Any, str]] = [
-        ([(1, 2.0)], "`points` is a DataFrame of Spark, not a value of the type builtins.list"),
-        (Pandas(), "`points` is a DataFrame of Spark, not a value of the type tests.mrql.api.test_arguments.Pandas"),
+        (
+            [(1, 2.0)],
+            "`points` is a DataFrame of Spark or pandas or a table of Arrow, not a value of the type builtins.list",
+        ),
+        (Frame(), "not a value of the type tests.mrql.api.test_arguments.Frame"),
         (None, "`points`"),
         (coming, "`points` is a DataFrame that is still to come"),
         (twice, "`points` has the column `X` twice"),
@@ -224,7 +227,7 @@ def test_a_plan_draws_itself() -> None:
     picture = ElementTree.fromstring(plan._repr_svg_())
     drawn = "".join(picture.itertext())
     assert all(operator.id in drawn for operator in plan.circuit.operators)
-    assert str(plan) == mrql.compile(QUERY, points=POINTS).explain()
+    assert str(plan) == mrql.compile(QUERY, points=POINTS).explanation()
 
 
 @pytest.mark.spark

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from mrql.algebra.errors import UserError
 from mrql.api import View
@@ -113,3 +116,42 @@ def test_another_query_is_refused(session: SparkSession, tmp_path: Path) -> None
                 with pytest.raises(UserError, match="`left` was fed by another streaming query, up to its batch 0"):
                     following.awaitTermination(120)
         assert view.batches == 1
+
+
+class Heard(StreamingQueryListener):
+    """What Spark tells whoever listens."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def onQueryStarted(self, event: Any) -> None:
+        self.told.append(f"{event.name} started")
+
+    def onQueryProgress(self, event: Any) -> None:
+        self.told.append(f"{event.progress.numInputRows} rows")
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing has come."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        self.told.append("ended")
+
+
+def test_a_listener_hears_of_it(session: SparkSession, tmp_path: Path) -> None:
+    """As of any other streaming query; what was last is under the names that Spark has for it."""
+    (tmp_path / "1.csv").write_text("1,0\n2,1\n")
+    heard = Heard()
+    session.streams.addListener(heard)
+    try:
+        with QUERY.view(session) as view:
+            stream = files(session, tmp_path, "A long, B long")
+            following = view.follow(left=stream, trigger=NOW, query_name="fed")
+            assert following.awaitTermination(120)
+            (last,) = following.recentProgress["left"]
+            assert last["numInputRows"] == 2
+            until = time.monotonic() + 20
+            while "ended" not in heard.told and time.monotonic() < until:
+                time.sleep(0.05)
+            assert heard.told == ["fed-left started", "2 rows", "ended"]
+    finally:
+        session.streams.removeListener(heard)

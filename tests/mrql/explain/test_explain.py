@@ -249,7 +249,7 @@ def test_a_join_that_is_made_again() -> None:
         S1="bag(<A: long, B: long>)",
         S2="bag(<C: long, D: long>)",
     )
-    text = " ".join(query.explain().split())
+    text = " ".join(query.explanation().split())
     assert "a batch of S1·2 joins S1·0 and S2·1 anew" in text
     assert "reads and moves the whole state" in text
 

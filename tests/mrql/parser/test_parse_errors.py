@@ -135,6 +135,9 @@ def test_messages(text: str, message: str) -> None:
     [
         ("select x from x in X wher x", "did you mean `where`?"),
         ("select * from x in X", "a select has one expression: `select x from x in X`"),
+        ("select a: x.a from x in X", "names are given in a record: `select <A: a, B: b> from …`"),
+        ("select <x.a, x.b> from x in X", "a field has a name: `<A: x.A, B: x.B>`"),
+        ("select <a: x.a, b> from x in X", "a field has a name: `<A: x.A, B: x.B>`"),
         ("select (a, b from x in X", "the `(` on line 1 is not closed"),
         ("f(\n[1, 2)", "the `[` on line 2 is not closed"),
         ("x == y", "equality is written `=`"),

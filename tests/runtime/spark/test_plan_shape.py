@@ -126,7 +126,7 @@ def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, mo
     with query.view(spark) as view:
         rows = file_of(spark, f"{tmp_path}/rows", "id % 10 AS _1; id AS _2")
         view.apply(S=rows)
-        step = view._view.advance({"S": query.frame("S", rows)})
+        step = view._view.advance({"S": query.frame("S", rows, rows.sparkSession)})
         with settings(spark, view._view.settings):
             touched = Touched(step._before[0], step._after[0], view._view.changes.temporaries.lookups.append)
             sides = [touched.before().df, touched.after().df]
@@ -294,7 +294,7 @@ def test_a_join_reads_the_state_where_it_is(spark: SparkSession, tmp_path: str) 
         rows = file_of(spark, f"{tmp_path}/rows", "id % 10 AS _1; id AS _2")
         view.apply(S=rows)
         inner = view._view
-        inner.advance({"T": query.frame("T", rows)})
+        inner.advance({"T": query.frame("T", rows, rows.sparkSession)})
         share = inner.states[0]
         plan = executed_plan(share.inputs[next(iter(share.inputs))].table.runs[0].df.limit(1))  # type: ignore[union-attr]
         assert exchanged_states(plan) <= 1
@@ -469,7 +469,7 @@ def test_a_join_of_three_moves_only_the_batch(
         monkeypatch.setattr(Plans, "checkpoint", spied)
         for name in "STP":
             plans.clear()
-            view._view.advance({name: query.frame(name, rows)})
+            view._view.advance({name: query.frame(name, rows, rows.sparkSession)})
             # The batch's own rows are the one scan that is moved, or brought to where it is looked for.
             assert moved(plans[-1]) <= 1, plans[-1]
             assert plans[-1].count("Scan ExistingRDD") == 3

@@ -97,7 +97,7 @@ def test_which_are_compared_row_by_row() -> None:
 
 def test_explain_says_so() -> None:
     """The whole bag is read; what is compared are its elements."""
-    told = " ".join(mrql.compile(BY_ROW["a condition"], **STREAMS).explain().split())
+    told = " ".join(mrql.compile(BY_ROW["a condition"], **STREAMS).explanation().split())
     assert "what each element of X1 gives is compared with what it gave, where it lies" in told
 
 

@@ -1,0 +1,114 @@
+"""Queries and views as they show themselves in a notebook, and as text elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import attrs
+
+from mrql.algebra.notation.printer import show_type
+from mrql.algebra.types import Type
+from mrql.explain import html_table
+from mrql.output.readable import readable
+from mrql.runtime.engine.sizes import StateSize
+
+REMEMBERED_BATCHES = 60
+"""Of so many batches a view remembers how long they took."""
+
+
+@attrs.frozen
+class AppliedBatch:
+    """A batch that a view has applied: its number, counted by the view, and how long that took."""
+
+    number: int
+    milliseconds: float
+
+
+def query_repr(text: str, answer: Type, streams: Mapping[str, Type]) -> str:
+    """The text of a query, the type of its answer and those of its streams."""
+    read = [f"  {name}: {show_type(t)}" for name, t in streams.items()]
+    return "\n".join([text, f"answers {show_type(answer)}", *(["over", *read] if read else [])])
+
+
+def view_repr(text: str, closed: bool, batches: Sequence[AppliedBatch], sizes: Mapping[str, StateSize]) -> str:
+    """A view as text: its query, its last batch, and what it keeps."""
+    kept = [f"  {name}: {_size(size)}" for name, size in sizes.items()]
+    return "\n".join([text, _state(closed, batches), *(["keeps", *kept] if kept else [])])
+
+
+def view_html(text: str, closed: bool, batches: Sequence[AppliedBatch], sizes: Mapping[str, StateSize]) -> str:
+    """The same for a notebook, with a bar for the time of each batch."""
+    parts = [f"<pre>{escape(text)}</pre>", f"<p>{escape(_state(closed, batches))}</p>"]
+    if batches:
+        parts.append(sparkline(batch.milliseconds for batch in batches))
+    if sizes:
+        parts.append(html_table(("keeps", "rows", "size"), [_cells(name, size) for name, size in sizes.items()]))
+    return "\n".join(parts)
+
+
+def _state(closed: bool, batches: Sequence[AppliedBatch]) -> str:
+    last = f"batch {batches[-1].number} took {batches[-1].milliseconds:,.0f} ms" if batches else "no batch yet"
+    return f"closed; {last}" if closed else last
+
+
+def _size(size: StateSize) -> str:
+    return f"{size.rows:,} rows, {readable(size.bytes)}"
+
+
+def _cells(name: str, size: StateSize) -> tuple[str, str, str]:
+    return name, f"{size.rows:,}", readable(size.bytes)
+
+
+BAR, HEIGHT = 6, 40
+"""How wide a bar is and how high the largest, in pixels."""
+
+
+def sparkline(milliseconds: Iterable[float]) -> str:
+    """Bars as high as the times of batches, the largest of which is written beside them; each says its own.
+
+    >>> "3 ms" in sparkline([1, 3])
+    True
+    """
+    times = list(milliseconds)
+    most = max(times)
+    bars = []
+    for place, time in enumerate(times):
+        height = max(1.0, HEIGHT * time / most if most else 0.0)
+        box = f'x="{place * BAR}" y="{HEIGHT - height:.1f}" width="{BAR - 1}" height="{height:.1f}"'
+        bars.append(f'<rect {box} fill="#46536b"><title>{time:,.0f} ms</title></rect>')
+    right = len(times) * BAR + 4
+    label = f'<text x="{right}" y="10" font-family="monospace" font-size="10">{most:,.0f} ms</text>'
+    size = f'width="{right + 90}" height="{HEIGHT}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{"".join(bars)}{label}</svg>'
+
+
+class Drawing:
+    """Where something is shown in a notebook, to be drawn anew when it has changed."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def draw(self, shown: object) -> None:
+        """Shows it as it is now, where it was."""
+        self._handle.update(shown)
+
+
+def drawing_of(shown: object) -> Drawing | None:
+    """Shows something in the notebook that this runs in; where it runs in none, prints it, and is None."""
+    try:
+        from IPython import get_ipython
+        from IPython.display import display
+    except ImportError:
+        print(repr(shown))
+        return None
+    if get_ipython() is None:
+        print(repr(shown))
+        return None
+    return Drawing(display(shown, display_id=True))
+
+
+def print_text(text: str) -> None:
+    """Prints a text that has its last line end."""
+    print(text, end="")

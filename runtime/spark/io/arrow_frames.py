@@ -1,0 +1,153 @@
+"""Rows that lie in this process as DataFrames of Spark: frames of pandas, tables of Arrow, what gives itself as one."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as arrow
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
+from mrql.algebra.types import MAX_PRECISION, Type
+from mrql.runtime.sources.formats.foreign_types import twice
+
+
+def is_pandas(rows: object) -> bool:
+    """Whether these are rows of pandas: whoever has some has imported it."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(rows, pandas.DataFrame)
+
+
+def arrow_table(rows: Any, what: str) -> pa.Table:
+    """Rows as a table of Arrow. What pandas takes for missing is missing, a NaN too, and its index is no column.
+
+    Raises: UserError where a column holds what Arrow has no type for.
+    """
+    try:
+        if is_pandas(rows):
+            return pa.Table.from_pandas(rows, preserve_index=False)
+        return pa.table(rows)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise UserError(f"{what} cannot be read: {_said(error)}") from error
+
+
+def spark_frame(rows: Any, row: Type, what: str, spark: SparkSession) -> DataFrame:
+    """The same rows in Spark: of a record the columns that it has, else all.
+
+    Raises: UserError where one is missing, there twice, of a type that Spark does not have, or has a value that
+        does not fit in that type.
+    """
+    rows = rows if is_pandas(rows) else arrow_table(rows, what)
+    names = [str(name) for name in rows.columns] if is_pandas(rows) else rows.column_names
+    hint = f"its columns: {', '.join(names)}"
+    if wrong := twice(names):
+        raise UserError(f"{what} has the column `{wrong}` twice", hint=hint)
+    asked_for = [name for name, _ in row.fields] if isinstance(row, ty.RecordType) else names
+    if missing := [name for name in asked_for if name not in names]:
+        raise UserError(f"{what} has no column `{missing[0]}`", hint=hint)
+    places = [names.index(name) for name in asked_for]
+    chosen = rows.iloc[:, places] if is_pandas(rows) else rows.select(places)
+    table = arrow_table(chosen, what)
+    try:
+        table = _of_sparks_types(table, what)
+        # A time without a zone stays one: the zone of the session has no part in it.
+        return spark.createDataFrame(table, from_arrow_schema(table.schema))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise UserError(f"{what} cannot be given to Spark: {_said(error)}") from error
+
+
+def spark_schema(rows: Any, what: str) -> StructType:
+    """The schema that the rows have in Spark, as far as it has their types. Nothing else is looked at."""
+    schema = rows.schema if isinstance(getattr(rows, "schema", None), pa.Schema) else arrow_table(rows, what).schema
+    fields = [pa.field(field.name, known) for field in schema if (known := spark_type(field.type)) is not None]
+    found: StructType = from_arrow_schema(pa.schema(fields))
+    return found
+
+
+def _of_sparks_types(table: pa.Table, what: str) -> pa.Table:
+    """The columns of the types that Spark has for them."""
+    columns = {}
+    for name in table.column_names:
+        column = table.column(name)
+        known = spark_type(column.type)
+        if known is None:
+            raise UserError(f"the column `{name}` of {what} is of type {column.type}, which Spark does not have")
+        columns[name] = column if known == column.type else column.cast(known)
+    return pa.table(columns)
+
+
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+}
+"""Types of Arrow that Spark has no own one for, each with one that has all its values."""
+
+
+def spark_type(t: pa.DataType) -> pa.DataType | None:
+    """The type of Arrow that Spark takes values of a type as; None where it has none for them.
+
+    >>> str(spark_type(pa.dictionary(pa.int8(), pa.string()))), str(spark_type(pa.list_(pa.uint8())))
+    ('string', 'list<item: int16>')
+    >>> spark_type(pa.month_day_nano_interval())
+    """
+    if t in _WIDER:
+        return _WIDER[t]
+    if arrow.is_timestamp(t):
+        return pa.timestamp("us", t.tz)
+    if arrow.is_decimal(t):
+        return pa.decimal128(t.precision, t.scale) if t.precision <= MAX_PRECISION else None
+    if arrow.is_dictionary(t):
+        return spark_type(t.value_type)
+    if arrow.is_list(t) or arrow.is_large_list(t) or arrow.is_fixed_size_list(t):
+        item = spark_type(t.value_type)
+        return None if item is None else pa.list_(item)
+    if arrow.is_map(t):
+        key, value = spark_type(t.key_type), spark_type(t.item_type)
+        return None if key is None or value is None else pa.map_(key, value)
+    if arrow.is_struct(t):
+        parts = [(field.name, spark_type(field.type)) for field in t]
+        return None if any(part is None for _, part in parts) else pa.struct(parts)
+    return t if any(check(t) for check in _TAKEN) else None
+
+
+_TAKEN = (
+    arrow.is_null,
+    arrow.is_boolean,
+    arrow.is_signed_integer,
+    arrow.is_float32,
+    arrow.is_float64,
+    arrow.is_string,
+    arrow.is_large_string,
+    arrow.is_binary,
+    arrow.is_large_binary,
+    arrow.is_date32,
+)
+"""What Spark takes as it is."""
+
+
+def _said(error: Exception) -> str:
+    """The first line of an error."""
+    return str(error).strip().split("\n")[0] or type(error).__name__
+
+
+def in_arrow(one: Any, other: Any) -> pa.Table:
+    """The rows of both, by the places of their columns.
+
+    Raises: UserError where those are others.
+    """
+    first, second = arrow_table(one, "a batch"), arrow_table(other, "a batch")
+    try:
+        return pa.concat_tables([first, second.rename_columns(first.column_names)], promote_options="permissive")
+    except (pa.ArrowException, ValueError) as error:
+        raise UserError(f"two batches of other columns are not one: {_said(error)}") from error

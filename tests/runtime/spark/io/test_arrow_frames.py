@@ -1,0 +1,109 @@
+"""Rows of pandas and of Arrow, where DataFrames of Spark are taken."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra.errors import UserError
+from mrql.runtime.spark.io.arrow_frames import spark_schema, spark_type
+
+NOON = datetime(2026, 7, 1, 12)
+POINTS = "bag(<X: long, Y: double, T: timestamp>)"
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        (pa.uint64(), "decimal128(20, 0)"),
+        (pa.float16(), "float"),
+        (pa.string_view(), "string"),
+        (pa.dictionary(pa.int8(), pa.string()), "string"),
+        (pa.large_list(pa.struct([("a", pa.uint32())])), "list<item: struct<a: int64>>"),
+        (pa.map_(pa.string(), pa.uint8()), "map<string, int16>"),
+        (pa.list_(pa.month_day_nano_interval()), None),
+        (pa.struct([("a", pa.month_day_nano_interval())]), None),
+    ],
+)
+def test_types_that_spark_does_not_have(given: pa.DataType, taken: str | None) -> None:
+    """Each is taken as one that has all its values; where there is none, nor is there for what has it as a part."""
+    found = spark_type(given)
+    assert (found and str(found)) == taken
+
+
+def test_types_for_a_query() -> None:
+    """A frame says of which types the rows of a stream are; a column that the language has no type for is left out."""
+    table = pa.table({"N": pa.array([1], pa.uint8()), "gone": pa.array([(1, 2, 3)], pa.month_day_nano_interval())})
+    assert spark_schema(table, "`s`").simpleString() == "struct<N:smallint>"
+    assert str(mrql.compile("s", s=table).type) == "{<N: int>}"
+    assert str(mrql.compile("s", s=pd.DataFrame({"A": ["x"], "B": [1.0]})).type) == "{<A: string, B: double>}"
+
+
+class Polars:
+    """A frame of a library that hands its rows over as Arrow has it."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.spark
+def test_frames_in_all_places(spark: SparkSession) -> None:
+    """Evaluated, inserted, deleted, added up, and as a static table. What pandas takes for missing is missing; a time
+    without a zone is that time, whatever the zone of the session is."""
+    frame = pd.DataFrame({"Y": [1.0, float("nan")], "T": [NOON, NOON], "X": [1, 2], "other": [object(), 1]})
+    table = pa.table({"X": [3], "Y": [2.0], "T": [NOON]})
+    query = mrql.compile("select (p.X, p.Y, p.T) from p in points", points=POINTS)
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        with query.view(spark) as view:
+            assert sorted(query.batch(spark, points=frame).collect()) == [(1, 1.0, NOON), (2, None, NOON)]
+            assert query.batch(spark, points=Polars(table)).collect() == [(3, 2.0, NOON)]
+            assert view.apply(points=frame).count() == 2
+            in_spark = spark.createDataFrame([(4, 1.0, NOON)], "X long, Y double, T timestamp_ntz")
+            frame = frame[["X", "Y", "T"]]
+            batch = mrql.Delta(table) - mrql.Delta(frame) + mrql.Delta(in_spark)
+            changes = sorted((row[0], row.weight) for row in view.apply(points=batch).collect())
+            assert changes == [(1, -1), (2, -1), (3, 1), (4, 1)]
+            assert (mrql.Delta(table) + mrql.Delta(table)).insert.num_rows == 2
+            joined = mrql.compile("select p.X from p in points, x in xs where p.X = x", points=POINTS, xs="bag(long)")
+            with joined.view(spark, xs=pa.table({"x": [3]})) as other:
+                assert other.apply(points=table).collect() == [(3, 1)]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+
+
+@pytest.mark.spark
+def test_frames_that_do_not_fit(spark: SparkSession) -> None:
+    """By the same rules as DataFrames of Spark."""
+    query = mrql.compile("select p.X from p in points", points="bag(<X: long, D: decimal(4, 1), T: timestamp>)")
+    right = {"X": [1], "D": [Decimal("1.5")], "T": [NOON]}
+    days = pa.array([(1, 2, 3)], pa.month_day_nano_interval())
+    wrong: list[tuple[Any, str]] = [
+        (pa.table({**right, "X": ["a"]}), "the column `X` of `points` is of type string, where long was expected"),
+        (pa.table({**right, "D": [1.5]}), "`D` of `points` is of type double, where decimal(4, 1) was expected"),
+        (pa.table({**right, "X": days}), "the column `X` of `points` is of type month_day_nano_interval, which Spark"),
+        (pa.table({**right, "T": pa.array([1], pa.timestamp("ns"))}), "`points` cannot be given to Spark: Casting"),
+        (pa.table({"Y": [1]}), "`points` has no column `X`"),
+        (pd.DataFrame([[1, 2]], columns=["X", "X"]), "`points` has the column `X` twice"),
+        (pd.DataFrame({**right, "X": [object()]}), "`points` cannot be read: "),
+    ]
+    for frame, said in wrong:
+        with pytest.raises(UserError) as raised:
+            query.batch(spark, points=frame)
+        assert said in raised.value.message
+
+
+def test_batches_of_other_columns() -> None:
+    with pytest.raises(UserError, match="two batches of other columns are not one: "):
+        mrql.Delta(pa.table({"X": [1]})) + mrql.Delta(pa.table({"X": ["a"]}))
