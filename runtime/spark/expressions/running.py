@@ -87,14 +87,15 @@ def _sum(t: Type, at: str) -> PrefixScan:
 
 
 def _average(t: Type, at: str) -> PrefixScan:
-    if isinstance(t, ty.DecimalType):
-        count, result = f"nullif(CAST({{c}}.c AS {sql_type(COUNT)}), 0)", sql_type(average_of_many(t))
-        units, types = _decimal_parts(t)
-        quotient = f"CAST({{total}} / {at}{count} AS {result})"
-        value: Callable[[str], str] = lambda c: quotient.format(total=_decimal_sum(t, c, at), c=c)  # noqa: E731
-    else:
-        units, types = _double_parts()
-        value = lambda c: f"({_double_sum(c)} / nullif({c}.c, 0L))"  # noqa: E731
+    decimal = t if isinstance(t, ty.DecimalType) else None
+    units, types = _double_parts() if decimal is None else _decimal_parts(decimal)
+
+    def value(c: str) -> str:
+        if decimal is None:
+            return f"({_double_sum(c)} / nullif({c}.c, 0L))"
+        count = f"nullif(CAST({c}.c AS {sql_type(COUNT)}), 0)"
+        return f"CAST({_decimal_sum(decimal, c, at)} / {at}{count} AS {sql_type(average_of_many(decimal))})"
+
     return _in_parts({**units, **_COUNTED}, {**types, **_COUNTS}, value)
 
 
