@@ -42,6 +42,7 @@ from mrql.algebra.functions import (
     PLUS,
     QUOTIENT,
     RANGE,
+    RUNNING,
     TIMES,
     TRACE,
     TWO_VALUED,
@@ -54,7 +55,7 @@ from mrql.algebra.terms import Cast, If, ListOf, Lit, Prim, Reduce, Repeat, Term
 from mrql.algebra.types import Type
 
 _ARITHMETIC = (PLUS, MINUS, TIMES, NEGATE, FUNCTIONS["abs"], RANGE)
-_TOTAL = (*_ARITHMETIC, QUOTIENT, *TWO_VALUED, *DOCUMENTS, *ELEMENTS, TRACE)
+_TOTAL = (*_ARITHMETIC, *RUNNING, QUOTIENT, *TWO_VALUED, *DOCUMENTS, *ELEMENTS, TRACE)
 _DIVISIONS = (DIVIDE, MODULO, FUNCTIONS["pmod"])
 _PLACE = "/* place */"
 

@@ -38,6 +38,7 @@ from mrql.algebra.functions.operators import (
     TIMES,
     TRACE,
 )
+from mrql.algebra.functions.running import RUNNING
 from mrql.algebra.functions.side_sums import HIGH, LOW, MAGNITUDE, MAGNITUDES, MANTISSA, SIDES, TIMES_HIGH, TIMES_LOW
 from mrql.algebra.functions.statistics import (
     CORR,
@@ -53,6 +54,7 @@ from mrql.algebra.functions.statistics import (
 )
 from mrql.algebra.functions.strings import STRINGS
 from mrql.algebra.functions.times import TIMES as TIME_FUNCTIONS
+from mrql.algebra.functions.window_functions import WINDOW_FUNCTIONS
 from mrql.algebra.functions.xml import (
     ALL_CHILDREN,
     ATTRIBUTE,
@@ -114,6 +116,7 @@ __all__ = [
     "PLUS",
     "QUOTIENT",
     "RANGE",
+    "RUNNING",
     "SIZE",
     "SLICE",
     "STATISTICS",
@@ -147,6 +150,7 @@ LIBRARY: Mapping[str, tuple[Function, ...]] = {
     "Strings": STRINGS,
     "Dates and timestamps": TIME_FUNCTIONS,
     "Lists": LISTS,
+    "Window functions": WINDOW_FUNCTIONS,
     "Missing values": NULLS,
     "XML elements": ELEMENTS,
 }
@@ -172,7 +176,8 @@ def apply(function: Function, args: Sequence[Value], types: Sequence[Type], resu
     found = resolved(function, tuple(types))
     assert found is not None, f"{function.name} does not apply"
     version, widened, _ = found
-    value = version.apply(*(convert(a, t) for a, t in zip(args, widened, strict=True)))
+    given = [convert(a, t) for a, t in zip(args, widened, strict=True)]
+    value = version.apply(widened, *given) if version.of_types else version.apply(*given)
     if isinstance(result, ty.DecimalType) and isinstance(value, Decimal):
         return of_type(value, result)
     if isinstance(value, int) and not isinstance(value, bool) and result in INT_RANGES:

@@ -31,6 +31,8 @@ class Version:
     apply: Implementation
     sql: Sql | None
     """None where the compiler of expressions has a form of its own, since it looks into tuples and bags."""
+    of_types: bool = False
+    """Whether the implementation is given the types of the arguments, before these."""
 
 
 @attrs.frozen

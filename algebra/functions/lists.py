@@ -53,6 +53,16 @@ def _unique(items: list[Value]) -> list[Value]:
     return list(found.values())
 
 
+def _unique_sql(items: str, at: str) -> str:
+    """Sorted with their places, since Spark looks for a value that is no atom through all that it has found before."""
+    xs, s, x, i = (f"{name}__v_0" for name in ("items", "sorted", "x", "i"))
+    at_places = f"sort_array(transform({xs}, ({x}, {i}) -> named_struct('x', {x}, 'i', {i})))"
+    begins = f"{i} = 0 OR NOT ({x}.x <=> get({s}, {i} - 1).x)"
+    places = f"sort_array(transform(filter({s}, ({x}, {i}) -> {begins}), {x} -> {x}.i))"
+    found = f"transform({places}, {i} -> get({xs}, {i}))"
+    return f"transform(array({items}), {xs} -> transform(array({at_places}), {s} -> {found})[0])[0]"
+
+
 def _index_of(items: list[Value], value: Value) -> int:
     wanted = canonical(value)
     return next((i for i, item in enumerate(items) if canonical(item) == wanted), -1)
@@ -109,7 +119,7 @@ LISTS: tuple[Function, ...] = (
     ),
     Function(
         "unique",
-        (version("[o] -> [o]", _unique, "array_distinct({0})"),),
+        (version("[o] -> [o]", _unique, _unique_sql),),
         "a list of ordered values",
         "each element once, where it is first",
         (("unique([2, 1, 2])", "[2, 1]"),),

@@ -44,7 +44,9 @@ HABITS: tuple[Habit, ...] = (
     Habit(JOIN, r"((inner|cross|natural)\s+)?join\b"),
     Habit(JOIN, before=r"\bjoin\s+\w+\s+"),
     Habit(
-        "a window is a group, or a nested select: `select (k, max(x.A), x) from x in X group by k: x.K`", r"over\s*\("
+        "a window is a list: `(x, n) in row_number(select x from x in X order by x.A)`, also of a group"
+        " (docs/from-sql.md)",
+        r"over\s*\(",
     ),
     Habit("name it before the query: `name = select …;`", before=r"\bwith\s+(recursive\s+)?"),
     Habit(f"{IF}, or `case e {{ 1: a | 2: b | _: c }}`", before=r"\bcase\s+when\s+"),

@@ -35,6 +35,8 @@ LIBRARY: dict[str, Function] = {
 }
 """The functions of the library by all their names."""
 
+WINDOWS = {function.name: function for function in fn.LIBRARY["Window functions"]}
+LIST, PAIRS = "a list", "a list of pairs"
 
 CASTS: dict[str, ty.Type] = {
     "toBool": ty.BOOL,
@@ -223,8 +225,15 @@ def _row_hint(arg: syntax.Expr, scope: Scope, function: str) -> str | None:
 
 
 def _order_hint(expr: syntax.Call, args: Sequence[Term]) -> str | None:
-    """The hint for what is the first or last of a bag."""
-    if expr.function not in ("first", "last") or len(args) != 1 or not isinstance(args[0].type, ty.BagType):
+    """The hint for what is of ordered rows, and was given a bag, or rows without the values that it looks at."""
+    name, t = expr.function, args[0].type if args else None
+    if name in WINDOWS and (t is None or ty.is_collection(t)):
+        takes = WINDOWS[name].takes
+        of_pairs = takes.startswith(PAIRS)
+        rows = f"select {'(x, x.A)' if of_pairs else 'x'} from x in e order by x.A"
+        order = "a bag has no order: " if isinstance(t, ty.BagType) else ""
+        return f"{order}`{name}({rows if of_pairs or takes == LIST else f'({rows}), 2'})`"
+    if name not in ("first", "last") or len(args) != 1 or not isinstance(t, ty.BagType):
         return None
-    by = "min_by" if expr.function == "first" else "max_by"
-    return f"a bag has no order: `{expr.function}(select x from x in e order by x)`, or `{by}(x, key)` of a group"
+    by = "min_by" if name == "first" else "max_by"
+    return f"a bag has no order: `{name}(select x from x in e order by x)`, or `{by}(x, key)` of a group"

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 _CONDITION = "`if c then a else b`"
 _ORDERED = "`first(select x from x in g order by x.A)`, or `min_by(x, x.A)`"
-_RANK = "`1 + count(select y from y in X where y.A > x.A)`, or the elements of a sorted list by their places, `e[i]`"
-_BEFORE = "`max(select y.A from y in X where y.A < x.A)`"
+_NUMBERED = "`(x, n) in row_number(select x from x in X order by x.A)`"
+_LAGGED = "`(x, y) in lag(select x from x in X order by x.A)`, or `lead`"
+_RUNNING = "`(x, s) in running_sum(select (x, x.B) from x in X order by x.A)`"
 _CAST = "`e as string`, or another type"
 _CLOCK = 'nothing: an answer depends on the data alone; write a day as `date("2026-01-31")`'
 
@@ -33,8 +34,12 @@ HERE: Mapping[str, str] = {
         ("count_if countif", "`count(select x from x in e where c)`"),
         ("sum_if sumif", "`sum(select x.A from x in e where c)`"),
         ("first_value last_value nth_value", _ORDERED),
-        ("row_number rank dense_rank percent_rank ntile", _RANK),
-        ("lag lead", _BEFORE),
+        ("row_index zip_with_index zipwithindex enumerate monotonically_increasing_id", _NUMBERED),
+        ("shift diff previous", _LAGGED),
+        ("cumsum cumulative_sum sum_over scan", _RUNNING),
+        ("cummax", "`running_max(select (x, x.B) from x in X order by x.A)`"),
+        ("cummin", "`running_min(select (x, x.B) from x in X order by x.A)`"),
+        ("sliding moving_avg moving_average", "`(x, xs) in rolling((select x from x in X order by x.A), 3)`"),
         ("cast try_cast convert str to_string to_number", _CAST),
         ("nvl ifnull", "`coalesce(e, f)`"),
         ("isnull isna", "`is_null(e)`"),

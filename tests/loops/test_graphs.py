@@ -22,7 +22,6 @@ from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from tests.support.documents import fences, write_files
-from tests.support.interpreted import compiled
 
 Edge = tuple[int, int]
 EDGES = "bag((long, long))"

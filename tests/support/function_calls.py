@@ -18,6 +18,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.functions import EvaluationError, Function
 from mrql.algebra.functions.decimals import OfDecimals
+from mrql.algebra.functions.running import KeyedDecimals
 from mrql.algebra.functions.signatures import Built, Pattern, Variable
 from mrql.algebra.terms import Get, Lit, Prim, Term, Var
 from mrql.algebra.types import Type
@@ -147,6 +148,12 @@ def calls(seed: int, rows: int, functions: Sequence[Function]) -> Iterator[Call]
             if isinstance(version.signature, OfDecimals):
                 yield from _of_decimals(function, version.signature, rows, draw)
                 continue
+            if isinstance(version.signature, KeyedDecimals):
+                lists = [(ty.ListType(ty.TupleType((ty.STRING, t))),) for t in DECIMALS]
+                yield from (
+                    Call(function, types, {}, tuple(_row(draw, types, {}) for _ in range(rows))) for types in lists
+                )
+                continue
             params = version.signature.params
             for constants in _constants(function, params):
                 kinds = sorted({name for param in params for name in _variables(param)})
@@ -219,7 +226,7 @@ def value(draw: random.Random, t: Type, nulls: float = 0.1) -> Value:
         return None
     match t:
         case ty.ListType(item):
-            return [value(draw, item) for _ in range(draw.choice((0, 1, 2, 3, 5)))]
+            return [value(draw, item) for _ in range(draw.choice((0, 1, 2, 3, 5, 20)))]
         case ty.BagType(item):
             return Bag(value(draw, item) for _ in range(draw.choice((0, 1, 2, 3, 5))))
         case ty.TupleType(items):

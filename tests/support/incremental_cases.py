@@ -190,6 +190,16 @@ CONSTRUCTS = tuple(
             "select (x, (select z from z in y order by z desc limit 2)) from (x, y) in S group by x",
         ),
         ("elements of a range", "select (x, i) from (x, y) in S, i in 1..y"),
+        (
+            "numbers and running sums in each group",
+            "select (x, z, n, s) from (x, zs) in (select (x, (select z from z in y order by z desc)) from (x, y) in S "
+            "group by x), ((z, n), s) in running_sum(select ((z, n), z) from (z, n) in row_number(zs) order by n)",
+        ),
+        (
+            "ranks and what comes before, in an order of all",
+            "select (x, r, p) from ((x, r), p) in lag(select (x, r) from (x, r) in "
+            "rank(select ((x, y), y) from (x, y) in S order by y) order by r, x)",
+        ),
         ("element of a list", "select (x, (select z from z in y order by z)[0]) from (x, y) in S group by x"),
         ("part of a list", "(select (x, y) from (x, y) in S order by y)[1:2]"),
         (

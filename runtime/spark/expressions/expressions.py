@@ -53,10 +53,11 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.runtime.spark.expressions import json_variant, long_products, recursive_data, sorting, xml
+from mrql.runtime.spark.expressions import json_variant, long_products, recursive_data, running, sorting, xml
 from mrql.runtime.spark.expressions.aggregates import added_sql, combine_sql, unit_sql, zero_sql
 from mrql.runtime.spark.expressions.canonical_order import in_order
 from mrql.runtime.spark.expressions.casts import canonical, cast, cast_array, has_null
+from mrql.runtime.spark.expressions.grouping import KeyedArray, co_grouped_sql, grouped_sql, keys_sql
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, atoms, bind, label, part, sql_type, to_sql
 from mrql.runtime.spark.expressions.literals import literal_sql, place, value_sql
 from mrql.runtime.spark.expressions.loops import repeat_sql
@@ -207,6 +208,8 @@ class Expressions:
         args = [to_sql(cast(self.value(a, env), a.type, t, "")) for a, t in zip(term.args, types, strict=True)]
         if function.name in xml.FUNCTIONS:
             return Atom(xml.FUNCTIONS[function.name](self.fresh, types[0], *args), term.type)
+        if function in fn.RUNNING:
+            return Atom(running.running_sql(function, types[0], args[0], self.fresh, place(term.span)), term.type)
         if version.sql is None:
             raise InternalError("expressions", f"{function.name} has no Catalyst form")
         made = version.sql(*args, place(term.span))
@@ -286,12 +289,12 @@ class Expressions:
     def elements(self, term: CMap, env: Environment) -> tuple[str, Pattern, Type]:
         """The array that a cMap ranges over, with the pattern of its elements and their type.
 
-        Of a distinct, the groups are not asked for; each would be looked for among all elements.
+        Of a distinct, the groups are not asked for.
         """
         match term.source, term.function.param:
             case GroupBy(pairs), PTuple((key, group)) if not bound_names(group) & free_vars(term.function.body):
                 key_type = pair_type(pairs)[0]
-                return self.keys(self.array(pairs, env), key_type), key, key_type
+                return keys_sql(self, KeyedArray(self.array(pairs, env), key_type)), key, key_type
             case source, param:
                 return self.array(source, env), param, element_type(source)
 
@@ -352,34 +355,11 @@ class Expressions:
         return f"aggregate({ordered}, {zero}, ({acc}, {x}) -> CAST({step} AS {sql_type(fold.type)}))"
 
     def group_by(self, source: Term, env: Environment) -> str:
-        key, _ = pair_type(source)
-        pairs = self.array(source, env)
-        keys = self.keys(pairs, key)
-        group = self.matching(pairs, key)
-        k = self.fresh("k")
-        return f"transform({keys}, {k} -> named_struct('_1', {k}, '_2', {group(k)}))"
+        return grouped_sql(self, KeyedArray(self.array(source, env), pair_type(source)[0]))
 
     def co_group(self, term: CoGroup, env: Environment) -> str:
-        key, other = pair_type(term.left)[0], pair_type(term.right)[0]
-        left, right = self.array(term.left, env), self.array(term.right, env)
-        wide = element_type(term).items[0]  # type: ignore[union-attr]
-        both = [
-            cast_array(self.keys(pairs, t), ty.ListType(t), ty.ListType(wide))
-            for pairs, t in ((left, key), (right, other))
-        ]
-        xs, ys = self.matching(left, key), self.matching(right, other)
-        k = self.fresh("k")
-        groups = f"named_struct('_1', {xs(k)}, '_2', {ys(k)})"
-        return (
-            f"transform(array_distinct(concat({both[0]}, {both[1]})), {k} -> named_struct('_1', {k}, '_2', {groups}))"
-        )
-
-    def keys(self, pairs: str, key: Type) -> str:
-        p = self.fresh("p")
-        return f"array_distinct(transform({pairs}, {p} -> {to_sql(canonical(self, Atom(f'{p}._1', key)))}))"
-
-    def matching(self, pairs: str, key: Type) -> Matching:
-        return Matching(self, pairs, key)
+        left, right = (KeyedArray(self.array(side, env), pair_type(side)[0]) for side in (term.left, term.right))
+        return co_grouped_sql(self, left, right, pair_type(term)[0])
 
 
 def _gives_one(body: Term) -> bool:
@@ -391,15 +371,3 @@ def _gives_one(body: Term) -> bool:
             return _gives_one(then) and _gives_one(otherwise)
         case _:
             return False
-
-
-class Matching:
-    """The values of an array of pairs under one key; missing keys are equal to each other."""
-
-    def __init__(self, expressions: Expressions, pairs: str, key: Type) -> None:
-        self.expressions, self.pairs, self.key = expressions, pairs, key
-
-    def __call__(self, key: str) -> str:
-        p, q = self.expressions.fresh("p"), self.expressions.fresh("p")
-        own = to_sql(canonical(self.expressions, Atom(f"{p}._1", self.key)))
-        return f"transform(filter({self.pairs}, {p} -> {own} <=> {key}), {q} -> {q}._2)"

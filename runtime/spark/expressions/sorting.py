@@ -2,6 +2,8 @@
 
 An ordered collection is made from pairs `(key, element)`. Spark orders structs by their parts, what is missing first:
 so pairs whose key ascends are ordered as they are, and the first of them is the least one, for which nothing is sorted.
+Where a part descends, its opposite ascends, behind a flag for what is missing and so last. A text, a tuple or a list
+has no opposite; such pairs are compared by an expression, which takes several times as long.
 """
 
 from __future__ import annotations
@@ -9,8 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mrql.algebra import types as ty
+from mrql.algebra.functions.decimals import NEGATED
 from mrql.algebra.functions.function import fails
+from mrql.algebra.functions.time_parsing import moment_sql
 from mrql.algebra.terms import Lit, OrderBy, Prim, element_type, pair_type
+from mrql.algebra.types import Type
 from mrql.runtime.spark.expressions.canonical_order import in_order
 from mrql.runtime.spark.expressions.layout import labels, quote
 from mrql.runtime.spark.expressions.literals import place
@@ -23,13 +28,49 @@ def ordered_sql(expressions: Expressions, term: OrderBy, env: Environment) -> st
     """The elements in their order; those with equal keys by themselves."""
     # Elements with equal keys are compared by themselves, and bags as bags.
     pairs = in_order(expressions.array(term.source, env), ty.ListType(element_type(term.source)), expressions.fresh)
+    p, q = expressions.fresh("p"), expressions.fresh("q")
     if any(term.descending):
-        return _some_descending(expressions, term, pairs)
-    p = expressions.fresh("p")
+        parts = _ascending(term, p)
+        if parts is None:
+            return _compared(expressions, term, pairs)
+        fields = ", ".join(f"'k{i}', {part}" for i, part in enumerate(parts))
+        keyed = f"transform({pairs}, {p} -> named_struct({fields}, 'e', {p}._2))"
+        return f"transform(sort_array({keyed}), {q} -> {q}.e)"
     return f"transform(sort_array({pairs}), {p} -> {p}._2)"
 
 
-def _some_descending(expressions: Expressions, term: OrderBy, pairs: str) -> str:
+def _ascending(term: OrderBy, pair: str) -> list[str] | None:
+    """The parts of the key of a pair such that all of them ascend; None where one has no opposite."""
+    parts: list[str] = []
+    for (name, t), down in zip(labels(pair_type(term.source)[0]), term.descending, strict=True):
+        x = f"{pair}._1.{quote(name)}"
+        opposite = _opposite(x, t) if down else [x]
+        if opposite is None:
+            return None
+        parts += opposite
+    return parts
+
+
+def _opposite(x: str, t: Type) -> list[str] | None:
+    """What ascends where a value descends, what is missing last and NaN first; None where there is no such thing."""
+    match t:
+        case ty.INT | ty.LONG:
+            return [f"{x} IS NULL", f"~{x}"]
+        case ty.FLOAT | ty.DOUBLE:
+            return [f"{x} IS NULL", f"NOT isnan({x})", f"-{x}"]
+        case ty.BOOL:
+            return [f"{x} IS NULL", f"NOT {x}"]
+        case ty.DATE:
+            return [f"{x} IS NULL", f"-unix_date({x})"]
+        case ty.TIMESTAMP:
+            return [f"{x} IS NULL", f"-unix_micros({moment_sql(x)})"]
+        case ty.DecimalType() if t.precision <= NEGATED:
+            return [f"{x} IS NULL", f"-{x}"]
+        case _:
+            return None
+
+
+def _compared(expressions: Expressions, term: OrderBy, pairs: str) -> str:
     """Sorted by the elements first: `array_sort` is stable, and so equal keys keep that order."""
     key, _ = pair_type(term.source)
     p, q, left, right = (expressions.fresh(name) for name in "pplr")
