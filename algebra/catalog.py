@@ -12,6 +12,7 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.row_key import RowKey
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 
@@ -125,7 +126,7 @@ class SourceSpec:
     line ends in it. The elements with one of the `tags` are the rows of an XML file.
 
     Rows are taken away by files in a directory of their own, `deletions`, or by a `tagged` file, whose first column is
-    `+` or `-`.
+    `+` or `-`. With a `key` a row replaces the one with its key, and a row that is taken away takes that one.
     """
 
     name: str
@@ -148,6 +149,7 @@ class SourceSpec:
     deletions: str | None = None
     tagged: bool = False
     adapter: str | None = None
+    key: RowKey | None = None
     found: bool = attrs.field(default=False, eq=False, repr=False)
     """Whether the type of the rows of a stream was found in the first of them. It stays so, or becomes wider where
     later rows ask for it and the format has wider types."""
@@ -160,7 +162,7 @@ class SourceSpec:
     @property
     def shrinks(self) -> bool:
         """Whether rows may be taken away again."""
-        return self.tagged or self.deletions is not None
+        return self.tagged or self.deletions is not None or self.key is not None
 
     @property
     def directories(self) -> tuple[tuple[SourceSpec, int], ...]:

@@ -6,24 +6,42 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from mrql.algebra.errors import UserError
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
 @attrs.frozen
 class Delta:
-    """A batch of changes to one stream: the rows to insert, and the rows to delete."""
+    """A batch of changes to one stream: the rows to insert, and the rows to delete.
+
+    Of a stream with a key: the rows to `upsert`, each of which takes the place of the one with its key, and the keys
+    whose rows are to go, with their versions, if the stream has those.
+    """
 
     insert: DataFrame | None = None
     delete: DataFrame | None = None
+    upsert: DataFrame | None = None
+    delete_keys: DataFrame | None = None
 
     def __neg__(self) -> Delta:
-        """What takes this batch back."""
+        """What takes this batch back.
+
+        Raises: UserError where it has rows that replace others: it does not say which.
+        """
+        if self.upsert is not None or self.delete_keys is not None:
+            raise UserError("a batch that replaces rows cannot be taken back: it does not say which rows were there")
         return Delta(self.delete, self.insert)
 
     def __add__(self, other: Delta) -> Delta:
         """Both batches as one."""
-        return Delta(_union(self.insert, other.insert), _union(self.delete, other.delete))
+        return Delta(
+            _union(self.insert, other.insert),
+            _union(self.delete, other.delete),
+            _union(self.upsert, other.upsert),
+            _union(self.delete_keys, other.delete_keys),
+        )
 
     def __sub__(self, other: Delta) -> Delta:
         return self + -other

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from mrql.algebra.errors import UserError
+from mrql.algebra.row_key import RowKey
 from mrql.api.arguments import kind_of
 from mrql.api.delta import Delta
 from mrql.api.following import Following
@@ -30,13 +31,20 @@ class View:
     """
 
     def __init__(
-        self, query: Query, view: SparkView, durable: DurableView | None, tables: frozenset[str], insert_only: bool
+        self,
+        query: Query,
+        view: SparkView,
+        durable: DurableView | None,
+        tables: frozenset[str],
+        insert_only: bool,
+        keyed: Mapping[str, RowKey],
     ) -> None:
         self._query = query
         self._view = view
         self._durable = durable
         self._tables = tables
         self._insert_only = insert_only
+        self._keyed = keyed
         self._following: list[Following] = []
         self._offsets = {} if durable is None else durable.offsets
         self._batches = 0 if durable is None else durable.commits.next_batch
@@ -50,8 +58,8 @@ class View:
         deliver: Any = None,  # a function; by its type, `**deltas` of a dict would be taken for one
         **deltas: Delta | DataFrame,
     ) -> DataFrame:
-        """Applies a batch; a plain DataFrame is what is inserted. Returns how the answer changed, with a column
-        `weight`.
+        """Applies a batch; a plain DataFrame is what is inserted, or upserted in a stream with a key. Returns how the
+        answer changed, with a column `weight`.
 
         The changes can be read until the next `apply`, or `close`. A batch that fails leaves the view as it was. With a
         checkpoint a batch is committed when this returns.
@@ -63,9 +71,10 @@ class View:
         It may be given a batch of one number again, after a crash, and so is to write it over what it has written under
         that number.
 
-        Raises: UserError when a name or a type does not fit, a row is deleted that is not there, the query has no value
-            for the new data, offsets cannot be compared, or the view is closed. EngineError when a commit fails; then
-            the view is closed, and opened again it says by its offsets whether the batch counts.
+        Raises: UserError when a name or a type does not fit, a row is deleted that is not there, two rows have one key
+            and it is not known which is later, the query has no value for the new data, offsets cannot be compared, or
+            the view is closed. EngineError when a commit fails; then the view is closed, and opened again it says by
+            its offsets whether the batch counts.
         """
         from mrql.runtime.spark.io.answer_rows import rows_alone
 
@@ -166,7 +175,7 @@ class View:
                 self._must_be_changing(name)
                 if delta is None:
                     raise UserError(f"`{name}` has no rows", hint=f"leave it out, or say {name}=mrql.Delta(…)")
-                frame = self._change(name, delta if isinstance(delta, Delta) else Delta(insert=delta))
+                frame = self._change(name, delta if isinstance(delta, Delta) else self._arriving(name, delta))
                 if frame is not None:
                     frames[name] = frame
         return frames
@@ -192,12 +201,32 @@ class View:
     def _change(self, name: str, delta: Delta) -> Frame | None:
         from mrql.runtime.spark.relation.frame import changes
 
+        if name in self._keyed:
+            return self._upserts(name, delta)
+        if delta.upsert is not None or delta.delete_keys is not None:
+            hint = f'query.view(spark, keys={{"{name}": "id"}})'
+            raise UserError(f"`{name}` has no key by which rows would replace others", hint=hint)
         insert = None if delta.insert is None else self._query.frame(name, delta.insert)
         if delta.delete is None:
             return insert
         if self._insert_only:
             raise UserError("this view only takes insertions", hint="query.view(spark) takes deletions too")
         return changes(insert, self._query.frame(name, delta.delete), self._view.columns)
+
+    def _arriving(self, name: str, df: DataFrame) -> Delta:
+        return Delta(upsert=df) if name in self._keyed else Delta(insert=df)
+
+    def _upserts(self, name: str, delta: Delta) -> Frame | None:
+        """What comes (+) and what takes the rows of its keys away (−): no sum of both."""
+        from mrql.runtime.spark.relation.frame import changes
+
+        if delta.insert is not None or delta.delete is not None:
+            raise UserError(f"rows of `{name}` replace others by key", hint="mrql.Delta(upsert=…, delete_keys=…)")
+        come = None if delta.upsert is None else self._query.frame(name, delta.upsert)
+        if delta.delete_keys is None:
+            return come
+        gone = self._query.frame_of_keys(name, delta.delete_keys, self._keyed[name])
+        return changes(come, gone, self._view.columns)
 
     # --- what there is ------------------------------------------------------------------------
 

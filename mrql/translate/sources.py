@@ -11,6 +11,7 @@ from mrql.algebra.catalog import Always, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.parser.paths import path_in
 from mrql.translate.adapter_sources import adapted
+from mrql.translate.row_keys import with_key
 from mrql.translate.scope import Globals
 from mrql.translate.source_arguments import Arguments, arguments_of
 from mrql.translate.source_rows import with_row
@@ -56,7 +57,7 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     )
     _check_deletions(spec, arguments, known)
     _check_format(spec, source, arguments, known)
-    return with_row(spec, source, arguments, known)
+    return with_key(with_row(spec, source, arguments, known), arguments)
 
 
 def xpath_of(source: syntax.SourceExpr) -> str | None:

@@ -25,6 +25,7 @@ from mrql.algebra.evaluation.python_functions import Callee, Imported
 from mrql.algebra.evaluation.recursive_functions import PythonFunction, Recursive
 from mrql.algebra.functions.recursive_data import Folding
 from mrql.algebra.functions.signatures import Exact
+from mrql.algebra.row_key import RowKey
 from mrql.algebra.values.values import Bag, Document, Record
 
 
@@ -104,6 +105,7 @@ CLASSES: Mapping[type, Named] = {
     Folding: _named("Folding", "name", "data", "record", "makes"),
     # sources
     catalog.Column: _named("Column", "name", "type"),
+    RowKey: _named("RowKey", "fields", "version"),
 }
 """The classes that digests are made of."""
 
@@ -120,6 +122,7 @@ SOURCE: Mapping[str, tuple[str, Any]] = {
     "deletions": ("deletions", None),
     "tagged": ("tagged", False),
     "adapter": ("adapter", None),
+    "key": ("key", None),
 }
 """The fields of a source, and with which value each is not written: a state stays what it is when sources learn another
 option."""
