@@ -93,7 +93,7 @@ class AmbiguousRow(WrongRow):
     def __init__(self, stream: str, key: object, version: object, *, versioned: bool, span: Span | None = None) -> None:
         if versioned:
             what = f"two different rows of `{stream}` have the key {key!r} and the version {version!r}"
-            super().__init__(stream, what, span, "a version says of two rows with one key which is later")
+            super().__init__(stream, what, span, "each change of a row needs a version of its own")
         else:
             what = f"two different rows of `{stream}` in one batch have the key {key!r}"
             super().__init__(stream, what, span, "a version, a field that grows with each change, says which is later")

@@ -217,6 +217,10 @@ def _source_argument(arg: syntax.SourceArg) -> syntax.SourceArg:
             return syntax.KeyArg(tuple(_field_name(field, "key(id)") for field in fields), span)
         case syntax.Call("version", (field,), span=span):
             return syntax.VersionArg(_field_name(field, "version(changed)"), span)
+        case syntax.Call("changes", (syntax.Name(name),), span=span):
+            return syntax.ChangesArg(name, span)
+        case syntax.Call("changes", _, span=span):
+            raise UserError("what changes are written as has a name", span, "changes(debezium)")
         case syntax.Call("key" | "version" as word, fields, span=span):
             what = "a key has at least one field" if not fields else "a version is one field"
             raise UserError(what, span, "key(id, region)" if word == "key" else "version(changed)")

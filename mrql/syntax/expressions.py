@@ -388,6 +388,14 @@ class VersionArg(Node):
 
 
 @attrs.frozen
+class ChangesArg(Node):
+    """`changes(debezium)` in a stream: its rows are changes, in an envelope of that name."""
+
+    envelope: str
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
 class OptionArg(Node):
     """A word that sets an option of a source: `header`."""
 
@@ -446,4 +454,6 @@ Expr: TypeAlias = (
     | XmlElement
 )
 
-SourceArg: TypeAlias = Expr | TypeArg | TagsArg | XPathArg | DeletionsArg | TaggedArg | KeyArg | VersionArg | OptionArg
+SourceArg: TypeAlias = (
+    Expr | TypeArg | TagsArg | XPathArg | DeletionsArg | TaggedArg | ChangesArg | KeyArg | VersionArg | OptionArg
+)

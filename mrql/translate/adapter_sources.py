@@ -24,7 +24,8 @@ def adapted(source: syntax.SourceExpr, connector: Connector, name: str | None, k
     if source.kind is not syntax.SourceKind.STREAM:
         hint = f"stream({source.format}, …); mrql run reads all of it"
         raise UserError(f"what is read with `{source.format}` is a stream", source.span, hint)
-    others = (*arguments.options, arguments.tags, arguments.xpath, arguments.deletions, arguments.tagged)
+    given = arguments
+    others = (*given.options, given.tags, given.xpath, given.deletions, given.tagged, given.changes)
     wrong = next((other for other in others if other is not None), None)
     if wrong is not None:
         raise UserError(f"`{source.format}` takes strings, a type and a key only", wrong.span)

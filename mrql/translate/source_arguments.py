@@ -24,6 +24,7 @@ class Arguments:
     xpath: syntax.XPathArg | None = None
     deletions: syntax.StringLit | None = None
     tagged: syntax.TaggedArg | None = None
+    changes: syntax.ChangesArg | None = None
     key: syntax.KeyArg | None = None
     version: syntax.VersionArg | None = None
 
@@ -47,6 +48,8 @@ def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
                 sorted_arguments.deletions = _text(path, known, "a directory of deletions")
             case syntax.TaggedArg():
                 sorted_arguments.tagged = arg
+            case syntax.ChangesArg():
+                sorted_arguments.changes = arg
             case syntax.KeyArg():
                 sorted_arguments.key = arg
             case syntax.VersionArg():

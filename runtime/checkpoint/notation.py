@@ -20,6 +20,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra import monoids as mo
 from mrql.algebra import terms as t
 from mrql.algebra import types as ty
+from mrql.algebra.envelope import Envelope
 from mrql.algebra.errors import InternalError
 from mrql.algebra.evaluation.python_functions import Callee, Imported
 from mrql.algebra.evaluation.recursive_functions import PythonFunction, Recursive
@@ -106,6 +107,7 @@ CLASSES: Mapping[type, Named] = {
     # sources
     catalog.Column: _named("Column", "name", "type"),
     RowKey: _named("RowKey", "fields", "version"),
+    Envelope: _named("Envelope", "name"),
 }
 """The classes that digests are made of."""
 
@@ -123,6 +125,7 @@ SOURCE: Mapping[str, tuple[str, Any]] = {
     "tagged": ("tagged", False),
     "adapter": ("adapter", None),
     "key": ("key", None),
+    "changes": ("changes", None),
 }
 """The fields of a source, and with which value each is not written: a state stays what it is when sources learn another
 option."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mrql.algebra.catalog import Catalog
+from mrql.runtime.sources.formats.envelopes import ENVELOPES
 from mrql.runtime.sources.formats.formats import FORMATS
 from mrql.runtime.sources.source import CONNECTORS
 
-CATALOG = Catalog(FORMATS, CONNECTORS)
+CATALOG = Catalog(FORMATS, CONNECTORS, ENVELOPES)
