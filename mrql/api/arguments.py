@@ -97,8 +97,8 @@ def _row_key(name: str, given: object) -> RowKey:
             raise UserError(f"the key of `{name}` is the names of its fields, not {kind_of(given)}", hint=hint)
 
 
-def must_be_a_frame(name: str, df: object, *, streaming: bool = False) -> None:
-    """Raises: UserError where it is no DataFrame of Spark whose rows are all there, or are still to come."""
+def must_be_a_frame(name: str, df: object, *, streaming: bool | None = False) -> None:
+    """Raises: UserError where it is no DataFrame of Spark whose rows are all there, or are still to come, or either."""
     from pyspark.sql import DataFrame
 
     if not isinstance(df, DataFrame):
@@ -108,7 +108,7 @@ def must_be_a_frame(name: str, df: object, *, streaming: bool = False) -> None:
     if streaming and not df.isStreaming:
         hint = "spark.readStream makes one that does; view.apply takes this one"
         raise UserError(f"`{name}` is a DataFrame that does not stream", hint=hint)
-    if df.isStreaming and not streaming:
+    if df.isStreaming and streaming is False:
         hint = "view.follow takes it, and applies one batch after the other"
         raise UserError(f"`{name}` is a DataFrame that is still to come", hint=hint)
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class Delta:
     """A batch of changes to one stream: the rows to insert, and the rows to delete.
 
+    Or `changes`, each of which says what has happened to a row: those of a change feed of Delta Lake, or of Debezium.
+
     Of a stream with a key: the rows to `upsert`, each of which takes the place of the one with its key, and the keys
     whose rows are to go, with their versions, if the stream has those.
     """
@@ -24,6 +26,7 @@ class Delta:
     delete: DataFrame | None = None
     upsert: DataFrame | None = None
     delete_keys: DataFrame | None = None
+    changes: DataFrame | None = None
 
     def __neg__(self) -> Delta:
         """What takes this batch back.
@@ -32,6 +35,8 @@ class Delta:
         """
         if self.upsert is not None or self.delete_keys is not None:
             raise UserError("a batch that replaces rows cannot be taken back: it does not say which rows were there")
+        if self.changes is not None:
+            raise UserError("a batch of changes cannot be taken back", hint="mrql.Delta(insert=…, delete=…) can")
         return Delta(self.delete, self.insert)
 
     def __add__(self, other: Delta) -> Delta:
@@ -41,6 +46,7 @@ class Delta:
             _union(self.delete, other.delete),
             _union(self.upsert, other.upsert),
             _union(self.delete_keys, other.delete_keys),
+            _union(self.changes, other.changes),
         )
 
     def __sub__(self, other: Delta) -> Delta:

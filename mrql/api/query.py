@@ -37,6 +37,7 @@ from mrql.translate.program import CompiledExpression
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from mrql.runtime.spark.io.change_feeds import ChangeFeed
     from mrql.runtime.spark.relation.frame import Frame
 
 
@@ -217,7 +218,19 @@ class Query:
         from mrql.runtime.spark.io.schema import conformed
 
         must_be_a_frame(name, df, streaming=True)
-        conformed(df, self._row(name), f"`{name}`")
+        feed = self.change_feed(name, df)
+        conformed(df if feed is None else feed.come(), self._row(name), f"`{name}`")
+
+    def change_feed(self, name: str, df: DataFrame) -> ChangeFeed | None:
+        """A DataFrame as the changes of a stream, where it has the columns of a change feed.
+
+        Raises: UserError when there is no such stream, or it is no DataFrame.
+        """
+        from mrql.runtime.spark.io.change_feeds import ChangeFeed
+
+        row = self._row(name)
+        must_be_a_frame(name, df, streaming=None)
+        return ChangeFeed.of(name, df, row)
 
     def _row(self, name: str) -> Type:
         if name not in self.streams:

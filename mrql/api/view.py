@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from mrql.algebra.errors import UserError
 from mrql.algebra.row_key import RowKey
 from mrql.api.arguments import kind_of
@@ -58,8 +60,8 @@ class View:
         deliver: Any = None,  # a function; by its type, `**deltas` of a dict would be taken for one
         **deltas: Delta | DataFrame,
     ) -> DataFrame:
-        """Applies a batch; a plain DataFrame is what is inserted, or upserted in a stream with a key. Returns how the
-        answer changed, with a column `weight`.
+        """Applies a batch; a plain DataFrame is what is inserted, or upserted in a stream with a key, or changes, where
+        it has the columns of a change feed. Returns how the answer changed, with a column `weight`.
 
         The changes can be read until the next `apply`, or `close`. A batch that fails leaves the view as it was. With a
         checkpoint a batch is committed when this returns.
@@ -201,6 +203,7 @@ class View:
     def _change(self, name: str, delta: Delta) -> Frame | None:
         from mrql.runtime.spark.relation.frame import changes
 
+        delta = self._taken_apart(name, delta)
         if name in self._keyed:
             return self._upserts(name, delta)
         if delta.upsert is not None or delta.delete_keys is not None:
@@ -214,7 +217,25 @@ class View:
         return changes(insert, self._query.frame(name, delta.delete), self._view.columns)
 
     def _arriving(self, name: str, df: DataFrame) -> Delta:
+        """What a DataFrame is: changes, where it has a column that says what has happened."""
+        if self._query.change_feed(name, df) is not None:
+            return Delta(changes=df)
         return Delta(upsert=df) if name in self._keyed else Delta(insert=df)
+
+    def _taken_apart(self, name: str, delta: Delta) -> Delta:
+        """Changes as what comes and what goes."""
+        if delta.changes is None:
+            return delta
+        feed = self._query.change_feed(name, delta.changes)
+        if feed is None:
+            what = "has no column of a change feed, as `_change_type`, or `op`, `before` and `after`"
+            raise UserError(
+                f"what changes `{name}` {what}", hint=f"mrql.Delta({'upsert' if name in self._keyed else 'insert'}=…)"
+            )
+        keyed = name in self._keyed
+        come, gone = feed.come(), feed.gone(keyed=keyed)
+        others = attrs.evolve(delta, changes=None)
+        return others + (Delta(upsert=come, delete_keys=gone) if keyed else Delta(insert=come, delete=gone))
 
     def _upserts(self, name: str, delta: Delta) -> Frame | None:
         """What comes (+) and what takes the rows of its keys away (−): no sum of both."""
