@@ -147,6 +147,14 @@ def read_source(spec: SourceSpec, reject: Reject = fail) -> Bag:
     return rows.bag()
 
 
+def read_arrived(spec: SourceSpec, reject: Reject = fail) -> Iterator[Value]:
+    """All rows that have come, those too that others have replaced.
+
+    Raises: UserError when a file is missing, or a row is malformed.
+    """
+    return (row for row, weight in _all_changes(spec, reject) if weight > 0)
+
+
 def _all_changes(spec: SourceSpec, reject: Reject) -> Iterator[tuple[Value, int]]:
     """All that has come, with what takes some of it away."""
     if spec.adapter is not None:
