@@ -34,7 +34,7 @@ from tests.rewrite.loops.test_strategies import History, assert_kept
 from tests.runtime.checkpoint.crashes import survives
 from tests.runtime.checkpoint.damage import SCENES, stopped, undelivered
 from tests.runtime.checkpoint.fed_views import FOLLOWED, NUMBERED, view_survives
-from tests.runtime.checkpoint.streams import GROUPS, JOIN, Stream, fill
+from tests.runtime.checkpoint.streams import GROUPS, JOIN, UPSERTS, Stream, fill
 from tests.runtime.spark.expressions.test_functions import KINDS, disagreements
 from tests.runtime.spark.test_equivalence import (
     CONSTRUCTS,
@@ -235,7 +235,9 @@ class Kills:
         while killed < most:
             with TemporaryDirectory() as home:
                 fill(Path(home), batches, random, first=random.choice((6, 1200)))
-                stream = Stream(Path(home), random.choice((GROUPS, JOIN)), engine, emit=random.choice(list(Emit)))
+                stream = Stream(
+                    Path(home), random.choice((GROUPS, JOIN, UPSERTS)), engine, emit=random.choice(list(Emit))
+                )
                 killed += survives(stream, random, kills=most - killed, delay=delay, server=self.server)
         return killed
 
