@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from mrql.algebra.errors import UserError
 from mrql.algebra.row_key import RowKey
 from mrql.api.arguments import kind_of
@@ -232,10 +230,13 @@ class View:
             raise UserError(
                 f"what changes `{name}` {what}", hint=f"mrql.Delta({'upsert' if name in self._keyed else 'insert'}=…)"
             )
+        if delta != Delta(changes=delta.changes):
+            raise UserError(
+                f"the changes of `{name}` say all that comes and goes", hint="give other rows in another batch"
+            )
         keyed = name in self._keyed
         come, gone = feed.come(), feed.gone(keyed=keyed)
-        others = attrs.evolve(delta, changes=None)
-        return others + (Delta(upsert=come, delete_keys=gone) if keyed else Delta(insert=come, delete=gone))
+        return Delta(upsert=come, delete_keys=gone) if keyed else Delta(insert=come, delete=gone)
 
     def _upserts(self, name: str, delta: Delta) -> Frame | None:
         """What comes (+) and what takes the rows of its keys away (−): no sum of both."""
