@@ -12,6 +12,8 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.envelope import Envelope
+from mrql.algebra.row_key import RowKey
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 
@@ -113,6 +115,7 @@ class Catalog:
     formats: Mapping[str, Format] = attrs.Factory(dict)
     connectors: Mapping[str, Connector] = attrs.Factory(dict)
     handed_over: Mapping[str, HandedOver] = attrs.Factory(dict)
+    envelopes: Mapping[str, Envelope] = attrs.Factory(dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -146,7 +149,8 @@ class SourceSpec:
     line ends in it. The elements with one of the `tags` are the rows of an XML file.
 
     Rows are taken away by files in a directory of their own, `deletions`, or by a `tagged` file, whose first column is
-    `+` or `-`.
+    `+` or `-`. What is written as `changes` takes rows away, too, and is `tagged`. With a `key` a row replaces the one
+    with its key, and a row that is taken away takes that one.
     """
 
     name: str
@@ -169,6 +173,8 @@ class SourceSpec:
     deletions: str | None = None
     tagged: bool = False
     adapter: str | None = None
+    key: RowKey | None = None
+    changes: Envelope | None = None
     found: bool = attrs.field(default=False, eq=False, repr=False)
     """Whether the type of the rows of a stream was found in the first of them. It stays so, or becomes wider where
     later rows ask for it and the format has wider types."""
@@ -190,7 +196,7 @@ class SourceSpec:
     @property
     def shrinks(self) -> bool:
         """Whether rows may be taken away again."""
-        return self.tagged or self.deletions is not None
+        return self.tagged or self.deletions is not None or self.key is not None
 
     @property
     def directories(self) -> tuple[tuple[SourceSpec, int], ...]:

@@ -71,13 +71,39 @@ def _shown(line: str, column: int) -> tuple[str, int]:
     return f"{before}{shown}{behind}", column - start + len(before)
 
 
-class MissingRow(UserError):
+class WrongRow(UserError):
+    """A row of a stream cannot be what it is, beside the others. Its place is that of the stream."""
+
+    def __init__(self, stream: str, message: str, span: Span | None = None, hint: str | None = None) -> None:
+        super().__init__(message, span, hint)
+        self.stream = stream
+
+
+class MissingRow(WrongRow):
     """A row is deleted from a stream more often than it is there; `times` says how much more often."""
 
     def __init__(self, stream: str, row: object, times: int = 1, span: Span | None = None) -> None:
         often = "" if times == 1 else f" ({times} times)"
-        super().__init__(f"a row is deleted from `{stream}` that is not there{often}: {row!r}", span)
-        self.stream = stream
+        super().__init__(stream, f"a row is deleted from `{stream}` that is not there{often}: {row!r}", span)
+
+
+class AmbiguousRow(WrongRow):
+    """Two rows of a stream have one key, and nothing says which of them is later."""
+
+    def __init__(self, stream: str, key: object, version: object, *, versioned: bool, span: Span | None = None) -> None:
+        if versioned:
+            what = f"two different rows of `{stream}` have the key {key!r} and the version {version!r}"
+            super().__init__(stream, what, span, "each change of a row needs a version of its own")
+        else:
+            what = f"two different rows of `{stream}` in one batch have the key {key!r}"
+            super().__init__(stream, what, span, "a version, a field that grows with each change, says which is later")
+
+
+class MissingVersion(WrongRow):
+    """A row of a stream has no version."""
+
+    def __init__(self, stream: str, key: object, field: str, span: Span | None = None) -> None:
+        super().__init__(stream, f"a row of `{stream}` with the key {key!r} has no version: `{field}` is missing", span)
 
 
 class WrongDeletion(UserError):

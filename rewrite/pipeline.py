@@ -13,13 +13,14 @@ no inverse is decided by `split`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import attrs
 
 from mrql.algebra.analysis.variables import taken_names
 from mrql.algebra.errors import InternalError
 from mrql.algebra.notation.typecheck import check
+from mrql.algebra.row_key import RowKey
 from mrql.algebra.stack import deep
 from mrql.algebra.terms import Repeat, Term
 from mrql.rewrite.analysis.multilinear import multilinear
@@ -251,6 +252,8 @@ class PlanOptions:
     trusted: frozenset[str] = frozenset()
     """The streams that may lose elements again, and whose deletions are right: of these it is not kept which rows there
     are, to look them up."""
+    keyed: Mapping[str, RowKey] = attrs.Factory(dict)
+    """The streams of which a row replaces the one with its key, and so may lose elements; nothing is trusted there."""
     checked: bool = False
     """Whether each pass is followed by a check: a term is to be well-scoped, well-typed and of the type that it had, a
     plan as `check_plan` says."""
@@ -312,13 +315,14 @@ def _incrementalized(query: Term, ways: Ways, options: PlanOptions) -> tuple[lis
     plan = derive(
         normal,
         query,
-        options.shrinking,
+        options.shrinking | options.keyed.keys(),
         loops=opened,
         exact=options.strategy is LoopStrategy.EXACT,
         threshold=options.kept_back,
     )
-    trusted = options.trusted & plan.shrinking
-    plan = attrs.evolve(plan, trusted=trusted, loops=tables, ways=ways.chosen)
+    trusted = options.trusted & plan.shrinking - options.keyed.keys()
+    keyed = {name: key for name, key in sorted(options.keyed.items()) if name in plan.shrinking}
+    plan = attrs.evolve(plan, trusted=trusted, keyed=keyed, loops=tables, ways=ways.chosen)
     runs.append(PassRun(Phase.INCREMENTALIZE, DERIVE, normal, plan))
     runs.extend(run for stage in plan.stages for run in _of_stage(stage))
     return runs, plan

@@ -7,11 +7,11 @@ changes = view.apply(points=mrql.Delta(insert=new))
 view.answer()
 """
 
-from mrql.api.arguments import Loop
+from mrql.api.arguments import Loop, key
 from mrql.api.compilation import compile
 from mrql.api.delta import Delta
 from mrql.api.frames import table
 from mrql.api.query import DrawnPlan, Query
 from mrql.api.view import View
 
-__all__ = ["Delta", "DrawnPlan", "Loop", "Query", "View", "compile", "table"]
+__all__ = ["Delta", "DrawnPlan", "Loop", "Query", "View", "compile", "key", "table"]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from mrql.algebra.catalog import item_type
 from mrql.algebra.errors import UserError
+from mrql.algebra.row_key import RowKey
+from mrql.algebra.types import Type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,8 +40,65 @@ def trusted_streams(trusted: Trusted, streams: Collection[str]) -> frozenset[str
     return frozenset(names)
 
 
-def must_be_a_frame(name: str, df: object, *, streaming: bool = False) -> None:
-    """Raises: UserError where it is no DataFrame of Spark whose rows are all there, or are still to come."""
+Keys: TypeAlias = Mapping[str, str | Sequence[str] | RowKey]
+"""By stream, the fields of its key, or what `mrql.key` makes of them and of a version."""
+
+
+def key(*fields: str, version: str | None = None) -> RowKey:
+    """By which fields a row of a stream replaces another: of two with one key the one with the larger `version` stays.
+
+    >>> key("id", version="changed")
+    RowKey(fields=('id',), version='changed')
+
+    Raises: UserError where it has no fields, or what is no name.
+    """
+    names = [*fields, *([] if version is None else [version])]
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise UserError(f"a field is called by a text, not {kind_of(wrong[0])}")
+    if not fields:
+        raise UserError("a key has at least one field", hint='mrql.key("id")')
+    return RowKey(fields, version)
+
+
+def keyed_streams(keys: Keys | None, streams: Mapping[str, Type], tables: Collection[str] = ()) -> dict[str, RowKey]:
+    """The streams whose rows replace each other.
+
+    Raises: UserError where one is named that is not there, is a table, or has no such fields.
+    """
+    if not isinstance(keys, Mapping | None):
+        raise UserError(f"keys are given by stream, not as {kind_of(keys)}", hint='keys={"orders": "id"}')
+    found = {}
+    for name, given in (keys or {}).items():
+        if name in tables:
+            raise UserError(f"`{name}` is a static table of this view: no row of it is replaced")
+        if name not in streams:
+            hint = f"its streams: {', '.join(streams) or 'none'}"
+            raise UserError(f"the query has no stream `{name}` to give a key to", hint=hint)
+        found[name] = _row_key(name, given)
+        try:
+            found[name].check_fields(item_type(streams[name]))
+            found[name].check_version(item_type(streams[name]))
+        except UserError as error:
+            raise UserError(f"the key of `{name}`: {error.message}", hint=error.hint) from None
+    return found
+
+
+def _row_key(name: str, given: object) -> RowKey:
+    match given:
+        case RowKey():
+            return given
+        case str():
+            return key(given)
+        case list() | tuple():
+            return key(*given)
+        case _:
+            hint = f'keys={{"{name}": "id"}}, or mrql.key("id", version="changed")'
+            raise UserError(f"the key of `{name}` is the names of its fields, not {kind_of(given)}", hint=hint)
+
+
+def must_be_a_frame(name: str, df: object, *, streaming: bool | None = False) -> None:
+    """Raises: UserError where it is no DataFrame of Spark whose rows are all there, or are still to come, or either."""
     from pyspark.sql import DataFrame
 
     if not isinstance(df, DataFrame):
@@ -47,7 +107,7 @@ def must_be_a_frame(name: str, df: object, *, streaming: bool = False) -> None:
     if streaming and not df.isStreaming:
         hint = "spark.readStream makes one that does; view.apply takes this one"
         raise UserError(f"`{name}` is a DataFrame that does not stream", hint=hint)
-    if df.isStreaming and not streaming:
+    if df.isStreaming and streaming is False:
         hint = "view.follow takes it, and applies one batch after the other"
         raise UserError(f"`{name}` is a DataFrame that is still to come", hint=hint)
 

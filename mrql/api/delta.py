@@ -4,23 +4,46 @@ from __future__ import annotations
 
 import attrs
 
+from mrql.algebra.errors import UserError
 from mrql.api.frames import Rows, together
 
 
 @attrs.frozen
 class Delta:
-    """A batch of changes to one stream: the rows to insert, and the rows to delete."""
+    """A batch of changes to one stream: the rows to insert, and the rows to delete.
+
+    Or `changes`, each of which says what has happened to a row: those of a change feed of Delta Lake, or of Debezium.
+
+    Of a stream with a key: the rows to `upsert`, each of which takes the place of the one with its key, and the keys
+    whose rows are to go, with their versions, if the stream has those.
+    """
 
     insert: Rows | None = None
     delete: Rows | None = None
+    upsert: Rows | None = None
+    delete_keys: Rows | None = None
+    changes: Rows | None = None
 
     def __neg__(self) -> Delta:
-        """What takes this batch back."""
+        """What takes this batch back.
+
+        Raises: UserError where it has rows that replace others: it does not say which.
+        """
+        if self.upsert is not None or self.delete_keys is not None:
+            raise UserError("a batch that replaces rows cannot be taken back: it does not say which rows were there")
+        if self.changes is not None:
+            raise UserError("a batch of changes cannot be taken back", hint="mrql.Delta(insert=…, delete=…) can")
         return Delta(self.delete, self.insert)
 
     def __add__(self, other: Delta) -> Delta:
         """Both batches as one."""
-        return Delta(together(self.insert, other.insert), together(self.delete, other.delete))
+        return Delta(
+            together(self.insert, other.insert),
+            together(self.delete, other.delete),
+            together(self.upsert, other.upsert),
+            together(self.delete_keys, other.delete_keys),
+            together(self.changes, other.changes),
+        )
 
     def __sub__(self, other: Delta) -> Delta:
         return self + -other

@@ -11,7 +11,7 @@ from mrql.algebra.errors import UserError
 from mrql.api.arguments import kind_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 Rows: TypeAlias = Union["DataFrame", Any]
 """A DataFrame of Spark, one of pandas, a table of Arrow, or what has `__arrow_c_stream__`, as a frame of polars."""
@@ -42,6 +42,16 @@ def is_in_python(rows: object) -> bool:
 
     # A DataFrame of Spark hands itself over as well.
     return is_pandas(rows) or (hasattr(rows, "__arrow_c_stream__") and not hasattr(rows, "sparkSession"))
+
+
+def in_spark(rows: Rows, what: str, spark: SparkSession) -> DataFrame:
+    """Rows with all their columns, in Spark.
+
+    Raises: UserError where they cannot be given to Spark.
+    """
+    from mrql.runtime.spark.io.arrow_frames import spark_frame
+
+    return spark_frame(rows, ty.UNIT, what, spark) if is_in_python(rows) else rows
 
 
 def together(one: Rows | None, other: Rows | None) -> Rows | None:

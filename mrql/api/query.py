@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, get_args
 
 import attrs
@@ -10,12 +11,15 @@ import attrs
 from mrql.algebra.analysis.traversal import map_children, subterms
 from mrql.algebra.catalog import item_type
 from mrql.algebra.errors import UserError
+from mrql.algebra.row_key import RowKey, fields_of
 from mrql.algebra.terms import Stream, Term
-from mrql.algebra.types import Type
+from mrql.algebra.types import RecordType, Type
 from mrql.api.arguments import (
+    Keys,
     Loop,
     Trusted,
     directory_of,
+    keyed_streams,
     kind_of,
     must_be_a_frame,
     must_have_a_driver,
@@ -37,6 +41,7 @@ from mrql.translate.program import CompiledExpression
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from mrql.runtime.spark.io.change_feeds import ChangeFeed
     from mrql.runtime.spark.relation.frame import Frame
 
 
@@ -96,12 +101,14 @@ class Query:
         epsilon: float | None = None,
         abs_epsilon: float | None = None,
         trusted: Trusted = False,
+        keys: Keys | None = None,
     ) -> Trace:
         """How the query becomes its stages, those of a view that is made with the same arguments.
 
         Raises: UserError when the way `loop` is not there for a loop.
         """
-        return _trace(self.term, self.streams, insert_only, loop, epsilon, abs_epsilon, trusted)
+        keyed = keyed_streams(keys, self.streams)
+        return _trace(self.term, self.streams, insert_only, loop, epsilon, abs_epsilon, trusted, keyed)
 
     def explanation(
         self,
@@ -111,10 +118,18 @@ class Query:
         epsilon: float | None = None,
         abs_epsilon: float | None = None,
         trusted: Trusted = False,
+        keys: Keys | None = None,
     ) -> str:
         """Every step from the query to its stages, as text."""
         return explain_trace(
-            self.trace(insert_only=insert_only, loop=loop, epsilon=epsilon, abs_epsilon=abs_epsilon, trusted=trusted)
+            self.trace(
+                insert_only=insert_only,
+                loop=loop,
+                epsilon=epsilon,
+                abs_epsilon=abs_epsilon,
+                trusted=trusted,
+                keys=keys,
+            )
         )
 
     def explain(
@@ -125,11 +140,17 @@ class Query:
         epsilon: float | None = None,
         abs_epsilon: float | None = None,
         trusted: Trusted = False,
+        keys: Keys | None = None,
     ) -> None:
         """Prints every step from the query to its stages; `explanation` is the text."""
         print_text(
             self.explanation(
-                insert_only=insert_only, loop=loop, epsilon=epsilon, abs_epsilon=abs_epsilon, trusted=trusted
+                insert_only=insert_only,
+                loop=loop,
+                epsilon=epsilon,
+                abs_epsilon=abs_epsilon,
+                trusted=trusted,
+                keys=keys,
             )
         )
 
@@ -168,6 +189,7 @@ class Query:
         epsilon: float | None = None,
         abs_epsilon: float | None = None,
         trusted: Trusted = False,
+        keys: Keys | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         **tables: Rows,
     ) -> View:
@@ -176,6 +198,9 @@ class Query:
         With a `checkpoint`, a directory on a local disk, each batch is committed there; a view of a directory with
         commits goes on after the last one. States that mean the same in the query are kept, if it is another one now,
         and what would have to be made of rows that were given before is refused. Static tables must have the same rows.
+
+        A stream that is given a key in `keys`, the name of a field or several, or what `mrql.key` makes, is upserted: a
+        row replaces the one with its key.
 
         With `insert_only` nothing is ever deleted: then the rows themselves need not be kept to tell a wrong deletion,
         and of a minimum or maximum only the value. A `strict` view is refused where a batch would compute a part of the
@@ -207,16 +232,17 @@ class Query:
         for part in subterms(self.term):
             if isinstance(part, Stream) and part.static and part.name not in tables:
                 raise UserError(f"the table `{part.name}` is missing", hint=f"view({part.name}=…)")
-        plan = _trace(term, self.streams, insert_only, loop, epsilon, abs_epsilon, trusted).plan
+        keyed = keyed_streams(keys, self.streams, tables)
+        plan = _trace(term, self.streams, insert_only, loop, epsilon, abs_epsilon, trusted, keyed).plan
         if strict:
             require_incremental(plan)
         frames = {name: self.frame(name, df, session) for name, df in tables.items()}
         advise(session)
         source, names = self.query.span.source, frozenset(tables)
         if root is None:
-            return View(self, SparkView(plan, session, frames, source), None, names, insert_only)
+            return View(self, SparkView(plan, session, frames, source), None, names, insert_only, keyed)
         durable = DurableView.open(root, plan, session, frames, source)
-        return View(self, durable.view, durable, names, insert_only)
+        return View(self, durable.view, durable, names, insert_only, keyed)
 
     def _in_catalog(self, session: SparkSession) -> dict[str, Rows]:
         """What a session has of the tables that the query reads.
@@ -232,7 +258,19 @@ class Query:
         from mrql.runtime.spark.io.schema import conformed
 
         must_be_a_frame(name, df, streaming=True)
-        conformed(df, self._row(name), f"`{name}`")
+        feed = self.change_feed(name, df)
+        conformed(df if feed is None else feed.come(), self._row(name), f"`{name}`")
+
+    def change_feed(self, name: str, df: DataFrame) -> ChangeFeed | None:
+        """A DataFrame as the changes of a stream, where it has the columns of a change feed.
+
+        Raises: UserError when there is no such stream, or it is no DataFrame.
+        """
+        from mrql.runtime.spark.io.change_feeds import ChangeFeed
+
+        row = self._row(name)
+        must_be_a_frame(name, df, streaming=None)
+        return ChangeFeed.of(name, df, row)
 
     def _row(self, name: str) -> Type:
         if name not in self.streams:
@@ -259,6 +297,27 @@ class Query:
         with settings(df.sparkSession, AS_WRITTEN):
             return from_dataframe(conformed(df, row, f"`{name}`"), row)
 
+    def frame_of_keys(self, name: str, df: DataFrame, key: RowKey) -> Frame:
+        """Rows of a stream that have nothing but their keys and versions: those that go.
+
+        Raises: UserError when it is no DataFrame with such columns.
+        """
+        from mrql.runtime.spark.expressions.layout import quote, sql_type
+        from mrql.runtime.spark.io.schema import conformed
+        from mrql.runtime.spark.relation.frame import from_dataframe
+        from mrql.runtime.spark.session.session import AS_WRITTEN, settings
+
+        row, fields = self._row(name), fields_of(self._row(name))
+        must_be_a_frame(name, df)
+        known = RecordType(tuple((field, t) for field, t in fields if field in key.kept_of_deleted))
+        with settings(df.sparkSession, AS_WRITTEN):
+            named = conformed(df, known, f"`{name}`")
+            columns = (
+                quote(field) if field in key.kept_of_deleted else f"CAST(NULL AS {sql_type(t)}) AS {quote(field)}"
+                for field, t in fields
+            )
+            return from_dataframe(named.selectExpr(*columns), row)
+
 
 def _trace(
     term: Term,
@@ -268,6 +327,7 @@ def _trace(
     epsilon: float | None,
     abs_epsilon: float | None,
     trusted: Trusted,
+    keyed: Mapping[str, RowKey],
 ) -> Trace:
     if loop not in get_args(Loop):
         raise UserError(f"there is no way {loop!r} for loops", hint=f"one of {', '.join(get_args(Loop))}")
@@ -282,7 +342,13 @@ def _trace(
     names = trusted_streams(trusted, streams)
     if insert_only and names:
         raise UserError("a view that only takes insertions has no deletions to trust", hint="leave one of them out")
-    return plan_query(term, PlanOptions(shrinking, LoopStrategy(loop), threshold, names))
+    if insert_only and keyed:
+        message = f"rows of `{min(keyed)}` replace others, and a view that only takes insertions has none that go"
+        raise UserError(message, hint="leave one of them out")
+    trusting = sorted(names & keyed.keys()) if not isinstance(trusted, bool) else []
+    if trusting:
+        raise UserError(f"`{trusting[0]}` has a key: there are no deletions to trust", hint="leave one of them out")
+    return plan_query(term, PlanOptions(shrinking, LoopStrategy(loop), threshold, names, keyed))
 
 
 def with_static(term: Term, tables: frozenset[str]) -> Term:

@@ -9,10 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from mrql.algebra.errors import UserError
+from mrql.algebra.row_key import RowKey
 from mrql.api.arguments import kind_of
 from mrql.api.delta import Delta
 from mrql.api.following import Following
-from mrql.api.frames import Rows
+from mrql.api.frames import Rows, in_spark, is_in_python
 from mrql.api.notebook import REMEMBERED_BATCHES, AppliedBatch, Drawing, drawing_of, view_html, view_repr
 from mrql.runtime.checkpoint.offsets import as_json, batch_of_query, is_due
 
@@ -35,13 +36,20 @@ class View:
     """
 
     def __init__(
-        self, query: Query, view: SparkView, durable: DurableView | None, tables: frozenset[str], insert_only: bool
+        self,
+        query: Query,
+        view: SparkView,
+        durable: DurableView | None,
+        tables: frozenset[str],
+        insert_only: bool,
+        keyed: Mapping[str, RowKey],
     ) -> None:
         self._query = query
         self._view = view
         self._durable = durable
         self._tables = tables
         self._insert_only = insert_only
+        self._keyed = keyed
         self._following: list[Following] = []
         self._applied: deque[AppliedBatch] = deque(maxlen=REMEMBERED_BATCHES)
         self._drawing: Drawing | None = None
@@ -57,7 +65,8 @@ class View:
         deliver: Any = None,  # a function; by its type, `**deltas` of a dict would be taken for one
         **deltas: Delta | Rows,
     ) -> DataFrame:
-        """Applies a batch; a plain DataFrame, of Spark or pandas, or a table of Arrow, is what is inserted. Returns how
+        """Applies a batch; plain rows, a DataFrame of Spark or pandas, or a table of Arrow, are what is inserted, or
+        upserted in a stream with a key; a DataFrame of Spark with the columns of a change feed is changes. Returns how
         the answer changed, with a column `weight`.
 
         The changes can be read until the next `apply`, or `close`. A batch that fails leaves the view as it was. With a
@@ -70,9 +79,10 @@ class View:
         It may be given a batch of one number again, after a crash, and so is to write it over what it has written under
         that number.
 
-        Raises: UserError when a name or a type does not fit, a row is deleted that is not there, the query has no value
-            for the new data, offsets cannot be compared, or the view is closed. EngineError when a commit fails; then
-            the view is closed, and opened again it says by its offsets whether the batch counts.
+        Raises: UserError when a name or a type does not fit, a row is deleted that is not there, two rows have one key
+            and it is not known which is later, the query has no value for the new data, offsets cannot be compared, or
+            the view is closed. EngineError when a commit fails; then the view is closed, and opened again it says by
+            its offsets whether the batch counts.
         """
         from mrql.runtime.spark.io.answer_rows import rows_alone
 
@@ -176,7 +186,7 @@ class View:
                 self._must_be_changing(name)
                 if delta is None:
                     raise UserError(f"`{name}` has no rows", hint=f"leave it out, or say {name}=mrql.Delta(…)")
-                frame = self._change(name, delta if isinstance(delta, Delta) else Delta(insert=delta))
+                frame = self._change(name, delta if isinstance(delta, Delta) else self._arriving(name, delta))
                 if frame is not None:
                     frames[name] = frame
         return frames
@@ -202,12 +212,56 @@ class View:
     def _change(self, name: str, delta: Delta) -> Frame | None:
         from mrql.runtime.spark.relation.frame import changes
 
+        delta = self._taken_apart(name, delta)
+        if name in self._keyed:
+            return self._upserts(name, delta)
+        if delta.upsert is not None or delta.delete_keys is not None:
+            hint = f'query.view(spark, keys={{"{name}": "id"}})'
+            raise UserError(f"`{name}` has no key by which rows would replace others", hint=hint)
         insert = None if delta.insert is None else self._query.frame(name, delta.insert, self._view.spark)
         if delta.delete is None:
             return insert
         if self._insert_only:
             raise UserError("this view only takes insertions", hint="query.view(spark) takes deletions too")
         return changes(insert, self._query.frame(name, delta.delete, self._view.spark), self._view.columns)
+
+    def _arriving(self, name: str, rows: Rows) -> Delta:
+        """What rows are: changes, where a DataFrame has a column that says what has happened."""
+        if not is_in_python(rows) and self._query.change_feed(name, rows) is not None:
+            return Delta(changes=rows)
+        return Delta(upsert=rows) if name in self._keyed else Delta(insert=rows)
+
+    def _taken_apart(self, name: str, delta: Delta) -> Delta:
+        """Changes as what comes and what goes."""
+        if delta.changes is None:
+            return delta
+        feed = self._query.change_feed(name, in_spark(delta.changes, f"what changes `{name}`", self._view.spark))
+        if feed is None:
+            what = "has no column of a change feed, as `_change_type`, or `op`, `before` and `after`"
+            raise UserError(
+                f"what changes `{name}` {what}", hint=f"mrql.Delta({'upsert' if name in self._keyed else 'insert'}=…)"
+            )
+        if any(rows is not None for rows in (delta.insert, delta.delete, delta.upsert, delta.delete_keys)):
+            raise UserError(
+                f"the changes of `{name}` say all that comes and goes", hint="give other rows in another batch"
+            )
+        keyed = name in self._keyed
+        come, gone = feed.come(), feed.gone(keyed=keyed)
+        return Delta(upsert=come, delete_keys=gone) if keyed else Delta(insert=come, delete=gone)
+
+    def _upserts(self, name: str, delta: Delta) -> Frame | None:
+        """What comes (+) and what takes the rows of its keys away (−): no sum of both."""
+        from mrql.runtime.spark.relation.frame import changes
+
+        if delta.insert is not None or delta.delete is not None:
+            raise UserError(f"rows of `{name}` replace others by key", hint="mrql.Delta(upsert=…, delete_keys=…)")
+        come = None if delta.upsert is None else self._query.frame(name, delta.upsert, self._view.spark)
+        if delta.delete_keys is None:
+            return come
+        gone = self._query.frame_of_keys(
+            name, in_spark(delta.delete_keys, f"`{name}`", self._view.spark), self._keyed[name]
+        )
+        return changes(come, gone, self._view.columns)
 
     # --- what there is ------------------------------------------------------------------------
 

@@ -85,7 +85,11 @@ def plan_of(
     of them may be `trusted`."""
     files = {name for name, spec in program.sources.items() if spec.stream and spec.is_files}
     shrinking = program.shrinking | (files if rewritable else frozenset())
-    return plan_query(query.term, PlanOptions(shrinking, way, threshold, shrinking if trusted else NONE)).plan
+    for name in sorted(program.keyed) if rewritable else ():
+        message = f"rows of `{name}` replace others, and those of a file cannot be taken back"
+        raise UserError(message, program.sources[name].span, "leave out --rewrites apply")
+    options = PlanOptions(shrinking, way, threshold, shrinking if trusted else NONE, program.keyed)
+    return plan_query(query.term, options).plan
 
 
 NONE = frozenset[str]()

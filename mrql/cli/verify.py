@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.values.values import Value
 from mrql.cli.common import ARGS, FILE, Common, common_options
 from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import LOOP
@@ -20,7 +21,7 @@ from mrql.rewrite.normalize.drop_traces import drop_traces
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.runtime.engine.row_format import json_text
 from mrql.runtime.sources.catalog import must_not_be_handed_over
-from mrql.runtime.sources.files import read_source
+from mrql.runtime.sources.files import read_arrived, read_source
 from mrql.runtime.streaming.stream_loop import must_exist
 from mrql.translate.program import CompiledExpression
 from mrql.verify import verifier
@@ -87,13 +88,14 @@ def verify_expression(
 
     Raises: UserError when a row is malformed, or the query has no value for the data.
     """
-    sampler = Sampler({name: list(read_source(spec)) for name, spec in specs.items()}, effort.rows)
+    sampler = Sampler({name: _rows(spec) for name, spec in specs.items()}, effort.rows)
+    keyed = {name: spec.key for name, spec in specs.items() if spec.key is not None}
     if not as_json:
         click.echo(f"{query.span.source.name}:{query.span.line}: {type_name(query.type)}")
         click.echo("\n".join(rows_used(sampler)))
     found: list[Verified] = []
     term = drop_traces(query.term)
-    for scenario in scenarios(term, frozenset(name for name, spec in specs.items() if spec.shrinks)):
+    for scenario in scenarios(term, frozenset(name for name, spec in specs.items() if spec.shrinks), keyed):
         found.append(verifier.verify(term, sampler, scenario, effort, start, _progress))
         if not as_json:
             click.echo("\n".join(render(found[-1], query.type)))
@@ -102,6 +104,11 @@ def verify_expression(
     if as_json:
         click.echo(json_text(_document(query, sampler, effort, found)))
     return found[-1].counterexample is None
+
+
+def _rows(spec: SourceSpec) -> list[Value]:
+    """The rows to make histories of: where rows replace each other, all that have come."""
+    return [*read_source(spec)] if spec.key is None else [*read_arrived(spec)]
 
 
 def _progress(line: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from mrql.algebra.notation.printer import show, show_pattern, show_type
 from mrql.algebra.notation.readable_names import tidy
+from mrql.algebra.row_key import RowKey
 from mrql.explain.plan_facts import DerivedFacts, Facts, PassFacts, StageFacts, without_inverse
 from mrql.explain.tables import StoredColumn, StoredTable, fed, renamed, shown_units
 from mrql.rewrite.plan.circuit import Operator, delta_rule
@@ -75,10 +76,16 @@ def _sources(facts: Facts) -> list[Document]:
             "static": static,
             "shrinks": name in facts.plan.shrinking,
             "trusted": name in facts.plan.trusted,
+            **_key(facts.plan.keyed.get(name)),
         }
         for static, sources in kinds
         for name, t in sorted(sources.items())
     ]
+
+
+def _key(key: RowKey | None) -> Document:
+    """By what a row replaces another, where it does."""
+    return {} if key is None else {"key": list(key.fields), "version": key.version}
 
 
 def _pass(step: PassFacts) -> Document:

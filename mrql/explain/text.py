@@ -7,6 +7,7 @@ from pathlib import Path
 from mrql.algebra.analysis.variables import alpha_equal
 from mrql.algebra.notation.printer import show_type
 from mrql.algebra.notation.readable_names import tidy
+from mrql.algebra.row_key import RowKey
 from mrql.explain.differences import PRUNED, Difference
 from mrql.explain.page import Page
 from mrql.explain.plan_facts import DerivedFacts, Facts, StageFacts, without_inverse
@@ -60,6 +61,9 @@ def query_lines(page: Page, facts: Facts) -> None:
         names = listed(sorted(facts.plan.looked_up))
         page.gap()
         page.line(f"rows of {names} may be deleted: they are kept, so that a deletion of what is not there is told")
+    for name, key in sorted(facts.plan.keyed.items()):
+        page.gap()
+        page.line(f"a row of {name} replaces the one with its {listed(key.fields)}: {_kept_by_key(key)}")
     if facts.plan.trusted:
         names = listed(sorted(facts.plan.trusted))
         page.gap()
@@ -269,3 +273,10 @@ def _lineage(page: Page, facts: StageFacts) -> None:
     page.line(f"θ : {show_type(facts.lineage.tree.type)}", level=2)
     page.term(f"h'({', '.join(facts.stage.streams)}) =", facts.lineage.h, level=2)
     page.term(f"a'({', '.join(facts.read)}) =", facts.lineage.answer, level=2)
+
+
+def _kept_by_key(key: RowKey) -> str:
+    """What is kept of a stream that is upserted."""
+    if key.version is None:
+        return "the rows are kept by it"
+    return f"the rows are kept by it, and the {key.version} of those that were deleted"

@@ -8,6 +8,7 @@ import attrs
 from lark import Token
 
 from mrql import syntax
+from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.parser.builder import Builder
 from mrql.parser.depth import check_depth
@@ -212,9 +213,27 @@ def _source_argument(arg: syntax.SourceArg) -> syntax.SourceArg:
     match arg:
         case syntax.Name("tagged", span=span):
             return syntax.TaggedArg(span)
+        case syntax.Call("key", (_, *_) as fields, span=span):
+            return syntax.KeyArg(tuple(_field_name(field, "key(id)") for field in fields), span)
+        case syntax.Call("version", (field,), span=span):
+            return syntax.VersionArg(_field_name(field, "version(changed)"), span)
+        case syntax.Call("changes", (syntax.Name(name),), span=span):
+            return syntax.ChangesArg(name, span)
+        case syntax.Call("changes", _, span=span):
+            raise UserError("what changes are written as has a name", span, "changes(debezium)")
+        case syntax.Call("key" | "version" as word, fields, span=span):
+            what = "a key has at least one field" if not fields else "a version is one field"
+            raise UserError(what, span, "key(id, region)" if word == "key" else "version(changed)")
         case syntax.Name(name, span=span) if name in OPTIONS:
             return syntax.OptionArg(name, span)
         case syntax.BagExpr(items, span=span) if items and all(isinstance(item, syntax.StringLit) for item in items):
             return syntax.TagsArg(tuple(item.value for item in items if isinstance(item, syntax.StringLit)), span)
         case _:
             return arg
+
+
+def _field_name(given: syntax.Expr, example: str) -> str:
+    """Raises: UserError where it is no name of a field."""
+    if isinstance(given, syntax.Name):
+        return given.name
+    raise UserError("what is named here is a field of the rows", given.span, f"{example}, say")

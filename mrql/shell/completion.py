@@ -71,7 +71,7 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "_STEP": ("step",),
     "_STORE": ("store",),
     "_THEN": ("then",),
-    "_TYPE_ARGUMENT": ("type", "header", "allowMissingColumns", "multiline", "tagged"),
+    "_TYPE_ARGUMENT": ("type", "header", "allowMissingColumns", "multiline", "tagged", "changes", "key", "version"),
     "_TYPE_DEF": ("type",),
     "_WHERE": ("where",),
 }

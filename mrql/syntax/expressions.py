@@ -372,6 +372,30 @@ class TaggedArg(Node):
 
 
 @attrs.frozen
+class KeyArg(Node):
+    """`key(a, b)` in a stream: the fields by which a row replaces the one that was there."""
+
+    fields: tuple[str, ...]
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class VersionArg(Node):
+    """`version(a)` in a stream with a key: the field that says which of two rows is later."""
+
+    field: str
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
+class ChangesArg(Node):
+    """`changes(debezium)` in a stream: its rows are changes, in an envelope of that name."""
+
+    envelope: str
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
 class OptionArg(Node):
     """A word that sets an option of a source: `header`."""
 
@@ -430,4 +454,6 @@ Expr: TypeAlias = (
     | XmlElement
 )
 
-SourceArg: TypeAlias = Expr | TypeArg | TagsArg | XPathArg | DeletionsArg | TaggedArg | OptionArg
+SourceArg: TypeAlias = (
+    Expr | TypeArg | TagsArg | XPathArg | DeletionsArg | TaggedArg | ChangesArg | KeyArg | VersionArg | OptionArg
+)

@@ -7,6 +7,7 @@ from mrql.algebra.catalog import ADAPTER, Connector, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.translate.coercion import resolve
 from mrql.translate.python_imports import must_be_allowed
+from mrql.translate.row_keys import with_key
 from mrql.translate.scope import Globals
 from mrql.translate.source_arguments import arguments_of
 
@@ -23,10 +24,11 @@ def adapted(source: syntax.SourceExpr, connector: Connector, name: str | None, k
     if source.kind is not syntax.SourceKind.STREAM:
         hint = f"stream({source.format}, …); mrql run reads all of it"
         raise UserError(f"what is read with `{source.format}` is a stream", source.span, hint)
-    others = (*arguments.options, arguments.tags, arguments.xpath, arguments.deletions, arguments.tagged)
+    given = arguments
+    others = (*given.options, given.tags, given.xpath, given.deletions, given.tagged, given.changes)
     wrong = next((other for other in others if other is not None), None)
     if wrong is not None:
-        raise UserError(f"`{source.format}` takes strings and a type only", wrong.span)
+        raise UserError(f"`{source.format}` takes strings, a type and a key only", wrong.span)
     texts = [text.value for text in arguments.strings]
     if not names_adapter:
         texts.insert(0, connector.name)
@@ -42,7 +44,7 @@ def adapted(source: syntax.SourceExpr, connector: Connector, name: str | None, k
         raise UserError(f"`{source.format}` needs the type of its rows", source.span, "add type(<id: long>), say")
     else:
         row = resolve(arguments.row.type, known)
-    return SourceSpec(
+    spec = SourceSpec(
         name=name or source.format,
         stream=True,
         format=ADAPTER,
@@ -53,3 +55,4 @@ def adapted(source: syntax.SourceExpr, connector: Connector, name: str | None, k
         adapter=texts[0],
         span=source.span,
     )
+    return with_key(spec, arguments)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import attrs
 
 from mrql.algebra.catalog import SinkSpec, SourceSpec
+from mrql.algebra.row_key import RowKey
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
@@ -40,3 +41,8 @@ class Program:
     def shrinking(self) -> frozenset[str]:
         """The streams from which rows may be taken away."""
         return frozenset(name for name, spec in self.sources.items() if spec.shrinks)
+
+    @property
+    def keyed(self) -> dict[str, RowKey]:
+        """The streams of which a row replaces the one with its key."""
+        return {name: spec.key for name, spec in self.sources.items() if spec.key is not None}

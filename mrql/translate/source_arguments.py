@@ -24,6 +24,9 @@ class Arguments:
     xpath: syntax.XPathArg | None = None
     deletions: syntax.StringLit | None = None
     tagged: syntax.TaggedArg | None = None
+    changes: syntax.ChangesArg | None = None
+    key: syntax.KeyArg | None = None
+    version: syntax.VersionArg | None = None
 
 
 def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
@@ -45,6 +48,12 @@ def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
                 sorted_arguments.deletions = _text(path, known, "a directory of deletions")
             case syntax.TaggedArg():
                 sorted_arguments.tagged = arg
+            case syntax.ChangesArg():
+                sorted_arguments.changes = arg
+            case syntax.KeyArg():
+                sorted_arguments.key = arg
+            case syntax.VersionArg():
+                sorted_arguments.version = arg
             case syntax.TagsArg():
                 sorted_arguments.tags = arg
             case syntax.XPathArg():

@@ -11,7 +11,9 @@ from mrql.algebra.catalog import Always, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.parser.paths import path_in
 from mrql.translate.adapter_sources import adapted
+from mrql.translate.envelopes import with_changes
 from mrql.translate.handed_over import handed_over
+from mrql.translate.row_keys import with_key
 from mrql.translate.scope import Globals
 from mrql.translate.source_arguments import Arguments, arguments_of
 from mrql.translate.source_rows import with_row
@@ -59,7 +61,8 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     )
     _check_deletions(spec, arguments, known)
     _check_format(spec, source, arguments, known)
-    return with_row(spec, source, arguments, known)
+    spec = with_changes(with_row(spec, source, arguments, known), arguments, catalog)
+    return with_key(spec, arguments)
 
 
 def xpath_of(source: syntax.SourceExpr) -> str | None:
@@ -83,6 +86,9 @@ def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Argume
     if isinstance(spec.format.rows, Always) and arguments.row is not None:
         what = spec.format.rows.called
         raise UserError(f"the rows of {spec.format} source are {what}", arguments.row.span, "leave the type out")
+    if arguments.changes is not None and "changes" not in takes:
+        message = f"changes in an envelope are read of {_taking('changes', known)}"
+        raise UserError(message, arguments.changes.span, "a DataFrame of a change feed is taken by a view in Python")
     for option in arguments.options:
         if option.name not in takes:
             hint = f"it is for {_taking(option.name, known)}"

@@ -10,7 +10,7 @@ from mrql.algebra.span import Source
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.plan.plan import Plan
-from mrql.runtime.reference.view import ReferenceView
+from mrql.runtime.reference.view import Arriving, ReferenceView
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,8 +48,14 @@ class ReferenceIncremental:
     def apply(self, inserted: Rows, deleted: Rows) -> ZSet:
         before = as_rows(self.view.answer(), self.type)
         names = {*inserted, *deleted}
-        self.view.apply({n: ZSet.of(inserted.get(n, ())) - ZSet.of(deleted.get(n, ())) for n in sorted(names)})
+        self.view.apply({name: self._change(name, inserted, deleted) for name in sorted(names)})
         return as_rows(self.view.answer(), self.type) - before
+
+    def _change(self, name: str, inserted: Rows, deleted: Rows) -> Arriving:
+        come, gone = inserted.get(name, ()), deleted.get(name, ())
+        if name in self.view.plan.keyed:
+            return [*((row, 1) for row in come), *((row, -1) for row in gone)]
+        return ZSet.of(come) - ZSet.of(gone)
 
     def answer(self) -> Value:
         return self.view.answer()

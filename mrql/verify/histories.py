@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from random import Random
 from typing import TypeAlias
 
 import attrs
 
-from mrql.algebra.values.values import Value, canonical
+from mrql.algebra.row_key import RowKey
+from mrql.algebra.values.values import Canonical, Value, canonical
 from mrql.verify.sample import atoms
 
 EMPTY = 0.15
@@ -48,13 +49,45 @@ Data: TypeAlias = Mapping[str, Sequence[Value]]
 """The rows of the streams."""
 
 
-def held(batches: Iterable[Batch]) -> frozenset[RowPlace]:
-    """The rows that are there after some batches."""
-    present: set[RowPlace] = set()
+KeyOf: TypeAlias = Callable[[RowPlace], Canonical | None]
+"""The key of a row in a stream whose rows replace each other, None in any other."""
+
+
+def keys_of(data: Data, keyed: Mapping[str, RowKey]) -> KeyOf:
+    """The keys of the rows of some data."""
+
+    def key_of(row: RowPlace) -> Canonical | None:
+        if row.stream not in keyed:
+            return None
+        return canonical(keyed[row.stream].of(data[row.stream][row.number]))
+
+    return key_of
+
+
+def held(batches: Iterable[Batch], key_of: KeyOf = lambda row: None) -> frozenset[RowPlace]:
+    """The rows that are there after some batches. With a key, one that comes replaces the one that there is of it, and
+    one that goes takes that away, if there is one."""
+    present: dict[Hashable, RowPlace] = {}
     for batch in batches:
         for move in batch:
-            (present.add if move.weight > 0 else present.remove)(move.row)
-    return frozenset(present)
+            key = key_of(move.row)
+            place = move.row if key is None else (move.row.stream, key)
+            if move.weight > 0:
+                present[place] = move.row
+            elif key is None:
+                del present[place]
+            else:
+                present.pop(place, None)
+    return frozenset(present.values())
+
+
+def last_moves(batch: Batch, key_of: KeyOf) -> list[Move]:
+    """The moves of a batch without those of a key that another one follows: rows of a batch have no order."""
+    left: dict[Hashable, Move] = {}
+    for number, move in enumerate(batch):
+        key = key_of(move.row)
+        left[number if key is None else (move.row.stream, key)] = move
+    return [*left.values()]
 
 
 def deal(data: Data, batches: int, deleting: frozenset[str], random: Random, *, emptied: bool = False) -> History:

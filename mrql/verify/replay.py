@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TypeAlias
 
@@ -10,13 +10,14 @@ import attrs
 
 from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.evaluation.evaluate import evaluate_measured
+from mrql.algebra.row_key import RowKey
 from mrql.algebra.terms import Term
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.pipeline import normal_form
 from mrql.verify.engines import Incremental, as_rows
-from mrql.verify.histories import Batch, Data, History, RowPlace, held
+from mrql.verify.histories import Batch, Data, History, KeyOf, Move, RowPlace, held, keys_of, last_moves
 from mrql.verify.rounding import Rounding
 
 
@@ -68,6 +69,8 @@ class Oracle:
     tables: Mapping[str, Bag]
     rounding: Rounding
     """What there is at first."""
+    keyed: Mapping[str, RowKey] = attrs.Factory(dict)
+    """The streams whose rows replace each other."""
     known: dict[frozenset[RowPlace], tuple[Value, float] | UserError] = attrs.Factory(dict)
     refusable: set[frozenset[RowPlace]] = attrs.Factory(set)
     """The rows over which the query as it is written has no value."""
@@ -100,9 +103,17 @@ class Oracle:
 
         Raises: UserError when there is none, with the place in the query.
         """
-        return self.answer(frozenset(RowPlace(name, n) for name, rows in self.data.items() for n in range(len(rows))))[
-            0
-        ]
+        every = tuple(Move(RowPlace(name, n), 1) for name, rows in self.data.items() for n in range(len(rows)))
+        return self.answer(self.held([every]))[0]
+
+    def held(self, batches: Iterable[Batch]) -> frozenset[RowPlace]:
+        """The rows that are there after some batches."""
+        return held(batches, self.key_of)
+
+    @property
+    def key_of(self) -> KeyOf:
+        """The keys of the rows that replace each other."""
+        return keys_of(self.data, self.keyed)
 
     @property
     def has_value(self) -> bool:
@@ -150,7 +161,7 @@ class _Replay:
 
     def step(self, number: int, history: History) -> Outcome:
         """The answer to nothing, or that after a batch."""
-        present = held(history[:number])
+        present = self.oracle.held(history[:number])
         try:
             expected, scale = self.oracle.answer(present)
         except UserError as error:
@@ -178,7 +189,7 @@ class _Replay:
     def rows(self, batch: Batch) -> tuple[dict[str, list[Value]], dict[str, list[Value]]]:
         """What a batch inserts and what it deletes."""
         rows: dict[int, dict[str, list[Value]]] = {1: {}, -1: {}}
-        for move in batch:
+        for move in last_moves(batch, self.oracle.key_of):
             row = self.oracle.data[move.row.stream][move.row.number]
             rows[move.weight].setdefault(move.row.stream, []).append(row)
         return rows[1], rows[-1]

@@ -11,7 +11,7 @@ from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value, unmatched
 from mrql.output.tables import SHOWN_ROWS
 from mrql.runtime.engine.row_format import to_json
-from mrql.verify.histories import held
+from mrql.verify.histories import held, keys_of
 from mrql.verify.replay import Failure, FailureKind
 from mrql.verify.verifier import Counterexample, Sampler, Verified
 
@@ -65,7 +65,7 @@ def _counterexample(found: Counterexample, t: Type) -> Iterator[str]:
         yield "no data has arrived"
     yield ""
     yield "the data then"
-    present = held(found.history)
+    present = held(found.history, keys_of(found.data, found.keyed))
     rows = [(place.stream, data[place.stream][place.number]) for place in sorted(present)]
     yield from (f"  {name:{width}}    {show_value(row)}" for name, row in rows)
     if not rows:

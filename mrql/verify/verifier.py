@@ -7,11 +7,12 @@ scratch (`replay.py`). A history that goes wrong is made as small as it can be (
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 
 import attrs
 
+from mrql.algebra.row_key import RowKey
 from mrql.algebra.terms import Term
 from mrql.algebra.values.values import Bag
 from mrql.rewrite.analysis.infer_merge import stream_names
@@ -56,6 +57,8 @@ class Scenario:
 
     deleting: frozenset[str]
     what: str
+    keyed: Mapping[str, RowKey] = attrs.Factory(dict)
+    """The streams whose rows replace each other, those of a later batch those of the ones before."""
 
 
 @attrs.frozen
@@ -67,6 +70,7 @@ class Counterexample:
     failure: Failure
     found: History
     minimal: bool
+    keyed: Mapping[str, RowKey] = attrs.Factory(dict)
 
 
 @attrs.define
@@ -83,19 +87,23 @@ class Verified:
     counterexample: Counterexample | None = None
 
 
-def scenarios(term: Term, shrinking: frozenset[str]) -> tuple[Scenario, ...]:
+def scenarios(term: Term, shrinking: frozenset[str], keyed: Mapping[str, RowKey] | None = None) -> tuple[Scenario, ...]:
     """What there is to verify of a query.
 
     The plan of `mrql stream`, whose streams lose rows only where that is declared (`shrinking`), and the one for which
-    all of them may.
+    all of them may. Rows of streams that are `keyed` replace each other in both; a history has them in batches whose
+    order is that of the rows, whatever their versions are, so that each can be taken out and put back.
     """
     streams = frozenset(stream_names(term))
     declared = streams & shrinking
-    every = Scenario(streams, f"with deletions from {_listed(streams)}")
+    by_key = {name: RowKey(key.fields) for name, key in sorted((keyed or {}).items()) if name in streams}
+    replacing = f", and rows of {_listed(frozenset(by_key))} that replace others by key" if by_key else ""
+    every = Scenario(streams, f"with deletions from {_listed(streams)}{replacing}", by_key)
     if declared == streams:
         return (every,)
     if declared:
-        return Scenario(declared, f"with deletions from {_listed(declared)} alone, as declared"), every
+        what = f"with deletions from {_listed(declared)} alone, as declared{replacing}"
+        return Scenario(declared, what, by_key), every
     return Scenario(declared, "with insertions alone, as no deletions are declared"), every
 
 
@@ -133,7 +141,7 @@ class _Verifier:
         self.effort = effort
         self.start = start
         self.progress = progress
-        self.plan = plan_query(term, PlanOptions(scenario.deleting, effort.way)).plan
+        self.plan = plan_query(term, PlanOptions(scenario.deleting, effort.way, keyed=scenario.keyed)).plan
         self.result = Verified(scenario)
 
     def run(self) -> Verified:
@@ -173,7 +181,7 @@ class _Verifier:
     def over(self, rows: Data) -> Oracle:
         data = {name: rows[name] for name in self.plan.streams}
         tables = {name: Bag(rows[name]) for name in self.plan.tables}
-        return Oracle(self.term, data, tables, Rounding.of(self.plan))
+        return Oracle(self.term, data, tables, Rounding.of(self.plan), self.result.scenario.keyed)
 
     def replay(self, history: History, oracle: Oracle) -> Outcome:
         return replay(history, oracle, lambda: self.start(self.plan, oracle.tables))
@@ -194,5 +202,5 @@ class _Verifier:
         try:
             shrink(best, fails)
         except KeyboardInterrupt:
-            return Counterexample(oracle.data, best, how, found, minimal=False)
-        return Counterexample(oracle.data, best, how, found, minimal=True)
+            return Counterexample(oracle.data, best, how, found, False, oracle.keyed)
+        return Counterexample(oracle.data, best, how, found, True, oracle.keyed)

@@ -84,6 +84,8 @@ class _PlanChecker:
         yield from (f"{name} may shrink, and is no stream of the query" for name in sorted(unknown))
         grows = plan.trusted - plan.shrinking
         yield from (f"the deletions of {name} are trusted, and it has none" for name in sorted(grows))
+        wrong = plan.keyed.keys() - (plan.shrinking - plan.trusted)
+        yield from (f"rows of {name} replace others, and it only grows, or is trusted" for name in sorted(wrong))
 
     # --- stages -------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from mrql.algebra.types import Type
 from mrql.rewrite.analysis.multilinear import delta_choices
 from mrql.rewrite.plan.cost import Cost, Work, bag_work, change_work, groups_work, join_work, most, table_join_work
 from mrql.rewrite.plan.delta_rules import DeltaRules, Rule, delta_rules
-from mrql.rewrite.plan.labels import component_names, feed_name, input_names, joined_tables, sign
+from mrql.rewrite.plan.labels import component_names, feed_name, input_names, joined_tables, listed, sign
 from mrql.rewrite.plan.plan import Feed, Plan, Shape, Stage
 
 
@@ -226,6 +226,13 @@ def _operators(
 def _source(name: str, t: Type, plan: Plan) -> Operator:
     if name not in plan.shrinking:
         return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, "the batch")
+    if name in plan.keyed:
+        key = plan.keyed[name]
+        later = "" if key.version is None else f", unless that has a larger {key.version}"
+        rule = (
+            f"the batch, each row beside the one that there is with its {listed(key.fields)}, which it replaces{later}"
+        )
+        return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, rule, kept=Stored(item_type(t)))
     if name in plan.trusted:
         rule = "the batch, without what comes and goes in it; deletions are trusted, and nothing is kept of it"
         return Operator(name, OperatorKind.SOURCE, (), Linearity.LINEAR, rule)

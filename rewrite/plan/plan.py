@@ -17,6 +17,7 @@ The *answer* is a term over variables that stand for the states: `q(S) = a(h(S))
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 import attrs
@@ -25,6 +26,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.monoids import Aggregate, BagUnion, Keyed, Monoid, ProductMonoid
+from mrql.algebra.row_key import RowKey
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Lit, Pattern, Repeat, Stream, Term, Var
 from mrql.algebra.types import Type
@@ -213,6 +215,8 @@ class Plan:
     """The streams that may lose rows again."""
     trusted: frozenset[str] = frozenset()
     """Those of them of which nobody looks up whether a row that goes is there."""
+    keyed: Mapping[str, RowKey] = attrs.Factory(dict)
+    """Those of them of which a row replaces the one with its key."""
     loops: tuple[tuple[str, Term], ...] = ()
     """Static tables that are loops over those of the query, by their names."""
     feedbacks: tuple[Feedbacks, ...] = ()
@@ -223,7 +227,12 @@ class Plan:
     @property
     def looked_up(self) -> frozenset[str]:
         """The streams of which it is kept which rows are there, so that one that goes is looked up."""
-        return self.shrinking - self.trusted
+        return self.shrinking - self.trusted - self.keyed.keys()
+
+    @property
+    def noted(self) -> frozenset[str]:
+        """The streams of which it is kept what there is: the rows that are looked up, or those of each key."""
+        return self.looked_up | self.keyed.keys()
 
     @property
     def withholding(self) -> tuple[DerivedStream, ...]:

@@ -34,7 +34,8 @@ class Identities:
     stages: Mapping[str, str]
     """By the name of a stage."""
     ledgers: Mapping[str, str]
-    """By the name of a stream whose deletions are looked up, or of one that a loop feeds."""
+    """By the name of a stream whose deletions are looked up, or whose rows replace others, or of one that a loop
+    feeds."""
     query: str
     """The query as a whole: its states and the answer over them."""
 
@@ -42,7 +43,8 @@ class Identities:
 def identities(plan: Plan, specs: Mapping[str, SourceSpec]) -> Identities:
     """What the states of a plan over some sources are known by."""
     known = _Known({name: source_identity(spec) for name, spec in specs.items()}, {})
-    ledgers = {name: _digest("ledger", known.named(name)) for name in sorted(plan.looked_up)}
+    kinds = {name: "keyed" if name in plan.keyed else "ledger" for name in sorted(plan.noted)}
+    ledgers = {name: _digest(kind, known.named(name)) for name, kind in kinds.items()}
     for name, loop in plan.loops:
         known.sources[name] = _digest("loop", known.text(loop))
     for carried in plan.feedbacks:

@@ -20,11 +20,13 @@ from mrql.algebra import functions as fn
 from mrql.algebra import monoids as mo
 from mrql.algebra import terms as t
 from mrql.algebra import types as ty
+from mrql.algebra.envelope import Envelope
 from mrql.algebra.errors import InternalError
 from mrql.algebra.evaluation.python_functions import Callee, Imported
 from mrql.algebra.evaluation.recursive_functions import PythonFunction, Recursive
 from mrql.algebra.functions.recursive_data import Folding
 from mrql.algebra.functions.signatures import Exact
+from mrql.algebra.row_key import RowKey
 from mrql.algebra.values.values import Bag, Document, Record
 
 
@@ -104,6 +106,8 @@ CLASSES: Mapping[type, Named] = {
     Folding: _named("Folding", "name", "data", "record", "makes"),
     # sources
     catalog.Column: _named("Column", "name", "type"),
+    RowKey: _named("RowKey", "fields", "version"),
+    Envelope: _named("Envelope", "name"),
 }
 """The classes that digests are made of."""
 
@@ -120,6 +124,8 @@ SOURCE: Mapping[str, tuple[str, Any]] = {
     "deletions": ("deletions", None),
     "tagged": ("tagged", False),
     "adapter": ("adapter", None),
+    "key": ("key", None),
+    "changes": ("changes", None),
 }
 """The fields of a source, and with which value each is not written: a state stays what it is when sources learn another
 option."""

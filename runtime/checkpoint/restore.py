@@ -74,7 +74,9 @@ def restored(
     ledgers = {stream: manifest.states[i] for stream, i in known.ledgers.items() if i in manifest.states}
     built = tuple(stage.name for stage in plan.stages if stage.name not in states)
     needed = {name for stage in plan.stages if stage.name in built for name in stage.streams}
-    needed |= plan.looked_up - ledgers.keys()
+    # What the rows of each key are is kept as it is, and not read again.
+    needed -= plan.keyed.keys() & ledgers.keys()
+    needed |= plan.noted - ledgers.keys()
     directories = {name: consumed(manifest, specs[name], copies) for name in sorted(needed & plan.streams.keys())}
     arrived = {name: [part for w in found for part in _arrived(w, built)] for name, found in directories.items()}
     return Restored(root, states, ledgers, built, {name: parts for name, parts in arrived.items() if parts})

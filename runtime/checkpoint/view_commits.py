@@ -13,6 +13,7 @@ import attrs
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.catalog import ADAPTER, SourceSpec, item_type
 from mrql.algebra.errors import UserError
+from mrql.algebra.row_key import RowKey
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.labels import component_names, listed
@@ -39,7 +40,8 @@ class ViewCommits:
     identities: Identities = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        streams = {name: _spec(name, item_type(t), "") for name, t in self.plan.streams.items()}
+        keyed = self.plan.keyed
+        streams = {name: _spec(name, item_type(t), "", keyed.get(name)) for name, t in self.plan.streams.items()}
         tables = {name: _spec(name, item_type(t), self.tables[name]) for name, t in self.plan.tables.items()}
         self.identities = identities(self.plan, {**streams, **tables})
 
@@ -98,13 +100,19 @@ class ViewCommits:
 
     def _can_be_built(self, built: Collection[str], ledgers: Collection[str]) -> None:
         """Raises: UserError, naming the first part that is made of rows that are gone."""
+        known = self.plan.keyed.keys() & {*ledgers}
         for stage in self.plan.stages:
-            gone = sorted({*stage.streams} & self.arrived)
+            gone = sorted(({*stage.streams} & self.arrived) - known)
             if stage.name in built and gone:
                 part = f"{stage.name}, {_called(stage)}, would have to be built from"
                 raise _gone(part, gone, _place_of(stage) or self.plan.query.span)
-        for name in sorted((self.plan.looked_up & self.arrived) - {*ledgers}):
-            raise _gone("deletions would be looked up in", [name], None)
+        for name in sorted((self.plan.noted & self.arrived) - {*ledgers}):
+            keyed = name in self.plan.keyed
+            raise _gone(
+                "what there is of each key would be made of" if keyed else "deletions would be looked up in",
+                [name],
+                None,
+            )
 
     # --- a batch ------------------------------------------------------------------------------
 
@@ -157,9 +165,9 @@ def _gone(what: str, streams: Sequence[str], span: Span | None) -> UserError:
     return UserError(message, span, f"go on with the query as it was, or {ANOTHER}")
 
 
-def _spec(name: str, row: Type, digest: str) -> SourceSpec:
+def _spec(name: str, row: Type, digest: str, key: RowKey | None = None) -> SourceSpec:
     """What a state is known by of a stream or a table that a program hands over."""
-    return SourceSpec(name, True, ADAPTER, digest, row, adapter=HANDED_OVER)
+    return SourceSpec(name, True, ADAPTER, digest, row, adapter=HANDED_OVER, key=key)
 
 
 def _has_come(source: SavedSource) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import attrs
 
+from mrql.algebra.row_key import RowKey
 from mrql.algebra.values.values import canonical
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.checkpoint.identity import Identities
@@ -20,6 +21,7 @@ from mrql.runtime.checkpoint.manifest import SavedState
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.checkpoint.values import from_plain, to_plain
 from mrql.runtime.reference.view import Entry, ReferenceView, StageState
+from mrql.runtime.sources.current_rows import Current, CurrentRows
 
 # --- writing ------------------------------------------------------------------------------------
 
@@ -47,6 +49,9 @@ class ReferenceStates:
         for stream, rows in self.view.present.items():
             identity = self.identities.ledgers[stream]
             found[identity] = self._state(identity, stream, {"rows": _weights(rows)})
+        for stream, current in self.view.current.items():
+            identity = self.identities.ledgers[stream]
+            found[identity] = self._state(identity, stream, {"rows": _by_key(current)})
         return found
 
     def _state(self, identity: str, name: str, tables: Mapping[str, Lines]) -> LiveState:
@@ -64,7 +69,10 @@ class ReferenceStates:
                 self._load_stage(state, restored.states[state.stage.name], restored.root)
         for stream, saved in restored.ledgers.items():
             lines = self._lines(self.identities.ledgers[stream], "rows", saved, restored.root)
-            self.view.present[stream] = _zset(lines)
+            if stream in self.view.plan.keyed:
+                self.view.current[stream] = _current_rows(stream, self.view.plan.keyed[stream], lines)
+            else:
+                self.view.present[stream] = _zset(lines)
 
     def _load_stage(self, state: StageState, saved: SavedState, root: Path) -> None:
         identity = self.identities.stages[state.stage.name]
@@ -89,6 +97,8 @@ def lines_of(view: ReferenceView) -> Iterator[tuple[str, Lines]]:
             yield state.stage.name, _weights(rows)
     for stream, rows in view.present.items():
         yield stream, _weights(rows)
+    for stream, current in view.current.items():
+        yield stream, _by_key(current)
 
 
 def _inputs(state: StageState) -> Iterable[tuple[str, int, str]]:
@@ -107,6 +117,22 @@ def _entries(state: StageState) -> Lines:
 
 def _weights(rows: ZSet) -> Lines:
     return {text(to_plain(value)): str(weight) for value, weight in rows}
+
+
+def _by_key(current: CurrentRows) -> Lines:
+    """What there is of each key: its version and its row."""
+    return {
+        text(to_plain(entry.key)): text([to_plain(entry.version), to_plain(entry.row)])
+        for entry in current.entries.values()
+    }
+
+
+def _current_rows(stream: str, key: RowKey, lines: Lines) -> CurrentRows:
+    entries = {}
+    for line, value in lines.items():
+        found, (version, row) = from_plain(json.loads(line)), map(from_plain, json.loads(value))
+        entries[canonical(found)] = Current(found, version, row)
+    return CurrentRows(stream, key, entries)
 
 
 def _zset(lines: Lines) -> ZSet:

@@ -17,7 +17,7 @@ from mrql.runtime.engine.sizes import EngineMeasurements, OperatorActivity, Stat
 from mrql.runtime.files.quarantine import Quarantine, fail, pass_over
 from mrql.runtime.reference.answer import ReferenceAnswer
 from mrql.runtime.reference.checkpoint import ReferenceStates, lines_of
-from mrql.runtime.reference.view import ReferenceView
+from mrql.runtime.reference.view import Arriving, ReferenceView
 from mrql.runtime.sources.directory import Arrived, Batch, Part
 from mrql.runtime.sources.files import read_changes, read_source
 from mrql.runtime.streaming.stream_loop import Put, Sizes
@@ -53,8 +53,9 @@ class ReferenceEngine:
         self.view.apply(deltas)
         put(ReferenceAnswer(self.view.answer(), before, self.plan.answer.type))
 
-    def _change(self, stream: str, arrived: Iterable[Part]) -> ZSet:
-        return ZSet.weighted(change for part in arrived for change in self._rows(self.sources[stream], part))
+    def _change(self, stream: str, arrived: Iterable[Part]) -> Arriving:
+        rows = (change for part in arrived for change in self._rows(self.sources[stream], part))
+        return [*rows] if stream in self.plan.keyed else ZSet.weighted(rows)
 
     def _rows(self, spec: SourceSpec, part: Part) -> Iterator[tuple[Value, int]]:
         if not isinstance(part, Arrived):

@@ -7,7 +7,7 @@ time. It needs no Java, and serves `--engine reference`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -32,9 +32,14 @@ from mrql.rewrite.plan.plan import Component, DerivedStream, Feed, Feedback, Fee
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual, divided, unlike
 from mrql.runtime.engine.stopwatch import timed
+from mrql.runtime.sources.current_rows import CurrentRows
 
 Merge: TypeAlias = Callable[[Collection[str], dict[str, ZSet]], None]
 """Merges changes into some stages, and adds to them what those derive."""
+
+Arriving: TypeAlias = ZSet | Sequence[tuple[Value, int]]
+"""What a batch has of a stream. Where rows replace others it is no sum of weights: one that comes and one that takes it
+away do not cancel."""
 
 SIGNS: Mapping[str, int] = {"came": 1, "went": -1}
 """How often the rows of a change count."""
@@ -128,16 +133,20 @@ class ReferenceView:
         withheld."""
         self.starts: dict[str, ZSet] = {}
         """What those would begin with now."""
+        self.current: dict[str, CurrentRows] = {}
+        """What there is of each key of the streams whose rows replace each other."""
         self.residual = Residual()
         """Of the loops that are carried over, and of what is withheld."""
         # A total is there from the start, and what is derived from it too.
         if start:
             self.resume((), {})
 
-    def resume(self, kept: Collection[str], arrived: Mapping[str, ZSet]) -> None:
-        """Builds the states of the stages that are not `kept` from the rows that have arrived so far."""
-        self._record({name: rows for name, rows in arrived.items() if name not in self.present})
-        changes = dict(arrived)
+    def resume(self, kept: Collection[str], arrived: Mapping[str, Arriving]) -> None:
+        """Builds the states of the stages that are not `kept` from the rows that have arrived so far; where it is known
+        what those have left of each key, from that."""
+        known = {name: ZSet.of(current.rows()) for name, current in self.current.items()}
+        changes = self._net({name: rows for name, rows in arrived.items() if name not in known}) | known
+        self._record({name: rows for name, rows in changes.items() if name not in self.present})
         built: frozenset[str] = frozenset()
         for loop in self.plan.feedbacks:
             if self.plan.inside(loop) <= {*kept}:
@@ -172,19 +181,37 @@ class ReferenceView:
             self._step(state, i, feed, changes)
         state.drop_unsupported()
 
-    def apply(self, deltas: Mapping[str, ZSet]) -> None:
+    def apply(self, deltas: Mapping[str, Arriving]) -> None:
         """Brings the states up to date with a batch: for each stream, what was inserted (+) and deleted (−).
 
-        Raises: MissingRow when a row is deleted that is not there, and UserError when the query has no value for the
-            data. The states are then as they were.
+        Raises: MissingRow when a row is deleted that is not there; AmbiguousRow, MissingVersion where it is not known
+            which row replaces which; UserError when the query has no value for the data. The states are then as they
+            were.
         """
         saved = [state.copy() for state in self.states], dict(self.derived), self.present, dict(self.starts)
+        current = self.current
         try:
-            self._record(deltas)
-            self._go_through(dict(deltas))
+            changes = self._net(deltas)
+            self._record(changes)
+            self._go_through(changes)
         except BaseException:
             self.states, self.derived, self.present, self.starts = saved
+            self.current = current
             raise
+
+    def _net(self, arriving: Mapping[str, Arriving]) -> dict[str, ZSet]:
+        """A batch as it changes the streams: where rows replace others, with these taken away."""
+        changes: dict[str, ZSet] = {}
+        for name, rows in arriving.items():
+            if name in self.plan.keyed:
+                before = self.current.get(name) or CurrentRows(name, self.plan.keyed[name])
+                after, changes[name] = before.after(rows)
+                # Another dictionary: the one before is gone back to when the batch fails.
+                self.current = {**self.current, name: after}
+            else:
+                assert isinstance(rows, ZSet)
+                changes[name] = rows
+        return changes
 
     def _go_through(self, changes: dict[str, ZSet]) -> None:
         """Merges a batch stage by stage; loops that are carried over come to rest before their values are read."""

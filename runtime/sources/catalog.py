@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from mrql.algebra.catalog import Catalog, Format, HandedOver, Records, SourceSpec
 from mrql.algebra.errors import UserError
+from mrql.runtime.sources.formats.envelopes import ENVELOPES
 from mrql.runtime.sources.formats.formats import FORMATS
 from mrql.runtime.sources.source import CONNECTORS
 
@@ -16,7 +17,7 @@ HANDED_OVER: Mapping[str, HandedOver] = {
 """The kinds of sources that a program hands over, by the names that a query has for them: a stream of DataFrames, and a
 table of its session's catalog."""
 
-CATALOG = Catalog(FORMATS, CONNECTORS, HANDED_OVER)
+CATALOG = Catalog(FORMATS, CONNECTORS, HANDED_OVER, ENVELOPES)
 
 
 def must_not_be_handed_over(specs: Iterable[SourceSpec]) -> None:

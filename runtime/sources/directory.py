@@ -15,7 +15,7 @@ from typing import TypeAlias
 import attrs
 
 from mrql.algebra.catalog import SourceSpec
-from mrql.algebra.errors import MissingRow, UserError
+from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Value
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.file_archive import Copies
@@ -328,13 +328,3 @@ def look_again(parts: Iterable[Part], spec: SourceSpec) -> None:
 def static_files(spec: SourceSpec) -> list[Arrived]:
     """The files of a static table as they are before they are read."""
     return [Arrived(file, 1, Seen.of(file)) for file in list_files(spec)]
-
-
-@contextmanager
-def placed(specs: Mapping[str, SourceSpec]) -> Iterator[None]:
-    """Gives an error about a deleted row the place of its stream in the query."""
-    try:
-        yield
-    except MissingRow as error:
-        error.span = error.span or specs[error.stream].span
-        raise

@@ -16,8 +16,10 @@ from mrql.algebra.types import RecordType, Type
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.files.quarantine import Malformed, Reject, fail
+from mrql.runtime.sources.current_rows import CurrentRows
 from mrql.runtime.sources.formats.file_format import file_format
 from mrql.runtime.sources.partitions import apart, completed, is_partition, must_agree, with_partitions
+from mrql.runtime.sources.places_of_rows import placed
 from mrql.runtime.sources.source import everything
 
 
@@ -130,21 +132,37 @@ def _seen(path: Path) -> bool:
 def read_source(spec: SourceSpec, reject: Reject = fail) -> Bag:
     """All rows of a source, without those that were taken away.
 
-    Raises: UserError when a file is missing, a row is malformed, or one is taken away that is not there.
+    Raises: UserError when a file is missing, a row is malformed, one is taken away that is not there, or two have one
+        key and it is not known which is later.
     """
-    if spec.adapter is not None:
-        return ZSet.weighted(everything(spec)).bag()
-    if not spec.shrinks:
+    if spec.adapter is None and not spec.shrinks:
         return Bag(row for file in list_files(spec) for row in read_file(spec, file, reject))
-    rows = ZSet()
-    for part, weight in spec.directories:
-        rows += ZSet.weighted(
-            change for file in list_files(part) for change in read_changes(part, file, weight, reject)
-        )
-    for row, count in rows:
+    if spec.key is not None:
+        with placed({spec.name: spec}):
+            return Bag(CurrentRows(spec.name, spec.key).after(_all_changes(spec, reject))[0].rows())
+    rows = ZSet.weighted(_all_changes(spec, reject))
+    for row, count in rows if spec.adapter is None else ():
         if count < 0:
             raise MissingRow(spec.name, row, -count, spec.span)
     return rows.bag()
+
+
+def read_arrived(spec: SourceSpec, reject: Reject = fail) -> Iterator[Value]:
+    """All rows that have come, those too that others have replaced.
+
+    Raises: UserError when a file is missing, or a row is malformed.
+    """
+    return (row for row, weight in _all_changes(spec, reject) if weight > 0)
+
+
+def _all_changes(spec: SourceSpec, reject: Reject) -> Iterator[tuple[Value, int]]:
+    """All that has come, with what takes some of it away."""
+    if spec.adapter is not None:
+        yield from everything(spec)
+        return
+    for part, weight in spec.directories:
+        for file in list_files(part):
+            yield from read_changes(part, file, weight, reject)
 
 
 def read_changes(spec: SourceSpec, file: Path, weight: int = 1, reject: Reject = fail) -> Iterator[tuple[Value, int]]:

@@ -31,6 +31,7 @@ from mrql.runtime.spark.io.paths import path_to_read, path_to_write
 from mrql.runtime.spark.maintenance.input_rows import Ledger
 from mrql.runtime.spark.maintenance.join_inputs import InputState
 from mrql.runtime.spark.maintenance.stage_state import StageState
+from mrql.runtime.spark.maintenance.upserts import UpsertedRows
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
@@ -192,7 +193,7 @@ def _live_stage(state: StageState, view: SparkView) -> LiveState:
     return LiveState(state.stage.name, form, {name: SparkTable(table, view) for name, table in tables.items()})
 
 
-def _live_ledger(ledger: Ledger, view: SparkView) -> LiveState | None:
+def _live_ledger(ledger: Ledger | UpsertedRows, view: SparkView) -> LiveState | None:
     if ledger.table is None or ledger.keys is None:
         return None
     form = {"keys": layout_to_json(ledger.keys.shape)}

@@ -36,6 +36,7 @@ from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.maintenance.thresholding import WithheldChanges, residuals
 from mrql.runtime.spark.maintenance.transaction import Savepoint, Transaction
 from mrql.runtime.spark.maintenance.trusted import netted_trusted, shortages
+from mrql.runtime.spark.maintenance.upserts import UpsertedRows
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.session.errors import translated
@@ -124,9 +125,11 @@ class SparkView:
         self.computing = BackgroundJobs(spark, self._uncomputed, self._check)
         self.rounds = Rounds(plan, self.changes, self._merge, self.computing, self._planning_ahead)
         self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
-        self.ledgers = [
+        self.upserts = [UpsertedRows(name, key, self.plans) for name, key in sorted(plan.keyed.items())]
+        self.ledgers: list[Ledger | UpsertedRows] = [
             Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.looked_up)
         ]
+        self.ledgers += self.upserts
         self.ledgers += [each.ledger for loop in self.carried for each in loop]
         self.withheld = {derived.name: WithheldChanges(derived, self.changes) for derived in plan.withholding}
         self.ledgers += [each.ledger for each in self.withheld.values()]
@@ -148,14 +151,21 @@ class SparkView:
         """Computes the states that were put in, those of the stages that are `kept`, and builds the others from the
         rows that have arrived so far."""
         with settings(self.spark, self.settings):
+            known = {each.stream: each.current() for each in self.upserts if each.table is not None}
             changes = {
-                name: attrs.evolve(without_passing(frame, self.columns), changes=True)
+                # A row that comes and one that takes it away do not cancel where rows replace each other.
+                name: attrs.evolve(
+                    frame if name in self.plan.keyed else without_passing(frame, self.columns), changes=True
+                )
                 for name, frame in arrived.items()
             }
+            changes |= known
             self.transaction.before = before = self._snapshots()
             for ledger in self.ledgers:
                 if ledger.table is None and ledger.stream in changes:
-                    self._recorded(ledger, changes[ledger.stream])
+                    left = self._recorded(ledger, changes[ledger.stream])
+                    if ledger.stream in self.plan.keyed:
+                        changes[ledger.stream] = left
             built: frozenset[str] = frozenset()
             for loop, carried in zip(self.plan.feedbacks, self.carried, strict=True):
                 if self.plan.inside(loop) <= {*kept}:
@@ -321,10 +331,10 @@ class SparkView:
             sum(self.transaction.touched.values()),
         )
 
-    def _recorded(self, ledger: Ledger, change: Frame) -> Frame:
+    def _recorded(self, ledger: Ledger | UpsertedRows, change: Frame) -> Frame:
         """A batch of a stream that may lose rows, once it is noted what there is of it."""
         left = ledger.record(change)
-        self.transaction.temporaries.counted += [run for run in (ledger.batch, ledger.missing) if run is not None]
+        self.transaction.temporaries.counted += ledger.planned()
         return left
 
     def _plan_shortages(self) -> None:
@@ -335,7 +345,7 @@ class SparkView:
 
     def _check(self) -> None:
         """Raises: MissingRow when the batch has deleted a row that was not there; WrongDeletion where that was trusted
-        and shows."""
+        and shows; AmbiguousRow, MissingVersion where it is not known which row replaces which."""
         for ledger in self.ledgers:
             ledger.check()
         for shortage in self.transaction.shortages or ():

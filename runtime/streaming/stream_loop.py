@@ -35,11 +35,11 @@ from mrql.runtime.sources.directory import (
     Watched,
     look_again,
     next_batch,
-    placed,
     watch,
 )
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.files import count_rows
+from mrql.runtime.sources.places_of_rows import placed
 from mrql.runtime.streaming.report import BatchPhase, Clock, Counting, Measurements, Report
 from mrql.runtime.streaming.widening import Wider, must_fit
 

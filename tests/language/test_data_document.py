@@ -1,4 +1,4 @@
-"""The examples of `docs/data.md`: each query has the answer that is written below it."""
+"""The examples of `docs/data.md` and `docs/changes.md`: each query has the answer that is written below it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Example:
     files: dict[str, str]
 
 
-def examples() -> Iterator[Example]:
-    """The examples of the document, each with the files that stand above it."""
+def examples(document: str) -> Iterator[Example]:
+    """The examples of a document, each with the files that stand above it."""
     files: dict[str, str] = {}
     query = ""
-    for kind, name, body in fences("data.md"):
+    for kind, name, body in fences(document):
         if name:
             files[name] = body
         elif kind == "mrql":
@@ -37,7 +37,7 @@ def examples() -> Iterator[Example]:
             yield Example(query, tuple(map(json.loads, body.splitlines())), dict(files))
 
 
-EXAMPLES = list(examples())
+EXAMPLES = [example for document in ("data.md", "changes.md") for example in examples(document)]
 
 
 def answers(example: Example, home: Path, engine: str) -> list[object]:
@@ -58,7 +58,7 @@ def _sorted(value: object) -> object:
 
 def test_there_are_examples() -> None:
     """The tests below would be content with none."""
-    assert len(EXAMPLES) == 8
+    assert len(EXAMPLES) == 11
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.query[:40])

@@ -34,7 +34,7 @@ from tests.rewrite.loops.test_strategies import History, assert_kept
 from tests.runtime.checkpoint.crashes import survives
 from tests.runtime.checkpoint.damage import SCENES, stopped, undelivered
 from tests.runtime.checkpoint.fed_views import FOLLOWED, NUMBERED, view_survives
-from tests.runtime.checkpoint.streams import GROUPS, JOIN, Stream, fill
+from tests.runtime.checkpoint.streams import GROUPS, JOIN, UPSERTS, Stream, fill
 from tests.runtime.spark.expressions.test_functions import KINDS, disagreements
 from tests.runtime.spark.test_equivalence import (
     CONSTRUCTS,
@@ -47,6 +47,7 @@ from tests.runtime.spark.test_equivalence import (
 )
 from tests.runtime.spark.test_wild import assert_follows_wild
 from tests.runtime.test_trusted_deletions import assert_engines_agree_on_trust
+from tests.runtime.test_upserts import assert_like_the_reference
 from tests.soak import fuzz, large_data, loop_memory
 from tests.support.construct_queries import construct_queries
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
@@ -57,6 +58,8 @@ from tests.support.postgresql import MISSING, Server, binaries
 from tests.support.queries import histories, queries, several_queries, streams_of
 from tests.support.queries import tables as tables_of
 from tests.support.sum_queries import sum_queries
+from tests.support.upserts import KINDS as KEYS
+from tests.support.upserts import histories as upsert_histories
 from tests.support.wild import KINDS as WILD
 from tests.tpch.cases import NAMES
 from tests.tpch.test_spark import arriving, follow
@@ -163,6 +166,14 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         assert_engines_agree_on_trust(spark, text, data.draw(histories(text, deletions=True, most=3)), wrong)
         done[ON_SPARK] += 1
 
+    @seed(number)
+    @cases(2)
+    @given(st.sampled_from(sorted(KEYS)), st.booleans(), st.data())
+    def replacing(name: str, versioned: bool, data: st.DataObject) -> None:
+        history = data.draw(upsert_histories(KEYS[name], versioned=versioned, most=3))
+        assert_like_the_reference(spark, KEYS[name], history, versioned=versioned)
+        done[ON_SPARK] += 1
+
     for kind, texts in fuzz.programs().items():
 
         @seed(number)
@@ -205,6 +216,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         rarer()
         together()
         trusting()
+        replacing()
         assert_follows(spark, [INCREMENTAL[number % len(INCREMENTAL)]], ONE_BY_ONE)
     assert_construct(spark, CONSTRUCTS[number % len(CONSTRUCTS)])
     name, way = EVERY_WAY[number % len(EVERY_WAY)]
@@ -235,7 +247,9 @@ class Kills:
         while killed < most:
             with TemporaryDirectory() as home:
                 fill(Path(home), batches, random, first=random.choice((6, 1200)))
-                stream = Stream(Path(home), random.choice((GROUPS, JOIN)), engine, emit=random.choice(list(Emit)))
+                stream = Stream(
+                    Path(home), random.choice((GROUPS, JOIN, UPSERTS)), engine, emit=random.choice(list(Emit))
+                )
                 killed += survives(stream, random, kills=most - killed, delay=delay, server=self.server)
         return killed
 

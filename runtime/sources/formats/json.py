@@ -21,35 +21,60 @@ from mrql.runtime.engine.answer import WEIGHT, Output
 from mrql.runtime.engine.row_format import json_text, row_object
 from mrql.runtime.files.compression import NOT_UTF8, decoded, lines
 from mrql.runtime.files.quarantine import Malformed, Reject
-from mrql.runtime.sources.formats.file_format import FileFormat, count_lines, once
+from mrql.runtime.sources.formats.envelopes import changes_of
+from mrql.runtime.sources.formats.file_format import FileFormat, count_lines
 
 SAMPLE_ROWS = 1000
 """How many rows the type is taken from where none is given."""
 SAMPLE_BYTES = 1_000_000
 
 
-def read_json(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[Value]:
-    """The rows of a file."""
+def read_json(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Value, int]]:
+    """The rows of a file, each with its weight."""
     for number, line in lines(file):
         text = decoded(line)
         if not text.strip(" \t"):
             continue
         try:
-            yield row_of(line, spec.row)
+            if spec.changes is None:
+                yield row_of(line, spec.row), 1
+            else:
+                yield from [*changes_in(line, spec)]
         except ValueError as error:
             reject(Malformed(file, number, str(error), text))
 
 
-@deep
 def row_of(line: bytes, t: Type) -> Value:
     """A line as a value of the row type.
 
     Raises: ValueError where it is none.
     """
+    return _as_row(_json_of(line), t)
+
+
+def changes_in(line: bytes, spec: SourceSpec) -> Iterator[tuple[Value, int]]:
+    """What a line that is a change brings and takes away; null is none, as Debezium writes it behind a deletion.
+
+    Raises: ValueError where it is no change.
+    """
+    envelope, value = spec.changes, _json_of(line)
+    assert envelope is not None
+    assert isinstance(spec.row, ty.RecordType)
+    if isinstance(value, dict) and envelope.payload is not None and envelope.payload in value:
+        value = value[envelope.payload]
+    if value is not None:
+        yield from changes_of(_as_row(value, envelope.whole(spec.row)), spec)
+
+
+def _json_of(line: bytes) -> Json:
     try:
-        value = read(line.decode("utf-8"))
+        return read(line.decode("utf-8"))
     except UnicodeDecodeError:
         raise ValueError(NOT_UTF8) from None
+
+
+@deep
+def _as_row(value: Json, t: Type) -> Value:
     if value is None and t != ty.ANY:
         raise ValueError(f"null is not a value of type {t}")
     return held(value, t)
@@ -209,7 +234,8 @@ def encode_json(output: Output, answer: Value) -> bytes:
 JSON = FileFormat(
     "json",
     Records(typed=False),
-    read=once(read_json),
+    takes=frozenset({"changes"}),
+    read=read_json,
     count=count_lines,
     infer=lambda spec, files: infer_row(files),
     widen=widened,

@@ -6,21 +6,27 @@ behind the value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.envelope import Envelope
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.spark.expressions import json_variant
-from mrql.runtime.spark.expressions.layout import label
+from mrql.runtime.spark.expressions.canonical_order import Fresh
+from mrql.runtime.spark.expressions.layout import label, quote, text_sql
 from mrql.runtime.spark.io.create_dataframe import to_write
+from mrql.runtime.spark.io.csv import TAG
 from mrql.runtime.spark.io.spark_format import FILE, ParsedRows, SparkFormat
 
 NUMBER = "monotonically_increasing_id() AS mrql_number"
 """A column that Spark may not compute twice: no filter is pushed below it, where it would parse the row again."""
+
+FIRST, SECOND = (json_variant.element("mrql_array", place) for place in (0, 1))
+"""The value of a line, and what may stand behind it."""
 
 
 def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> ParsedRows:
@@ -33,25 +39,83 @@ def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
     # Inside an array, what stands behind the value is no JSON, or a second element.
     parsed = "if(is_valid_utf8(value), try_parse_json(concat('[', value, ']')), NULL)"
     arrays = lines.selectExpr("mrql_file", NUMBER, f"{parsed} AS mrql_array")
-    faults = ["mrql_array IS NULL", "try_variant_get(mrql_array, '$[1]', 'variant') IS NOT NULL", "mrql_number < 0L"]
-    row = "try_variant_get(mrql_array, '$[0]', 'variant')"
+    faults = ["mrql_array IS NULL", f"{SECOND} IS NOT NULL", "mrql_number < 0L"]
+    if spec.changes is not None:
+        return _changes(spec, _records(_unwrapped(arrays, spec.changes), _whole(spec), faults, fresh), apart)
     if not isinstance(spec.row, ty.RecordType):
         return ParsedRows(
-            arrays.selectExpr("*", f"{json_variant.held(row, spec.row, fresh)} AS value"),
+            arrays.selectExpr("*", f"{json_variant.held(FIRST, spec.row, fresh)} AS value"),
             ["value"],
             _any(faults),
             apart,
         )
-    faults.append(f"NOT {json_variant.is_object(row)}")
-    parts = [f"{json_variant.member('mrql_array', name, 0)} AS m{i}" for i, name in enumerate(spec.row.names)]
-    members = arrays.selectExpr("mrql_file", "mrql_number", f"({_any(faults)}) AS mrql_wrong", *parts)
+    df = _records(arrays, spec.row, faults, fresh)
+    return ParsedRows(df, [label(i) for i, _ in enumerate(spec.row.names)], "mrql_unfit", apart)
+
+
+def _records(arrays: DataFrame, row: ty.RecordType, faults: Sequence[str], fresh: Fresh) -> DataFrame:
+    """The fields of records, and `mrql_unfit`, which says whether they are none."""
+    wrong = [*faults, f"NOT {json_variant.is_object(FIRST)}"]
+    parts = [f"{json_variant.member('mrql_array', name, 0)} AS m{i}" for i, name in enumerate(row.names)]
+    members = arrays.selectExpr("mrql_file", "mrql_number", f"({_any(wrong)}) AS mrql_wrong", *parts)
     held, unfit = [], ["mrql_wrong"]
-    for i, (_, t) in enumerate(spec.row.fields):
+    for i, (_, t) in enumerate(row.fields):
         held.append(f"{json_variant.held(f'm{i}', t, fresh)} AS {label(i)}")
         test = json_variant.unfit(f"m{i}", t, fresh)
         unfit += [test] if test != "false" else []
-    df = members.selectExpr("mrql_file", "mrql_number", f"({_any(unfit)}) AS mrql_unfit", *held)
-    return ParsedRows(df, [label(i) for i, _ in enumerate(spec.row.names)], "mrql_unfit", apart)
+    return members.selectExpr("mrql_file", "mrql_number", f"({_any(unfit)}) AS mrql_unfit", *held)
+
+
+# --- changes ------------------------------------------------------------------------------------
+
+
+def _whole(spec: SourceSpec) -> ty.RecordType:
+    assert spec.changes is not None
+    assert isinstance(spec.row, ty.RecordType)
+    return spec.changes.whole(spec.row)
+
+
+def _unwrapped(arrays: DataFrame, envelope: Envelope) -> DataFrame:
+    """Changes without what they are wrapped in, and without those that are null."""
+    if envelope.payload is not None:
+        payload = json_variant.member("mrql_array", envelope.payload, 0)
+        inner = f"if({SECOND} IS NULL AND {payload} IS NOT NULL, to_variant_object(array({payload})), mrql_array)"
+        arrays = arrays.selectExpr("mrql_file", "mrql_number", f"{inner} AS mrql_array")
+    return arrays.where(f"NOT coalesce({SECOND} IS NULL AND is_variant_null({FIRST}), false)")
+
+
+def _changes(spec: SourceSpec, whole: DataFrame, apart: bool) -> ParsedRows:
+    """What changes take away and bring, each with its tag (`runtime.sources.formats.envelopes`)."""
+    envelope, places = spec.changes, {name: label(i) for i, name in enumerate(_whole(spec).names)}
+    assert envelope is not None
+    said, sides, faults = places[envelope.op], [], ["mrql_unfit"]
+    faults.append(f"{said} IS NULL OR {said} NOT IN ({_texts(envelope.known)})")
+    for tag, side, kinds in (
+        ("-", envelope.before, envelope.taken_away(keyed=spec.key is not None)),
+        ("+", envelope.after, envelope.comes),
+    ):
+        is_one = f"{said} IN ({_texts(kinds)})"
+        if side is not None:
+            faults.append(f"{is_one} AND {places[side]} IS NULL")
+        sides.append(f"if({is_one}, struct({', '.join([*_row(spec, side, places), repr(tag)])}), NULL)")
+    names = ", ".join(columns_of(spec))
+    rows = f"inline(filter(array({', '.join(sides)}), x__v_0 -> x__v_0 IS NOT NULL)) AS ({names})"
+    return ParsedRows(whole, [rows], " OR ".join(f"({fault})" for fault in faults), apart)
+
+
+def _row(spec: SourceSpec, side: str | None, places: Mapping[str, str]) -> Iterator[str]:
+    """The fields of a row, in a change that lies in columns."""
+    assert spec.changes is not None
+    assert isinstance(spec.row, ty.RecordType)
+    for i, name in enumerate(spec.row.names):
+        path: tuple[str, ...] = (name,)
+        if side is not None:
+            path = spec.changes.metadata.get(name, (side, name))
+        yield f"{'.'.join([places[path[0]], *map(quote, path[1:])])} AS {label(i)}"
+
+
+def _texts(kinds: Iterable[str]) -> str:
+    return ", ".join(map(text_sql, sorted(kinds)))
 
 
 def _any(faults: Sequence[str]) -> str:
@@ -60,7 +124,8 @@ def _any(faults: Sequence[str]) -> str:
 
 def columns_of(spec: SourceSpec) -> list[str]:
     """A column for each field of a record, or one for the value."""
-    return [label(i) for i, _ in enumerate(spec.row.names)] if isinstance(spec.row, ty.RecordType) else ["value"]
+    names = [label(i) for i, _ in enumerate(spec.row.names)] if isinstance(spec.row, ty.RecordType) else ["value"]
+    return [*names, TAG] if spec.tagged else names
 
 
 def write_json(df: DataFrame, output: Output, path: str) -> None:

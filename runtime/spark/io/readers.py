@@ -17,10 +17,11 @@ from mrql.algebra.values.values import Value
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.engine.row_format import row_columns
 from mrql.runtime.files.quarantine import Malformed, Quarantine, Reject, fail, pass_over
-from mrql.runtime.sources.directory import Arrived, Part, Portion, placed
+from mrql.runtime.sources.directory import Arrived, Part, Portion
 from mrql.runtime.sources.files import check_file, list_files, read_changes
 from mrql.runtime.sources.partitions import Apart
 from mrql.runtime.sources.partitions import apart as of_path
+from mrql.runtime.sources.places_of_rows import placed
 from mrql.runtime.sources.source import everything
 from mrql.runtime.spark.expressions.layout import quote, sql_type
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
@@ -31,6 +32,7 @@ from mrql.runtime.spark.io.paths import path_of, path_to_read
 from mrql.runtime.spark.io.spark_format import ParsedRows
 from mrql.runtime.spark.relation.file_scans import FileScan
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, changes, from_dataframe, net, union
+from mrql.runtime.spark.relation.keyed_columns import net_of_upserts
 
 
 def read(
@@ -188,14 +190,20 @@ def read_net(spark: SparkSession, spec: SourceSpec, quarantine: Quarantine | Non
 
     Raises: MissingRow when one is taken away that is not there.
     """
-    if spec.adapter is not None:
-        return _given(spark, spec, [*ZSet.weighted(everything(spec))], ColumnNames())
+    columns = ColumnNames()
+    if spec.adapter is not None and spec.key is None:
+        return _given(spark, spec, [*ZSet.weighted(everything(spec))], columns)
     if not spec.shrinks:
         return read(spark, spec, None, quarantine)
-    columns = ColumnNames()
+    if spec.adapter is not None and spec.key is not None:
+        with placed({spec.name: spec}):
+            return net_of_upserts(spec.name, spec.key, _given(spark, spec, [*everything(spec)], columns), spark)
     arrived = [Arrived(file, weight) for part, weight in spec.directories for file in list_files(part)]
     with placed({spec.name: spec}):
-        return net(spec.name, read_batch(spark, spec, arrived, columns, quarantine), columns, spark)
+        rows = read_batch(spark, spec, arrived, columns, quarantine)
+        if spec.key is not None:
+            return net_of_upserts(spec.name, spec.key, rows, spark)
+        return net(spec.name, rows, columns, spark)
 
 
 def row_schema(row: Type) -> str:

@@ -13,6 +13,8 @@ none.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import attrs
 
 from mrql.algebra import types as ty
@@ -60,6 +62,10 @@ class Ledger:
     def begin(self) -> None:
         """Forgets the batch before."""
         self.batch = self.missing = self.arrived = None
+
+    def planned(self) -> Iterator[Run]:
+        """What the batch keeps beside the table, to be computed with it."""
+        yield from (run for run in (self.batch, self.missing) if run is not None)
 
     def record(self, change: Frame) -> Frame:
         """Adds a batch, and returns it without the rows that come and go in it: those are not to be evaluated, for the

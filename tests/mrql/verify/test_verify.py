@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
+import attrs
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
@@ -16,15 +17,18 @@ from hypothesis import strategies as st
 
 import mrql
 from mrql.algebra.evaluation.evaluate import evaluate, evaluate_measured
+from mrql.algebra.row_key import RowKey
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
+from mrql.cli.planning import load
 from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.reference import view
+from mrql.runtime.sources.files import read_arrived
 from mrql.translate.builtin_aggregates import AGGREGATIONS
 from mrql.translate.collection_functions import DERIVED
 from mrql.verify.engines import ReferenceIncremental, Rows, Start
-from mrql.verify.histories import History, Move, RowPlace, deal, held
+from mrql.verify.histories import History, Move, RowPlace, deal, held, keys_of, last_moves
 from mrql.verify.replay import FailureKind
 from mrql.verify.report import render
 from mrql.verify.rounding import Rounding
@@ -566,3 +570,58 @@ class KeepsOldSums:
 def test_sums_of_emptied_groups_are_found() -> None:
     """What is left of them by rounding, or is no number any more, is in the sum of what comes next."""
     assert len(found_by(GROUP_SUMS, KeepsOldSums)) >= 9
+
+
+# --- rows that replace each other ---------------------------------------------------------------
+
+UPSERTS = """
+S = stream(json, "s", type(<id: long, k: string, v: long, at: long>), key(id), version(at));
+select (k, sum(s.v), max(s.v)) from s in S group by k: s.k;
+"""
+
+
+def upserted(home: Path) -> Path:
+    """A query over rows of a few keys, and its data."""
+    (home / "s").mkdir()
+    rows = ({"id": n % 5, "k": f"k{n % 3}", "v": n * n, "at": n} for n in range(20))
+    (home / "s" / "1.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (home / "q.mrql").write_text(UPSERTS)
+    return home / "q.mrql"
+
+
+def test_rows_that_replace_others_are_verified(tmp_path: Path) -> None:
+    """With all that have come, also those that were replaced."""
+    arguments = ["verify", str(upserted(tmp_path)), "--engine", "reference", "--seed", "1", "--histories", "4"]
+    done = CliRunner().invoke(main, [*arguments, "--data", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "and rows of S that replace others by key" in done.output
+    assert "20" in done.output
+
+
+def test_a_row_that_is_not_replaced_is_found(tmp_path: Path) -> None:
+    """A view that knows nothing of the key is wrong."""
+    program = load(upserted(tmp_path), tmp_path)
+    (query,) = program.queries
+    key = RowKey(("id",))
+
+    def start(plan: Plan, tables: Mapping[str, Bag]) -> ReferenceIncremental:
+        return ReferenceIncremental(attrs.evolve(plan, keyed={}), tables)
+
+    sampler = Sampler({"S": [*read_arrived(program.sources["S"])]}, 20)
+    (scenario,) = scenarios(query.term, frozenset({"S"}), {"S": key})
+    found = verify(query.term, sampler, scenario, VerifyOptions(1, 4, 6, 20), start)
+    assert found.counterexample is not None
+    assert len([move for batch in found.counterexample.history for move in batch]) <= 3
+    assert [*render(found, query.type)]
+
+
+def test_of_each_key_the_last_row_is_there() -> None:
+    """In batches too: of the moves of one key the last one counts."""
+    data = {"S": [(1, "a"), (1, "b"), (2, "c")], "T": [(1,)]}
+    a, b, c, t = *(RowPlace("S", n) for n in range(3)), RowPlace("T", 0)
+    key_of = keys_of(data, {"S": RowKey(("_1",))})
+    first, second = (Move(a, 1), Move(b, 1), Move(t, 1)), (Move(a, -1), Move(c, 1), Move(c, -1))
+    assert held([first], key_of) == {b, t}
+    assert held([first, second], key_of) == {t}
+    assert last_moves(first, key_of) == [Move(b, 1), Move(t, 1)]
+    assert last_moves(second, key_of) == [Move(a, -1), Move(c, -1)]

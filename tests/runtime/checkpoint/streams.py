@@ -40,6 +40,12 @@ from (n, k) in (select (m, c) from (x, y) in edges, (a, c) in edges, (b, m) in n
 group by n;
 """
 
+UPSERTS = """
+edges = stream(csv, "edges", ",", type((long, long)), key(_1), version(_2));
+select (y, count(x), sum(x)) from (x, y) in edges group by y;
+"""
+"""Rows that replace each other; two of one key and one version are the same row."""
+
 
 def write(file: Path, text: str, age: int) -> None:
     """A file with a time of its own, so that the order of files is the one in which they were written."""

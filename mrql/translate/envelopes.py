@@ -1,0 +1,37 @@
+"""`changes(…)` of a stream: what arrives are changes of rows."""
+
+from __future__ import annotations
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import Catalog, SourceSpec
+from mrql.algebra.errors import UserError
+from mrql.translate.source_arguments import Arguments
+
+
+def with_changes(spec: SourceSpec, arguments: Arguments, catalog: Catalog) -> SourceSpec:
+    """The description of a stream with the envelope that its rows are in, where they are in one.
+
+    Raises: UserError where there is none of the name, the rows cannot be in one, or only those with a key could.
+    """
+    written = arguments.changes
+    if written is None:
+        return spec
+    if written.envelope not in catalog.envelopes:
+        hint = f"there are {' and '.join(catalog.envelopes)}"
+        raise UserError(f"nothing is known of changes that are written as `{written.envelope}`", written.span, hint)
+    if not spec.stream:
+        raise UserError("a static source does not change", written.span, "stream(…) makes it a stream")
+    other = arguments.deletions or arguments.tagged
+    if other is not None:
+        raise UserError("changes say themselves which rows they take away", other.span, "leave it out")
+    if arguments.row is None or not isinstance(spec.row, ty.RecordType):
+        hint = "type(<id: long>), say"
+        raise UserError("the rows that changes are of need a type, that of a record", written.span, hint)
+    envelope = catalog.envelopes[written.envelope]
+    outside = next((name for name in spec.row.names if name in envelope.metadata), None)
+    if outside is not None and arguments.key is None:
+        message = f"`{outside}` is another one in each change, so that no row is ever found again"
+        raise UserError(message, arguments.row.span, "add key(id), say, or leave the field out")
+    return attrs.evolve(spec, changes=envelope, tagged=True)

@@ -1,0 +1,43 @@
+"""`key(…)` and `version(…)` of a stream: a row replaces the one with its key, unless that is later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import attrs
+
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.errors import UserError
+from mrql.algebra.row_key import RowKey
+from mrql.algebra.span import Span
+from mrql.translate.source_arguments import Arguments
+
+
+def with_key(spec: SourceSpec, arguments: Arguments) -> SourceSpec:
+    """The description of a stream with its key, where it is given one.
+
+    Raises: UserError where it has no such fields, or does not stream.
+    """
+    key, version = arguments.key, arguments.version
+    if key is None:
+        if version is not None:
+            raise UserError("a version is for a stream with a key", version.span, "add key(id), say")
+        return spec
+    if not spec.stream:
+        raise UserError("nothing is replaced in a static source", key.span, "stream(…) makes it a stream")
+    found = RowKey(key.fields, None if version is None else version.field)
+    with _placed(key.span):
+        found.check_fields(spec.row)
+    with _placed(key.span if version is None else version.span):
+        found.check_version(spec.row)
+    return attrs.evolve(spec, key=found)
+
+
+@contextmanager
+def _placed(span: Span) -> Iterator[None]:
+    """Gives an error its place."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(error.message, span, error.hint) from None

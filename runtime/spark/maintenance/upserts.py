@@ -1,0 +1,95 @@
+"""What there is of a stream whose rows replace each other: one row for each key.
+
+A batch has rows that come and rows that take those of their keys away, in any order. Of those of one key the last one
+counts, by its version. It is put beside the row that there is: that goes, and the new one comes, and this is the change
+that the query is given. The rows that there are lie by their keys (`state/table.py`), so that those of the touched keys
+are looked up; they are a weighted bag, to which the change is added like to any other.
+
+With a version, what is kept of a key whose row was taken away is a row too, without all but its key and version, that
+is `gone`: one that comes later and is older does not bring it back. `relation/keyed_columns.py` says how a row replaces
+another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from mrql.algebra.row_key import RowKey
+from mrql.rewrite.plan.circuit import Access
+from mrql.runtime.spark.expressions.casts import canonical
+from mrql.runtime.spark.expressions.expressions import Expressions
+from mrql.runtime.spark.expressions.layout import Layout
+from mrql.runtime.spark.relation.frame import Frame
+from mrql.runtime.spark.relation.keyed_columns import KeyedColumns
+from mrql.runtime.spark.relation.keys import Keys
+from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.state.run import Run
+from mrql.runtime.spark.state.table import Table, weighted
+
+
+@attrs.define
+class UpsertedRows:
+    """The rows of one stream by their keys, as a table of `(row…, gone, weight)`."""
+
+    stream: str
+    key: RowKey
+    plans: Plans
+    table: Table | None = None
+    columns: KeyedColumns | None = None
+    latest: Run | None = None
+    """The last row of each key of the batch."""
+    beside: Run | None = None
+    """The same beside the rows that there were."""
+    wrong: Run | None = None
+    """Those of them with a fault, of which there should be none."""
+
+    @property
+    def keys(self) -> Keys | None:
+        return None if self.columns is None else self.columns.keys
+
+    def begin(self) -> None:
+        """Forgets the batch before."""
+        self.latest = self.beside = self.wrong = None
+
+    def planned(self) -> Iterator[Run]:
+        """What the batch keeps beside the table, to be computed with it."""
+        yield from (run for run in (self.latest, self.beside, self.wrong) if run is not None)
+
+    def record(self, change: Frame) -> Frame:
+        """Adds a batch, and returns what it changes. Whether it is known which row replaces which, `check` says."""
+        if self.table is None or self.columns is None:
+            self.columns = KeyedColumns.of(self.key, canonical(Expressions(), change.value))
+            table = weighted(self.plans, self.columns.all, self.columns.of_key, access=Access.LOOKED_UP)
+            self.table = attrs.evolve(table, gathers=False, shrinks=True)
+        columns = self.columns
+        self.latest = Run.of(self.plans, columns.latest(self.table.partitioned(columns.rows(change))))
+        found = self.table.lookup(self.table.relations, self.latest.relation)
+        self.beside = Run.of(self.plans, columns.beside(self.latest.relation, found))
+        self.wrong = Run.of(self.plans, self.beside.relation.where("fault > 0"))
+        moved = columns.moved(self.beside.relation)
+        return columns.there(self.table.append(self.table.partitioned(moved), as_it_is=True).relation)
+
+    def current(self) -> Frame:
+        """The rows that there are."""
+        assert self.table is not None
+        assert self.columns is not None
+        return self.columns.there(self.table.current(self.table.relations))
+
+    def restore(self, keys: Layout, table: Table) -> None:
+        """Puts in what a checkpoint has."""
+        self.columns, self.table = KeyedColumns.of(self.key, keys), attrs.evolve(table, gathers=False)
+
+    def check(self) -> None:
+        """Looks whether it was known which row replaces which; that is known once the batch is computed, or computed
+        now.
+
+        Raises: AmbiguousRow, MissingVersion.
+        """
+        if self.wrong is None or self.columns is None:
+            return
+        if self.wrong.rows is None:
+            self.wrong.rows = self.plans.count(self.wrong.relation)
+        if self.wrong.rows:
+            self.columns.check(self.stream, self.wrong.relation, self.plans.spark)

@@ -1,0 +1,64 @@
+"""Streams whose rows replace each other: what there is of each key is committed, and gone on with."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mrql.algebra.errors import UserError
+from mrql.runtime.checkpoint.store import manifest_files
+from tests.runtime.checkpoint.crashes import is_whole
+from tests.runtime.checkpoint.streams import UPSERTS, Stream, batch_answer, fill, write
+
+CHANGED = UPSERTS.replace("sum(x)", "max(x)")
+
+
+def restarted(home: Path, engine: str, batches: int, spark: SparkSession | None = None) -> Stream:
+    """A stream that is started again for each of its files, and whose query changes before the last one."""
+    fill(home, batches + batches // 2, Random(5))
+    files = sorted((home / "edges").iterdir())[:batches]
+    kept = home / "later"
+    shutil.move(home / "edges", kept)
+    (home / "edges").mkdir()
+    stream = Stream(home, UPSERTS, engine, spark=spark)
+    for number, file in enumerate(files):
+        if number == batches - 1:
+            stream = Stream(home, CHANGED, engine, spark=spark)
+        shutil.move(kept / file.name, home / "edges" / file.name)
+        stream.run()
+        newest = [*stream.answers().values()][-1]
+        assert newest == batch_answer(stream)
+        assert is_whole(stream)
+    return stream
+
+
+def test_a_stream_goes_on(tmp_path: Path) -> None:
+    """With the same answers as from scratch, also of another query; a row that has no version is refused, and the
+    stream goes on without it."""
+    stream = restarted(tmp_path, "reference", 8)
+    committed = len(manifest_files(stream.checkpoint))
+    write(tmp_path / "edges" / "wrong.csv", "1,\n", 100)
+    with pytest.raises(UserError, match="a row of `edges` with the key 1 has no version"):
+        stream.run()
+    assert len(manifest_files(stream.checkpoint)) == committed
+    (tmp_path / "edges" / "wrong.csv").unlink()
+    write(tmp_path / "edges" / "right.csv", "1,1000\n", 101)
+    stream.run()
+    assert (1000, 1, 1) in [*stream.answers().values()][-1]
+
+
+@pytest.mark.spark
+def test_a_stream_goes_on_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    restarted(tmp_path, "spark", 3, spark)
+
+
+def test_another_key_is_another_state(tmp_path: Path) -> None:
+    """All files are read again for it."""
+    restarted(tmp_path, "reference", 4)
+    other = Stream(tmp_path, UPSERTS.replace("key(_1), version(_2)", "key(_2), version(_1)"), "reference")
+    other.run()
+    assert [*other.answers().values()][-1] == batch_answer(other)

@@ -1,0 +1,157 @@
+"""Changes in envelopes: what they bring and take away, and what is none; in both engines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.errors import UserError
+from mrql.algebra.values.values import Value, canonical
+from mrql.jobs.loading import compile_over_files
+from mrql.runtime.files.quarantine import Malformed, Quarantine
+from mrql.runtime.sources.files import read_changes
+from mrql.runtime.spark.expressions.from_spark import from_spark
+from mrql.runtime.spark.expressions.layout import to_sql
+from mrql.runtime.spark.io.readers import read
+
+ROW = "type(<id: long, city: string>)"
+KEYED = "type(<id: long, city: string, __lsn: long, __ts_ms: long>)"
+WITH_KEY = f"{KEYED}, key(id), version(__lsn)"
+FEED = "type(<id: long, city: string>)"
+
+
+def row(n: int, city: str | None = None) -> dict[str, Any]:
+    return {"id": n, "city": city, "more": [n]}
+
+
+def change(op: str | None, before: Any = None, after: Any = None, lsn: int = 7) -> dict[str, Any]:
+    return {"op": op, "before": before, "after": after, "source": {"lsn": lsn, "db": "x"}, "ts_ms": 1}
+
+
+DEBEZIUM: list[Any] = [
+    change("c", None, row(1, "a")),
+    {"schema": {"type": "struct"}, "payload": change("r", None, row(2, "b"), 8)},
+    change("u", row(1, "a"), row(1, "c"), 9),
+    change("d", row(1, "c"), None, 10),
+    None,
+    {"payload": None},
+    change("u", None, row(2, "d"), 11),
+    change("d", {"id": 2}, None, 12),
+    # what is none
+    change("d"),
+    change("c"),
+    change("t"),
+    change(None, None, row(3)),
+    change("c", None, {"id": "x"}),
+    {"payload": 5},
+    [1],
+    {"op": "c", "after": row(4)},
+]
+DELTA: list[Any] = [
+    {"_change_type": kind, "_commit_version": 3, **row(n, kind)}
+    for n, kind in enumerate(("insert", "update_preimage", "update_postimage", "delete", "truncate"))
+]
+BEHIND = ['{"op": "c", "after": {"id": 1}} {}', "null null", "{"]
+"""Lines that are no JSON, or have something behind it."""
+
+
+def spec_of(home: Path, lines: list[Any], arguments: str) -> SourceSpec:
+    (home / "in").mkdir(exist_ok=True)
+    texts = [json.dumps(line) for line in lines] + (BEHIND if lines is DEBEZIUM else [])
+    (home / "in" / "1.json").write_text("".join(text + "\n" for text in texts))
+    program = compile_over_files(f'S = stream(json, "in", {arguments}); count(S);', "q.mrql", home)
+    return program.sources["S"]
+
+
+def found(spec: SourceSpec) -> tuple[list[tuple[Value, int]], list[Malformed]]:
+    """The rows of the only file with their weights, and what is malformed in it."""
+    malformed: list[Malformed] = []
+    return [*read_changes(spec, Path(spec.path) / "1.json", 1, malformed.append)], malformed
+
+
+def plain(rows: list[tuple[Value, int]]) -> list[tuple[Any, ...]]:
+    return [(*value.fields.values(), weight) for value, weight in rows]
+
+
+def test_a_change_without_a_key(tmp_path: Path) -> None:
+    """It takes away the row before, and brings the one after; without the row before it is none."""
+    rows, malformed = found(spec_of(tmp_path, DEBEZIUM, f"{ROW}, changes(debezium)"))
+    assert plain(rows) == [
+        *[(1, "a", 1), (2, "b", 1), (1, "a", -1), (1, "c", 1), (1, "c", -1)],
+        *[(2, None, -1), (4, None, 1)],
+    ]
+    assert [m.line for m in malformed] == [7, *range(9, 16), 17, 18, 19]
+    assert [m.reason for m in malformed][:5] == [
+        "a change `u` without `before`",
+        "a change `d` without `before`",
+        "a change `c` without `after`",
+        '`op` is "t", and none of c, d, r, u',
+        "`op` is missing, and none of c, d, r, u",
+    ]
+
+
+def test_a_change_with_a_key(tmp_path: Path) -> None:
+    """It brings the row after, with what of the change is asked for; that a row is gone says its key."""
+    rows, malformed = found(spec_of(tmp_path, DEBEZIUM, f"{WITH_KEY}, changes(debezium)"))
+    assert plain(rows) == [
+        *[(1, "a", 7, 1, 1), (2, "b", 8, 1, 1), (1, "c", 9, 1, 1), (1, "c", 10, 1, -1)],
+        *[(2, "d", 11, 1, 1), (2, None, 12, 1, -1), (4, None, None, None, 1)],
+    ]
+    assert [m.line for m in malformed] == [*range(9, 16), 17, 18, 19]
+
+
+def test_a_change_feed(tmp_path: Path) -> None:
+    rows, malformed = found(spec_of(tmp_path, DELTA, f"{FEED}, changes(delta)"))
+    kinds = ["insert", "update_preimage", "update_postimage", "delete"]
+    assert plain(rows) == [(n, kind, sign) for n, (kind, sign) in enumerate(zip(kinds, (1, -1, 1, -1), strict=True))]
+    assert [m.line for m in malformed] == [5]
+    keyed, _ = found(spec_of(tmp_path, DELTA, f"{FEED}, key(id), changes(delta)"))
+    assert [sign for _, sign in keyed] == [1, 1, -1]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("arguments", [f"{ROW}, changes(debezium)", f"{WITH_KEY}, changes(debezium)"])
+def test_spark_reads_the_same(spark: SparkSession, tmp_path: Path, arguments: str) -> None:
+    """The same rows with the same weights, and the same ones malformed, at the same lines."""
+    assert_reads_the_same(spark, spec_of(tmp_path, DEBEZIUM, arguments), tmp_path)
+
+
+@pytest.mark.spark
+def test_spark_reads_the_same_feed(spark: SparkSession, tmp_path: Path) -> None:
+    assert_reads_the_same(spark, spec_of(tmp_path, DELTA, f"{FEED}, changes(delta)"), tmp_path)
+
+
+def assert_reads_the_same(spark: SparkSession, spec: SourceSpec, home: Path) -> None:
+    rows, malformed = found(spec)
+    quarantine = Quarantine.new(home / "aside", going_on=False)
+    frame = read(spark, spec, None, quarantine)
+    df = frame.df.select(f"{to_sql(frame.value)} AS row", f"{frame.weight} AS w").dataframe(spark)
+    ours = [(from_spark(each["row"], spec.row), each["w"]) for each in df.collect()]
+    assert sorted(map(canonical, ours)) == sorted(map(canonical, rows))
+    assert {m.line for m in quarantine.waiting.values()} == {m.line for m in malformed}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (f"{ROW}, changes(canal)", "nothing is known of changes that are written as `canal`"),
+        (f"{KEYED}, changes(debezium)", "`__lsn` is another one in each change"),
+        ("changes(debezium)", "the rows that changes are of need a type"),
+        (f'{ROW}, changes(debezium), deletions("x")', "changes say themselves which rows they take away"),
+        (f"{ROW}, key(nr)", "the rows have no field `nr`"),
+        (f"{ROW}, key(id, id)", "the field `id` is in the key twice"),
+        (f"{ROW}, key(id), version(id)", "the version `id` is in the key"),
+        (f"{ROW}, version(id)", "a version is for a stream with a key"),
+        (f'{ROW}, key("id")', "what is named here is a field of the rows"),
+        (f"{ROW}, key()", "a key has at least one field"),
+        ("type(<id: long, x: double>), key(id), version(x)", "the field `x` is of type double, and no version"),
+    ],
+)
+def test_what_a_stream_cannot_be(tmp_path: Path, arguments: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        spec_of(tmp_path, DELTA, arguments)
