@@ -81,14 +81,11 @@ def plan_of(
     rewritable: bool = False,
     trusted: bool = False,
 ) -> Plan:
-    """How a query is kept up to date, with the deletions that its program declares, and those of files that change; all
-    of them may be `trusted`."""
+    """How a query is kept up to date, with the deletions that its program declares, and those of files that change.
+    Those of logs are trusted, and all of them may be `trusted`."""
     files = {name for name, spec in program.sources.items() if spec.stream and spec.adapter is None}
     shrinking = program.shrinking | (files if rewritable else frozenset())
-    return plan_query(query.term, PlanOptions(shrinking, way, threshold, shrinking if trusted else NONE)).plan
-
-
-NONE = frozenset[str]()
+    return plan_query(query.term, PlanOptions(shrinking, way, threshold, shrinking if trusted else program.logs)).plan
 
 
 def must_be_incremental(*plans: Plan) -> None:

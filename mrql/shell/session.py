@@ -92,8 +92,9 @@ class Session:
         """
         with self.definitions.unchanged():
             query = self._expression(text, begin)
-            shrinking = self.definitions.so_far.shrinking
-        return explain_summary(plan_query(query.term, PlanOptions(shrinking)), width)
+            program = self.definitions.so_far
+        options = PlanOptions(program.shrinking, trusted=program.logs)
+        return explain_summary(plan_query(query.term, options), width)
 
     def close(self) -> None:
         """Frees what is kept for the session."""

@@ -40,3 +40,8 @@ class Program:
     def shrinking(self) -> frozenset[str]:
         """The streams from which rows may be taken away."""
         return frozenset(name for name, spec in self.sources.items() if spec.shrinks)
+
+    @property
+    def logs(self) -> frozenset[str]:
+        """The streams that are logs of changes: only rows that are there are taken away."""
+        return frozenset(name for name, spec in self.sources.items() if spec.is_log)

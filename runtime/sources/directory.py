@@ -16,12 +16,11 @@ import attrs
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import MissingRow, UserError
-from mrql.algebra.values.values import Value
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.files import list_files, passed_over
 from mrql.runtime.sources.partitions import partition_directories
-from mrql.runtime.sources.source import Adapter, Offset, open_adapter
+from mrql.runtime.sources.source import Adapter, Offset, Portion, open_adapter, portion
 
 logger = logging.getLogger(__name__)
 
@@ -203,15 +202,6 @@ def say_what_is_passed_over(spec: SourceSpec) -> bool:
     return other is not None
 
 
-@attrs.frozen
-class Portion:
-    """What an adapter has between two offsets."""
-
-    start: Offset
-    end: Offset
-    rows: tuple[tuple[Value, int], ...]
-
-
 @attrs.define
 class Adapted:
     """A stream that an adapter reads, and up to where it was read."""
@@ -232,7 +222,7 @@ class Adapted:
     def next(self, most: int | None) -> Portion | None:
         """What comes next, about so many rows; None where there is nothing new."""
         end = self.adapter.latest(self.offset, most)
-        return None if end == self.offset else self._portion(self.offset, end)
+        return None if end == self.offset else portion(self.adapter, self.offset, end)
 
     def so_far(self) -> Portion:
         """All that was read.
@@ -241,10 +231,7 @@ class Adapted:
         """
         if not self.adapter.replays:
             raise UserError(f"{self.spec.path} cannot be read again", self.spec.span)
-        return self._portion(None, self.offset)
-
-    def _portion(self, start: Offset, end: Offset) -> Portion:
-        return Portion(start, end, tuple(self.adapter.read(start, end)))
+        return portion(self.adapter, None, self.offset)
 
     def commit(self, arrived: Sequence[Part]) -> None:
         """Notes what a batch has of it as read."""

@@ -133,7 +133,7 @@ def read_source(spec: SourceSpec, reject: Reject = fail) -> Bag:
     Raises: UserError when a file is missing, a row is malformed, or one is taken away that is not there.
     """
     if spec.adapter is not None:
-        return ZSet.weighted(everything(spec)).bag()
+        return ZSet.weighted(everything(spec).changes(spec.row)).bag()
     if not spec.shrinks:
         return Bag(row for file in list_files(spec) for row in read_file(spec, file, reject))
     rows = ZSet()

@@ -11,9 +11,11 @@ from __future__ import annotations
 import importlib
 import json
 import reprlib
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
@@ -22,7 +24,9 @@ from mrql.algebra.catalog import Always, Connector, SourceSpec
 from mrql.algebra.errors import MrqlError, UserError
 from mrql.algebra.evaluation.python_errors import said_of
 from mrql.algebra.notation.typecheck import conforms
+from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
+from mrql.runtime.sources.rows_file import RowsFile, rows_of
 
 Offset: TypeAlias = Any
 """A place in a source, as JSON has it; None is its beginning."""
@@ -57,6 +61,46 @@ class Adapter(Protocol):
         """Gives back what it holds."""
 
 
+@runtime_checkable
+class BulkAdapter(Adapter, Protocol):
+    """An adapter of the package that may have more rows than a process holds: it writes them to files."""
+
+    def files(self, start: Offset, end: Offset) -> tuple[RowsFile, ...]:
+        """What `read` gives. The files are there until `latest` is asked for what comes after them."""
+
+    def whole(self, directory: Path) -> tuple[RowsFile, ...]:
+        """All rows that are there now, in files of a directory."""
+
+
+@attrs.frozen
+class Portion:
+    """What an adapter has between two offsets."""
+
+    start: Offset
+    end: Offset
+    rows: tuple[tuple[Value, int], ...] = ()
+    files: tuple[RowsFile, ...] = ()
+    """What is not among the rows: it is in no memory."""
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.rows) + sum(file.count for file in self.files)
+
+    def changes(self, row: Type) -> Iterator[tuple[Value, int]]:
+        """All rows, with their weights."""
+        yield from self.rows
+        for file in self.files:
+            yield from rows_of(file, row)
+
+
+def portion(adapter: Adapter, start: Offset, end: Offset) -> Portion:
+    """What an adapter has between two offsets."""
+    if isinstance(adapter, BulkAdapter):
+        return Portion(start, end, files=adapter.files(start, end))
+    return Portion(start, end, tuple(adapter.read(start, end)))
+
+
 CONNECTORS: Mapping[str, Connector] = {
     connector.name: connector
     for connector in (
@@ -65,6 +109,12 @@ CONNECTORS: Mapping[str, Connector] = {
             "postgresql",
             '"postgresql://host/db?table=t&column=id"',
             "mrql.runtime.postgresql.source:PostgresTable",
+        ),
+        Connector(
+            "postgresql_cdc",
+            '"postgresql://host/db?table=t"',
+            "mrql.runtime.postgresql.change_log:PostgresLog",
+            is_log=True,
         ),
         Connector("socket", '"host:port"', "mrql.runtime.sources.socket:SocketLines", Always(ty.STRING, "strings")),
     )
@@ -166,15 +216,22 @@ def _must_be_one(found: object, spec: SourceSpec) -> None:
     raise UserError(f"{spec.adapter} is no adapter: {missing}", spec.span, hint)
 
 
-def everything(spec: SourceSpec) -> list[tuple[Value, int]]:
+_READ_LATER: list[tempfile.TemporaryDirectory[str]] = []
+"""Files with all rows of a source: when Spark reads them nobody knows, so they go when the process ends."""
+
+
+def everything(spec: SourceSpec) -> Portion:
     """All rows that a source has now.
 
     Raises: UserError where it cannot be read from its beginning.
     """
     adapter = open_adapter(spec)
     try:
+        if isinstance(adapter, BulkAdapter):
+            _READ_LATER.append(tempfile.TemporaryDirectory(prefix="mrql-"))
+            return Portion(None, None, files=adapter.whole(Path(_READ_LATER[-1].name)))
         if not adapter.replays:
             raise UserError(f"{spec.path} has no rows to begin with", spec.span, "mrql stream takes those that come")
-        return list(adapter.read(None, adapter.latest(None, None)))
+        return portion(adapter, None, adapter.latest(None, None))
     finally:
         adapter.close()

@@ -99,7 +99,14 @@ class Server:
 def _process(home: Path, port: int) -> subprocess.Popen[bytes]:
     programs = binaries()
     assert programs is not None
-    settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": str(home), "fsync": "off"}
+    settings = {
+        "listen_addresses": "127.0.0.1",
+        "unix_socket_directories": str(home),
+        "fsync": "off",
+        "wal_level": "logical",
+        "max_replication_slots": "20",
+        "max_wal_senders": "20",
+    }
     options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
     command = [*_as_somebody(), str(programs / "postgres"), "-D", str(home / "data"), "-p", str(port), *options]
     with (home / "log").open("ab") as log:
