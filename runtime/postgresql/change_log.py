@@ -38,7 +38,7 @@ from mrql.runtime.postgresql.pgoutput import (
     parse_message,
 )
 from mrql.runtime.postgresql.published import START_OVER, Looked, Published, in_sql
-from mrql.runtime.postgresql.replication import PLUGIN, Slot, rows, written
+from mrql.runtime.postgresql.replication import PLUGIN, Mark, Slot, rows, snapshot
 from mrql.runtime.postgresql.row_files import RowsWriter, write_copied
 from mrql.runtime.postgresql.slot_notes import SlotNote, forget_slot, new_slot_name, note_slot, slot_notes
 from mrql.runtime.postgresql.table import quoted
@@ -144,8 +144,8 @@ class PostgresLog:
         self.connection: Connection | None = None
         self.found: tuple[RowsFile, ...] = ()
         """What is between the last two offsets."""
-        self.looked: int | None = None
-        """Up to here there was nothing new when it was last looked at."""
+        self.looked: str | None = None
+        """The transactions of which nothing is new."""
         self.number = 0
         self.temporary: tempfile.TemporaryDirectory[str] | None = None
 
@@ -218,7 +218,7 @@ class PostgresLog:
             raise self._error("the server is a standby", "the log is read at the primary")
         looked = self._look(connection)
         attrs.evolve(looked, publication=None).published()
-        if not rows(connection, "SELECT FROM pg_publication WHERE pubname = %s", [self.publication]):
+        if not rows(connection, "SELECT true FROM pg_publication WHERE pubname = %s", [self.publication]):
             try:
                 rows(connection, looked.made_by)
             except InsufficientPrivilege as error:
@@ -272,9 +272,11 @@ class PostgresLog:
         slot = Slot(self._connected(start), start["slot"], lasting=self.spec.checkpoint is not None)
         after = parse_lsn(start["lsn"])
         self._bring(slot, after)
-        upto = written(slot.connection)
-        if upto == self.looked:
+        before = snapshot(slot.connection)
+        if before == self.looked:
             return start
+        mark = Mark.made(slot.connection)
+        upto = mark.place
         published = self._look(slot.connection).published()
         published.must_be(start["table"], self.address.name, self.spec.span)
         read = self._read(slot, published, start["rows"], upto, most)
@@ -284,7 +286,7 @@ class PostgresLog:
         reached = max(reached, read.committed or 0)
         self.found = (*read.came.close(), *read.went.close())
         if not self.found and reached == upto and reached - after < UNREAD_BYTES:
-            self.looked = upto
+            self.looked = mark.alone(before)
             return start
         return self._offset(slot, reached, read.rows, start["table"])
 

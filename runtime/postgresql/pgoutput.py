@@ -1,8 +1,7 @@
 """The messages of PostgreSQL's logical replication: what the output plugin `pgoutput` says, in version 1.
 
 Each row of `pg_logical_slot_peek_binary_changes` is one message. A transaction is a `Begin`, its changes in their
-order, and a `Commit`; before the first change of a table, and after each change of its columns, a `RelationColumns` describes
-it.
+order, and a `Commit`; before the first change of a table, and after each change of its columns, come its columns.
 Messages that say nothing of rows (types, origins, those of `pg_logical_emit_message`) are none here.
 Source: "Logical Replication Message Formats" in the documentation of PostgreSQL.
 """

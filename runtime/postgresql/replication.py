@@ -108,10 +108,43 @@ def rows(connection: Connection, text: str, arguments: Sequence[Any] | None = No
     return cursor.fetchall() if cursor.description else []
 
 
-def written(connection: Connection) -> int:
-    """Up to where the log is written."""
-    ((place,),) = rows(connection, "SELECT pg_current_wal_flush_lsn()::text")
-    return parse_lsn(place)
+def snapshot(connection: Connection) -> str:
+    """Which transactions are over, and which are not, as `pg_current_snapshot` says it."""
+    ((found,),) = rows(connection, "SELECT pg_current_snapshot()::text")
+    return str(found)
+
+
+@attrs.frozen
+class Mark:
+    """A place in the log behind all that was committed until now, and the transaction that has made it."""
+
+    place: int
+    transaction: int
+
+    @staticmethod
+    def made(connection: Connection) -> Mark:
+        """A place with nothing before it that is not on the disk: the end of a record that is written for it.
+
+        What `pg_current_wal_flush_lsn` gives may be within a record, and who peeks up to there waits for the rest of
+        that, which nobody writes to the disk before the next commit.
+        """
+        rows(connection, "SET synchronous_commit = local")
+        query = "SELECT pg_logical_emit_message(true, 'mrql', '')::text, pg_current_xact_id()::text"
+        ((place, transaction),) = rows(connection, query)
+        return Mark(parse_lsn(place), int(transaction))
+
+    def alone(self, before: str) -> str | None:
+        """The snapshot in which nothing but the transaction of the mark has happened since one `before` it; None where
+        others have had numbers in between.
+
+        >>> Mark(0, 12).alone("12:12:"), Mark(0, 12).alone("9:12:9,10"), Mark(0, 13).alone("12:12:")
+        ('13:13:', '9:13:9,10', None)
+        """
+        least, next_, running = before.split(":")
+        if int(next_) != self.transaction:
+            return None
+        after = self.transaction + 1
+        return f"{least if running else after}:{after}:{running}"
 
 
 # --- slots that another connection has ----------------------------------------------------------

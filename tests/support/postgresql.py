@@ -89,11 +89,19 @@ class Server:
             found = connection.execute(f"SELECT * FROM {table}".encode()).fetchall()
         return sorted(found, key=repr)
 
+    def restart(self) -> None:
+        """Ends it, and starts it again."""
+        self._end()
+        self.process = _process(self.home, self.port)
+
     def stop(self) -> None:
         """Ends it, and removes its data."""
+        self._end()
+        shutil.rmtree(self.home)
+
+    def _end(self) -> None:
         self.process.send_signal(signal.SIGINT)  # waits for no connection
         self.process.wait(30)
-        shutil.rmtree(self.home)
 
 
 def _process(home: Path, port: int) -> subprocess.Popen[bytes]:
