@@ -217,7 +217,7 @@ class PostgresLog:
         if standby:
             raise self._error("the server is a standby", "the log is read at the primary")
         looked = self._look(connection)
-        attrs.evolve(looked, publication=None).published()
+        looked.must_be_fit()
         if not rows(connection, "SELECT true FROM pg_publication WHERE pubname = %s", [self.publication]):
             try:
                 rows(connection, looked.made_by)
@@ -385,16 +385,17 @@ def _publication(address: Address) -> str:
     return name.encode()[:LONGEST].decode(errors="ignore")
 
 
-def release(note: SlotNote, conninfo: str, checkpoint: Path) -> None:
-    """Drops a slot that is noted in a checkpoint, and forgets it.
+def release(note: SlotNote, checkpoint: Path, address: str | None = None) -> None:
+    """Drops a slot that is noted in a checkpoint, and forgets it. The address may say more than is noted of it, such as
+    a password.
 
     Raises: UserError where another process reads it, EngineError where the server is not reached.
     """
-    with translated(note.place):
-        connection = connect(conninfo, note.place)
-        try:
+    connection = connect(address or parse_address(note.place).conninfo, note.place)
+    try:
+        with translated(note.place):
             connection.autocommit = True
             Slot(connection, note.slot, lasting=True).drop()
-        finally:
-            connection.close()
+    finally:
+        connection.close()
     forget_slot(checkpoint, note.slot)

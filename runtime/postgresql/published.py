@@ -115,9 +115,7 @@ class Looked:
 
         Raises: UserError where there is none, its columns are others, or its log does not have all of its rows.
         """
-        ((oid,),) = self._rows("SELECT to_regclass(%s)::oid::bigint", [in_sql(self.address)])
-        if oid is None:
-            raise self._error(f"there is no table {self.table}")
+        oid = self._oid()
         columns, shape = self._columns(oid)
         tree = self._rows(TREE, [oid])
         publication = ""
@@ -126,6 +124,18 @@ class Looked:
             publication = self._publication(tree)
         partitions = _digest([row[:2] for row in tree[1:]] if len(tree) > 1 else [])
         return Published(oid, columns, partitions, publication, frozenset(row[0] for row in tree), shape)
+
+    def must_be_fit(self) -> None:
+        """Raises: UserError where a publication of the table could not have what is to be read."""
+        oid = self._oid()
+        self._columns(oid)
+        self._must_be_logged(oid, self._rows(TREE, [oid]))
+
+    def _oid(self) -> int:
+        ((oid,),) = self._rows("SELECT to_regclass(%s)::oid::bigint", [in_sql(self.address)])
+        if oid is None:
+            raise self._error(f"there is no table {self.table}")
+        return int(oid)
 
     def _columns(self, oid: int) -> tuple[dict[str, str], TableShape]:
         found = {
