@@ -385,6 +385,11 @@ def _publication(address: Address) -> str:
     return name.encode()[:LONGEST].decode(errors="ignore")
 
 
+def is_of(note: SlotNote, spec: SourceSpec) -> bool:
+    """Whether a slot is one of a stream."""
+    return spec.is_log and note.matches(spec.name, _address(spec)[0].shown)
+
+
 def release(note: SlotNote, checkpoint: Path, address: str | None = None) -> None:
     """Drops a slot that is noted in a checkpoint, and forgets it. The address may say more than is noted of it, such as
     a password.
