@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
-
-import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
@@ -23,25 +21,13 @@ from mrql.algebra.values.values import Value
 from mrql.runtime.postgresql.address import LONGEST, Address, is_address, must_be_one, parse_address
 from mrql.runtime.postgresql.columns import is_basic
 from mrql.runtime.postgresql.connection import connect, translated
-from mrql.runtime.postgresql.pgoutput import (
-    UNCHANGED,
-    Begin,
-    Commit,
-    Delete,
-    Insert,
-    RelationColumns,
-    Texts,
-    Truncate,
-    Update,
-    lsn_text,
-    parse_lsn,
-    parse_message,
-)
+from mrql.runtime.postgresql.pgoutput import lsn_text, parse_lsn
 from mrql.runtime.postgresql.published import START_OVER, Looked, Published, in_sql
 from mrql.runtime.postgresql.replication import PLUGIN, Mark, Slot, rows, snapshot
 from mrql.runtime.postgresql.row_files import RowsWriter, write_copied
 from mrql.runtime.postgresql.slot_notes import SlotNote, forget_slot, new_slot_name, note_slot, slot_notes
 from mrql.runtime.postgresql.table import quoted
+from mrql.runtime.postgresql.transactions import Transactions
 from mrql.runtime.sources.rows_file import INCOMING, RowsFile, rows_of
 from mrql.runtime.sources.source import Offset
 
@@ -50,77 +36,6 @@ if TYPE_CHECKING:
 
 UNREAD_BYTES = 64 << 20
 """So much of the log that has nothing of the table is passed over before a batch without rows says so."""
-
-
-@attrs.define
-class Transactions:
-    """What a part of the log is for the stream: rows that came and went, and how far it goes."""
-
-    came: RowsWriter
-    went: RowsWriter
-    published: Published
-    rows: int
-    """How many rows the table has."""
-    messages: int = 0
-    committed: int | None = None
-    """Behind the last transaction."""
-    places: dict[int, tuple[int, ...]] = attrs.Factory(dict)
-    """Of each table that was described, where the columns are that are read."""
-
-    def read(self, messages: Iterable[bytes]) -> None:
-        """Raises: UserError where rows went of which the log does not say which they were."""
-        for data in messages:
-            self.messages += 1
-            match parse_message(data):
-                case Commit(end):
-                    self.committed = end
-                case RelationColumns() as relation if relation.id in self.published.relations:
-                    self.places[relation.id] = self._places(relation)
-                case Insert(id, new) if id in self.places:
-                    self._came(id, new)
-                case Delete(id, old) if id in self.places:
-                    self._went(id, old)
-                case Update(id, old, new) if id in self.places:
-                    old = self._went(id, old)
-                    self._came(id, _whole(new, old))
-                case Truncate(ids) if self.published.relations & {*ids} and self.rows:
-                    self._fail(
-                        f"was truncated, and the log does not say which rows it had, {self.rows:,} of them", TRUNCATED
-                    )
-                case Begin() | None | _:
-                    pass
-
-    def _places(self, relation: RelationColumns) -> tuple[int, ...]:
-        found = {name: i for i, name in enumerate(relation.columns)}
-        missing = [column.name for column in self.published.shape.columns if column.name not in found]
-        if missing:
-            self._fail(f"has lost the column {missing[0]}", START_OVER)
-        return tuple(found[column.name] for column in self.published.shape.columns)
-
-    def _came(self, id: int, row: Texts) -> None:
-        self.came.add(tuple(row[place] for place in self.places[id]))
-        self.rows += 1
-
-    def _went(self, id: int, row: Texts | None) -> Texts:
-        if row is None:
-            self._fail("has changes without the old rows: its REPLICA IDENTITY was not FULL", START_OVER)
-        self.went.add(tuple(row[place] for place in self.places[id]))
-        self.rows -= 1
-        return row
-
-    def _fail(self, what: str, hint: str) -> NoReturn:
-        raise UserError(f"the table {self.published.shape.table} {what}", self.published.shape.span, hint)
-
-
-TRUNCATED = (
-    f"{START_OVER}; a DELETE of all rows is in the log, and so is a TRUNCATE before which a trigger deletes them"
-    " (docs/sources.md has it)"
-)
-
-
-def _whole(new: Texts, old: Texts) -> Texts:
-    """A new row with the long values that are as they were."""
-    return tuple(before if value is UNCHANGED else value for value, before in zip(new, old, strict=True))
 
 
 class PostgresLog:
@@ -151,14 +66,25 @@ class PostgresLog:
 
     # --- what adapters have -------------------------------------------------------------------
 
+    @property
+    def log(self) -> str:
+        return self.address.conninfo
+
     def latest(self, start: Offset, most: int | None) -> Offset:
         """What comes before `start` is committed, and is not needed any more.
 
         Raises: UserError where the log does not have what comes next; EngineError where the server is not reached.
         """
-        self._remove()
+        return self.latest_together([(self, start)], most)[0]
+
+    def latest_together(self, readers: Sequence[tuple[PostgresLog, Offset]], most: int | None) -> list[Offset]:
+        """The same for several tables of one database: a transaction is in one batch of all of them."""
+        for reader, _ in readers:
+            reader._remove()
         with translated(self.address.shown):
-            return self._begun() if start is None else self._next(start, most)
+            if any(start is None for _, start in readers):
+                return _begun(readers)
+            return _next([(reader, start) for reader, start in readers], most)
 
     def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
         for file in self.found:
@@ -187,7 +113,7 @@ class PostgresLog:
 
     # --- the beginning ------------------------------------------------------------------------
 
-    def _begun(self) -> Offset:
+    def begin(self) -> Offset:
         """The table as it is in a snapshot, and the slot from there on."""
         connection = self._connected()
         self._make_ready(connection)
@@ -197,11 +123,20 @@ class PostgresLog:
                 published = self._look(connection).published()
                 self.found = self._copied(connection, published, self._file("whole"))
         except BaseException:
-            if not connection.closed:
-                slot.drop()
-                self._forget(slot)
+            self._drop(slot)
             raise
         return self._offset(slot, place, sum(file.count for file in self.found), published.noted())
+
+    def give_up(self, start: Mapping[str, Any]) -> None:
+        """Drops the slot of an offset that was made for nothing."""
+        if self.connection is not None:
+            self._drop(Slot(self.connection, start["slot"], lasting=self.spec.checkpoint is not None))
+
+    def _drop(self, slot: Slot) -> None:
+        """Drops a slot; where that is not possible now, it is noted."""
+        if not slot.connection.closed:
+            slot.drop()
+            self._forget(slot)
 
     def _make_ready(self, connection: Connection) -> None:
         """Looks at all that may be wrong before there is a slot, and makes the publication.
@@ -265,30 +200,41 @@ class PostgresLog:
 
     # --- what comes next ----------------------------------------------------------------------
 
-    def _next(self, start: Mapping[str, Any], most: int | None) -> Offset:
-        """The transactions after a place; where there are none of the table, `start`, or, so that the server need not
-        keep its log, a place far behind it.
+    def slot(self, start: Mapping[str, Any]) -> Slot:
+        """The slot of an offset, over a connection."""
+        return Slot(self._connected(start), start["slot"], lasting=self.spec.checkpoint is not None)
+
+    def ready(self, start: Mapping[str, Any]) -> Slot:
+        """The same, brought to where this stream is, of a table that is what it was."""
+        slot = self.slot(start)
+        self._bring(slot, parse_lsn(start["lsn"]))
+        return slot
+
+    def read_upto(self, start: Mapping[str, Any], upto: int, most: int | None) -> Transactions:
+        """The transactions after an offset, up to a place, of which there may be more than so many changes.
+
+        Raises: UserError where the table was changed in a way that is not in the log.
         """
-        slot = Slot(self._connected(start), start["slot"], lasting=self.spec.checkpoint is not None)
-        after = parse_lsn(start["lsn"])
-        self._bring(slot, after)
-        before = snapshot(slot.connection)
-        if before == self.looked:
-            return start
-        mark = Mark.made(slot.connection)
-        upto = mark.place
+        slot = self.slot(start)
         published = self._look(slot.connection).published()
         published.must_be(start["table"], self.address.name, self.spec.span)
-        read = self._read(slot, published, start["rows"], upto, most)
+        came = RowsWriter(published.shape, self._file("came"), 1)
+        went = RowsWriter(published.shape, self._file("went"), -1)
+        read = Transactions(came, went, published, start["rows"])
+        read.read(slot.changes(self.publication, upto, most))
         # What has changed before the last of these messages shows now.
         self._look(slot.connection).published().must_be(start["table"], self.address.name, self.spec.span)
-        reached = upto if most is None or read.messages < most else read.committed or upto
-        reached = max(reached, read.committed or 0)
-        self.found = (*read.came.close(), *read.went.close())
-        if not self.found and reached == upto and reached - after < UNREAD_BYTES:
-            self.looked = mark.alone(before)
+        return read
+
+    def taken(self, start: Mapping[str, Any], read: Transactions, reached: int) -> Offset:
+        """The offset behind what was read. Where there is nothing of the table it is `start`, or, so that the server
+        need not keep its log, a place far behind it.
+        """
+        files = read.files()
+        self.found += files
+        if not files and reached - parse_lsn(start["lsn"]) < UNREAD_BYTES:
             return start
-        return self._offset(slot, reached, read.rows, start["table"])
+        return {**start, "lsn": lsn_text(reached), "rows": read.rows}
 
     def _bring(self, slot: Slot, after: int) -> None:
         """Brings a slot to where this stream is.
@@ -308,13 +254,6 @@ class PostgresLog:
             raise self._error(said, hint)
         if state.reached < after:
             slot.advance(after)
-
-    def _read(self, slot: Slot, published: Published, count: int, upto: int, most: int | None) -> Transactions:
-        came = RowsWriter(published.shape, self._file("came"), 1)
-        went = RowsWriter(published.shape, self._file("went"), -1)
-        read = Transactions(came, went, published, count)
-        read.read(slot.changes(self.publication, upto, most))
-        return read
 
     def _offset(self, slot: Slot, place: int, count: int, table: Mapping[str, Any]) -> Offset:
         return {"slot": slot.name, "lsn": lsn_text(place), "rows": count, "table": dict(table)}
@@ -359,6 +298,54 @@ class PostgresLog:
         for file in self.found:
             file.path.unlink(missing_ok=True)
         self.found = ()
+
+
+# --- several tables of one database -------------------------------------------------------------
+
+
+def _begun(readers: Sequence[tuple[PostgresLog, Offset]]) -> list[Offset]:
+    """The first batch of some tables: those that are new in their snapshots, and all up to the last of these."""
+    begun: list[PostgresLog] = []
+    starts: list[Any] = []
+    try:
+        for reader, start in readers:
+            starts.append(reader.begin() if start is None else start)
+            begun += [reader] if start is None else []
+        last = max(parse_lsn(start["lsn"]) for start in starts)
+        return [_followed(reader, start, last) for (reader, _), start in zip(readers, starts, strict=True)]
+    except BaseException:
+        for (reader, _), start in zip(readers, starts, strict=False):
+            if reader in begun:
+                reader.give_up(start)
+        raise
+
+
+def _followed(reader: PostgresLog, start: Mapping[str, Any], upto: int) -> Offset:
+    """An offset at a place, or at one that has nothing of the table before it."""
+    if parse_lsn(start["lsn"]) >= upto:
+        return start
+    reader.ready(start)
+    return reader.taken(start, reader.read_upto(start, upto, None), upto)
+
+
+def _next(readers: Sequence[tuple[PostgresLog, Any]], most: int | None) -> list[Offset]:
+    """What comes next of some tables, up to the same place."""
+    slots = [reader.ready(start) for reader, start in readers]
+    starts = [start for _, start in readers]
+    before = snapshot(slots[0].connection)
+    if all(reader.looked == before for reader, _ in readers):
+        return starts
+    mark = Mark.made(slots[0].connection)
+    read = [reader.read_upto(start, mark.place, most) for reader, start in readers]
+    reached = min(part.reached(mark.place, most) for part in read)
+    for i, (reader, start) in enumerate(readers):
+        if (read[i].committed or 0) > reached:  # what is behind the place where another one has its fill
+            read[i].discard()
+            read[i] = reader.read_upto(start, reached, None)
+    ends = [reader.taken(start, part, reached) for (reader, start), part in zip(readers, read, strict=True)]
+    for reader, _ in readers:
+        reader.looked = mark.alone(before) if reached == mark.place else None
+    return ends
 
 
 def _address(spec: SourceSpec) -> tuple[Address, str | None]:

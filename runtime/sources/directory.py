@@ -20,7 +20,7 @@ from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.files import list_files, passed_over
 from mrql.runtime.sources.partitions import partition_directories
-from mrql.runtime.sources.source import Adapter, Offset, Portion, open_adapter, portion
+from mrql.runtime.sources.source import Adapter, Offset, Portion, latest_of, open_adapter, portion
 
 logger = logging.getLogger(__name__)
 
@@ -219,9 +219,8 @@ class Adapted:
         """No files: what waits is with whoever the adapter reads from."""
         return 0
 
-    def next(self, most: int | None) -> Portion | None:
-        """What comes next, about so many rows; None where there is nothing new."""
-        end = self.adapter.latest(self.offset, most)
+    def upto(self, end: Offset) -> Portion | None:
+        """What comes next, up to an offset; None where there is nothing new."""
         return None if end == self.offset else portion(self.adapter, self.offset, end)
 
     def so_far(self) -> Portion:
@@ -283,9 +282,11 @@ def next_batch(watched: Sequence[Watched], max_files: int | None, max_rows: int 
     batch: dict[str, list[Part]] = {}
     for _, _, _, stream, parts in sorted(found, key=lambda one: one[:4])[:max_files]:
         batch.setdefault(stream, []).extend(parts)
-    for adapted in watched:
-        if isinstance(adapted, Adapted) and (portion := adapted.next(max_rows)) is not None:
-            batch.setdefault(adapted.spec.name, []).append(portion)
+    adapted = [one for one in watched if isinstance(one, Adapted)]
+    ends = latest_of([(one.adapter, one.offset) for one in adapted], max_rows)
+    for one, end in zip(adapted, ends, strict=True):
+        if (new := one.upto(end)) is not None:
+            batch.setdefault(one.spec.name, []).append(new)
     return batch
 
 

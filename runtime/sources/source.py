@@ -12,7 +12,7 @@ import importlib
 import json
 import reprlib
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -70,6 +70,35 @@ class BulkAdapter(Adapter, Protocol):
 
     def whole(self, directory: Path) -> tuple[RowsFile, ...]:
         """All rows that are there now, in files of a directory."""
+
+
+@runtime_checkable
+class LogAdapter(BulkAdapter, Protocol):
+    """One of several that read a log: a transaction that is in it is in one batch of all of them."""
+
+    @property
+    def log(self) -> str:
+        """What tells the log from another one."""
+
+    def latest_together(self, readers: Sequence[tuple[Any, Offset]], most: int | None) -> list[Offset]:
+        """What `latest` is for each of some adapters of one log, with their starts: up to the same place."""
+
+
+def latest_of(readers: Sequence[tuple[Adapter, Offset]], most: int | None) -> list[Offset]:
+    """What `latest` is for each of some adapters, with their starts; of those of one log it is asked together."""
+    logs: dict[str, list[int]] = {}
+    ends = [start for _, start in readers]
+    for i, (adapter, start) in enumerate(readers):
+        if isinstance(adapter, LogAdapter):
+            logs.setdefault(adapter.log, []).append(i)
+        else:
+            ends[i] = adapter.latest(start, most)
+    for places in logs.values():
+        first = readers[places[0]][0]
+        assert isinstance(first, LogAdapter)
+        for i, end in zip(places, first.latest_together([readers[i] for i in places], most), strict=True):
+            ends[i] = end
+    return ends
 
 
 @attrs.frozen

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
-from mrql.runtime.sources.rows_file import RowsFile, column_label
+from mrql.runtime.sources.rows_file import RowsFile
 from mrql.runtime.spark.io.paths import path_to_read
 from mrql.runtime.spark.io.schema import conformed
-from mrql.runtime.spark.relation.file_scans import FileScan
 from mrql.runtime.spark.relation.frame import Frame, from_dataframe
 
 
@@ -22,10 +21,4 @@ def rows_files(spark: SparkSession, row: Type, files: Sequence[RowsFile]) -> Fra
     assert isinstance(row, ty.RecordType)
     by_place = ty.TupleType(tuple(t for _, t in row.fields))
     paths = [path_to_read(spark, file.path, 0) for file in files]
-    names = [column_label(i) for i in range(len(row.fields))]
-
-    def read() -> DataFrame:
-        return conformed(spark.read.parquet(*paths), by_place, "the rows of a source")
-
-    size = sum(file.path.stat().st_size for file in files)
-    return from_dataframe(FileScan(spark, ("rows of a source", by_place), names, paths, read, size), row)
+    return from_dataframe(conformed(spark.read.parquet(*paths), by_place, "the rows of a source"), row)
