@@ -30,7 +30,7 @@ from mrql.runtime.postgresql.change_log import PostgresLog
 from mrql.runtime.postgresql.published import in_sql
 from mrql.runtime.postgresql.slot_notes import slot_notes
 from mrql.runtime.postgresql.table import quoted
-from mrql.runtime.sources.source import Offset
+from mrql.runtime.sources.source import Offset, latest_of
 from tests.runtime.checkpoint.crashes import KilledStream
 from tests.runtime.checkpoint.streams import Stream, batch_answer
 from tests.support.postgresql import Server
@@ -166,6 +166,50 @@ def test_a_snapshot_of_a_table_that_is_written_to(postgresql: Server, table: str
         stop.set()
         for writer in writers:
             writer.join()
+
+
+def test_tables_of_one_database(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """A transaction that changes two tables is in one batch of both, also the first one, and where one has its fill."""
+    for name in (table, f"{table}_2"):
+        make_table(postgresql, name, columns="k int")
+    stop = threading.Event()
+
+    def write(who: int) -> None:
+        random = Random(who)
+        with psycopg.connect(postgresql.conninfo()) as writer:
+            for n in range(who, 100_000, 2):
+                for name in random.sample((table, f"{table}_2"), 2):
+                    writer.execute(f"INSERT INTO {name} VALUES ({n})".encode())
+                    if random.random() < 0.2:
+                        writer.execute(f"UPDATE {name} SET k = k WHERE k > {n - 9} AND k % 2 = {who}".encode())
+                writer.commit()
+                if stop.is_set():
+                    return
+
+    writers = [threading.Thread(target=write, args=(who,)) for who in range(2)]
+    for writer in writers:
+        writer.start()
+    readers = [Reader(spec(postgresql, name, tmp_path, "<k: int>")) for name in (table, f"{table}_2")]
+    for number, reader in enumerate(readers):
+        reader.spec = reader.log.spec = attrs.evolve(reader.spec, name=f"t{number}")
+    try:
+        for most in (None, 1, 3, 20, None, 50, None, None):
+            if most is None:
+                time.sleep(0.05)
+            ends = latest_of([(reader.log, reader.offset) for reader in readers], most)
+            for reader, end in zip(readers, ends, strict=True):
+                if end != reader.offset:
+                    reader.held += ZSet.weighted(reader.log.read(reader.offset, end))
+                    reader.offset = end
+            assert readers[0].held == readers[1].held
+        assert len(readers[0].held) > 20
+    finally:
+        stop.set()
+        for thread in writers:
+            thread.join()
+        for reader in readers:
+            reader.close()
+        clear(postgresql, f"{table}_2")
 
 
 ODD = "%s\"';é 1a"
