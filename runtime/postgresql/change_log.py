@@ -79,12 +79,21 @@ class PostgresLog:
 
     def latest_together(self, readers: Sequence[tuple[PostgresLog, Offset]], most: int | None) -> list[Offset]:
         """The same for several tables of one database: a transaction is in one batch of all of them."""
-        for reader, _ in readers:
-            reader._remove()
+        from psycopg import OperationalError
+
+        begins = any(start is None for _, start in readers)
         with translated(self.address.shown):
-            if any(start is None for _, start in readers):
-                return _begun(readers)
-            return _next([(reader, start) for reader, start in readers], most)
+            try:
+                return _begun(readers) if begins else _next(readers, most)
+            except OperationalError:
+                if begins or not any(reader.is_lost for reader, _ in readers):
+                    raise
+                return _next(readers, most)  # the server was started again since the last time
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection that there was is one no more."""
+        return self.connection is not None and self.connection.closed
 
     def read(self, start: Offset, end: Offset) -> Iterator[tuple[Value, int]]:
         for file in self.found:
@@ -107,7 +116,7 @@ class PostgresLog:
     def close(self) -> None:
         if self.connection is not None:
             self.connection.close()
-        self._remove()
+        self.remove()
         if self.temporary is not None:
             self.temporary.cleanup()
 
@@ -293,8 +302,8 @@ class PostgresLog:
         directory.mkdir(parents=True, exist_ok=True)
         return directory
 
-    def _remove(self) -> None:
-        """Removes the files of the last batch, which is committed."""
+    def remove(self) -> None:
+        """Removes the files of the last batch, which is committed, or of one that failed."""
         for file in self.found:
             file.path.unlink(missing_ok=True)
         self.found = ()
@@ -307,6 +316,8 @@ def _begun(readers: Sequence[tuple[PostgresLog, Offset]]) -> list[Offset]:
     """The first batch of some tables: those that are new in their snapshots, and all up to the last of these."""
     begun: list[PostgresLog] = []
     starts: list[Any] = []
+    for reader, _ in readers:
+        reader.remove()
     try:
         for reader, start in readers:
             starts.append(reader.begin() if start is None else start)
@@ -330,6 +341,8 @@ def _followed(reader: PostgresLog, start: Mapping[str, Any], upto: int) -> Offse
 
 def _next(readers: Sequence[tuple[PostgresLog, Any]], most: int | None) -> list[Offset]:
     """What comes next of some tables, up to the same place."""
+    for reader, _ in readers:
+        reader.remove()
     slots = [reader.ready(start) for reader, start in readers]
     starts = [start for _, start in readers]
     before = snapshot(slots[0].connection)

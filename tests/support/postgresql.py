@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
@@ -89,10 +90,10 @@ class Server:
             found = connection.execute(f"SELECT * FROM {table}".encode()).fetchall()
         return sorted(found, key=repr)
 
-    def restart(self) -> None:
-        """Ends it, and starts it again."""
+    def restart(self, **settings: str) -> None:
+        """Ends it, and starts it again, with other settings than usual if some are given."""
         self._end()
-        self.process = _process(self.home, self.port)
+        self.process = _process(self.home, self.port, settings)
 
     def stop(self) -> None:
         """Ends it, and removes its data."""
@@ -104,7 +105,7 @@ class Server:
         self.process.wait(30)
 
 
-def _process(home: Path, port: int) -> subprocess.Popen[bytes]:
+def _process(home: Path, port: int, others: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     programs = binaries()
     assert programs is not None
     settings = {
@@ -114,6 +115,7 @@ def _process(home: Path, port: int) -> subprocess.Popen[bytes]:
         "wal_level": "logical",
         "max_replication_slots": "20",
         "max_wal_senders": "20",
+        **(others or {}),
     }
     options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
     command = [*_as_somebody(), str(programs / "postgres"), "-D", str(home / "data"), "-p", str(port), *options]

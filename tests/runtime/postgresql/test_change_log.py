@@ -25,6 +25,7 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag
 from mrql.algebra.values.zset import ZSet
 from mrql.cli.main import main
+from mrql.jobs.batch import SparkBatchJob
 from mrql.runtime.postgresql import change_log
 from mrql.runtime.postgresql.change_log import PostgresLog
 from mrql.runtime.postgresql.published import in_sql
@@ -364,13 +365,10 @@ def test_a_connection_that_was_lost(postgresql: Server, table: str, tmp_path: Pa
         with postgresql.connect() as connection:
             connection.execute(f"INSERT INTO {table} VALUES (1)".encode())
         postgresql.restart()
-        with pytest.raises(EngineError, match=r"the connection to .* was lost"):
-            reader.batch()
         assert reader.batch()
         assert [row["k"] for row in reader.held.bag()] == [1]
-        for said in ("the connection to .* was lost", "was lost, and the replication slot with it"):
-            with pytest.raises(EngineError, match=said):
-                passing.batch()
+        with pytest.raises(EngineError, match="was lost, and the replication slot with it"):
+            passing.batch()
     assert len(slots(postgresql)) == 1
 
 
@@ -428,6 +426,9 @@ def test_a_stream_on_spark(postgresql: Server, table: str, tmp_path: Path, spark
     reference = Stream(tmp_path, text, output="out2", checkpoint_name="other")
     reference.run()
     assert on_spark.answers()[max(on_spark.answers())] == reference.answers()["batch-000000"]
+    once = SparkBatchJob(on_spark.job.program, lambda: spark)
+    assert once.answer(on_spark.job.query) == batch_answer(reference)
+    once.close()
 
 
 def test_the_commands(postgresql: Server, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -498,6 +499,18 @@ def test_tables_that_cannot_be_followed(
     assert said.format(t=table) in caught.value.message
     assert hint is None or hint.format(t=table) in (caught.value.hint or "")
     assert (slots(postgresql), slot_notes(tmp_path)) == ([], [])
+
+
+def test_a_server_that_logs_no_rows(postgresql: Server, table: str, tmp_path: Path) -> None:
+    make_table(postgresql, table, columns="k int")
+    postgresql.restart(wal_level="replica")
+    try:
+        with closing(Reader(spec(postgresql, table, tmp_path, "<k: int>"))) as reader:
+            with pytest.raises(UserError, match="the server writes no log of rows: its wal_level is replica") as caught:
+                reader.batch()
+            assert "ALTER SYSTEM SET wal_level = logical" in (caught.value.hint or "")
+    finally:
+        postgresql.restart()
 
 
 def test_who_may_not_read_the_log(postgresql: Server, table: str, tmp_path: Path) -> None:
