@@ -22,7 +22,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
-import attrs
 import click
 
 from mrql.algebra.errors import UserError
@@ -51,17 +50,15 @@ CHANGES = 4
 PATIENCE = 600
 
 
-@attrs.define
 class Log(threading.Thread):
     """Up to where the log was, and when."""
 
-    server: Server
-    places: list[int] = attrs.Factory(list)
-    times: list[float] = attrs.Factory(list)
-    ended: bool = False
-
-    def __attrs_pre_init__(self) -> None:
+    def __init__(self, server: Server) -> None:
         super().__init__(daemon=True)
+        self.server = server
+        self.places: list[int] = []
+        self.times: list[float] = []
+        self.ended = False
 
     def run(self) -> None:
         with self.server.connect() as connection:
@@ -85,13 +82,14 @@ def pgbench(server: Server, *options: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def stream(server: Server, home: Path, memory: str) -> subprocess.Popen[bytes]:
+def stream(server: Server, home: Path, engine: str, memory: str) -> subprocess.Popen[bytes]:
     """The view, which is kept until it is stopped."""
     sources = [
         f'{name} = stream(postgresql_cdc, "{server.address(name)}", type({row}));' for name, row in TABLES.items()
     ]
     (home / "q.mrql").write_text("\n".join([*sources, QUERY]))
     command = [sys.executable, "-m", "mrql", "stream", str(home / "q.mrql"), "--interval", "0.05", "--memory", memory]
+    command += ["--engine", engine]
     return subprocess.Popen([*command, "--checkpoint", str(home / "state"), "--output", str(home / "out")])
 
 
@@ -128,17 +126,18 @@ def follow(home: Path, log: Log, process: subprocess.Popen[bytes], seconds: floa
 @click.option("--rate", default=2000, show_default=True, help="Changes a second.")
 @click.option("--seconds", default=120, show_default=True)
 @click.option("--memory", default="3g", show_default=True)
-def main(scale: int, rate: int, seconds: int, memory: str) -> None:
+@click.option("--engine", default="spark", show_default=True)
+def main(scale: int, rate: int, seconds: int, memory: str, engine: str) -> None:
     """A view of three tables that are written to."""
     server = Server.start()
     try:
         with tempfile.TemporaryDirectory(prefix="bench-cdc-") as directory:
-            measure(server, Path(directory), scale, rate, seconds, memory)
+            measure(server, Path(directory), scale, rate, seconds, engine, memory)
     finally:
         server.stop()
 
 
-def measure(server: Server, home: Path, scale: int, rate: int, seconds: int, memory: str) -> None:
+def measure(server: Server, home: Path, scale: int, rate: int, seconds: int, engine: str, memory: str) -> None:
     """Raises: ClickException where the stream has ended, or its answer is another one than that of SQL."""
     require(pgbench(server, "-i", "-q", "-s", str(scale)).wait() == 0, "pgbench cannot make its tables")
     with server.connect() as connection:
@@ -147,7 +146,7 @@ def measure(server: Server, home: Path, scale: int, rate: int, seconds: int, mem
     log = Log(server)
     log.start()
     began = time.monotonic()
-    view = stream(server, home, memory)
+    view = stream(server, home, engine, memory)
     while offsets(home) is None:
         require(view.poll() is None and time.monotonic() - began < PATIENCE, "the stream has not begun")
         time.sleep(0.1)
