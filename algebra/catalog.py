@@ -89,6 +89,8 @@ class Connector:
     """The adapter that comes with the package, as `module:name`; None where the query names one."""
     row: Always | None = None
     """Of which type all rows are; None where the query says it."""
+    is_log: bool = False
+    """Whether it is a log of changes: it may take rows away again, and only such as are there."""
 
 
 @attrs.frozen
@@ -178,6 +180,10 @@ class SourceSpec:
     found: bool = attrs.field(default=False, eq=False, repr=False)
     """Whether the type of the rows of a stream was found in the first of them. It stays so, or becomes wider where
     later rows ask for it and the format has wider types."""
+    checkpoint: Path | None = attrs.field(default=None, eq=False, repr=False)
+    """The checkpoint of the stream, if it has one: what reads the stream may note in it what it keeps elsewhere."""
+    is_log: bool = attrs.field(default=False, eq=False, repr=False)
+    """Whether an adapter reads a log of changes: only rows that are there are taken away."""
     span: Span | None = attrs.field(default=None, eq=False, repr=False)
 
     @property

@@ -1,10 +1,11 @@
-"""The commands over checkpoints: `mrql checkpoint show|verify|compact DIR`."""
+"""The commands over checkpoints: `mrql checkpoint show|verify|compact|release DIR`."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,18 @@ import click
 
 from mrql.cli.exit_codes import reports_errors
 from mrql.runtime.checkpoint.inspect import committed, compact, faults, reference_writer, unreadable
+from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import FORMAT, Manifest, SavedRun, SavedSource
 from mrql.runtime.checkpoint.store import Store
+from mrql.runtime.postgresql.change_log import release
+from mrql.runtime.postgresql.slot_notes import SlotNote, slot_notes
 
 DIRECTORY = click.argument("directory", type=click.Path(file_okay=False, exists=True, path_type=Path))
 
 
 @click.group()
 def checkpoint() -> None:
-    """Show, verify or compact what a stream has kept in a directory."""
+    """Show, verify, compact or give up what a stream has kept in a directory."""
 
 
 @checkpoint.command()
@@ -29,11 +33,11 @@ def checkpoint() -> None:
 @reports_errors
 def show(directory: Path, output_format: str) -> None:
     """Say what is committed: the batch, tables with their runs, sources with what was consumed, versions."""
-    manifest = committed(directory)
+    manifest, slots = committed(directory), slot_notes(directory)
     if output_format == "json":
-        click.echo(json.dumps(document(manifest), ensure_ascii=False, indent=2))
+        click.echo(json.dumps(document(manifest, slots), ensure_ascii=False, indent=2))
     else:
-        click.echo("\n".join(lines(manifest)))
+        click.echo("\n".join([*lines(manifest), *(["", *map(_named, slots)] if slots else [])]))
 
 
 @checkpoint.command()
@@ -66,6 +70,22 @@ def compact_command(directory: Path, master: str | None) -> None:
             return
         after = compact(store, before, _writer(store, before, master))
     click.echo(f"batch {after.batch}: {_runs(before)} runs are now {_runs(after)}")
+
+
+@checkpoint.command("release")
+@DIRECTORY
+@click.option("--address", help="postgresql://… to connect with, where a password is needed that is not in ~/.pgpass.")
+@reports_errors
+def release_command(directory: Path, address: str | None) -> None:
+    """Drop the replication slots of a stream that is not to go on, so that the server need not keep its log."""
+    with contextlib.closing(Lock.of(directory)):
+        for note in slot_notes(directory):
+            release(note, directory, address)
+            click.echo(f"dropped the slot {note.slot} of {note.stream}")
+
+
+def _named(note: SlotNote) -> str:
+    return f"slot {note.slot} of {note.stream} at {note.place}"
 
 
 def _writer(store: Store, manifest: Manifest, master: str | None) -> Any:
@@ -111,6 +131,8 @@ def _consumed(source: SavedSource) -> str:
         digest = source.directories[0].path.partition(" ")[2]
         reached = "" if source.offset is None else f", up to {json.dumps(source.offset)}"
         return f"{what}, of DataFrames{reached}" if not digest else f"{what}, a DataFrame, {digest}"
+    if isinstance(source.offset, dict) and "slot" in source.offset:
+        return f"{what}, slot {source.offset['slot']} at {source.offset['lsn']}, of {source.directories[0].path}"
     if source.offset is not None:
         return f"{what}, up to {json.dumps(source.offset)}, of {source.directories[0].path}"
     read = f"{len(files):,} files, {sum(file.size for file in files):,} bytes"
@@ -122,7 +144,7 @@ def _size(runs: tuple[SavedRun, ...]) -> str:
     return f"{rows:,} rows, {size:,} bytes in {len(runs)} run{'' if len(runs) == 1 else 's'}"
 
 
-def document(manifest: Manifest) -> dict[str, Any]:
+def document(manifest: Manifest, slots: Sequence[SlotNote] = ()) -> dict[str, Any]:
     """A manifest for programs."""
     tables = [
         {
@@ -146,4 +168,5 @@ def document(manifest: Manifest) -> dict[str, Any]:
         "offsets": {name: source.offset for name, source in manifest.sources.items() if source.offset is not None},
         "tables": tables,
         "outputs": list(manifest.outputs),
+        **({"slots": [{"name": n.slot, "stream": n.stream, "place": n.place} for n in slots]} if slots else {}),
     }

@@ -81,18 +81,15 @@ def plan_of(
     rewritable: bool = False,
     trusted: bool = False,
 ) -> Plan:
-    """How a query is kept up to date, with the deletions that its program declares, and those of files that change; all
-    of them may be `trusted`."""
+    """How a query is kept up to date, with the deletions that its program declares, and those of files that change.
+    Those of logs are trusted, and all of them may be `trusted`."""
     files = {name for name, spec in program.sources.items() if spec.stream and spec.is_files}
     shrinking = program.shrinking | (files if rewritable else frozenset())
     for name in sorted(program.keyed) if rewritable else ():
         message = f"rows of `{name}` replace others, and those of a file cannot be taken back"
         raise UserError(message, program.sources[name].span, "leave out --rewrites apply")
-    options = PlanOptions(shrinking, way, threshold, shrinking if trusted else NONE, program.keyed)
+    options = PlanOptions(shrinking, way, threshold, shrinking if trusted else program.logs, program.keyed)
     return plan_query(query.term, options).plan
-
-
-NONE = frozenset[str]()
 
 
 def must_be_incremental(*plans: Plan) -> None:

@@ -36,6 +36,8 @@ from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.engines import make_engine
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.files.quarantine import Quarantine
+from mrql.runtime.postgresql.change_log import is_of
+from mrql.runtime.postgresql.slot_notes import slot_notes
 from mrql.runtime.sinks.places import Opening, Place
 from mrql.runtime.sinks.replacing import TargetSink
 from mrql.runtime.sinks.sink import Several, Sink
@@ -219,6 +221,8 @@ def _loop(
         if said is not None:
             logger.warning("%s", said)
     _say_what_is_missing(specs.values(), job.options)
+    if store is not None:
+        _say_which_slots_are_unread(store, specs)
     number = 0 if before is None else before.number
     return Loop(
         engine, specs, job.options, sink, kept, commits, copies, stop, watched=watched, number=number, begun=begun
@@ -333,6 +337,18 @@ def _say_what_is_missing(specs: Iterable[SourceSpec], options: Options) -> None:
                 logger.warning("%s is not there yet; its files are read when it is", part.path)
             elif weight < 0:  # that the one for what is inserted is not there is an error then
                 logger.warning("%s is not there; nothing is deleted", part.path)
+
+
+def _say_which_slots_are_unread(store: Store, specs: Mapping[str, SourceSpec]) -> None:
+    """A slot of a stream that the query does not read any more, or reads from elsewhere, has a server keep its log."""
+    last = {} if store.manifest is None else store.manifest.sources
+    for note in slot_notes(store.root):
+        known = last.get(note.stream)
+        offset = None if known is None else known.offset
+        others = isinstance(offset, dict) and offset.get("slot") != note.slot
+        if others or not any(is_of(note, spec) for spec in specs.values()):
+            drop = f"SELECT pg_drop_replication_slot('{note.slot}')"
+            logger.warning("the replication slot %s at %s is not read any more: %s there", note.slot, note.place, drop)
 
 
 @contextmanager

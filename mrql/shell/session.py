@@ -93,7 +93,8 @@ class Session:
         with self.definitions.unchanged():
             query = self._expression(text, begin)
             program = self.definitions.so_far
-        return explain_summary(plan_query(query.term, PlanOptions(program.shrinking, keyed=program.keyed)), width)
+        options = PlanOptions(program.shrinking, trusted=program.logs, keyed=program.keyed)
+        return explain_summary(plan_query(query.term, options), width)
 
     def close(self) -> None:
         """Frees what is kept for the session."""

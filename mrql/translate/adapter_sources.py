@@ -50,8 +50,9 @@ def adapted(source: syntax.SourceExpr, connector: Connector, name: str | None, k
         format=ADAPTER,
         path=texts[1],
         row=row,
-        # What others read may take rows away again; what these read only grows.
-        tagged=names_adapter,
+        # What others read may take rows away again; what these read only grows, but for logs of changes.
+        tagged=names_adapter or connector.is_log,
+        is_log=connector.is_log,
         adapter=texts[0],
         span=source.span,
     )

@@ -46,3 +46,8 @@ class Program:
     def keyed(self) -> dict[str, RowKey]:
         """The streams of which a row replaces the one with its key."""
         return {name: spec.key for name, spec in self.sources.items() if spec.key is not None}
+
+    @property
+    def logs(self) -> frozenset[str]:
+        """The streams that are logs of changes: only rows that are there are taken away."""
+        return frozenset(name for name, spec in self.sources.items() if spec.is_log)

@@ -73,7 +73,7 @@ class Commits:
 
     def directories(self) -> list[Watched]:
         """The directories of the streams, with what is consumed of them."""
-        specs = [self.specs[name] for name in self.plan.streams]
+        specs = [attrs.evolve(self.specs[name], checkpoint=self.store.root) for name in self.plan.streams]
         return [directory for spec in specs for directory in consumed(self.store.manifest, spec, self.copies)]
 
     def restored(self) -> Restored | None:

@@ -31,6 +31,8 @@ from mrql.runtime.checkpoint.manifest import (
 )
 from mrql.runtime.files.digests import WrittenFile, digest
 from mrql.runtime.files.durable import DiskFull, DurableFiles, Publication, is_full, of_files
+from mrql.runtime.postgresql.slot_notes import SLOTS
+from mrql.runtime.sources.rows_file import INCOMING
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +95,7 @@ def latest(root: Path) -> Manifest | None:
         raise UserError(f"{root / manifest_name(number)} is gone, and it was committed", hint=PUT_BACK)
     if files:
         return read_manifest(files[0])
-    ours = (locks.NAME, RUNS, OUTBOX, COPIES, STREAMING)
+    ours = (locks.NAME, RUNS, OUTBOX, COPIES, STREAMING, INCOMING, SLOTS)
     strange = [p for p in root.iterdir() if p.name not in ours and not p.name.startswith(ASIDE)]
     if strange:
         raise UserError(f"{root} is not a checkpoint: it holds {sorted(strange)[0].name}", hint="name a new directory")

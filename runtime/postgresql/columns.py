@@ -66,3 +66,37 @@ def has_fractions(t: Type) -> bool:
 def shown(columns: tuple[TableColumn, ...]) -> str:
     """Columns as a message names them."""
     return "(" + ", ".join(f"{column.name} {column.type}" for column in columns) + ")"
+
+
+# --- the other way round ------------------------------------------------------------------------
+
+INTEGERS = ("int2", "int4", "int8")
+READ_FROM: dict[Type, tuple[str, ...]] = {
+    ty.BOOL: ("bool",),
+    ty.INT: INTEGERS[:2],
+    ty.LONG: INTEGERS,
+    ty.FLOAT: ("int2", "float4"),
+    ty.DOUBLE: (*INTEGERS, "float4", "float8", "numeric"),
+    ty.STRING: ("text", "varchar", "bpchar", "name", "uuid"),
+    ty.DATE: ("date",),
+    ty.TIMESTAMP: ("timestamp", "timestamptz"),
+    ty.ANY: ("json", "jsonb"),
+}
+"""The types of columns, by their names in `pg_type`, whose values as text are read as a type: the value is that to
+which the server casts the column's."""
+
+
+def is_basic(t: Type) -> bool:
+    """Whether a column can be read as values of a type."""
+    return t in READ_FROM or isinstance(t, ty.DecimalType)
+
+
+def is_read_from(t: Type, source: str, *, is_text: bool) -> bool:
+    """Whether values of a type are read from columns of one; `is_text` says that to cast it to text gives its output.
+
+    >>> is_read_from(ty.LONG, "int4", is_text=True), is_read_from(ty.INT, "int8", is_text=True)
+    (True, False)
+    """
+    if isinstance(t, ty.DecimalType):
+        return source in (*INTEGERS, "numeric")
+    return source in READ_FROM[t] or (t == ty.STRING and is_text)

@@ -20,7 +20,11 @@ REFUSED = ("password", "does not exist", "pg_hba.conf", "not permitted", "permis
 """What a server says to who may not come in, or asks for what is not there; libpq hands over the text alone."""
 SETTINGS = {
     "client_encoding": "UTF8",
+    # Values as text have all of their digits, and one form.
+    "bytea_output": "hex",
     "datestyle": "ISO",
+    "extra_float_digits": "1",
+    "intervalstyle": "postgres",
     "timezone": "UTC",
     # A transaction waits while the rest of its batch is committed.
     "idle_in_transaction_session_timeout": "0",
@@ -29,8 +33,9 @@ SETTINGS = {
 }
 
 
-def connect(conninfo: str, shown: str) -> Connection:
-    """A connection; `shown` stands for it in messages.
+def connect(conninfo: str, shown: str, *, replication: bool = False) -> Connection:
+    """A connection; `shown` stands for it in messages. One for `replication` takes the commands of that, too, and
+    statements without parameters only: they are put in here.
 
     Raises: EngineError without psycopg, or where the server is not reached; UserError where it refuses.
     """
@@ -44,9 +49,14 @@ def connect(conninfo: str, shown: str) -> Connection:
         given = psycopg.conninfo.conninfo_to_dict(conninfo)
         together = f"{options} {given.get('options') or ''}".strip()
         timeout = str(given.get("connect_timeout") or 10)
-        connection = psycopg.connect(
-            psycopg.conninfo.make_conninfo(conninfo, options=together, connect_timeout=timeout)
-        )
+        more = {"options": together, "connect_timeout": timeout, **({"replication": "database"} if replication else {})}
+        made = psycopg.conninfo.make_conninfo(conninfo, **more)
+        if replication:
+            connection = psycopg.connect(
+                made, autocommit=True, prepare_threshold=None, cursor_factory=psycopg.ClientCursor
+            )
+        else:
+            connection = psycopg.connect(made)
     except psycopg.ProgrammingError as error:
         raise UserError(f"{shown} is no address of PostgreSQL: {_without(_line(error), conninfo)}") from None
     except psycopg.OperationalError as error:
@@ -67,6 +77,10 @@ def _without(said: str, conninfo: str) -> str:
 
 def _not_connected(shown: str, said: str) -> MrqlError:
     message = f"cannot connect to {shown}: {said}"
+    if "replication role" in said or "start WAL sender" in said:
+        return UserError(message, hint="to read the log takes a right of its own: ALTER ROLE … REPLICATION")
+    if "max_wal_senders" in said:
+        return EngineError(message, "raise max_wal_senders at the server, or end another reader of its log")
     if not any(part in said for part in REFUSED):
         return EngineError(message, "is the server running, and is this its address?")
     hint = "a password is taken from the address, from PGPASSWORD or from ~/.pgpass" if "password" in said else None

@@ -59,7 +59,7 @@ class ReferenceEngine:
 
     def _rows(self, spec: SourceSpec, part: Part) -> Iterator[tuple[Value, int]]:
         if not isinstance(part, Arrived):
-            yield from part.rows
+            yield from part.changes(spec.row)
             return
         # What was kept aside when the file was read is not kept once more when its rows are taken back.
         reject = self.reject if part.withdrawn is None or self.reject is fail else pass_over

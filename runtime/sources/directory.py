@@ -16,12 +16,11 @@ import attrs
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
-from mrql.algebra.values.values import Value
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.files import list_files, passed_over
 from mrql.runtime.sources.partitions import partition_directories
-from mrql.runtime.sources.source import Adapter, Offset, open_adapter
+from mrql.runtime.sources.source import Adapter, Offset, Portion, latest_of, open_adapter, portion
 
 logger = logging.getLogger(__name__)
 
@@ -203,15 +202,6 @@ def say_what_is_passed_over(spec: SourceSpec) -> bool:
     return other is not None
 
 
-@attrs.frozen
-class Portion:
-    """What an adapter has between two offsets."""
-
-    start: Offset
-    end: Offset
-    rows: tuple[tuple[Value, int], ...]
-
-
 @attrs.define
 class Adapted:
     """A stream that an adapter reads, and up to where it was read."""
@@ -229,10 +219,9 @@ class Adapted:
         """No files: what waits is with whoever the adapter reads from."""
         return 0
 
-    def next(self, most: int | None) -> Portion | None:
-        """What comes next, about so many rows; None where there is nothing new."""
-        end = self.adapter.latest(self.offset, most)
-        return None if end == self.offset else self._portion(self.offset, end)
+    def upto(self, end: Offset) -> Portion | None:
+        """What comes next, up to an offset; None where there is nothing new."""
+        return None if end == self.offset else portion(self.adapter, self.offset, end)
 
     def so_far(self) -> Portion:
         """All that was read.
@@ -241,10 +230,7 @@ class Adapted:
         """
         if not self.adapter.replays:
             raise UserError(f"{self.spec.path} cannot be read again", self.spec.span)
-        return self._portion(None, self.offset)
-
-    def _portion(self, start: Offset, end: Offset) -> Portion:
-        return Portion(start, end, tuple(self.adapter.read(start, end)))
+        return portion(self.adapter, None, self.offset)
 
     def commit(self, arrived: Sequence[Part]) -> None:
         """Notes what a batch has of it as read."""
@@ -296,9 +282,11 @@ def next_batch(watched: Sequence[Watched], max_files: int | None, max_rows: int 
     batch: dict[str, list[Part]] = {}
     for _, _, _, stream, parts in sorted(found, key=lambda one: one[:4])[:max_files]:
         batch.setdefault(stream, []).extend(parts)
-    for adapted in watched:
-        if isinstance(adapted, Adapted) and (portion := adapted.next(max_rows)) is not None:
-            batch.setdefault(adapted.spec.name, []).append(portion)
+    adapted = [one for one in watched if isinstance(one, Adapted)]
+    ends = latest_of([(one.adapter, one.offset) for one in adapted], max_rows)
+    for one, end in zip(adapted, ends, strict=True):
+        if (new := one.upto(end)) is not None:
+            batch.setdefault(one.spec.name, []).append(new)
     return batch
 
 

@@ -158,7 +158,7 @@ def read_arrived(spec: SourceSpec, reject: Reject = fail) -> Iterator[Value]:
 def _all_changes(spec: SourceSpec, reject: Reject) -> Iterator[tuple[Value, int]]:
     """All that has come, with what takes some of it away."""
     if spec.adapter is not None:
-        yield from everything(spec)
+        yield from everything(spec).changes(spec.row)
         return
     for part, weight in spec.directories:
         for file in list_files(part):

@@ -11,9 +11,11 @@ from __future__ import annotations
 import importlib
 import json
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import attrs
 
@@ -22,7 +24,9 @@ from mrql.algebra.catalog import Always, Connector, SourceSpec
 from mrql.algebra.errors import MrqlError, UserError
 from mrql.algebra.evaluation.python_errors import said_of
 from mrql.algebra.notation.typecheck import conforms
+from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
+from mrql.runtime.sources.rows_file import RowsFile, rows_of
 
 Offset: TypeAlias = Any
 """A place in a source, as JSON has it; None is its beginning."""
@@ -57,6 +61,75 @@ class Adapter(Protocol):
         """Gives back what it holds."""
 
 
+@runtime_checkable
+class BulkAdapter(Adapter, Protocol):
+    """An adapter of the package that may have more rows than a process holds: it writes them to files."""
+
+    def files(self, start: Offset, end: Offset) -> tuple[RowsFile, ...]:
+        """What `read` gives. The files are there until `latest` is asked for what comes after them."""
+
+    def whole(self, directory: Path) -> tuple[RowsFile, ...]:
+        """All rows that are there now, in files of a directory."""
+
+
+@runtime_checkable
+class LogAdapter(BulkAdapter, Protocol):
+    """One of several that read a log: a transaction that is in it is in one batch of all of them."""
+
+    @property
+    def log(self) -> str:
+        """What tells the log from another one."""
+
+    def latest_together(self, readers: Sequence[tuple[Any, Offset]], most: int | None) -> list[Offset]:
+        """What `latest` is for each of some adapters of one log, with their starts: up to the same place."""
+
+
+def latest_of(readers: Sequence[tuple[Adapter, Offset]], most: int | None) -> list[Offset]:
+    """What `latest` is for each of some adapters, with their starts; of those of one log it is asked together."""
+    logs: dict[str, list[int]] = {}
+    ends = [start for _, start in readers]
+    for i, (adapter, start) in enumerate(readers):
+        if isinstance(adapter, LogAdapter):
+            logs.setdefault(adapter.log, []).append(i)
+        else:
+            ends[i] = adapter.latest(start, most)
+    for places in logs.values():
+        first = readers[places[0]][0]
+        assert isinstance(first, LogAdapter)
+        for i, end in zip(places, first.latest_together([readers[i] for i in places], most), strict=True):
+            ends[i] = end
+    return ends
+
+
+@attrs.frozen
+class Portion:
+    """What an adapter has between two offsets."""
+
+    start: Offset
+    end: Offset
+    rows: tuple[tuple[Value, int], ...] = ()
+    files: tuple[RowsFile, ...] = ()
+    """What is not among the rows: it is in no memory."""
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self.rows) + sum(file.count for file in self.files)
+
+    def changes(self, row: Type) -> Iterator[tuple[Value, int]]:
+        """All rows, with their weights."""
+        yield from self.rows
+        for file in self.files:
+            yield from rows_of(file, row)
+
+
+def portion(adapter: Adapter, start: Offset, end: Offset) -> Portion:
+    """What an adapter has between two offsets."""
+    if isinstance(adapter, BulkAdapter):
+        return Portion(start, end, files=adapter.files(start, end))
+    return Portion(start, end, tuple(adapter.read(start, end)))
+
+
 CONNECTORS: Mapping[str, Connector] = {
     connector.name: connector
     for connector in (
@@ -65,6 +138,12 @@ CONNECTORS: Mapping[str, Connector] = {
             "postgresql",
             '"postgresql://host/db?table=t&column=id"',
             "mrql.runtime.postgresql.source:PostgresTable",
+        ),
+        Connector(
+            "postgresql_cdc",
+            '"postgresql://host/db?table=t"',
+            "mrql.runtime.postgresql.change_log:PostgresLog",
+            is_log=True,
         ),
         Connector("socket", '"host:port"', "mrql.runtime.sources.socket:SocketLines", Always(ty.STRING, "strings")),
     )
@@ -166,15 +245,22 @@ def _must_be_one(found: object, spec: SourceSpec) -> None:
     raise UserError(f"{spec.adapter} is no adapter: {missing}", spec.span, hint)
 
 
-def everything(spec: SourceSpec) -> list[tuple[Value, int]]:
+_READ_LATER: list[tempfile.TemporaryDirectory[str]] = []
+"""Files with all rows of a source: when Spark reads them nobody knows, so they go when the process ends."""
+
+
+def everything(spec: SourceSpec) -> Portion:
     """All rows that a source has now.
 
     Raises: UserError where it cannot be read from its beginning.
     """
     adapter = open_adapter(spec)
     try:
+        if isinstance(adapter, BulkAdapter):
+            _READ_LATER.append(tempfile.TemporaryDirectory(prefix="mrql-"))
+            return Portion(None, None, files=adapter.whole(Path(_READ_LATER[-1].name)))
         if not adapter.replays:
             raise UserError(f"{spec.path} has no rows to begin with", spec.span, "mrql stream takes those that come")
-        return list(adapter.read(None, adapter.latest(None, None)))
+        return portion(adapter, None, adapter.latest(None, None))
     finally:
         adapter.close()

@@ -317,13 +317,13 @@ class Loop:
 
 def _rows(spec: SourceSpec, part: Part) -> int:
     if not isinstance(part, Arrived):
-        return len(part.rows)
+        return part.count
     with part.named():
         return count_rows(spec, part.read_from)
 
 
 def _named(part: Part) -> str:
-    return str(part.file) if isinstance(part, Arrived) else str(part)
+    return str(part.file) if isinstance(part, Arrived) else f"up to {part.end}"
 
 
 def _consume(directories: Sequence[Watched], batch: Batch) -> None:

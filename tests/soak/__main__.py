@@ -35,6 +35,7 @@ from tests.runtime.checkpoint.crashes import survives
 from tests.runtime.checkpoint.damage import SCENES, stopped, undelivered
 from tests.runtime.checkpoint.fed_views import FOLLOWED, NUMBERED, view_survives
 from tests.runtime.checkpoint.streams import GROUPS, JOIN, UPSERTS, Stream, fill
+from tests.runtime.postgresql.test_change_log import clear, read_history
 from tests.runtime.spark.expressions.test_functions import KINDS, disagreements
 from tests.runtime.spark.test_equivalence import (
     CONSTRUCTS,
@@ -71,6 +72,7 @@ LOOPS = "of loops in ten batches"
 KILLED = "of processes killed"
 DEATHS = "of Spark ended"
 DAMAGED = "of damaged checkpoints"
+LOGS = "of logs of tables"
 
 
 def cases(examples: int) -> settings:
@@ -200,6 +202,11 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         done[DEATHS] += 1
     done[KILLED] += kills.round(number) + kills.of_views(number, spark)
     done[DAMAGED] += damaged(spark, Random(number), kills.server, of_each=2, on_spark=60)
+    if kills.server is not None:
+        with TemporaryDirectory() as home:
+            read_history(kills.server, f"log_{number}", Path(home), Random(number), 400)
+        clear(kills.server, f"log_{number}")
+        done[LOGS] += 1
     for kind in KINDS:
         found = disagreements(spark, kind, number)
         if found:

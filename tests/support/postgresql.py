@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
@@ -89,17 +90,33 @@ class Server:
             found = connection.execute(f"SELECT * FROM {table}".encode()).fetchall()
         return sorted(found, key=repr)
 
+    def restart(self, **settings: str) -> None:
+        """Ends it, and starts it again, with other settings than usual if some are given."""
+        self._end()
+        self.process = _process(self.home, self.port, settings)
+
     def stop(self) -> None:
         """Ends it, and removes its data."""
-        self.process.send_signal(signal.SIGINT)  # waits for no connection
-        self.process.wait(30)
+        self._end()
         shutil.rmtree(self.home)
 
+    def _end(self) -> None:
+        self.process.send_signal(signal.SIGINT)  # waits for no connection
+        self.process.wait(30)
 
-def _process(home: Path, port: int) -> subprocess.Popen[bytes]:
+
+def _process(home: Path, port: int, others: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     programs = binaries()
     assert programs is not None
-    settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": str(home), "fsync": "off"}
+    settings = {
+        "listen_addresses": "127.0.0.1",
+        "unix_socket_directories": str(home),
+        "fsync": "off",
+        "wal_level": "logical",
+        "max_replication_slots": "20",
+        "max_wal_senders": "20",
+        **(others or {}),
+    }
     options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
     command = [*_as_somebody(), str(programs / "postgres"), "-D", str(home / "data"), "-p", str(port), *options]
     with (home / "log").open("ab") as log:

@@ -17,18 +17,19 @@ from mrql.algebra.values.values import Value
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.engine.row_format import row_columns
 from mrql.runtime.files.quarantine import Malformed, Quarantine, Reject, fail, pass_over
-from mrql.runtime.sources.directory import Arrived, Part, Portion
+from mrql.runtime.sources.directory import Arrived, Part
 from mrql.runtime.sources.files import check_file, list_files, read_changes
 from mrql.runtime.sources.partitions import Apart
 from mrql.runtime.sources.partitions import apart as of_path
 from mrql.runtime.sources.places_of_rows import placed
-from mrql.runtime.sources.source import everything
+from mrql.runtime.sources.source import Portion, everything
 from mrql.runtime.spark.expressions.layout import quote, sql_type
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.io.csv import TAG, TAGGED
 from mrql.runtime.spark.io.formats import FORMATS
 from mrql.runtime.spark.io.path_columns import completed
 from mrql.runtime.spark.io.paths import path_of, path_to_read
+from mrql.runtime.spark.io.rows_files import rows_files
 from mrql.runtime.spark.io.spark_format import ParsedRows
 from mrql.runtime.spark.relation.file_scans import FileScan
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, changes, from_dataframe, net, union
@@ -151,9 +152,7 @@ def read_batch(
 ) -> Frame:
     """The rows of a batch, with weights where the source can take rows away."""
     if spec.adapter is not None:
-        return _given(
-            spark, spec, [change for part in arrived if isinstance(part, Portion) for change in part.rows], columns
-        )
+        return _of_portions(spark, spec, [part for part in arrived if isinstance(part, Portion)], columns)
     sides: list[Frame | None] = []
     parts = [part for part in arrived if isinstance(part, Arrived)]
     for weight in (1, -1):
@@ -170,6 +169,19 @@ def read_batch(
     inserted, deleted = sides
     if deleted is None:
         return inserted or read(spark, spec, [], quarantine)
+    return changes(inserted, deleted, columns)
+
+
+def _of_portions(spark: SparkSession, spec: SourceSpec, portions: Sequence[Portion], columns: ColumnNames) -> Frame:
+    """What an adapter has read: rows, or files of rows."""
+    files = [file for part in portions for file in part.files]
+    if not files:
+        return _given(spark, spec, [change for part in portions for change in part.rows], columns)
+    assert not any(part.rows for part in portions)
+    inserted, deleted = (rows_files(spark, spec.row, [f for f in files if f.weight == weight]) for weight in (1, -1))
+    if deleted is None:
+        assert inserted is not None
+        return inserted
     return changes(inserted, deleted, columns)
 
 
@@ -192,12 +204,17 @@ def read_net(spark: SparkSession, spec: SourceSpec, quarantine: Quarantine | Non
     """
     columns = ColumnNames()
     if spec.adapter is not None and spec.key is None:
-        return _given(spark, spec, [*ZSet.weighted(everything(spec))], columns)
+        found = everything(spec)
+        if found.files:
+            return _of_portions(spark, spec, [found], columns)
+        return _given(spark, spec, [*ZSet.weighted(found.rows)], columns)
     if not spec.shrinks:
         return read(spark, spec, None, quarantine)
     if spec.adapter is not None and spec.key is not None:
         with placed({spec.name: spec}):
-            return net_of_upserts(spec.name, spec.key, _given(spark, spec, [*everything(spec)], columns), spark)
+            return net_of_upserts(
+                spec.name, spec.key, _given(spark, spec, [*everything(spec).changes(spec.row)], columns), spark
+            )
     arrived = [Arrived(file, weight) for part, weight in spec.directories for file in list_files(part)]
     with placed({spec.name: spec}):
         rows = read_batch(spark, spec, arrived, columns, quarantine)

@@ -155,6 +155,17 @@ def test_a_changed_query_reads_again(tmp_path: Path) -> None:
         ),
         ('stream(postgresql, "postgresql://db/d?column=t", type(<id: long>))', "which table?"),
         ('stream(postgresql, "postgresql://db/d?table=t&column=c", type((long, long)))', "rows of a table are records"),
+        ('stream(postgresql_cdc, "postgresql://db/d", type(<id: long>))', "which table?"),
+        ('stream(postgresql_cdc, "db/d", type(<id: long>))', "the address names a table"),
+        (
+            'stream(postgresql_cdc, "postgresql://db/d?table=t", type(long))',
+            "rows of a table are records of basic types",
+        ),
+        (
+            'stream(postgresql_cdc, "postgresql://db/d?table=t", type(<x: [long]>))',
+            "rows of a table are records of basic",
+        ),
+        ('stream(postgresql_cdc, "postgresql://db/d?table=t")', "`postgresql_cdc` needs the type of its rows"),
     ],
 )
 def test_streams_that_cannot_be_read(tmp_path: Path, source: str, said: str) -> None:

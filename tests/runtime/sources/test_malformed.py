@@ -266,7 +266,10 @@ def test_spark_finds_the_same(tmp_path: Path, spark: SparkSession) -> None:
 
 # --- the source itself --------------------------------------------------------------------------
 
-FORMATS = "formats that are read: line, csv, json, text, xml, parquet, orc, adapter, postgresql, socket, spark, table"
+FORMATS = (
+    "formats that are read: line, csv, json, text, xml, parquet, orc, adapter, postgresql, postgresql_cdc, socket, "
+    "spark, table"
+)
 
 SOURCES: list[tuple[str, str, str]] = [
     ('csv, "none.csv", ",", type(int)', "no such file or directory: none.csv", ""),

@@ -1,0 +1,220 @@
+"""A table whose log is read: whether the log has all that is to be known, and whether it is still the table it was.
+
+The log has rows, and no statements: that a column was made anew with another default, a partition was attached with
+its rows, or a publication left a table out for a while is not in it. So what says which rows the log has is noted when
+the stream begins, and looked at again with each batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.span import Span
+from mrql.algebra.types import Type
+from mrql.runtime.postgresql.address import Address
+from mrql.runtime.postgresql.columns import READ_FROM, is_read_from
+from mrql.runtime.postgresql.replication import rows
+from mrql.runtime.postgresql.row_files import ReadColumn, TableShape
+from mrql.runtime.postgresql.table import quoted
+
+if TYPE_CHECKING:
+    from mrql.runtime.postgresql.connection import Connection
+
+COLUMNS = """
+WITH RECURSIVE base AS (
+  SELECT a.attnum, a.attname, a.atttypid AS type, a.attgenerated, format_type(a.atttypid, a.atttypmod) AS shown
+  FROM pg_attribute a WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped
+  UNION ALL
+  SELECT b.attnum, b.attname, t.typbasetype, b.attgenerated, b.shown
+  FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype = 'd')
+SELECT b.attnum, b.attname::text, b.shown, b.attgenerated::text,
+  CASE t.typnamespace WHEN 'pg_catalog'::regnamespace THEN t.typname::text ELSE '' END,
+  NOT EXISTS (SELECT FROM pg_cast c WHERE c.castsource = t.oid AND c.casttarget = 'text'::regtype
+    AND c.castmethod <> 'b')
+FROM base b JOIN pg_type t ON t.oid = b.type WHERE t.typtype <> 'd'
+"""
+"""The columns of a table, each with its type and, where that is a domain, what it is made of."""
+TREE = """
+WITH RECURSIVE tree AS (
+  SELECT %s::oid AS oid, ''::text AS since
+  UNION ALL
+  SELECT i.inhrelid, i.xmin::text FROM pg_inherits i JOIN tree t ON i.inhparent = t.oid)
+SELECT t.oid::bigint, t.since, t.oid::regclass::text, c.relreplident::text, c.relkind::text, c.relispartition
+FROM tree t JOIN pg_class c ON c.oid = t.oid ORDER BY t.oid
+"""
+"""A table, with its partitions, or the tables that inherit from it."""
+PUBLICATION = """
+SELECT p.oid::bigint, p.xmin::text, p.puballtables, p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate,
+  p.pubviaroot, r.prrelid::bigint, r.xmin::text, to_jsonb(r) ->> 'prqual' IS NULL AND to_jsonb(r) ->> 'prattrs' IS NULL
+FROM pg_publication p LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = ANY (%s::oid[])
+WHERE p.pubname = %s ORDER BY r.prrelid
+"""
+
+
+@attrs.frozen
+class Published:
+    """A table as it is published: what tells it from another one, and how its rows are read."""
+
+    oid: int
+    columns: Mapping[str, str]
+    """Of each column that is read its number and its type there."""
+    partitions: str
+    publication: str
+    relations: frozenset[int] = attrs.field(eq=False)
+    """The table and its partitions."""
+    shape: TableShape = attrs.field(eq=False)
+
+    def noted(self) -> dict[str, Any]:
+        """What of it a checkpoint notes."""
+        columns = dict(self.columns)
+        return {"oid": self.oid, "columns": columns, "partitions": self.partitions, "publication": self.publication}
+
+    def must_be(self, noted: Mapping[str, Any], table: str, span: Span | None) -> None:
+        """Raises: UserError where it is not as it was noted."""
+        said = _difference(self.noted(), noted, table)
+        if said is not None:
+            message = f"{said} since the stream began, and what that did to the rows is not in the log"
+            raise UserError(message, span, START_OVER)
+
+
+START_OVER = "start with a new --checkpoint, and a new --output: all rows are read again"
+
+
+def _difference(now: Mapping[str, Any], noted: Mapping[str, Any], table: str) -> str | None:
+    if now["oid"] != noted["oid"]:
+        return f"the table {table} was dropped and made again"
+    for name, column in noted["columns"].items():
+        if now["columns"].get(name) != column:
+            return f"the column {name} of {table} has changed"
+    if now["partitions"] != noted["partitions"]:
+        return f"the partitions of {table} have changed"
+    return "its publication was changed" if now["publication"] != noted["publication"] else None
+
+
+@attrs.frozen
+class Looked:
+    """How a table is looked at; a publication of None is not asked for."""
+
+    connection: Connection
+    address: Address
+    fields: Sequence[tuple[str, Type]]
+    publication: str | None
+    span: Span | None = attrs.field(default=None, repr=False)
+
+    @property
+    def table(self) -> str:
+        return self.address.name
+
+    def published(self) -> Published:
+        """The table as it is.
+
+        Raises: UserError where there is none, its columns are others, or its log does not have all of its rows.
+        """
+        oid = self._oid()
+        columns, shape = self._columns(oid)
+        tree = self._rows(TREE, [oid])
+        publication = ""
+        if self.publication is not None:
+            self._must_be_logged(oid, tree)
+            publication = self._publication(tree)
+        partitions = _digest([row[:2] for row in tree[1:]] if len(tree) > 1 else [])
+        return Published(oid, columns, partitions, publication, frozenset(row[0] for row in tree), shape)
+
+    def must_be_fit(self) -> None:
+        """Raises: UserError where a publication of the table could not have what is to be read."""
+        oid = self._oid()
+        self._columns(oid)
+        self._must_be_logged(oid, self._rows(TREE, [oid]))
+
+    def _oid(self) -> int:
+        ((oid,),) = self._rows("SELECT to_regclass(%s)::oid::bigint", [in_sql(self.address)])
+        if oid is None:
+            raise self._error(f"there is no table {self.table}")
+        return int(oid)
+
+    def _columns(self, oid: int) -> tuple[dict[str, str], TableShape]:
+        found = {
+            name: rest for _, name, *rest in ((n, name, n, *rest) for n, name, *rest in self._rows(COLUMNS, [oid]))
+        }
+        noted, read = {}, []
+        for name, t in self.fields:
+            if name not in found:
+                raise self._error(f"{self.table} has no column {name}", f"its columns: {', '.join(found)}")
+            number, shown, generated, source, is_text = found[name]
+            if generated and self.publication is not None:
+                raise self._error(f"the column {name} of {self.table} is generated, and the log does not have it")
+            if not is_read_from(t, source, is_text=is_text):
+                said = f"the column {name} of {self.table} is of type {shown}, and is not read as {t}"
+                fitting = [str(other) for other in READ_FROM if is_read_from(other, source, is_text=is_text)]
+                fitting += ["decimal(p, s)"] if source == "numeric" else []
+                raise self._error(said, f"as {' or '.join(fitting)} it is" if fitting else None)
+            noted[name] = f"{number} {shown}"
+            read.append(ReadColumn(name, t, source))
+        return noted, TableShape(self.table, tuple(read), self.span)
+
+    def _must_be_logged(self, oid: int, tree: Sequence[tuple[Any, ...]]) -> None:
+        """Raises: UserError where the log has not all rows of the table, or not the old ones."""
+        ((kind, persistence),) = self._rows(
+            "SELECT relkind::text, relpersistence::text FROM pg_class WHERE oid = %s", [oid]
+        )
+        if kind not in ("r", "p") or persistence != "p":
+            what = "is unlogged" if kind in ("r", "p") else "is no table"
+            raise self._error(f"{self.table} {what}, and the log has none of its rows")
+        for _, _, name, identity, relkind, _ in tree:
+            if relkind == "f":
+                raise self._error(
+                    f"{name}, a partition of {self.table}, is of another server: the log has none of its rows"
+                )
+            if relkind == "r" and identity != "f":
+                cost = "updates and deletions log the whole old row then, which makes the log longer"
+                said = f"the log does not have the old rows of {name}: its REPLICA IDENTITY is not FULL"
+                raise self._error(said, f"ALTER TABLE {name} REPLICA IDENTITY FULL; {cost}")
+
+    def _publication(self, tree: Sequence[tuple[Any, ...]]) -> str:
+        """What the publication is known by.
+
+        Raises: UserError where it does not have all changes of the table.
+        """
+        name = self.publication
+        found = self._rows(PUBLICATION, [[row[0] for row in tree], name])
+        if not found:
+            raise self._error(f"there is no publication {name}", self.made_by)
+        has = {relation for *_, relation, _, _ in found}
+        _, _, all_tables, all_kinds, via_root, *_ = found[0]
+        missing = [n for oid, _, n, _, _, is_part in tree if oid not in has and not is_part and not all_tables]
+        hint = f"DROP PUBLICATION {quoted(name or '')}, or name another one with &publication=…; {self.made_by}"
+        if missing:
+            raise self._error(f"the publication {name} has no table {missing[0]}", hint)
+        if not all_kinds:
+            raise self._error(f"the publication {name} leaves out some kinds of changes", hint)
+        if not all_tables and not all(whole for *_, whole in found):
+            raise self._error(f"the publication {name} has only some rows or columns of {self.table}", hint)
+        if via_root and len(tree) > 1:
+            said = f"the publication {name} publishes {self.table} as one: that a partition is truncated is not in it"
+            raise self._error(said, hint)
+        return _digest(found)
+
+    @property
+    def made_by(self) -> str:
+        """What makes the publication."""
+        return f"CREATE PUBLICATION {quoted(self.publication or '')} FOR TABLE {in_sql(self.address)}"
+
+    def _rows(self, text: str, arguments: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return rows(self.connection, text, arguments)
+
+    def _error(self, message: str, hint: str | None = None) -> UserError:
+        return UserError(message, self.span, hint)
+
+
+def in_sql(address: Address) -> str:
+    """A table in SQL."""
+    return quoted(address.table) if address.schema is None else f"{quoted(address.schema)}.{quoted(address.table)}"
+
+
+def _digest(values: Sequence[Any]) -> str:
+    return hashlib.sha256(repr([*map(tuple, values)]).encode()).hexdigest()[:16]

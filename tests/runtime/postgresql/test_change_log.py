@@ -1,0 +1,546 @@
+"""A stream of the log of a table, with a real server."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from urllib.parse import quote
+
+import attrs
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import ADAPTER, SourceSpec
+from mrql.algebra.errors import EngineError, UserError
+from mrql.algebra.notation.parser import parse_type
+from mrql.algebra.values.values import Bag
+from mrql.algebra.values.zset import ZSet
+from mrql.cli.main import main
+from mrql.jobs.batch import SparkBatchJob
+from mrql.runtime.postgresql import change_log
+from mrql.runtime.postgresql.change_log import PostgresLog
+from mrql.runtime.postgresql.published import in_sql
+from mrql.runtime.postgresql.slot_notes import slot_notes
+from mrql.runtime.postgresql.table import quoted
+from mrql.runtime.sources.source import Offset, latest_of
+from tests.runtime.checkpoint.crashes import KilledStream
+from tests.runtime.checkpoint.streams import Stream, batch_answer
+from tests.support.postgresql import Server
+from tests.support.table_history import ROW, TableHistory, make_table
+
+
+@pytest.fixture
+def table(postgresql: Server) -> Iterator[str]:
+    """The name of a table of the test's own, whose slots and publications go with it."""
+    name = f"log_{secrets.token_hex(4)}"
+    yield name
+    clear(postgresql, name)
+
+
+def clear(server: Server, name: str) -> None:
+    with server.connect() as connection:
+        for (slot,) in connection.execute("SELECT slot_name FROM pg_replication_slots WHERE NOT active").fetchall():
+            connection.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+        connection.execute(f"DROP TABLE IF EXISTS {name} CASCADE".encode())
+        for (publication,) in connection.execute("SELECT pubname FROM pg_publication").fetchall():
+            connection.execute(f"DROP PUBLICATION {quoted(publication)}".encode())
+
+
+def spec(server: Server, table: str, checkpoint: Path | None, row: str = ROW, **more: str) -> SourceSpec:
+    address = server.address(table, **more)
+    adapter = "postgresql_cdc"
+    return SourceSpec(
+        "t", True, ADAPTER, address, parse_type(row), tagged=True, is_log=True, adapter=adapter, checkpoint=checkpoint
+    )
+
+
+class Reader:
+    """Reads a log batch by batch, and holds what there is by it; it may be killed before a batch is committed."""
+
+    def __init__(self, of: SourceSpec) -> None:
+        self.spec = of
+        self.log = PostgresLog(of)
+        self.offset: Offset = None
+        self.held = ZSet()
+
+    def batch(self, most: int | None = None, *, is_lost: bool = False) -> bool:
+        """Whether there was a batch. One that is lost was read, and is not committed."""
+        end = self.log.latest(self.offset, most)
+        if end == self.offset:
+            return False
+        rows = ZSet.weighted(self.log.read(self.offset, end))
+        if is_lost:
+            self.again()
+            return True
+        self.held, self.offset = self.held + rows, json.loads(json.dumps(end))
+        return True
+
+    def again(self) -> None:
+        self.log.close()
+        self.log = PostgresLog(self.spec)
+
+    def close(self) -> None:
+        self.log.close()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_histories(postgresql: Server, table: str, tmp_path: Path, seed: int) -> None:
+    """Transactions that run beside each other, with savepoints and rollbacks: after each batch the rows are those after
+    one of the commits, in their order; after all of them those of the table. A process that dies reads again."""
+    read_history(postgresql, table, tmp_path, Random(seed), 50)
+
+
+def read_history(server: Server, table: str, checkpoint: Path, random: Random, steps: int) -> None:
+    make_table(server, table)
+    with closing(TableHistory(server, table, random)) as history:
+        for _ in range(20):
+            history.step()
+        history.settle()  # a snapshot waits for open transactions
+        history.states = history.states[-1:]
+        with closing(Reader(spec(server, table, checkpoint))) as reader:
+            reader.batch(is_lost=random.random() < 0.5)
+            reader.batch()
+            at = 0
+            for _ in range(steps):
+                for _ in range(random.randint(1, 4)):
+                    history.step()
+                while reader.batch(random.choice([1, 1, 3, None]), is_lost=random.random() < 0.2):
+                    at = next(n for n in range(at, len(history.states)) if history.states[n] == reader.held.bag())
+                assert reader.held.bag() == history.states[-1]
+            history.settle()
+            while reader.batch():
+                pass
+            assert reader.held.bag() == history.rows()
+    assert [note.stream for note in slot_notes(checkpoint)] == ["t"]
+    assert len(slots(server)) == 1
+
+
+def slots(server: Server) -> list[str]:
+    with server.connect() as connection:
+        return [name for (name,) in connection.execute("SELECT slot_name FROM pg_replication_slots")]
+
+
+def test_a_snapshot_of_a_table_that_is_written_to(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """Each transaction is in the snapshot or in the log, and in one of them."""
+    make_table(postgresql, table, columns="k int, who int")
+    stop = threading.Event()
+
+    def write(who: int) -> None:
+        with psycopg.connect(postgresql.conninfo()) as writer:
+            for n in range(10_000):
+                writer.execute(f"INSERT INTO {table} VALUES ({n}, {who}), ({n}, {who})".encode())
+                writer.execute(f"DELETE FROM {table} WHERE who = {who} AND k < {n - 20}".encode())
+                writer.commit()
+                if stop.is_set():
+                    return
+
+    writers = [threading.Thread(target=write, args=(who,)) for who in range(3)]
+    for writer in writers:
+        writer.start()
+    try:
+        for attempt in range(4):
+            checkpoint = tmp_path / str(attempt)
+            checkpoint.mkdir()
+            with closing(Reader(spec(postgresql, table, checkpoint, "<k: int, who: int>"))) as reader:
+                for _ in range(5):
+                    reader.batch(50)
+                    assert all(weight > 0 and weight % 2 == 0 for _, weight in reader.held)
+                    time.sleep(0.01)
+                if attempt == 3:
+                    stop.set()
+                    for writer in writers:
+                        writer.join()
+                    while reader.batch():
+                        pass
+                    held = sorted((row["k"], row["who"]) for row in reader.held.bag())
+                    assert held == sorted(postgresql.rows(table))
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+
+
+def test_tables_of_one_database(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """A transaction that changes two tables is in one batch of both, also the first one, and where one has its fill."""
+    for name in (table, f"{table}_2"):
+        make_table(postgresql, name, columns="k int")
+    stop = threading.Event()
+
+    def write(who: int) -> None:
+        random = Random(who)
+        with psycopg.connect(postgresql.conninfo()) as writer:
+            for n in range(who, 100_000, 2):
+                for name in random.sample((table, f"{table}_2"), 2):
+                    writer.execute(f"INSERT INTO {name} VALUES ({n})".encode())
+                    if random.random() < 0.2:
+                        writer.execute(f"UPDATE {name} SET k = k WHERE k > {n - 9} AND k % 2 = {who}".encode())
+                writer.commit()
+                if stop.is_set():
+                    return
+
+    writers = [threading.Thread(target=write, args=(who,)) for who in range(2)]
+    for writer in writers:
+        writer.start()
+    readers = [Reader(spec(postgresql, name, tmp_path, "<k: int>")) for name in (table, f"{table}_2")]
+    for number, reader in enumerate(readers):
+        reader.spec = reader.log.spec = attrs.evolve(reader.spec, name=f"t{number}")
+    try:
+        for most in (None, 1, 3, 20, None, 50, None, None):
+            if most is None:
+                time.sleep(0.05)
+            ends = latest_of([(reader.log, reader.offset) for reader in readers], most)
+            for reader, end in zip(readers, ends, strict=True):
+                if end != reader.offset:
+                    reader.held += ZSet.weighted(reader.log.read(reader.offset, end))
+                    reader.offset = end
+            assert readers[0].held == readers[1].held
+        assert len(readers[0].held) > 20
+    finally:
+        stop.set()
+        for thread in writers:
+            thread.join()
+        for reader in readers:
+            reader.close()
+        clear(postgresql, f"{table}_2")
+
+
+ODD = "%s\"';é 1a"
+
+
+def test_odd_names(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """Of schemas, tables and columns; a table without rows begins with none, and a column need not be read."""
+    schema, column = f"{ODD}{table}"[:60], f'"{ODD}x"'.replace('"', '""')[1:-1]
+    named = f'"{schema.replace(chr(34), chr(34) * 2)}"'
+    with postgresql.connect() as connection:
+        connection.execute(f"CREATE SCHEMA {named}".encode())
+        connection.execute(f'CREATE TABLE {named}.{named} ({column} int, "X" int, x text)'.encode())
+        connection.execute(f"ALTER TABLE {named}.{named} REPLICA IDENTITY FULL".encode())
+    row = ty.RecordType(((f"{ODD}x", ty.INT), ("x", ty.STRING)))
+    address = quote(f"{schema}.{schema}", safe="")
+    with closing(Reader(attrs.evolve(spec(postgresql, address, tmp_path), row=row))) as reader:
+        assert in_sql(reader.log.address) == f"{named}.{named}"
+        assert (reader.batch(), reader.batch(), reader.held.bag()) == (True, False, Bag())
+        with postgresql.connect() as connection:
+            connection.execute(f"INSERT INTO {named}.{named} VALUES (1, 2, 'a'), (NULL, NULL, NULL)".encode())
+        assert reader.batch()
+        assert sorted(((r[f"{ODD}x"], r["x"]) for r in reader.held.bag()), key=repr) == [(1, "a"), (None, None)]
+    clear(postgresql, f"{named}.{named}")
+
+
+def test_a_partitioned_table(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """Rows of all partitions, also those that move; partitions that come or go are refused, by name of the table."""
+    make_table(postgresql, table, columns="k int, what text", more="PARTITION BY LIST (k)")
+    with postgresql.connect() as connection:
+        for n in range(3):
+            columns = "what text, k int" if n == 2 else "k int, what text"
+            connection.execute(f"CREATE TABLE {table}_{n} ({columns})".encode())
+            connection.execute(f"ALTER TABLE {table}_{n} REPLICA IDENTITY FULL".encode())
+            connection.execute(f"ALTER TABLE {table} ATTACH PARTITION {table}_{n} FOR VALUES IN ({n})".encode())
+        connection.execute(f"INSERT INTO {table} VALUES (0, 'a'), (1, 'b'), (2, 'c')".encode())
+        with closing(Reader(spec(postgresql, table, tmp_path, "<k: int, what: string>"))) as reader:
+            reader.batch()
+            connection.execute(f"UPDATE {table} SET k = (k + 1) % 3".encode())
+            connection.execute(f"DELETE FROM {table} WHERE k = 0".encode())
+            reader.batch()
+            assert sorted((r["k"], r["what"]) for r in reader.held.bag()) == [(1, "a"), (2, "b")]
+            connection.execute(f"TRUNCATE {table}_0".encode())  # a trigger of the table does not run, and rows stay
+            with pytest.raises(UserError, match=f"the table {table} was truncated.*, 2 of them"):
+                reader.batch()
+            connection.execute(f"ALTER TABLE {table} DETACH PARTITION {table}_1".encode())
+            with pytest.raises(UserError, match=f"the partitions of {table} have changed since the stream began"):
+                reader.batch()
+
+
+def test_a_truncated_table(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """What rows went is not in the log: only of a table without rows."""
+    with postgresql.connect() as connection:
+        connection.execute(f"CREATE TABLE {table} (k int)".encode())
+        connection.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL".encode())
+        with closing(Reader(spec(postgresql, table, tmp_path, "<k: int>"))) as reader:
+            reader.batch()
+            connection.execute(f"INSERT INTO {table} VALUES (1); DELETE FROM {table}; TRUNCATE {table}".encode())
+            connection.execute(f"INSERT INTO {table} VALUES (2)".encode())
+            assert reader.batch()
+            assert [row["k"] for row in reader.held.bag()] == [2]
+            connection.execute(f"TRUNCATE {table}".encode())
+            with pytest.raises(UserError, match="was truncated, and the log does not say which rows it had, 1 of them"):
+                reader.batch()
+
+
+CHANGED = {
+    "ALTER TABLE {t} DROP COLUMN b": "has no column b",
+    "ALTER TABLE {t} DROP COLUMN b; ALTER TABLE {t} ADD COLUMN b int DEFAULT 7": "the column b of {t} has changed",
+    "ALTER TABLE {t} ALTER COLUMN b TYPE bigint USING b + 1": "the column b of {t} is of type bigint, and is not read",
+    "ALTER TABLE {t} ALTER COLUMN a TYPE int USING a + 1": "the column a of {t} has changed",
+    "ALTER TABLE {t} RENAME COLUMN b TO c": "has no column b",
+    "ALTER TABLE {t} RENAME TO {t}_x": "there is no table {t}",
+    "DROP TABLE {t}; CREATE TABLE {t} (a bigint, b int); ALTER TABLE {t} REPLICA IDENTITY FULL": "has no table {t}",
+    "ALTER TABLE {t} REPLICA IDENTITY DEFAULT": "does not have the old rows of {t}: its REPLICA IDENTITY is not FULL",
+    "ALTER PUBLICATION mrql_{t} SET (publish = 'insert')": "leaves out some kinds of changes",
+    "ALTER PUBLICATION mrql_{t} DROP TABLE {t}; ALTER PUBLICATION mrql_{t} ADD TABLE {t}": "publication was changed",
+    "DROP PUBLICATION mrql_{t}": "there is no publication mrql_{t}",
+}
+"""What is done to a table while its log is read, and what is said of it."""
+
+
+def test_what_the_log_does_not_say(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """A column that is not read may come and go; whatever else changes the rows without the log is refused."""
+    for number, (change, said) in enumerate(CHANGED.items()):
+        with postgresql.connect() as connection:
+            connection.execute(f"CREATE TABLE {table} (a bigint, b int)".encode())
+            connection.execute(f"ALTER TABLE {table} REPLICA IDENTITY FULL".encode())
+            connection.execute(f"INSERT INTO {table} VALUES (1, 2)".encode())
+            home = tmp_path / str(number)
+            home.mkdir()
+            with closing(Reader(spec(postgresql, table, home, "<a: long, b: int>"))) as reader:
+                reader.batch()
+                connection.execute(
+                    f"ALTER TABLE {table} ADD COLUMN more int DEFAULT 5; UPDATE {table} SET a = 2".encode()
+                )
+                assert reader.batch()
+                connection.execute(change.format(t=table).encode())
+                with pytest.raises(UserError) as caught:
+                    reader.batch()
+                assert said.format(t=table) in caught.value.message
+                assert caught.value.hint or "has no column" in said or "no table" in said or "not read" in said
+        clear(postgresql, table)
+        clear(postgresql, f"{table}_x")
+
+
+def test_what_is_done_to_the_slot(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """A slot that is gone, or further than the stream is, has lost changes. It is said which."""
+    make_table(postgresql, table, columns="k int")
+    with postgresql.connect() as connection, closing(Reader(spec(postgresql, table, tmp_path, "<k: int>"))) as reader:
+        reader.batch()
+        slot, place = reader.offset["slot"], reader.offset["lsn"]
+        assert slots(postgresql) == [slot]
+        connection.execute(f"INSERT INTO {table} VALUES (1)".encode())
+        now = connection.execute("SELECT pg_current_wal_lsn()").fetchone()
+        reader.again()
+        connection.execute("SELECT pg_replication_slot_advance(%s, %s)", [slot, now[0] if now else ""])
+        with pytest.raises(
+            UserError, match=f"the replication slot {slot} is at .*, and changes since {place} are lost"
+        ):
+            reader.batch()
+        connection.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+        with pytest.raises(UserError, match=f"the replication slot {slot} is gone, and changes since {place} are lost"):
+            reader.batch()
+
+
+def test_a_log_that_has_nothing_of_the_table(
+    postgresql: Server, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server need not keep it: after so much of it there is a batch without rows."""
+    monkeypatch.setattr(change_log, "UNREAD_BYTES", 4096)
+    make_table(postgresql, table, columns="k int")
+    with postgresql.connect() as connection, closing(Reader(spec(postgresql, table, tmp_path, "<k: int>"))) as reader:
+        reader.batch()
+        before = reader.offset["lsn"]
+        assert not reader.batch()
+        connection.execute(f"CREATE TABLE {table}_x AS SELECT g FROM generate_series(1, 1000) g".encode())
+        assert (reader.batch(), reader.batch()) == (True, False)
+        assert reader.offset["lsn"] != before
+        connection.execute(f"DROP TABLE {table}_x".encode())
+
+
+def test_a_connection_that_was_lost(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """A slot of a stream with a checkpoint is still there after the server was started again."""
+    make_table(postgresql, table, columns="k int")
+    with (
+        closing(Reader(spec(postgresql, table, tmp_path, "<k: int>"))) as reader,
+        closing(Reader(spec(postgresql, table, None, "<k: int>"))) as passing,
+    ):
+        for each in (reader, passing):
+            each.batch()
+        assert len(slots(postgresql)) == 2
+        with postgresql.connect() as connection:
+            connection.execute(f"INSERT INTO {table} VALUES (1)".encode())
+        postgresql.restart()
+        assert reader.batch()
+        assert [row["k"] for row in reader.held.bag()] == [1]
+        with pytest.raises(EngineError, match="was lost, and the replication slot with it"):
+            passing.batch()
+    assert len(slots(postgresql)) == 1
+
+
+# --- as a stream --------------------------------------------------------------------------------
+
+
+def text_of(server: Server, table: str) -> str:
+    row = "<k: long, who: int, what: string, price: double>"
+    source = f'stream(postgresql_cdc, "{server.address(table)}", type({row}))'
+    return f"t = {source}; select (w, count(x), sum(x.price), max(x.k)) from x in t group by w: x.what;"
+
+
+@pytest.mark.slow
+def test_kills(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """The table is written to and the stream is killed, in turn; in the end the answer is that of SQL, here and in a
+    table that it keeps there."""
+    make_table(postgresql, table)
+    stream = Stream(tmp_path, text_of(postgresql, table), max_files=1)
+    stream.address = postgresql.address(f"{table}_kept")
+    assert stream.job.query is not None
+    random = Random(7)
+    with closing(TableHistory(postgresql, table, random)) as history:
+        for round_ in range(2):
+            for _ in range(60):
+                history.step()
+            history.settle()
+            KilledStream(random, 0.3, stream).until_done(2)
+            assert sorted(stream.answers())[-1] >= f"batch-{round_:06d}"
+            last = stream.answers()[max(stream.answers())]
+            query = f"SELECT what, count(*), sum(price), max(k) FROM {table} GROUP BY what"
+            with postgresql.connect() as connection:
+                expected = Bag((*row[:2], float(row[2] or 0), row[3]) for row in connection.execute(query.encode()))
+            assert last == expected
+            assert Bag(postgresql.rows(f"{table}_kept")) == expected
+    assert len(slots(postgresql)) == 1
+    assert not [*(tmp_path / "checkpoint" / "incoming").rglob("*.parquet")]
+
+
+@pytest.mark.spark
+def test_a_stream_on_spark(postgresql: Server, table: str, tmp_path: Path, spark: SparkSession) -> None:
+    """The same rows, of all types, after each batch and a restart."""
+    make_table(postgresql, table)
+    source = f'stream(postgresql_cdc, "{postgresql.address(table)}", type({ROW}))'
+    keys = ", ".join(f"{name}: x.{name}" for name in ("k", "what", "price", "more"))
+    text = (
+        f"t = {source}; select (k, what, price, more, count(x), max(x.long), sum(x.who)) from x in t group by {keys};"
+    )
+    on_spark = Stream(tmp_path, text, "spark", spark=spark)
+    with closing(TableHistory(postgresql, table, Random(3))) as history:
+        for _ in range(4):
+            for _ in range(25):
+                history.step()
+            history.settle()
+            on_spark.run()
+    reference = Stream(tmp_path, text, output="out2", checkpoint_name="other")
+    reference.run()
+    assert on_spark.answers()[max(on_spark.answers())] == reference.answers()["batch-000000"]
+    once = SparkBatchJob(on_spark.job.program, lambda: spark)
+    assert once.answer(on_spark.job.query) == batch_answer(reference)
+    once.close()
+
+
+def test_the_commands(postgresql: Server, table: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`run` reads the table, and needs no slot; `explain` needs no server, and says that deletions are trusted;
+    `checkpoint` shows the slot, and drops it."""
+    make_table(postgresql, table)
+    with closing(TableHistory(postgresql, table, Random(5))) as history:
+        for _ in range(30):
+            history.step()
+        history.settle()
+    stream = Stream(tmp_path, text_of(postgresql, table))
+    assert isinstance(batch_answer(stream), Bag)
+    assert slots(postgresql) == []
+    stream.run()
+    assert stream.answers()["batch-000000"] == batch_answer(stream)
+    assert "deletions are trusted" in command("explain", str(tmp_path / "q.mrql")).output
+    shown = command("checkpoint", "show", str(stream.checkpoint)).output
+    (slot,) = slots(postgresql)
+    assert f"slot {slot} at 0/" in shown
+    assert f"slot {slot} of t at postgresql://ann@127.0.0.1" in shown
+    other = Stream(tmp_path, stream.text.replace("t = stream", "orders = stream").replace("in t ", "in orders "))
+    other.run()
+    assert f"the replication slot {slot} at postgresql://ann@127.0.0.1" in capsys.readouterr().err
+    denied = command("checkpoint", "release", str(stream.checkpoint))
+    assert (denied.exit_code, "a password is taken from" in denied.stderr) == (1, True), denied.stderr
+    dropped = command("checkpoint", "release", str(stream.checkpoint), "--address", postgresql.conninfo())
+    assert (dropped.exit_code, f"dropped the slot {slot} of t\n" in dropped.output) == (0, True), dropped.stderr
+    assert (slots(postgresql), slot_notes(stream.checkpoint)) == ([], [])
+    with pytest.raises(UserError, match=r"the replication slot mrql_.* is gone"):
+        Stream(tmp_path, other.text).run()
+
+
+def command(*words: str) -> Result:
+    return CliRunner().invoke(main, [*words])
+
+
+# --- what is refused at the start ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "row", "said", "hint"),
+    [
+        ("CREATE TABLE {t} (k int PRIMARY KEY)", "<k: int>", "REPLICA IDENTITY is not FULL", "ALTER TABLE {t} REPLICA"),
+        ("CREATE UNLOGGED TABLE {t} (k int)", "<k: int>", "{t} is unlogged", None),
+        ("CREATE VIEW {t} AS SELECT 1 k", "<k: int>", "{t} is no table", None),
+        ("SELECT 1", "<k: int>", "there is no table {t}", None),
+        ("CREATE TABLE {t} (k int)", "<x: int>", "{t} has no column x", "its columns: k"),
+        ("CREATE TABLE {t} (k bigint)", "<k: int>", "is of type bigint, and is not read as int", "as long or double"),
+        ("CREATE TABLE {t} (k point)", "<k: int>", "is of type point, and is not read as int", "as string it is"),
+        (
+            "CREATE TABLE {t} (k int, g int GENERATED ALWAYS AS (k + 1) STORED)",
+            "<g: int>",
+            "g of {t} is generated",
+            None,
+        ),
+    ],
+)
+def test_tables_that_cannot_be_followed(
+    postgresql: Server, table: str, tmp_path: Path, made: str, row: str, said: str, hint: str | None
+) -> None:
+    """It is said before there is a slot."""
+    with postgresql.connect() as connection:
+        connection.execute(made.format(t=table).encode())
+    with closing(Reader(spec(postgresql, table, tmp_path, row))) as reader, pytest.raises(UserError) as caught:
+        reader.batch()
+    with postgresql.connect() as connection:
+        connection.execute(b"SELECT" if "VIEW" not in made else f"DROP VIEW {table}".encode())
+    assert said.format(t=table) in caught.value.message
+    assert hint is None or hint.format(t=table) in (caught.value.hint or "")
+    assert (slots(postgresql), slot_notes(tmp_path)) == ([], [])
+
+
+def test_a_server_that_logs_no_rows(postgresql: Server, table: str, tmp_path: Path) -> None:
+    make_table(postgresql, table, columns="k int")
+    postgresql.restart(wal_level="replica")
+    try:
+        with closing(Reader(spec(postgresql, table, tmp_path, "<k: int>"))) as reader:
+            with pytest.raises(UserError, match="the server writes no log of rows: its wal_level is replica") as caught:
+                reader.batch()
+            assert "ALTER SYSTEM SET wal_level = logical" in (caught.value.hint or "")
+    finally:
+        postgresql.restart()
+
+
+def test_who_may_not_read_the_log(postgresql: Server, table: str, tmp_path: Path) -> None:
+    """A user without the right; one that may not make the publication; no room for a slot."""
+    make_table(postgresql, table, columns="k int")
+    with postgresql.connect() as connection:
+        connection.execute("DROP ROLE IF EXISTS bo")
+        connection.execute("CREATE ROLE bo LOGIN PASSWORD 'b'")
+        connection.execute(f"GRANT SELECT ON {table} TO bo".encode())
+        address = postgresql.address(table).replace("ann:secret", "bo:b")
+        of = SourceSpec(
+            "t", True, ADAPTER, address, parse_type("<k: int>"), adapter="postgresql_cdc", checkpoint=tmp_path
+        )
+        with closing(Reader(of)) as reader:
+            with pytest.raises(UserError, match="replication role") as caught:
+                reader.batch()
+            assert "ALTER ROLE" in (caught.value.hint or "")
+            connection.execute("ALTER ROLE bo REPLICATION")
+            with pytest.raises(
+                UserError, match=f"no publication mrql_{table}, and this user may not make it"
+            ) as caught:
+                reader.batch()
+            connection.execute((caught.value.hint or "").removeprefix("its owner may: ").encode())
+            assert reader.batch()
+        taken = [f"taken_{n}" for n in range(19)]
+        for name in taken:
+            connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
+        home = tmp_path / "other"
+        home.mkdir()
+        full = pytest.raises(EngineError, match="all 20 replication slots of the server are in use")
+        with closing(Reader(spec(postgresql, table, home, "<k: int>"))) as reader, full:
+            reader.batch()
+        connection.execute(f"REVOKE ALL ON {table} FROM bo; DROP ROLE bo".encode())
