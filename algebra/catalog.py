@@ -190,10 +190,6 @@ class SourceSpec:
     def type(self) -> Type:
         return ty.BagType(self.row)
 
-    def of_rows(self, row: Type) -> SourceSpec:
-        """The same source, whose rows are of a type."""
-        return attrs.evolve(self, row=row)
-
     @property
     def is_files(self) -> bool:
         """Whether it is a directory of files, or a file."""

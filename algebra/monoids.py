@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.functions.nulls import greatest, least
 from mrql.algebra.types import Type
 from mrql.algebra.values import decimals
-from mrql.algebra.values.values import Value, canonical
+from mrql.algebra.values.values import Value
 
 if TYPE_CHECKING:
     from mrql.algebra.terms import Lambda, Term
@@ -84,19 +85,6 @@ def _same_type(element: Type) -> Type | None:
     return element
 
 
-def _least(a: Value, b: Value) -> Value:
-    """Of two values the one that comes first; what is missing is none of them."""
-    if a is None or b is None:
-        return b if a is None else a
-    return min(a, b, key=canonical)
-
-
-def _greatest(a: Value, b: Value) -> Value:
-    if a is None or b is None:
-        return b if a is None else a
-    return max(a, b, key=canonical)
-
-
 def _both(a: Value, b: Value) -> Value:
     return a and b
 
@@ -116,8 +104,8 @@ _ROWS = (
         inverse=decimals.opposite,
     ),
     Op("PRODUCT", "*", "the product of numbers", zero=1, combine=operator.mul, type_rule=_product_type),
-    Op("MIN", "min", "the least value", zero=None, combine=_least, type_rule=_same_type, idempotent=True),
-    Op("MAX", "max", "the greatest value", zero=None, combine=_greatest, type_rule=_same_type, idempotent=True),
+    Op("MIN", "min", "the least value", zero=None, combine=least, type_rule=_same_type, idempotent=True),
+    Op("MAX", "max", "the greatest value", zero=None, combine=greatest, type_rule=_same_type, idempotent=True),
     Op("AND", "∧", "whether all are true", zero=True, combine=_both, type_rule=_condition_type, idempotent=True),
     Op("OR", "∨", "whether any is true", zero=False, combine=_either, type_rule=_condition_type, idempotent=True),
 )

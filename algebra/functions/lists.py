@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.function import Function, clamped, fails, version
+from mrql.algebra.functions.sql_text import begins_sql, let_sql
 from mrql.algebra.values.values import Canonical, Value, canonical
 
 LONGEST = 2**31 - 16
@@ -57,10 +58,9 @@ def _unique_sql(items: str, at: str) -> str:
     """Sorted with their places, since Spark looks for a value that is no atom through all that it has found before."""
     xs, s, x, i = (f"{name}__v_0" for name in ("items", "sorted", "x", "i"))
     at_places = f"sort_array(transform({xs}, ({x}, {i}) -> named_struct('x', {x}, 'i', {i})))"
-    begins = f"{i} = 0 OR NOT ({x}.x <=> get({s}, {i} - 1).x)"
-    places = f"sort_array(transform(filter({s}, ({x}, {i}) -> {begins}), {x} -> {x}.i))"
+    places = f"sort_array(transform(filter({s}, ({x}, {i}) -> {begins_sql(s, i, '.x')}), {x} -> {x}.i))"
     found = f"transform({places}, {i} -> get({xs}, {i}))"
-    return f"transform(array({items}), {xs} -> transform(array({at_places}), {s} -> {found})[0])[0]"
+    return let_sql(xs, items, let_sql(s, at_places, found))
 
 
 def _index_of(items: list[Value], value: Value) -> int:

@@ -10,11 +10,11 @@ def _first_present(*values: Value) -> Value:
     return next((value for value in values if value is not None), None)
 
 
-def _least(*values: Value) -> Value:
+def least(*values: Value) -> Value:
     return min((v for v in values if v is not None), key=canonical, default=None)
 
 
-def _greatest(*values: Value) -> Value:
+def greatest(*values: Value) -> Value:
     return max((v for v in values if v is not None), key=canonical, default=None)
 
 
@@ -52,7 +52,7 @@ NULLS: tuple[Function, ...] = (
     ),
     Function(
         "least",
-        (version("a, a, a... -> a", _least, "least({all})"),),
+        (version("a, a, a... -> a", least, "least({all})"),),
         "two or more atomic values of one type",
         "the least of those that are there",
         (("least(3, 1.5, null)", "1.5"),),
@@ -60,7 +60,7 @@ NULLS: tuple[Function, ...] = (
     ),
     Function(
         "greatest",
-        (version("a, a, a... -> a", _greatest, "greatest({all})"),),
+        (version("a, a, a... -> a", greatest, "greatest({all})"),),
         "two or more atomic values of one type",
         "the greatest of those that are there",
         (('greatest("a", "b")', '"b"'),),

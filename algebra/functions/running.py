@@ -16,11 +16,12 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.functions.decimals import COUNT, Rule, average_of_many, quotient_of_two, sum_of_many
 from mrql.algebra.functions.function import Function, Version, version
+from mrql.algebra.functions.nulls import greatest, least
 from mrql.algebra.types import ListType, TupleType, Type
 from mrql.algebra.values.atom_conversion import check_range
 from mrql.algebra.values.decimals import added, of_type, quotient
 from mrql.algebra.values.exact_sums import Total
-from mrql.algebra.values.values import Value, canonical
+from mrql.algebra.values.values import Value
 
 Running = Callable[[tuple[Type, ...], list[Value]], list[Value]]
 
@@ -80,13 +81,8 @@ def _totals(numbers: list[Any]) -> Iterator[Total]:
         yield total
 
 
-def _extremes(better: Callable[..., Any]) -> Callable[[list[Any], Type], Iterator[Value]]:
-    def of_two(a: Value, b: Value) -> Value:
-        if a is None or b is None:
-            return b if a is None else a
-        return better(a, b, key=canonical)
-
-    return lambda values, t: accumulate(values, of_two)
+def _extremes(better: Callable[..., Value]) -> Callable[[list[Any], Type], Iterator[Value]]:
+    return lambda values, t: accumulate(values, better)
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -144,14 +140,14 @@ RUNNING_AVG = Function(
 )
 RUNNING_MIN = Function(
     "running_min",
-    (_typed("[(t, o)] -> [(t, o)]", _running(_extremes(min))),),
+    (_typed("[(t, o)] -> [(t, o)]", _running(_extremes(least))),),
     _VALUED,
     "each row beside the least of the values up to its own",
     (('running_min([("a", 2), ("b", 3)])', '[("a", 2), ("b", 2)]'),),
 )
 RUNNING_MAX = Function(
     "running_max",
-    (_typed("[(t, o)] -> [(t, o)]", _running(_extremes(max))),),
+    (_typed("[(t, o)] -> [(t, o)]", _running(_extremes(greatest))),),
     _VALUED,
     "each row beside the greatest of the values up to its own",
     (('running_max([("a", 2), ("b", 3)])', '[("a", 2), ("b", 3)]'),),

@@ -23,6 +23,7 @@ from itertools import groupby
 from typing import Any
 
 from mrql.algebra.functions.function import Function, Sql, version
+from mrql.algebra.functions.sql_text import let_sql
 from mrql.algebra.values.values import Bag, Value, canonical
 
 # --- in Python --------------------------------------------------------------------------------------------------------
@@ -117,11 +118,6 @@ def _mode(bag: Bag) -> Value:
 _INFINITE = "DOUBLE('Infinity')"
 
 
-def _let(name: str, value: str, body: str) -> str:
-    """A name for a value, which is computed once."""
-    return f"transform(array({value}), {name} -> {body})[0]"
-
-
 def _sorted_sql(array: str, there: str = "x IS NOT NULL") -> str:
     return f"sort_array(filter({array}, x -> {there}))"
 
@@ -130,7 +126,7 @@ def _percentile_sql(numbers: str, part: str, at: str) -> str:
     low, high = "xs[CAST(floor(at) AS INT)]", "xs[CAST(ceil(at) AS INT)]"
     between = f"if({low} = {high}, {low}, (ceil(at) - at) * {low} + (at - floor(at)) * {high})"
     position = f"CAST({part} AS DOUBLE) * (size(xs) - 1)"
-    return _let("xs", _sorted_sql(numbers), f"CASE WHEN size(xs) > 0 THEN {_let('at', position, between)} END")
+    return let_sql("xs", _sorted_sql(numbers), f"CASE WHEN size(xs) > 0 THEN {let_sql('at', position, between)} END")
 
 
 def _deviations(numbers: str) -> str:
@@ -143,7 +139,7 @@ def _deviations(numbers: str) -> str:
     factor = f"if({last} - {first} < {_INFINITE}, 1D, 0.25D)"
     unit = f"if({last} = {first}, 1D, greatest({last} * k - {middle} * k, {middle} * k - {first} * k))"
     parts = f"named_struct('c', {middle} * k, 'k', k, 'r', {unit}, 'finite', {finite}, 'same', {last} = {first})"
-    return _let("n", numbers, _let("k", factor, parts))
+    return let_sql("n", numbers, let_sql("k", factor, parts))
 
 
 def _variance_sql(least: int, result: str) -> Sql:
@@ -154,9 +150,13 @@ def _variance_sql(least: int, result: str) -> Sql:
         spread = f"(m.q - m.s * m.s / size(xs)) / (size(xs) - {least - 1})"
         deviations = "transform(xs, x -> (x * d.k - d.c) / d.r)"
         in_units = f"aggregate({deviations}, named_struct('s', 0D, 'q', 0D), (m, y) -> {step}, m -> {spread})"
-        some = f"CASE WHEN NOT d.finite THEN DOUBLE('NaN') WHEN d.same THEN 0D ELSE {_let('q', in_units, result)} END"
-        return _let(
-            "xs", _sorted_sql(numbers), f"CASE WHEN size(xs) >= {least} THEN {_let('d', _deviations('xs'), some)} END"
+        some = (
+            f"CASE WHEN NOT d.finite THEN DOUBLE('NaN') WHEN d.same THEN 0D ELSE {let_sql('q', in_units, result)} END"
+        )
+        return let_sql(
+            "xs",
+            _sorted_sql(numbers),
+            f"CASE WHEN size(xs) >= {least} THEN {let_sql('d', _deviations('xs'), some)} END",
         )
 
     return sql
@@ -178,9 +178,9 @@ def _pairs_sql(least: int, without: str, result: str) -> Sql:
         some = f"CASE {odd} ELSE {sums} END"
         left, right = "transform(ps, p -> p._1)", "sort_array(transform(ps, p -> p._2))"
         deviations = (_deviations(side) for side in (left, right))
-        both = _let("d", next(deviations), _let("e", next(deviations), some))
+        both = let_sql("d", next(deviations), let_sql("e", next(deviations), some))
         there = "x._1 IS NOT NULL AND x._2 IS NOT NULL"
-        return _let("ps", _sorted_sql(pairs, there), f"CASE WHEN size(ps) >= {least} THEN {both} END")
+        return let_sql("ps", _sorted_sql(pairs, there), f"CASE WHEN size(ps) >= {least} THEN {both} END")
 
     return sql
 
@@ -199,7 +199,7 @@ def _mode_sql(items: str, at: str) -> str:
     times = "if(s.c <=> x, s.m + 1L, 1L)"
     step = f"named_struct('b', if({times} > s.n, x, s.b), 'n', greatest({times}, s.n), 'c', x, 'm', {times})"
     start = "named_struct('b', try_element_at(xs, 1), 'n', 0L, 'c', try_element_at(xs, 1), 'm', 0L)"
-    return _let("xs", _sorted_sql(items), f"aggregate(xs, {start}, (s, x) -> {step}, s -> s.b)")
+    return let_sql("xs", _sorted_sql(items), f"aggregate(xs, {start}, (s, x) -> {step}, s -> s.b)")
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import attrs
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.function import Function, fails, version
 from mrql.algebra.functions.running import RUNNING
+from mrql.algebra.functions.sql_text import begins_sql, let_sql
 from mrql.algebra.values.values import Value, canonical
 
 # --- in Python --------------------------------------------------------------------------------------------------------
@@ -83,10 +84,6 @@ NO_PARTS = "rows are parted in 1 or more"
 MOST = 2**31 - 1
 
 
-def _let(name: str, value: str, body: str) -> str:
-    return f"transform(array({value}), {name} -> {body})[0]"
-
-
 def _pair(first: str, second: str) -> str:
     return f"named_struct('_1', {first}, '_2', {second})"
 
@@ -106,7 +103,7 @@ def _neighbour_sql(sign: str) -> Callable[..., str]:
         place = f"CAST({_I} AS BIGINT) {sign} greatest(least({_N}, {MOST}L), -{MOST}L)"
         there = f"{place} >= 0L AND {place} < size({_XS})"
         found = _beside(f"if({there}, get({_XS}, CAST({place} AS INT)), NULL)")
-        return _let(_XS, rows, _let(_N, by, f"if({_N} IS NULL, NULL, {found})"))
+        return let_sql(_XS, rows, let_sql(_N, by, f"if({_N} IS NULL, NULL, {found})"))
 
     return sql
 
@@ -116,7 +113,7 @@ def _rolling_sql(rows: str, width: str, at: str) -> str:
     window = f"transform(sequence({first}, {_I}), {_J} -> get({_XS}, {_J}))"
     none = f"filter(array(get({_XS}, 0)), {_J} -> false)"
     found = _beside(f"if({_N} > 0L, {window}, {none})")
-    return _let(_XS, rows, _let(_N, width, f"if({_N} IS NULL, NULL, {found})"))
+    return let_sql(_XS, rows, let_sql(_N, width, f"if({_N} IS NULL, NULL, {found})"))
 
 
 def _ntile_sql(rows: str, parts: str, at: str) -> str:
@@ -125,19 +122,18 @@ def _ntile_sql(rows: str, parts: str, at: str) -> str:
     part = f"if({i} < {bound}, {i} div ({size} + 1L), {larger} + ({i} - {bound}) div {size}) + 1L"
     missing, none = f"{_XS} IS NULL OR {_N} IS NULL", f"WHEN {_N} < 1L THEN {fails(at, NO_PARTS)}"
     made = f"CASE WHEN {missing} THEN NULL {none} ELSE {_beside(part)} END"
-    return _let(_XS, rows, _let(_N, parts, made))
+    return let_sql(_XS, rows, let_sql(_N, parts, made))
 
 
 def _rank_sql(rank: str) -> Callable[..., str]:
     """A rank that is made of the first place, the end and the number of a run."""
 
     def sql(pairs: str, at: str) -> str:
-        begins = f"{_I} = 0 OR NOT (get({_XS}, {_I})._2 <=> get({_XS}, {_I} - 1)._2)"
-        firsts = f"filter(transform({_XS}, ({_P}, {_I}) -> {_I}), {_I} -> {begins})"
+        firsts = f"filter(transform({_XS}, ({_P}, {_I}) -> {_I}), {_I} -> {begins_sql(_XS, _I, '._2')})"
         row = _pair(f"get({_XS}, {_I})._1", rank)
         run = f"transform(sequence({_S}, {_E} - 1), {_I} -> {row})"
-        bounded = _let(_E, f"coalesce(get({_N}, {_J} + 1), size({_XS}))", run)
-        return _let(_XS, pairs, _let(_N, firsts, f"flatten(transform({_N}, ({_S}, {_J}) -> {bounded}))"))
+        bounded = let_sql(_E, f"coalesce(get({_N}, {_J} + 1), size({_XS}))", run)
+        return let_sql(_XS, pairs, let_sql(_N, firsts, f"flatten(transform({_N}, ({_S}, {_J}) -> {bounded}))"))
 
     return sql
 

@@ -181,7 +181,7 @@ def _loop(
         last = _last_batch(store, before)
         sink = Several(tuple(_sinks(job, store, opened, last)))
         again = going_on or before is not None
-        kept = None if job.quarantine is None else Quarantine.new(job.quarantine, going_on=again, owner=job.checkpoint)
+        kept = None if job.quarantine is None else Quarantine.new(job.quarantine, going_on=again)
         copies = None
         if job.rewritable:
             copies = before.copies if before is not None and store is None else _copies(store, outer)

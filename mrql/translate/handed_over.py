@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import attrs
+
 from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import HandedOver, SourceSpec
@@ -42,4 +44,4 @@ def handed_over(source: syntax.SourceExpr, kind: HandedOver, known: Globals) -> 
         span=source.span,
     )
     row = found_row(spec, known) if arguments.row is None else resolve(arguments.row.type, known)
-    return spec.of_rows(row)
+    return attrs.evolve(spec, row=row)

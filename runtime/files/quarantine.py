@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn, TypeAlias
@@ -50,10 +49,6 @@ def pass_over(row: Malformed) -> None:
     """Says nothing of a malformed row."""
 
 
-OWNER = ".checkpoint"
-"""The file in a directory that says whose rows are kept there."""
-
-
 @attrs.define
 class Quarantine:
     """A directory that malformed rows are kept in: a JSON object a line, with file, line, reason and text."""
@@ -63,24 +58,14 @@ class Quarantine:
     """The rows found since the last `keep`; each once, however often its file was read."""
 
     @staticmethod
-    def new(directory: Path, *, going_on: bool = False, owner: Path | None = None) -> Quarantine:
-        """An empty one, or one that goes on where an earlier run has stopped: that of the stream with a checkpoint.
+    def new(directory: Path, *, going_on: bool = False) -> Quarantine:
+        """An empty one, or one that goes on where an earlier run has stopped.
 
-        Raises: UserError where the directory holds rows already, or is another stream's.
+        Raises: UserError where the directory holds rows already.
         """
         if not going_on and directory.exists() and any(not p.name.startswith(".") for p in directory.iterdir()):
             raise UserError(f"{directory} is not empty", hint="name another --quarantine, or empty it")
         directory.mkdir(parents=True, exist_ok=True)
-        mark = directory / OWNER
-        mine = None if owner is None else os.fsdecode(owner.resolve())
-        theirs = os.fsdecode(mark.read_bytes()) if mark.exists() else None
-        if theirs not in (None, mine) and (going_on or Path(theirs).exists()):
-            hint = f"name another --quarantine; if that is the same checkpoint, which was moved, remove {mark}"
-            raise UserError(f"{directory} is that of the stream with the checkpoint {theirs}", hint=hint)
-        if mine is not None and theirs != mine:
-            new = mark.with_name(f"{OWNER}.new")
-            new.write_bytes(os.fsencode(mine))
-            new.replace(mark)
         return Quarantine(directory)
 
     def reject(self, row: Malformed) -> None:

@@ -42,10 +42,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def names(spark: SparkSession, home: Path) -> Iterator[dict[str, Any]]:
+def names(compiled_spark: SparkSession, home: Path) -> Iterator[dict[str, Any]]:
     """What the code of the document knows."""
-    found: dict[str, Any] = {"spark": spark, "F": F, "Window": Window}
-    with session.settings(spark, {"spark.sql.session.timeZone": "UTC"}):
+    found: dict[str, Any] = {"spark": compiled_spark, "F": F, "Window": Window}
+    with session.settings(compiled_spark, {"spark.sql.session.timeZone": "UTC"}):
         exec(placed(SPARK_TABLES, home), found)
         yield found
 

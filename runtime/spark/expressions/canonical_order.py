@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from mrql.algebra import types as ty
+from mrql.algebra.functions.sql_text import let_sql
 from mrql.algebra.types import Type
 from mrql.runtime.spark.expressions.layout import labels, quote, record_sql
 
@@ -24,7 +25,7 @@ def has_bag(t: Type) -> bool:
 def let(fresh: Fresh, value: str, body: Callable[[str], str]) -> str:
     """An expression that names a value which it uses more than once."""
     x = fresh("v")
-    return f"transform(array({value}), {x} -> {body(x)})[0]"
+    return let_sql(x, value, body(x))
 
 
 def in_order(sql: str, t: Type, fresh: Fresh) -> str:

@@ -17,6 +17,7 @@ import attrs
 from mrql.algebra.analysis.integer_ranges import NARROW_DIGITS
 from mrql.algebra.functions.decimals import MIN_SCALE
 from mrql.algebra.functions.function import fails
+from mrql.algebra.functions.sql_text import let_sql
 from mrql.algebra.types import MAX_PRECISION, DecimalType
 from mrql.algebra.values.decimals import out_of_range
 
@@ -27,10 +28,6 @@ WEIGHT = MAX_PRECISION - 1 - NARROW_DIGITS
 _PAIR, _L, _H, _C = (f"{name}__v_0" for name in ("pair", "low", "high", "carry"))
 _A, _X, _E = (f"{name}__v_0" for name in ("added", "x", "end"))
 """Variables of lambdas, whose bodies read nothing else."""
-
-
-def _let(name: str, value: str, body: str) -> str:
-    return f"transform(array({value}), {name} -> {body})[0]"
 
 
 @attrs.frozen
@@ -66,8 +63,8 @@ class Halves:
         held = f"abs({_H} + {_C}) < {10 ** (MAX_PRECISION - NARROW_DIGITS)}BD"
         wrong = fails(at, out_of_range(self.type))
         made = f"CASE WHEN {held} THEN {self._unscaled(whole)} ELSE {wrong} END"
-        inner = _let(_L, f"{_PAIR}.l", _let(_H, f"{_PAIR}.h", _let(_C, back, made)))
-        return _let(_PAIR, f"named_struct('l', {rest}, 'h', {carried})", inner)
+        inner = let_sql(_L, f"{_PAIR}.l", let_sql(_H, f"{_PAIR}.h", let_sql(_C, back, made)))
+        return let_sql(_PAIR, f"named_struct('l', {rest}, 'h', {carried})", inner)
 
     @property
     def _unit(self) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.functions.sql_text import begins_sql
 from mrql.algebra.types import Type
 from mrql.runtime.spark.expressions.canonical_order import Fresh, let
 from mrql.runtime.spark.expressions.casts import canonical, cast_array
@@ -95,8 +96,7 @@ def _runs(fresh: Fresh, keys: str, made: Callable[[str, str], str]) -> str:
 def _firsts(fresh: Fresh, s: str, part: str = "") -> str:
     """The places in a sorted array where another value begins."""
     x, i = fresh("x"), fresh("i")
-    begins = f"{i} = 0 OR NOT (get({s}, {i}){part} <=> get({s}, {i} - 1){part})"
-    return f"filter(transform({s}, ({x}, {i}) -> {i}), {i} -> {begins})"
+    return f"filter(transform({s}, ({x}, {i}) -> {i}), {i} -> {begins_sql(s, i, part)})"
 
 
 def _of_side(fresh: Fresh, s: str, run: str, number: int, pairs: str) -> str:

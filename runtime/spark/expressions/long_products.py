@@ -7,9 +7,8 @@ these a decimal has all digits, and the merge is associative and commutes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from mrql.algebra import types as ty
+from mrql.runtime.spark.expressions.canonical_order import Fresh, let
 
 CARRIER = ty.DecimalType(ty.MAX_PRECISION)
 """What products are kept as."""
@@ -33,10 +32,9 @@ def power(value: str, weight: str | None) -> str:
     return as_carrier(value) if weight is None else _multiplied(_repeated(value, weight))
 
 
-def of_array(array: str, fresh: Callable[[str], str], at: str) -> str:
+def of_array(array: str, fresh: Fresh, at: str) -> str:
     """The product of an array of longs; `at` is its place in the query."""
-    product = fresh("m")
-    return f"transform(array({_multiplied(array)}), {product} -> {as_long(product, at)})[0]"
+    return let(fresh, _multiplied(array), lambda product: as_long(product, at))
 
 
 def as_carrier(value: str) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 from pyspark.sql import SparkSession
 
@@ -211,23 +209,6 @@ def test_two_streams_with_one_quarantine(tmp_path: Path) -> None:
         Stream(tmp_path, SUMS, quarantine="kept").run()
     held.close()
     Stream(tmp_path, SUMS, quarantine="kept").run()
-
-
-def test_the_quarantine_of_a_stream_that_does_not_run(tmp_path: Path) -> None:
-    """It is that stream's for as long as its checkpoint is there, for a new stream and for one that goes on."""
-    write(tmp_path / "edges" / "a.csv", rows(ROWS), 0)
-    one = Stream(tmp_path, SUMS, quarantine="kept")
-    other = attrs.evolve(one, output="others", checkpoint_name="other", quarantine="others-kept")
-    one.run()
-    other.run()
-    for wrong in (attrs.evolve(other, quarantine="kept"), attrs.evolve(one, quarantine="others-kept")):
-        with pytest.raises(UserError, match=r"kept is that of the stream with the checkpoint .*(checkpoint|other)"):
-            wrong.run()
-    new = attrs.evolve(one, output="third", checkpoint_name="third")
-    with pytest.raises(UserError, match="kept is that of the stream with the checkpoint"):
-        new.run()
-    shutil.rmtree(one.checkpoint)
-    new.run()
 
 
 @pytest.mark.spark

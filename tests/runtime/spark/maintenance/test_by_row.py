@@ -202,7 +202,7 @@ def plan_of_change(spark: SparkSession, text: str) -> str:
     with query.view(spark, insert_only=True) as view:
         view.apply(S=rows, T=rows)
         (derived,) = view._view.plan.derived
-        step = view._view.advance({"T": query.frame("T", rows.where("_2 > 5"))})
+        step = view._view.advance({"T": query.frame("T", rows.where("_2 > 5"), spark)})
         with settings(spark, view._view.settings):
             change = view._view.changes.since(view._view.circuit.derived[derived.name], step._before)
             plan = executed_plan(change.df.dataframe(spark))
