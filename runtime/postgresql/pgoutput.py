@@ -17,14 +17,14 @@ import attrs
 from mrql.algebra.errors import EngineError
 
 
-class Kept(Enum):
+class Unchanged(Enum):
     """What stands in a new row for a long value that an update has not touched: it is that of the old row."""
 
     UNCHANGED = "unchanged"
 
 
-UNCHANGED: Final = Kept.UNCHANGED
-Texts: TypeAlias = tuple[str | Literal[Kept.UNCHANGED] | None, ...]
+UNCHANGED: Final = Unchanged.UNCHANGED
+Texts: TypeAlias = tuple[str | Literal[Unchanged.UNCHANGED] | None, ...]
 """A row: what the output functions of its columns' types give, None for a missing value."""
 
 
@@ -197,7 +197,7 @@ def _row(message: _Reader) -> Texts:
     return tuple(_cell(message) for _ in range(count))
 
 
-def _cell(message: _Reader) -> str | Literal[Kept.UNCHANGED] | None:
+def _cell(message: _Reader) -> str | Literal[Unchanged.UNCHANGED] | None:
     match message.sign():
         case "n":
             return None

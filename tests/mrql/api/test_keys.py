@@ -25,7 +25,7 @@ def test_a_key_is_names_of_fields(keys: Any) -> None:
 
 
 def test_what_is_kept_is_explained() -> None:
-    found = QUERY.explain(keys={"orders": mrql.key("id", version="n")})
+    found = QUERY.explanation(keys={"orders": mrql.key("id", version="n")})
     said = "a row of orders replaces the one with its id: the rows are kept by it, and the n of those"
     assert said in " ".join(found.split())
     operators = circuit_of(QUERY.trace(keys={"orders": "id"}).plan).operators
