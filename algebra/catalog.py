@@ -85,6 +85,9 @@ class Connector:
     """The adapter that comes with the package, as `module:name`; None where the query names one."""
     row: Always | None = None
     """Of which type all rows are; None where the query says it."""
+    files: Format | None = None
+    """The format of the files that the rows lie in, where a log says which these are: the log also says of which types
+    the columns are, and the source may be static."""
 
 
 @attrs.frozen
@@ -117,7 +120,8 @@ class SourceSpec:
     """A file or a directory of files. `stream` says that files arriving later are part of it too.
 
     What an `adapter` reads is no files: `path` is the text that it is given. It is `tagged` if it may take rows away.
-    It is the name of a connector that comes with the package (`Connector`), or `package.module:name`.
+    It is the name of a connector that comes with the package (`Connector`), or `package.module:name`. Of a table with
+    a log (`versioned`) it says which files the rows lie in, those of a `version`, or of the newest one.
 
     `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
     the one column. In a file with `header` the first record has the names by which the columns are found;
@@ -148,6 +152,7 @@ class SourceSpec:
     deletions: str | None = None
     tagged: bool = False
     adapter: str | None = None
+    version: int | None = None
     found: bool = attrs.field(default=False, eq=False, repr=False)
     """Whether the type of the rows of a stream was found in the first of them. It stays so, or becomes wider where
     later rows ask for it and the format has wider types."""
@@ -158,9 +163,14 @@ class SourceSpec:
         return ty.BagType(self.row)
 
     @property
+    def versioned(self) -> bool:
+        """Whether it is a table whose log says, for each version, which files the rows lie in."""
+        return self.adapter is not None and self.format != ADAPTER
+
+    @property
     def shrinks(self) -> bool:
         """Whether rows may be taken away again."""
-        return self.tagged or self.deletions is not None
+        return self.tagged or self.deletions is not None or (self.stream and self.versioned)
 
     @property
     def directories(self) -> tuple[tuple[SourceSpec, int], ...]:

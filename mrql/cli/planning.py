@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import STEPS
 from mrql.algebra.types import Type
-from mrql.jobs.loading import compile_over_files
+from mrql.jobs.loading import compile_over_files, versions_of
 from mrql.parser.includes import text_of
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.pipeline import PlanOptions, plan_query
@@ -41,12 +41,17 @@ def planned(
     trusted: bool = False,
     strict: bool = False,
     may_import: bool = True,
+    versions: Mapping[str, int] | None = None,
 ) -> Callable[[Mapping[str, Type]], Planned]:
-    """What makes the streaming query of a file, as it is now, and its plan, with the types of rows that were found."""
-    text = text_of(file)
+    """What makes the streaming query of a file, as it is now, and its plan, with the types of rows that were found. The
+    `versions` of static tables with a log may be known; they stay what they are the first time."""
+    text, known = text_of(file), dict(versions or {})
 
     def typed(rows: Mapping[str, Type]) -> Planned:
-        program = compile_over_files(text, str(file), base, args, max_steps, may_import=may_import, rows=rows)
+        program = compile_over_files(
+            text, str(file), base, args, max_steps, may_import=may_import, rows=rows, versions=known
+        )
+        known.update(versions_of(program))
         query = streaming_query(program, file)
         plan = plan_of(program, query, way, threshold, rewritable=rewritable, trusted=trusted)
         if strict:
@@ -82,13 +87,11 @@ def plan_of(
     trusted: bool = False,
 ) -> Plan:
     """How a query is kept up to date, with the deletions that its program declares, and those of files that change; all
-    of them may be `trusted`."""
+    of them may be `trusted`, and those of tables with a log are."""
     files = {name for name, spec in program.sources.items() if spec.stream and spec.adapter is None}
     shrinking = program.shrinking | (files if rewritable else frozenset())
-    return plan_query(query.term, PlanOptions(shrinking, way, threshold, shrinking if trusted else NONE)).plan
-
-
-NONE = frozenset[str]()
+    consistent = shrinking if trusted else program.consistent
+    return plan_query(query.term, PlanOptions(shrinking, way, threshold, consistent)).plan
 
 
 def must_be_incremental(*plans: Plan) -> None:

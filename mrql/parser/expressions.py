@@ -212,6 +212,8 @@ def _source_argument(arg: syntax.SourceArg) -> syntax.SourceArg:
     match arg:
         case syntax.Name("tagged", span=span):
             return syntax.TaggedArg(span)
+        case syntax.Call("version", (number,), span=span):
+            return syntax.VersionArg(number, span)
         case syntax.Name(name, span=span) if name in OPTIONS:
             return syntax.OptionArg(name, span)
         case syntax.BagExpr(items, span=span) if items and all(isinstance(item, syntax.StringLit) for item in items):

@@ -92,8 +92,8 @@ class Session:
         """
         with self.definitions.unchanged():
             query = self._expression(text, begin)
-            shrinking = self.definitions.so_far.shrinking
-        return explain_summary(plan_query(query.term, PlanOptions(shrinking)), width)
+            known = self.definitions.so_far
+        return explain_summary(plan_query(query.term, PlanOptions(known.shrinking, trusted=known.consistent)), width)
 
     def close(self) -> None:
         """Frees what is kept for the session."""

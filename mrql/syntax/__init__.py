@@ -52,6 +52,7 @@ from mrql.syntax.expressions import (
     TypeArg,
     Unary,
     UnaryOp,
+    VersionArg,
     XmlElement,
     XPathArg,
 )
@@ -170,6 +171,7 @@ __all__ = [
     "Unary",
     "UnaryOp",
     "VarPattern",
+    "VersionArg",
     "WildcardPattern",
     "XPathArg",
     "XmlElement",

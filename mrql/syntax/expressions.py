@@ -372,6 +372,14 @@ class TaggedArg(Node):
 
 
 @attrs.frozen
+class VersionArg(Node):
+    """`version(e)`: the version of a table that is read."""
+
+    number: Expr
+    span: Span = attrs.field(eq=False, repr=False)
+
+
+@attrs.frozen
 class OptionArg(Node):
     """A word that sets an option of a source: `header`."""
 
@@ -430,4 +438,4 @@ Expr: TypeAlias = (
     | XmlElement
 )
 
-SourceArg: TypeAlias = Expr | TypeArg | TagsArg | XPathArg | DeletionsArg | TaggedArg | OptionArg
+SourceArg: TypeAlias = Expr | TypeArg | TagsArg | XPathArg | DeletionsArg | TaggedArg | VersionArg | OptionArg

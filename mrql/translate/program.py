@@ -40,3 +40,8 @@ class Program:
     def shrinking(self) -> frozenset[str]:
         """The streams from which rows may be taken away."""
         return frozenset(name for name, spec in self.sources.items() if spec.shrinks)
+
+    @property
+    def consistent(self) -> frozenset[str]:
+        """Those of them that take away only what is there, which need not be looked up: a table with a log does."""
+        return frozenset(name for name, spec in self.sources.items() if spec.shrinks and spec.versioned)

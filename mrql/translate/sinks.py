@@ -39,7 +39,7 @@ def must_not_be_read(target: SinkSpec, sources: Iterable[SourceSpec]) -> None:
     """
     place = target.path.resolve()
     for spec in sources:
-        for part, _ in spec.directories if spec.adapter is None else ():
+        for part, _ in spec.directories if spec.adapter is None or spec.versioned else ():
             read = Path(part.path.split("*")[0]).resolve()
             if place in (read, *read.parents):
                 raise UserError(f"the answer would take the place of {part.path}, which it is made from", target.span)

@@ -24,6 +24,7 @@ class Arguments:
     xpath: syntax.XPathArg | None = None
     deletions: syntax.StringLit | None = None
     tagged: syntax.TaggedArg | None = None
+    version: syntax.VersionArg | None = None
 
 
 def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
@@ -45,6 +46,8 @@ def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
                 sorted_arguments.deletions = _text(path, known, "a directory of deletions")
             case syntax.TaggedArg():
                 sorted_arguments.tagged = arg
+            case syntax.VersionArg():
+                sorted_arguments.version = arg
             case syntax.TagsArg():
                 sorted_arguments.tags = arg
             case syntax.XPathArg():
@@ -61,6 +64,19 @@ def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -
     if value is None:
         raise UserError(f"{what} must be a string", arg.span)
     return syntax.StringLit(value, arg.span)
+
+
+def known_number(arg: syntax.Expr, known: Globals, what: str) -> int:
+    """The value of a whole number that is known before there are any data.
+
+    Raises: UserError, which says `what` it is, where it is not, or is negative.
+    """
+    term = Scope(known).translate(arg)
+    is_known = term.type in (ty.INT, ty.LONG) and not any(isinstance(t, Stream) for t in subterms(term))
+    value = evaluate(term) if is_known else None
+    if not isinstance(value, int) or value < 0:
+        raise UserError(f"{what} is a whole number from 0 on, which is known before there are any data", arg.span)
+    return value
 
 
 def known_text(arg: syntax.Expr, known: Globals, what: str) -> str:

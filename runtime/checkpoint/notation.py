@@ -120,6 +120,7 @@ SOURCE: Mapping[str, tuple[str, Any]] = {
     "deletions": ("deletions", None),
     "tagged": ("tagged", False),
     "adapter": ("adapter", None),
+    "version": ("version", None),
 }
 """The fields of a source, and with which value each is not written: a state stays what it is when sources learn another
 option."""

@@ -18,18 +18,20 @@ from mrql.algebra.values.zset import ZSet
 from mrql.runtime.files.quarantine import Malformed, Reject, fail
 from mrql.runtime.sources.formats.file_format import file_format
 from mrql.runtime.sources.partitions import apart, completed, is_partition, must_agree, with_partitions
-from mrql.runtime.sources.source import everything
+from mrql.runtime.sources.source import everything, open_table
 
 
 def list_files(spec: SourceSpec) -> list[Path]:
     """The files of a source, by name: the file itself, those of a directory and of the partitions in it, or those that
-    a pattern with `*` names.
+    a pattern with `*` names. Of a table with a log, those of a version of it.
 
     Names that begin with `.` or `_` are not looked at: that is how a file is kept from being read while it is written.
 
     Raises: UserError when a static source is not there; a stream's directory may still come. Or when files do not lie
         in the same partitions.
     """
+    if spec.versioned:
+        return [one.read_as or one.file for one in open_table(spec).files(spec.version)]
     path = Path(spec.path)
     if path.is_dir():
         found = _inside(path, spec)
@@ -132,9 +134,9 @@ def read_source(spec: SourceSpec, reject: Reject = fail) -> Bag:
 
     Raises: UserError when a file is missing, a row is malformed, or one is taken away that is not there.
     """
-    if spec.adapter is not None:
+    if spec.adapter is not None and not spec.versioned:
         return ZSet.weighted(everything(spec)).bag()
-    if not spec.shrinks:
+    if not spec.shrinks or spec.versioned:
         return Bag(row for file in list_files(spec) for row in read_file(spec, file, reject))
     rows = ZSet()
     for part, weight in spec.directories:
@@ -186,6 +188,8 @@ def row_type(spec: SourceSpec) -> Type:
 
     Raises: UserError when there is nothing to take it from.
     """
+    if spec.versioned:
+        return open_table(spec).row_type()
     files = list_files(spec)
     found: Type | None = None
     if files:

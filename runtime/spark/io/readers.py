@@ -148,7 +148,7 @@ def read_batch(
     quarantine: Quarantine | None = None,
 ) -> Frame:
     """The rows of a batch, with weights where the source can take rows away."""
-    if spec.adapter is not None:
+    if spec.adapter is not None and not spec.versioned:
         return _given(
             spark, spec, [change for part in arrived if isinstance(part, Portion) for change in part.rows], columns
         )
@@ -162,7 +162,11 @@ def read_batch(
         def called(row: Malformed, by_place: Mapping[Path, Arrived] = by_place) -> Malformed:
             return by_place[row.file].called(row)
 
-        frames = [read(spark, spec, [*by_place], quarantine, called=called)] if new else []
+        kinds = {part.format: part.described(spec) for part in new}
+        frames = [
+            read(spark, kind, [part.read_from for part in new if part.format == format], quarantine, called=called)
+            for format, kind in kinds.items()
+        ]
         frames += [read(spark, spec, back, quarantine, again=True)] if back else []
         sides.append(union(frames, spec.row, columns) if len(frames) > 1 else next(iter(frames), None))
     inserted, deleted = sides
@@ -188,9 +192,9 @@ def read_net(spark: SparkSession, spec: SourceSpec, quarantine: Quarantine | Non
 
     Raises: MissingRow when one is taken away that is not there.
     """
-    if spec.adapter is not None:
+    if spec.adapter is not None and not spec.versioned:
         return _given(spark, spec, [*ZSet.weighted(everything(spec))], ColumnNames())
-    if not spec.shrinks:
+    if not spec.shrinks or spec.versioned:
         return read(spark, spec, None, quarantine)
     columns = ColumnNames()
     arrived = [Arrived(file, weight) for part, weight in spec.directories for file in list_files(part)]
@@ -210,6 +214,10 @@ def find_malformed(specs: Iterable[tuple[SourceSpec, Iterable[Arrived]]]) -> Non
     """
     for spec, parts in specs:
         for part in parts:
+
+            def reject(row: Malformed, part: Arrived = part) -> None:
+                fail(part.called(row))
+
             with part.named():
-                for _ in read_changes(spec, part.read_from, reject=lambda row, part=part: fail(part.called(row))):  # type: ignore[misc]
+                for _ in read_changes(part.described(spec), part.read_from, reject=reject):
                     pass
