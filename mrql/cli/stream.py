@@ -32,8 +32,8 @@ from mrql.runtime.streaming.stream_loop import Emit, Options
     "outputs",
     multiple=True,
     callback=places,
-    metavar="DIR|postgresql://…",
-    help="A directory for each batch goes here, or a table is kept current; may be given more than once.",
+    metavar="DIR|postgresql://…|delta://…",
+    help="A directory for each batch goes here, or a table is kept; may be given more than once.",
 )
 @click.option(
     "--output-format",

@@ -39,7 +39,7 @@ def opened(path: Path, version: int | None = None) -> DeltaTable:
 
 
 @contextmanager
-def translated(path: Path, where: str = "") -> Iterator[None]:
+def translated(path: Path, where: str = "", *, done: str = "read") -> Iterator[None]:
     """Turns what deltalake raises in a block into errors of this package.
 
     Raises: UserError.
@@ -50,4 +50,4 @@ def translated(path: Path, where: str = "") -> Iterator[None]:
         yield
     except (DeltaError, OSError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise UserError(f"the Delta table {path}{where} cannot be read: {lines[0]}") from None
+        raise UserError(f"the Delta table {path}{where} cannot be {done}: {lines[0]}") from None

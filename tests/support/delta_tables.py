@@ -147,6 +147,10 @@ def content(path: Path, version: int | None = None) -> Bag:
 
 
 def _value(cell: Any) -> Value:
+    if isinstance(cell, dict):
+        return Record({name: _value(part) for name, part in cell.items()})
+    if isinstance(cell, list):
+        return [_value(part) for part in cell]
     if isinstance(cell, datetime) and cell.tzinfo is not None:
         return cell.astimezone(UTC).replace(tzinfo=None)
     return cell

@@ -268,7 +268,7 @@ def test_spark_finds_the_same(tmp_path: Path, spark: SparkSession) -> None:
 
 # --- the source itself --------------------------------------------------------------------------
 
-FORMATS = "formats that are read: line, csv, json, text, xml, parquet, orc, adapter, postgresql, socket"
+FORMATS = "formats that are read: line, csv, json, text, xml, parquet, orc, adapter, postgresql, delta, socket"
 
 SOURCES: list[tuple[str, str, str]] = [
     ('csv, "none.csv", ",", type(int)', "no such file or directory: none.csv", ""),
