@@ -17,10 +17,11 @@ import attrs
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import RecordType
-from mrql.runtime.delta.opened import LOG, opened, translated
+from mrql.runtime.delta.opened import opened, translated
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.engine.arrow import arrow_type
 from mrql.runtime.files.durable import DurableFiles
+from mrql.runtime.sources.files import DELTA_LOG
 
 IN_NO_NAME = " ,;{}()\n\t="
 """What Spark takes in no name of a column."""
@@ -65,7 +66,7 @@ class AnswerTable:
 
         Raises: UserError where there is something else.
         """
-        if not (self.path / LOG).is_dir():
+        if not (self.path / DELTA_LOG).is_dir():
             if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
                 message = f"{self.path} is there already, and is not a Delta table"
                 raise UserError(message, self.output.span, "name another directory")
@@ -100,7 +101,7 @@ class AnswerTable:
 
         schema = self._arrow_schema()
         with translated(self.path, done="written"):
-            if not (self.path / LOG).is_dir():
+            if not (self.path / DELTA_LOG).is_dir():
                 self.files.make_directory(self.path)
                 DeltaTable.create(str(self.path.absolute()), schema)
             actions = [self._brought(file) for file in sorted(directory.glob("part-*")) if _rows(file)]

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import attrs
 
 from mrql.algebra.errors import UserError
-from mrql.runtime.delta.opened import LOG
+from mrql.runtime.sources.files import DELTA_LOG
 
 PartitionValues: TypeAlias = Mapping[str, str | None]
 """The columns that are not in a file, as texts."""
@@ -71,7 +71,7 @@ class TableVersion:
 
 def version_file(table: Path, number: int) -> Path:
     """The file of a version."""
-    return table / LOG / f"{number:020d}.json"
+    return table / DELTA_LOG / f"{number:020d}.json"
 
 
 def read_version(table: Path, number: int) -> TableVersion:

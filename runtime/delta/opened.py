@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mrql.algebra.errors import EngineError, UserError
+from mrql.runtime.sources.files import DELTA_LOG
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-LOG = "_delta_log"
 
 
 def must_be_installed() -> None:
@@ -32,8 +31,8 @@ def opened(path: Path, version: int | None = None) -> DeltaTable:
     must_be_installed()
     from deltalake import DeltaTable
 
-    if not (path / LOG).is_dir():
-        raise UserError(f"there is no Delta table in {path}", hint=f"it would have a directory {LOG}")
+    if not (path / DELTA_LOG).is_dir():
+        raise UserError(f"there is no Delta table in {path}", hint=f"it would have a directory {DELTA_LOG}")
     with translated(path, "" if version is None else f" at version {version}"):
         return DeltaTable(path.absolute(), version)
 

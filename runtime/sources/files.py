@@ -20,6 +20,9 @@ from mrql.runtime.sources.formats.file_format import file_format
 from mrql.runtime.sources.partitions import apart, completed, is_partition, must_agree, with_partitions
 from mrql.runtime.sources.source import everything, open_table
 
+DELTA_LOG = "_delta_log"
+"""The directory in a table of Delta Lake that says which files its rows lie in."""
+
 
 def list_files(spec: SourceSpec) -> list[Path]:
     """The files of a source, by name: the file itself, those of a directory and of the partitions in it, or those that
@@ -70,8 +73,12 @@ def _inside(directory: Path, spec: SourceSpec) -> list[Path]:
 
     Rows that lie where nobody looks are not taken for none.
 
-    Raises: UserError for a static source with nothing but what is not read.
+    Raises: UserError for a static source with nothing but what is not read, and for a table whose log says that some of
+        its files are no part of it any more.
     """
+    if (directory / DELTA_LOG).is_dir():
+        message = f"{directory} is a Delta table, of which the files are not the rows: some may be deleted"
+        raise UserError(message, spec.span, f'{"stream" if spec.stream else "source"}(delta, "{spec.path}")')
     try:
         entries = _entries(directory)
         files = [entry for entry in entries if entry.is_file()]

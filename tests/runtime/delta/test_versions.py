@@ -71,6 +71,8 @@ def test_a_table_as_it_was(tmp_path: Path) -> None:
         ('source(delta, "t", ",")', "`delta` is told the directory of a table"),
         ('source(delta, "t", header)', "`delta` takes the directory of a table, a type and version"),
         ('stream(delta, "t", tagged)', "`delta` takes the directory of a table"),
+        ('source(parquet, "t")', "t is a Delta table, of which the files are not the rows"),
+        ('stream(parquet, "t", type(<k: long>))', "t is a Delta table, of which the files are not the rows"),
         ('source(csv, "t", version(0), type(int))', "a csv source has no versions"),
         ('stream(socket, "a:1", version(0))', "`socket` takes strings and a type only"),
         ('source(delta, "t", type(<k: int>))', "the column `k` of .* is of type long, where int was expected"),
