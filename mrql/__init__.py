@@ -1,7 +1,18 @@
 """mrql: queries over nested data, written once and kept up to date on Spark."""
 
 from mrql.algebra.errors import EngineError, InternalError, MrqlError, UserError
-from mrql.api import Delta, Query, View, compile
+from mrql.api import Delta, Query, TableChanges, View, compile, table_changes
 from mrql.version import __version__ as __version__
 
-__all__ = ["Delta", "EngineError", "InternalError", "MrqlError", "Query", "UserError", "View", "compile"]
+__all__ = [
+    "Delta",
+    "EngineError",
+    "InternalError",
+    "MrqlError",
+    "Query",
+    "TableChanges",
+    "UserError",
+    "View",
+    "compile",
+    "table_changes",
+]

@@ -11,6 +11,7 @@ from mrql.api.arguments import Loop
 from mrql.api.compilation import compile
 from mrql.api.delta import Delta
 from mrql.api.query import DrawnPlan, Query
+from mrql.api.table_changes import TableChanges, table_changes
 from mrql.api.view import View
 
-__all__ = ["Delta", "DrawnPlan", "Loop", "Query", "View", "compile"]
+__all__ = ["Delta", "DrawnPlan", "Loop", "Query", "TableChanges", "View", "compile", "table_changes"]

@@ -17,7 +17,7 @@ import attrs
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import RecordType
-from mrql.runtime.delta.opened import opened, translated
+from mrql.runtime.delta.opened import must_be_named_plainly, opened, translated
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.engine.arrow import arrow_type
 from mrql.runtime.files.durable import DurableFiles
@@ -66,6 +66,7 @@ class AnswerTable:
 
         Raises: UserError where there is something else.
         """
+        must_be_named_plainly(self.path)
         if not (self.path / DELTA_LOG).is_dir():
             if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
                 message = f"{self.path} is there already, and is not a Delta table"
@@ -103,7 +104,7 @@ class AnswerTable:
         with translated(self.path, done="written"):
             if not (self.path / DELTA_LOG).is_dir():
                 self.files.make_directory(self.path)
-                DeltaTable.create(str(self.path.absolute()), schema)
+                DeltaTable.create(self.path.absolute(), schema)
             actions = [self._brought(file) for file in sorted(directory.glob("part-*")) if _rows(file)]
             self.files.sync(self.path)
             opened(self.path).create_write_transaction(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,17 @@ from mrql.runtime.sources.files import DELTA_LOG
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+
+_IN_NO_PATH = re.compile(r"[\[\]|\\^\x00-\x1f\x7f\udc80-\udcff]|%[0-9A-Fa-f]{2}")
+
+
+def must_be_named_plainly(path: Path) -> None:
+    """Raises: UserError where deltalake takes no path like that: it would end the process, or look elsewhere."""
+    found = _IN_NO_PATH.search(str(path.absolute()))
+    if found is not None:
+        message = f"deltalake has no table in a directory with {found[0]!r} in its path: {path}"
+        raise UserError(message, hint="call it otherwise")
 
 
 def must_be_installed() -> None:
@@ -29,6 +41,7 @@ def opened(path: Path, version: int | None = None) -> DeltaTable:
     Raises: UserError where there is none, or its log does not have the version any more; EngineError without deltalake.
     """
     must_be_installed()
+    must_be_named_plainly(path)
     from deltalake import DeltaTable
 
     if not (path / DELTA_LOG).is_dir():

@@ -184,7 +184,8 @@ class DeltaSource:
     # --- files --------------------------------------------------------------------------------
 
     def _placed(self, changed: Iterable[tuple[LogFile, int]], what: str) -> list[ChangedFile]:
-        types = self._column_types()
+        changed = [*changed]
+        types = self._column_types() if any(file.values for file, _ in changed) else {}
         return [self._place(file, weight, types, what) for file, weight in changed]
 
     def _place(self, file: LogFile, weight: int, types: Mapping[str, str], what: str) -> ChangedFile:

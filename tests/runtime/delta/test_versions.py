@@ -30,7 +30,7 @@ SUMS = 'T = stream(delta, "t"); select (k, sum(v), max(v)) from <k: k, v: v> in 
 
 def append(home: Path, rows: list[tuple[int, int]], name: str = "t", mode: str = "append") -> None:
     table = pa.table({"k": [k for k, _ in rows], "v": [v for _, v in rows]})
-    write_deltalake(str(home / name), table, mode=mode)  # type: ignore[call-overload]
+    write_deltalake(home / name, table, mode=mode)  # type: ignore[call-overload]
 
 
 def grow(home: Path, versions: int, random: Random) -> None:
@@ -86,6 +86,18 @@ def test_what_is_no_table(tmp_path: Path, source: str, message: str) -> None:
         value_of(tmp_path, f"count({source});")
 
 
+@pytest.mark.parametrize("name", ["a b%c#", "ü*?", "x=1", "s3:", "~", "{}`'"])
+def test_odd_paths(tmp_path: Path, name: str) -> None:
+    """A table may lie in a directory of any name but some, which `deltalake` does not take."""
+    (tmp_path / name).mkdir()
+    append(tmp_path / name, [(1, 1)])
+    assert value_of(tmp_path / name, 'count(source(delta, "t"));') == 1
+    for refused in ("[1]", "a%20b", "a\tb"):
+        (tmp_path / refused / "t" / "_delta_log").mkdir(parents=True)
+        with pytest.raises(UserError, match=r"deltalake has no table in a directory with .* in its path"):
+            value_of(tmp_path / refused, 'count(source(delta, "t"));')
+
+
 def test_a_compaction_is_not_read(tmp_path: Path) -> None:
     """What only writes rows anew changes nothing; what comes and goes between two looks neither."""
     append(tmp_path, [(1, 1)])
@@ -116,6 +128,18 @@ def test_columns_that_come_and_go(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path / "t"), pa.table({"v": [2]}), mode="overwrite", schema_mode="overwrite")
     with pytest.raises(UserError, match="has no column `k` at version 3"):
         followed.step()
+
+
+def test_a_stream_keeps_its_columns(tmp_path: Path) -> None:
+    """Also after a restart, where the table has others by then."""
+    append(tmp_path, [(1, 1)])
+    stream = Stream(tmp_path, "select r from r in " + 'stream(delta, "t");')
+    stream.run()
+    more = pa.table({"k": [2], "w": ["x"], "v": [2]})
+    write_deltalake(str(tmp_path / "t"), more, mode="append", schema_mode="merge")
+    again = Stream(tmp_path, stream.text)
+    again.run()
+    assert again.answers()["batch-000001"] == Bag([(1, 1), (2, 2)])
 
 
 # --- what is gone -------------------------------------------------------------------------------
