@@ -235,6 +235,25 @@ def test_wrong_parts_of_files(tmp_path: Path, asked: str, written: pa.DataType, 
         read_source(next(iter(program.sources.values())))
 
 
+@pytest.mark.parametrize(
+    ("in_memory", "row", "value"),
+    [
+        (pa.dictionary(pa.int8(), pa.string()), "<S: string>", "x"),
+        (pa.string_view(), "<S: string>", "x"),
+        (pa.large_string(), "<S: string>", "x"),
+        (pa.list_(pa.int64(), 1), "<S: [long]>", [1]),
+        (pa.large_list(pa.string_view()), "<S: [string]>", ["x"]),
+        (pa.list_view(pa.int64()), "<S: [long]>", [1]),
+    ],
+)
+def test_what_a_writer_had_in_memory(tmp_path: Path, in_memory: pa.DataType, row: str, value: Value) -> None:
+    """A file notes how its columns were held there, which says nothing of what is in it."""
+    pq.write_table(pa.table({"S": pa.array([value, None], in_memory)}), tmp_path / "f.parquet")
+    spec = next(iter(compile_over_files('source(parquet, "f.parquet");', base=tmp_path).sources.values()))
+    assert str(spec.row) == row
+    assert read_source(spec) == Bag([Record({"S": value}), Record({"S": None})])
+
+
 # --- DataFrames ----------------------------------------------------------------------------------
 
 
