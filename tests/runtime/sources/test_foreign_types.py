@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -252,6 +253,15 @@ def test_what_a_writer_had_in_memory(tmp_path: Path, in_memory: pa.DataType, row
     spec = next(iter(compile_over_files('source(parquet, "f.parquet");', base=tmp_path).sources.values()))
     assert str(spec.row) == row
     assert read_source(spec) == Bag([Record({"S": value}), Record({"S": None})])
+
+
+def test_timestamps_of_96_bits(tmp_path: Path) -> None:
+    """Spark writes them unless it is told otherwise; they have no unit, and reach beyond what nanoseconds do."""
+    times = [datetime(1600, 1, 1), datetime(2024, 1, 1, 10, 0, 0, 123), None]
+    table = pa.table({"S": pa.array(times, pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "f.parquet", use_deprecated_int96_timestamps=True, store_schema=False)
+    spec = next(iter(compile_over_files('source(parquet, "f.parquet");', base=tmp_path).sources.values()))
+    assert read_source(spec) == Bag(Record({"S": time}) for time in times)
 
 
 # --- DataFrames ----------------------------------------------------------------------------------
