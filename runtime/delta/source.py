@@ -155,9 +155,18 @@ class DeltaSource:
         first, last = start["version"] + 1, end["version"]
         with self._located():
             changed = changed_files(read_version(self.path, number) for number in range(first, last + 1))
+            if any(abs(weight) > 1 for _, weight in changed):
+                changed = self._difference(start["version"], last)
             if any(file.values is None for file, _ in changed):
                 changed = self._with_values(changed, start["version"])
             return self._placed(changed, f"version {last}" if first == last else f"versions {first} to {last}")
+
+    def _difference(self, start: int, end: int) -> list[tuple[LogFile, int]]:
+        """The files that are there at one version and not at another. A file that a compaction has removed, which is
+        left out, and a restored version has added again, would count twice otherwise."""
+        before, after = ({file.path: file for file in self._files_at(version)} for version in (start, end))
+        come = [(file, 1) for path, file in after.items() if path not in before]
+        return [*come, *((file, -1) for path, file in before.items() if path not in after)]
 
     def _with_values(self, changed: Iterable[tuple[LogFile, int]], version: int) -> list[tuple[LogFile, int]]:
         """A version need not say of what it removes in which partition it is; the table before does."""

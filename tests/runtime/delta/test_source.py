@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -32,7 +32,7 @@ def follow_a_history(home: Path, data: st.DataObject, spark: SparkSession | None
     followed.engine.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, phases=[Phase.generate])
 @given(st.data())
 def test_a_history(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Appends, deletions, updates, merges, overwrites, compactions, restored versions; with odd values and names."""

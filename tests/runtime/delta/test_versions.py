@@ -19,6 +19,7 @@ from mrql.cli.main import main
 from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.loading import compile_over_files
 from mrql.runtime.delta.log import version_file
+from mrql.runtime.sources.partitions import MISSING
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.runtime.checkpoint.crashes import KilledStream, is_whole
 from tests.runtime.checkpoint.streams import Counting, Crash, Failing, Moment, Stream, batch_answer
@@ -111,6 +112,28 @@ def test_a_compaction_is_not_read(tmp_path: Path) -> None:
     append(tmp_path, [(3, 3)])
     append(tmp_path, [(4, 4)], mode="overwrite")
     assert followed.step() == 2  # the one of after the compaction, and that of the last version
+
+
+def test_a_compaction_that_is_taken_back(tmp_path: Path) -> None:
+    """A file that came, was written anew and is restored, all in one batch, counts once."""
+    append(tmp_path, [(0, 0)])
+    followed = Followed.by(tmp_path, ROWS)
+    followed.step()
+    append(tmp_path, [(1, 1)])
+    DeltaTable(str(tmp_path / "t")).optimize.compact()
+    DeltaTable(str(tmp_path / "t")).restore(1)
+    assert followed.step() == 1
+    DeltaTable(str(tmp_path / "t")).restore(2)
+    followed.step()
+
+
+def test_a_text_that_stands_for_a_missing_value(tmp_path: Path) -> None:
+    """`__HIVE_DEFAULT_PARTITION__` is a text where the log says so, though it lies with missing values."""
+    for k, p in ((1, MISSING), (2, None)):  # one after the other: `deltalake` takes them for one partition
+        table = pa.table({"k": [k], "p": pa.array([p], pa.string())})
+        write_deltalake(str(tmp_path / "t"), table, mode="append", partition_by=["p"])
+    found = value_of(tmp_path, 'select (k, p) from <k: k, p: p> in source(delta, "t");')
+    assert found == Bag([(1, MISSING), (2, None)])
 
 
 def test_columns_that_come_and_go(tmp_path: Path) -> None:
