@@ -91,6 +91,9 @@ class Connector:
     """Of which type all rows are; None where the query says it."""
     is_log: bool = False
     """Whether it is a log of changes: it may take rows away again, and only such as are there."""
+    files: Format | None = None
+    """The format of the files that the rows lie in, where a log says which these are: the log also says of which types
+    the columns are, and the source may be static."""
 
 
 @attrs.frozen
@@ -142,8 +145,9 @@ class SourceSpec:
     """A file or a directory of files. `stream` says that files arriving later are part of it too.
 
     What an `adapter` reads is no files: `path` is the text that it is given. It is `tagged` if it may take rows away.
-    It is the name of a connector that comes with the package (`Connector`), or `package.module:name`. Nor is what a
-    program hands over, whose `path` is the name that it has there.
+    It is the name of a connector that comes with the package (`Connector`), or `package.module:name`. Of a table with
+    a log (`versioned`) it says which files the rows lie in, those of a `version`, or of the newest one. What a program
+    hands over is no files, either; its `path` is the name that it has there.
 
     `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
     the one column. In a file with `header` the first record has the names by which the columns are found;
@@ -177,6 +181,7 @@ class SourceSpec:
     adapter: str | None = None
     key: RowKey | None = None
     changes: Envelope | None = None
+    version: int | None = None
     found: bool = attrs.field(default=False, eq=False, repr=False)
     """Whether the type of the rows of a stream was found in the first of them. It stays so, or becomes wider where
     later rows ask for it and the format has wider types."""
@@ -196,14 +201,25 @@ class SourceSpec:
         return self.adapter is None and not self.format.handed_over
 
     @property
+    def lies_in_files(self) -> bool:
+        """Whether its rows lie in files, which are there or which a log names."""
+        return self.is_files or self.versioned
+
+    @property
+    def versioned(self) -> bool:
+        """Whether it is a table whose log says, for each version, which files the rows lie in."""
+        return self.adapter is not None and self.format != ADAPTER
+
+    @property
     def shrinks(self) -> bool:
         """Whether rows may be taken away again."""
-        return self.tagged or self.deletions is not None or self.key is not None
+        by_log = self.stream and self.versioned
+        return self.tagged or self.deletions is not None or self.key is not None or by_log
 
     @property
     def directories(self) -> tuple[tuple[SourceSpec, int], ...]:
         """Where files arrive, and with which weight their rows count."""
-        if not self.is_files:
+        if not self.lies_in_files:
             return ()
         if self.deletions is None:
             return ((self, 1),)

@@ -12,6 +12,7 @@ from mrql.api.compilation import compile
 from mrql.api.delta import Delta
 from mrql.api.frames import table
 from mrql.api.query import DrawnPlan, Query
+from mrql.api.table_changes import TableChanges, table_changes
 from mrql.api.view import View
 
-__all__ = ["Delta", "DrawnPlan", "Loop", "Query", "View", "compile", "key", "table"]
+__all__ = ["Delta", "DrawnPlan", "Loop", "Query", "TableChanges", "View", "compile", "key", "table", "table_changes"]

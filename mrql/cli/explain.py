@@ -55,7 +55,7 @@ def explain(
         raise click.UsageError("--derivation and --passes are two pages: ask for one of them")
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     shrinking = program.shrinking
-    options = PlanOptions(shrinking, way, threshold, shrinking if trusted else program.logs, program.keyed)
+    options = PlanOptions(shrinking, way, threshold, shrinking if trusted else program.consistent, program.keyed)
     traces = [(q, plan_query(q.term, options)) for q in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import STEPS
 from mrql.algebra.types import Type
-from mrql.jobs.loading import compile_over_files
+from mrql.jobs.loading import compile_over_files, versions_of
 from mrql.parser.includes import text_of
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.pipeline import PlanOptions, plan_query
@@ -41,12 +41,17 @@ def planned(
     trusted: bool = False,
     strict: bool = False,
     may_import: bool = True,
+    versions: Mapping[str, int] | None = None,
 ) -> Callable[[Mapping[str, Type]], Planned]:
-    """What makes the streaming query of a file, as it is now, and its plan, with the types of rows that were found."""
-    text = text_of(file)
+    """What makes the streaming query of a file, as it is now, and its plan, with the types of rows that were found. The
+    `versions` of static tables with a log may be known; they stay what they are the first time."""
+    text, known = text_of(file), dict(versions or {})
 
     def typed(rows: Mapping[str, Type]) -> Planned:
-        program = compile_over_files(text, str(file), base, args, max_steps, may_import=may_import, rows=rows)
+        program = compile_over_files(
+            text, str(file), base, args, max_steps, may_import=may_import, rows=rows, versions=known
+        )
+        known.update(versions_of(program))
         query = streaming_query(program, file)
         plan = plan_of(program, query, way, threshold, rewritable=rewritable, trusted=trusted)
         if strict:
@@ -82,13 +87,13 @@ def plan_of(
     trusted: bool = False,
 ) -> Plan:
     """How a query is kept up to date, with the deletions that its program declares, and those of files that change.
-    Those of logs are trusted, and all of them may be `trusted`."""
+    Those of logs, and of tables with one, are trusted, and all of them may be `trusted`."""
     files = {name for name, spec in program.sources.items() if spec.stream and spec.is_files}
     shrinking = program.shrinking | (files if rewritable else frozenset())
     for name in sorted(program.keyed) if rewritable else ():
         message = f"rows of `{name}` replace others, and those of a file cannot be taken back"
         raise UserError(message, program.sources[name].span, "leave out --rewrites apply")
-    options = PlanOptions(shrinking, way, threshold, shrinking if trusted else program.logs, program.keyed)
+    options = PlanOptions(shrinking, way, threshold, shrinking if trusted else program.consistent, program.keyed)
     return plan_query(query.term, options).plan
 
 

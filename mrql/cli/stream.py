@@ -18,7 +18,7 @@ from mrql.monitoring.watch import Operation, operation_options
 from mrql.rewrite.normalize.drop_traces import is_trace
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
-from mrql.runtime.checkpoint.restore import found_rows
+from mrql.runtime.checkpoint.restore import found_rows, found_versions
 from mrql.runtime.sinks.places import Place
 from mrql.runtime.sources.formats.formats import answer_formats
 from mrql.runtime.streaming.stream_loop import Emit, Options
@@ -32,8 +32,8 @@ from mrql.runtime.streaming.stream_loop import Emit, Options
     "outputs",
     multiple=True,
     callback=places,
-    metavar="DIR|postgresql://…",
-    help="A directory for each batch goes here, or a table is kept current; may be given more than once.",
+    metavar="DIR|postgresql://…|delta://…",
+    help="A directory for each batch goes here, or a table is kept; may be given more than once.",
 )
 @click.option(
     "--output-format",
@@ -112,6 +112,7 @@ def stream(
         trusted=trusted,
         strict=strict,
         may_import=common.may_import,
+        versions=found_versions(checkpoint),
     )
     rows = found_rows(checkpoint)
     program, query, plan = typed(rows)

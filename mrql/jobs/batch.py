@@ -206,7 +206,7 @@ class SparkBatchJob:
 
         specs = sources_of(self.program, term)
         self.looked_at.look(specs)
-        from_files = [spec for spec in specs.values() if spec.adapter is None]
+        from_files = [spec for spec in specs.values() if spec.lies_in_files]
         files = [(part, static_files(part)) for spec in from_files for part, _ in spec.directories]
         with translated(None if self.span is None else self.span.source, lambda: find_malformed(files)):
             yield {**self.tables, **{name: read_net(self.spark, spec, self.quarantine) for name, spec in specs.items()}}

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import attrs
+
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.terms import STEPS
 from mrql.algebra.types import Type
+from mrql.runtime.checkpoint.restore import place_of
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.runtime.sources.files import row_type
+from mrql.runtime.sources.source import open_table
 from mrql.translate.compile_program import compile_program
 from mrql.translate.program import Program
 
@@ -23,18 +27,19 @@ def compile_over_files(
     *,
     may_import: bool = True,
     rows: Mapping[str, Type] | None = None,
+    versions: Mapping[str, int] | None = None,
 ) -> Program:
-    """Compiles a program as `compile_program` does. Of a stream of JSON without a type, the type of the `rows` may be
-    known by its absolute path.
+    """Compiles a program as `compile_program` does. Of a stream without a type, the type of the `rows` may be known by
+    its place (`place_of`), and of a static table with a log its version; that is the newest one otherwise.
 
     Raises: UserError at the first thing that is wrong.
     """
 
     def row_of(spec: SourceSpec) -> Type:
-        known = (rows or {}).get(str(Path(spec.path).absolute())) if spec.found else None
+        known = (rows or {}).get(place_of(spec)) if spec.found else None
         return row_type(spec) if known is None else known
 
-    return compile_program(
+    program = compile_program(
         text,
         name,
         base=base,
@@ -44,3 +49,19 @@ def compile_over_files(
         row_of=row_of,
         catalog=CATALOG,
     )
+    sources = {name: _at_a_version(spec, versions or {}) for name, spec in program.sources.items()}
+    return attrs.evolve(program, sources=sources)
+
+
+def versions_of(program: Program) -> dict[str, int]:
+    """The versions of the static tables with a log, by their places."""
+    static = (spec for spec in program.sources.values() if not spec.stream)
+    return {place_of(spec): spec.version for spec in static if spec.version is not None}
+
+
+def _at_a_version(spec: SourceSpec, known: Mapping[str, int]) -> SourceSpec:
+    """A source; a static table with a log stays what it is now, whatever is written to it."""
+    if not spec.versioned or spec.stream or spec.version is not None:
+        return spec
+    place = place_of(spec)
+    return attrs.evolve(spec, version=known[place] if place in known else open_table(spec).newest())

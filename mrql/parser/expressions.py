@@ -214,15 +214,15 @@ def _source_argument(arg: syntax.SourceArg) -> syntax.SourceArg:
         case syntax.Name("tagged", span=span):
             return syntax.TaggedArg(span)
         case syntax.Call("key", (_, *_) as fields, span=span):
-            return syntax.KeyArg(tuple(_field_name(field, "key(id)") for field in fields), span)
-        case syntax.Call("version", (field,), span=span):
-            return syntax.VersionArg(_field_name(field, "version(changed)"), span)
+            return syntax.KeyArg(fields, span)
+        case syntax.Call("version", (which,), span=span):
+            return syntax.VersionArg(which, span)
         case syntax.Call("changes", (syntax.Name(name),), span=span):
             return syntax.ChangesArg(name, span)
         case syntax.Call("changes", _, span=span):
             raise UserError("what changes are written as has a name", span, "changes(debezium)")
         case syntax.Call("key" | "version" as word, fields, span=span):
-            what = "a key has at least one field" if not fields else "a version is one field"
+            what = "a key has at least one field" if word == "key" else "there is one version"
             raise UserError(what, span, "key(id, region)" if word == "key" else "version(changed)")
         case syntax.Name(name, span=span) if name in OPTIONS:
             return syntax.OptionArg(name, span)
@@ -230,10 +230,3 @@ def _source_argument(arg: syntax.SourceArg) -> syntax.SourceArg:
             return syntax.TagsArg(tuple(item.value for item in items if isinstance(item, syntax.StringLit)), span)
         case _:
             return arg
-
-
-def _field_name(given: syntax.Expr, example: str) -> str:
-    """Raises: UserError where it is no name of a field."""
-    if isinstance(given, syntax.Name):
-        return given.name
-    raise UserError("what is named here is a field of the rows", given.span, f"{example}, say")

@@ -13,7 +13,6 @@ import attrs
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import ADAPTER
 from mrql.algebra.errors import UserError
 from mrql.algebra.showable import written_name
 from mrql.algebra.stack import deep
@@ -140,7 +139,7 @@ def _candidates(place: CursorContext, known: Globals) -> list[Candidate]:
     if place.names_a_field:
         return list(_fields(place, known))
     if place.signs == ("SOURCE", "_LPAR"):
-        return [Candidate(name, "format") for name in (*known.catalog.formats, ADAPTER.name)]
+        return [Candidate(name, "format") for name in known.catalog.names]
     found: list[Candidate] = []
     if "_BANG" in accepted:
         found += _types(known)

@@ -93,7 +93,7 @@ class Session:
         with self.definitions.unchanged():
             query = self._expression(text, begin)
             program = self.definitions.so_far
-        options = PlanOptions(program.shrinking, trusted=program.logs, keyed=program.keyed)
+        options = PlanOptions(program.shrinking, trusted=program.consistent, keyed=program.keyed)
         return explain_summary(plan_query(query.term, options), width)
 
     def close(self) -> None:

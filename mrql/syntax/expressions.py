@@ -375,15 +375,16 @@ class TaggedArg(Node):
 class KeyArg(Node):
     """`key(a, b)` in a stream: the fields by which a row replaces the one that was there."""
 
-    fields: tuple[str, ...]
+    fields: tuple[Expr, ...]
     span: Span = attrs.field(eq=False, repr=False)
 
 
 @attrs.frozen
 class VersionArg(Node):
-    """`version(a)` in a stream with a key: the field that says which of two rows is later."""
+    """`version(e)`: of a stream with a key the field that says which of two rows is later, of a table with a log the
+    number of the version that is read."""
 
-    field: str
+    which: Expr
     span: Span = attrs.field(eq=False, repr=False)
 
 

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mrql import syntax
-from mrql.algebra.catalog import ADAPTER, Connector, SourceSpec
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import ADAPTER, Connector, Format, SourceSpec
 from mrql.algebra.errors import UserError
+from mrql.parser.paths import path_in
 from mrql.translate.coercion import resolve
 from mrql.translate.python_imports import must_be_allowed
 from mrql.translate.row_keys import with_key
 from mrql.translate.scope import Globals
-from mrql.translate.source_arguments import arguments_of
+from mrql.translate.source_arguments import Arguments, arguments_of, known_number
+from mrql.translate.source_rows import with_row
 
 
-def adapted(source: syntax.SourceExpr, connector: Connector, name: str | None, known: Globals) -> SourceSpec:
-    """The description of a stream that an adapter reads.
+def adapted(
+    source: syntax.SourceExpr, connector: Connector, name: str | None, known: Globals, base: Path
+) -> SourceSpec:
+    """The description of a stream that an adapter reads, or of a table with a log.
 
     Raises: UserError when an argument is missing, or one too many.
     """
     arguments = arguments_of(source, known)
+    if connector.files is not None:
+        return _versioned(source, connector, connector.files, arguments, name or connector.name, known, base)
     names_adapter = connector.adapter is None
     if names_adapter:
         must_be_allowed("an adapter", source.span, known)
     if source.kind is not syntax.SourceKind.STREAM:
         hint = f"stream({source.format}, …); mrql run reads all of it"
         raise UserError(f"what is read with `{source.format}` is a stream", source.span, hint)
-    given = arguments
-    others = (*given.options, given.tags, given.xpath, given.deletions, given.tagged, given.changes)
-    wrong = next((other for other in others if other is not None), None)
-    if wrong is not None:
-        raise UserError(f"`{source.format}` takes strings, a type and a key only", wrong.span)
+    _takes_only(source, arguments, "strings, a type and a key", arguments.changes)
     texts = [text.value for text in arguments.strings]
     if not names_adapter:
         texts.insert(0, connector.name)
@@ -57,3 +62,51 @@ def adapted(source: syntax.SourceExpr, connector: Connector, name: str | None, k
         span=source.span,
     )
     return with_key(spec, arguments)
+
+
+def _versioned(
+    source: syntax.SourceExpr,
+    connector: Connector,
+    files: Format,
+    arguments: Arguments,
+    name: str,
+    known: Globals,
+    base: Path,
+) -> SourceSpec:
+    """The description of a table with a log: as a stream its versions one after the other, else one of them.
+
+    Raises: UserError when an argument is missing, or one too many.
+    """
+    is_stream = source.kind is syntax.SourceKind.STREAM
+    _takes_only(source, arguments, "the directory of a table, a type and version(…)", arguments.changes, arguments.key)
+    if len(arguments.strings) != 1:
+        hint = f"{source.kind.value}({source.format}, {connector.example})"
+        raise UserError(f"`{source.format}` is told the directory of a table", source.span, hint)
+    if is_stream and arguments.version is not None:
+        hint = f"leave it out; source({source.format}, …, version(…)) is the table as it was"
+        raise UserError("a stream begins with the table as it is, and has no version", arguments.version.span, hint)
+    (path,) = arguments.strings
+    version = arguments.version
+    spec = SourceSpec(
+        name=name,
+        stream=is_stream,
+        format=files,
+        path=str(path_in(base, path.value, path.span)),
+        row=ty.UNIT,
+        missing_columns=True,  # in files that are older than the column
+        adapter=connector.name,
+        is_log=is_stream,
+        version=None if version is None else known_number(version.which, known, "a version"),
+        span=source.span,
+    )
+    return with_row(spec, source, arguments, known)
+
+
+def _takes_only(
+    source: syntax.SourceExpr, arguments: Arguments, what: str, *more: syntax.ChangesArg | syntax.KeyArg | None
+) -> None:
+    """Raises: UserError at an argument of another kind."""
+    others = (*arguments.options, arguments.tags, arguments.xpath, arguments.deletions, arguments.tagged, *more)
+    wrong = next((other for other in others if other is not None), None)
+    if wrong is not None:
+        raise UserError(f"`{source.format}` takes {what} only", wrong.span)

@@ -48,6 +48,7 @@ class Program:
         return {name: spec.key for name, spec in self.sources.items() if spec.key is not None}
 
     @property
-    def logs(self) -> frozenset[str]:
-        """The streams that are logs of changes: only rows that are there are taken away."""
+    def consistent(self) -> frozenset[str]:
+        """Those of them that take away only what is there, which need not be looked up: logs of changes do, and tables
+        with a log."""
         return frozenset(name for name, spec in self.sources.items() if spec.is_log)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import attrs
 
+from mrql import syntax
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.row_key import RowKey
@@ -26,12 +27,22 @@ def with_key(spec: SourceSpec, arguments: Arguments) -> SourceSpec:
         return spec
     if not spec.stream:
         raise UserError("nothing is replaced in a static source", key.span, "stream(…) makes it a stream")
-    found = RowKey(key.fields, None if version is None else version.field)
+    found = RowKey(
+        tuple(_field_name(field, "key(id)") for field in key.fields),
+        None if version is None else _field_name(version.which, "version(changed)"),
+    )
     with _placed(key.span):
         found.check_fields(spec.row)
     with _placed(key.span if version is None else version.span):
         found.check_version(spec.row)
     return attrs.evolve(spec, key=found)
+
+
+def _field_name(given: syntax.Expr, example: str) -> str:
+    """Raises: UserError where it is no name of a field."""
+    if isinstance(given, syntax.Name):
+        return given.name
+    raise UserError("what is named here is a field of the rows", given.span, f"{example}, say")
 
 
 @contextmanager

@@ -72,6 +72,19 @@ def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -
     return syntax.StringLit(value, arg.span)
 
 
+def known_number(arg: syntax.Expr, known: Globals, what: str) -> int:
+    """The value of a whole number that is known before there are any data.
+
+    Raises: UserError, which says `what` it is, where it is not, or is negative.
+    """
+    term = Scope(known).translate(arg)
+    is_known = term.type in (ty.INT, ty.LONG) and not any(isinstance(t, Stream) for t in subterms(term))
+    value = evaluate(term) if is_known else None
+    if not isinstance(value, int) or value < 0:
+        raise UserError(f"{what} is a whole number from 0 on, which is known before there are any data", arg.span)
+    return value
+
+
 def known_text(arg: syntax.Expr, known: Globals, what: str) -> str:
     """The value of a string that is known before there are any data.
 

@@ -26,7 +26,7 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     """
     catalog = known.catalog
     if source.format in catalog.connectors:
-        return adapted(source, catalog.connectors[source.format], name, known)
+        return adapted(source, catalog.connectors[source.format], name, known, base)
     if source.format in catalog.handed_over:
         return handed_over(source, catalog.handed_over[source.format], known)
     if source.format not in catalog.formats:
@@ -38,6 +38,8 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
         raise UserError(
             f"`{source.format}` needs a path", source.span, f'{source.kind.value}({source.format}, "path", …)'
         )
+    if arguments.version is not None and arguments.key is None and source.kind is not syntax.SourceKind.STREAM:
+        raise UserError(f"{format} source has no versions", arguments.version.span, "they are for tables with a log")
     path, *rest = arguments.strings
     if len(rest) > int("delimiter" in format.takes):
         raise UserError("one argument too many", rest[-1].span)

@@ -73,9 +73,9 @@ def source_identity(spec: SourceSpec) -> str:
     An option that is not used is no part of it (`notation.SOURCE`).
     """
     placed = attrs.evolve(spec, adapter=connector(spec.adapter))
-    if spec.adapter is None:
+    if spec.adapter is None or spec.versioned:
         placed = attrs.evolve(
-            spec,
+            placed,
             path=str(Path(spec.path).absolute()),
             deletions=None if spec.deletions is None else str(Path(spec.deletions).absolute()),
         )

@@ -126,6 +126,7 @@ SOURCE: Mapping[str, tuple[str, Any]] = {
     "adapter": ("adapter", None),
     "key": ("key", None),
     "changes": ("changes", None),
+    "version": ("version", None),
 }
 """The fields of a source, and with which value each is not written: a state stays what it is when sources learn another
 option."""

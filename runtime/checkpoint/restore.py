@@ -18,10 +18,9 @@ from mrql.runtime.checkpoint.identity import Identities
 from mrql.runtime.checkpoint.manifest import Manifest, SavedDirectory, SavedFile, SavedSource, SavedState, damaged
 from mrql.runtime.checkpoint.notation import connector
 from mrql.runtime.checkpoint.store import latest, opening
-from mrql.runtime.sources.directory import Adapted, Directory, Part, Seen, Watched
+from mrql.runtime.sources.directory import Adapted, Directory, Part, Seen, Versions, Watched, static_files
 from mrql.runtime.sources.file_archive import Copies
-from mrql.runtime.sources.files import list_files
-from mrql.runtime.sources.source import open_adapter
+from mrql.runtime.sources.source import open_adapter, open_table
 
 START_OVER = "start with a new checkpoint, from all data again"
 
@@ -89,16 +88,17 @@ def from_the_beginning(plan: Plan, watched: Sequence[Watched]) -> Restored:
     """
     arrived: dict[str, list[Part]] = {}
     for one in watched:
-        if isinstance(one, Directory):
+        if isinstance(one, Adapted):
+            if one.offset is not None:
+                arrived.setdefault(one.spec.name, []).append(one.so_far())
+        elif isinstance(one, Directory) or one.offset is not None:
             arrived.setdefault(one.spec.name, []).extend(one.so_far())
-        elif one.offset is not None:
-            arrived.setdefault(one.spec.name, []).append(one.so_far())
     built = tuple(stage.name for stage in plan.stages)
     return Restored(Path(), {}, {}, built, {name: parts for name, parts in arrived.items() if parts})
 
 
 def found_rows(root: Path | None) -> dict[str, Type]:
-    """The types of rows that were found before a checkpoint was written, by the absolute path of the stream.
+    """The types of rows that were found before a checkpoint was written, by the place of the stream (`place_of`).
 
     Raises: UserError where the checkpoint cannot be read.
     """
@@ -110,17 +110,32 @@ def found_rows(root: Path | None) -> dict[str, Type]:
     return {s.directories[0].path: parse_type(s.row) for s in sources if s.row is not None}
 
 
+def found_versions(root: Path | None) -> dict[str, int]:
+    """The versions of static tables with a log that a checkpoint was written over, by their places.
+
+    Raises: UserError where the checkpoint cannot be read.
+    """
+    if root is None:
+        return {}
+    with opening(root):
+        manifest = latest(root)
+    sources = () if manifest is None else manifest.sources.values()
+    return {s.directories[0].path: s.offset for s in sources if s.static and isinstance(s.offset, int)}
+
+
 def consumed(manifest: Manifest | None, spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:
     """What a stream is read from, with what a checkpoint says was read of it: that of its name and place."""
     source = None if manifest is None else manifest.sources.get(spec.name)
     if spec.adapter is not None:
         places = [] if source is None else [directory.path for directory in source.directories]
         offset = source.offset if source is not None and places == [adapted_place(spec)] else None
+        if spec.versioned:
+            return [Versions(spec, open_table(spec), offset)]
         return [Adapted(spec, open_adapter(spec), offset)]
     saved = {(d.path, d.weight): d for d in source.directories} if source is not None else {}
     directories: list[Watched] = []
     for part, weight in spec.directories:
-        found = saved.get((_place(part), weight))
+        found = saved.get((place_of(part), weight))
         files = () if found is None else found.files
         seen = {Path(file.path): Seen(file.size, file.modified) for file in files}
         directories.append(Directory(part, weight, seen, copies=copies))
@@ -129,6 +144,8 @@ def consumed(manifest: Manifest | None, spec: SourceSpec, copies: Copies | None 
 
 def adapted_place(spec: SourceSpec) -> str:
     """What an adapter reads from, as a checkpoint notes it: passwords are no part of it."""
+    if spec.versioned:
+        return f"{connector(spec.adapter)} {Path(spec.path).absolute()}"
     place = re.sub(r"(?<=//)([^/@:]*):[^/@]*@", r"\1@", spec.path)
     return f"{connector(spec.adapter)} {re.sub(r'password=[^&]*', 'password', place)}"
 
@@ -138,27 +155,30 @@ def consumed_streams(watched: Sequence[Watched]) -> dict[str, SavedSource]:
     streams: dict[str, SavedSource] = {}
     for one in watched:
         name = one.spec.name
-        if isinstance(one, Adapted):
-            streams[name] = SavedSource(False, (SavedDirectory(adapted_place(one.spec), 1, ()),), one.offset)
+        row = show_type(one.spec.row) if one.spec.found else None
+        if isinstance(one, Adapted | Versions):
+            streams[name] = SavedSource(False, (SavedDirectory(adapted_place(one.spec), 1, ()),), one.offset, row)
         else:
             before = streams[name].directories if name in streams else ()
-            row = show_type(one.spec.row) if one.spec.found else None
             streams[name] = SavedSource(False, (*before, _saved(one)), row=row)
     return streams
 
 
 def static_tables(plan: Plan, specs: Mapping[str, SourceSpec]) -> dict[str, SavedSource]:
     """The files of static tables as they are now: to be asked before they are read."""
-    return {name: SavedSource(True, (_saved(_static(specs[name])),)) for name in sorted(plan.tables)}
+    return {
+        name: SavedSource(True, (_saved(_static(specs[name])),), specs[name].version) for name in sorted(plan.tables)
+    }
 
 
 def _saved(directory: Directory) -> SavedDirectory:
     files = (SavedFile(str(path), seen.size, seen.modified) for path, seen in directory.seen.items())
-    return SavedDirectory(_place(directory.spec), directory.weight, tuple(files))
+    return SavedDirectory(place_of(directory.spec), directory.weight, tuple(files))
 
 
 def _static(spec: SourceSpec) -> Directory:
-    return Directory(spec, 1, {file.absolute(): Seen.of(file) for file in list_files(spec)})
+    found = {part.file.absolute(): part.seen for part in static_files(spec)}
+    return Directory(spec, 1, {file: seen for file, seen in found.items() if seen is not None})
 
 
 def _arrived(watched: Watched, built: Sequence[str]) -> Iterator[Part]:
@@ -167,10 +187,11 @@ def _arrived(watched: Watched, built: Sequence[str]) -> Iterator[Part]:
     Raises: UserError where that is not there any more, and what to do.
     """
     try:
-        if isinstance(watched, Directory):
+        if isinstance(watched, Adapted):
+            if watched.offset is not None:
+                yield watched.so_far()
+        elif isinstance(watched, Directory) or watched.offset is not None:
             yield from watched.so_far()
-        elif watched.offset is not None:
-            yield watched.so_far()
     except UserError as error:
         what = f"the query has changed, and {', '.join(built) or watched.spec.name} must be built again"
         is_file = isinstance(watched, Directory)
@@ -181,8 +202,9 @@ def _arrived(watched: Watched, built: Sequence[str]) -> Iterator[Part]:
             watched.adapter.close()
 
 
-def _place(spec: SourceSpec) -> str:
-    return str(Path(spec.path).absolute())
+def place_of(spec: SourceSpec) -> str:
+    """What a source is read from, as a checkpoint notes it."""
+    return str(Path(spec.path).absolute()) if spec.adapter is None else adapted_place(spec)
 
 
 # --- what a checkpoint rests on -----------------------------------------------------------------
@@ -210,8 +232,10 @@ def _tables_must_be_the_same(manifest: Manifest, plan: Plan, specs: Mapping[str,
     """
     for name in sorted(plan.tables.keys() & manifest.sources.keys()):
         spec, directories = specs[name], manifest.sources[name].directories
-        if {directory.path for directory in directories} != {_place(spec)}:
+        if {directory.path for directory in directories} != {place_of(spec)}:
             continue  # the query names other files now, and its states are others too
+        if spec.versioned and manifest.sources[name].offset != spec.version:
+            continue  # and so it does where it names another version
         saved = {file.path: Seen(file.size, file.modified) for d in directories for file in d.files}
         now = {str(file): seen for file, seen in _static(spec).seen.items()}
         for file in sorted(saved.keys() | now.keys()):

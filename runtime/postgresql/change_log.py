@@ -387,7 +387,7 @@ def _publication(address: Address) -> str:
 
 def is_of(note: SlotNote, spec: SourceSpec) -> bool:
     """Whether a slot is one of a stream."""
-    return spec.is_log and note.matches(spec.name, _address(spec)[0].shown)
+    return spec.is_log and not spec.versioned and note.matches(spec.name, _address(spec)[0].shown)
 
 
 def release(note: SlotNote, checkpoint: Path, address: str | None = None) -> None:

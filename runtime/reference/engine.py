@@ -64,7 +64,9 @@ class ReferenceEngine:
         # What was kept aside when the file was read is not kept once more when its rows are taken back.
         reject = self.reject if part.withdrawn is None or self.reject is fail else pass_over
         with part.named():
-            yield from read_changes(spec, part.read_from, part.weight, lambda row: reject(part.called(row)))
+            yield from read_changes(
+                part.described(spec), part.read_from, part.weight, lambda row: reject(part.called(row))
+            )
 
     def sizes(self) -> Sizes:
         return Sizes(sum(state.size() for state in self.view.states), sum(state.touched for state in self.view.states))

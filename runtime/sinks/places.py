@@ -70,6 +70,7 @@ class Addresses:
 
 ADDRESSES: list[Addresses] = [
     Addresses(("postgresql", "postgres"), "mrql.runtime.postgresql.sink:table_at"),
+    Addresses(("delta",), "mrql.runtime.delta.sink:delta_at"),
 ]
 
 

@@ -1,7 +1,7 @@
-"""What streams are read from: which files of directories are new, and what adapters have.
+"""What streams are read from: which files of directories are new, what the log of a table has, and what adapters have.
 
 The offset of a directory is the set of files that were read, each with its size and modification time; whether those
-are still what they were is looked at each time.
+are still what they were is looked at each time. That of a table with a log is a version of it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,23 @@ from typing import TypeAlias
 
 import attrs
 
-from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.catalog import Format, SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.files import list_files, passed_over
 from mrql.runtime.sources.partitions import partition_directories
-from mrql.runtime.sources.source import Adapter, Offset, Portion, latest_of, open_adapter, portion
+from mrql.runtime.sources.source import (
+    Adapter,
+    ChangedFile,
+    Offset,
+    Portion,
+    VersionedTable,
+    latest_of,
+    open_adapter,
+    open_table,
+    portion,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +71,13 @@ class Arrived:
     withdrawn: Path | None = None
     """The file whose rows are taken back, of which this is a copy."""
     copy: Path | None = None
-    """What is read in its place, if files may change."""
+    """What is read in its place, if files may change, or their paths do not say all."""
+    format: Format | None = None
+    """Its format, where it is another than that of its source, and tagged."""
+
+    def described(self, spec: SourceSpec) -> SourceSpec:
+        """How it is read, as a file of a source."""
+        return spec if self.format is None else attrs.evolve(spec, format=self.format, tagged=True)
 
     @property
     def read_from(self) -> Path:
@@ -239,7 +255,53 @@ class Adapted:
             self.offset = part.end
 
 
-Watched: TypeAlias = Directory | Adapted
+@attrs.define
+class Versions:
+    """A stream that is the versions of a table, and up to which one it was read. A version is in a batch as a whole."""
+
+    spec: SourceSpec
+    table: VersionedTable
+    offset: Offset = None
+    ahead: Offset = None
+    """The offset after the batch that was begun."""
+
+    def of_type(self, spec: SourceSpec) -> Versions:
+        """The same: the type of the rows is in the log."""
+        return self
+
+    @property
+    def waiting(self) -> int:
+        """The files are not counted."""
+        return 0
+
+    def next(self, most: int | None) -> list[Arrived]:
+        """The files whose rows come or go next, of so many at most, if more than one version waits. What changes no row
+        is passed over."""
+        while (end := self.table.latest(self.offset, most)) != self.offset:
+            if parts := _arrived(self.table.changes(self.offset, end)):
+                self.ahead = end
+                return parts
+            self.offset = end
+        return []
+
+    def so_far(self) -> list[Arrived]:
+        """The files of the version that was read last.
+
+        Raises: UserError where one of them is gone.
+        """
+        return _arrived(self.table.changes(None, self.offset))
+
+    def commit(self, arrived: Sequence[Part]) -> None:
+        """Notes what a batch has of it as read."""
+        if arrived:
+            self.offset = self.ahead
+
+
+def _arrived(changed: Iterable[ChangedFile]) -> list[Arrived]:
+    return [Arrived(one.file, one.weight, Seen.of(one.file), copy=one.read_as, format=one.format) for one in changed]
+
+
+Watched: TypeAlias = Directory | Adapted | Versions
 """What a stream is read from."""
 Part: TypeAlias = Arrived | Portion
 """What a batch has of a stream: a file, or what an adapter has read."""
@@ -269,6 +331,8 @@ def watch(specs: Iterable[SourceSpec], copies: Copies | None = None) -> list[Wat
 
 def watched_of(spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:
     """What a stream is read from: a directory, one of deletions with it, or an adapter."""
+    if spec.versioned:
+        return [Versions(spec, open_table(spec))]
     if spec.adapter is not None:
         return [Adapted(spec, open_adapter(spec))]
     return [Directory(part, weight, copies=copies) for part, weight in spec.directories]
@@ -276,7 +340,7 @@ def watched_of(spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:
 
 def next_batch(watched: Sequence[Watched], max_files: int | None, max_rows: int | None = None) -> dict[str, list[Part]]:
     """What is new in all streams. Of files at most `max_files`, the oldest first; of equal age, insertions first. Of
-    each adapter about `max_rows` rows."""
+    each table with a log versions of about `max_files` files, of each adapter about `max_rows` rows."""
     directories = [d for d in watched if isinstance(d, Directory)]
     found = [(_age(parts), -d.weight, parts[-1].file, d.spec.name, parts) for d in directories for parts in d.latest()]
     batch: dict[str, list[Part]] = {}
@@ -287,6 +351,9 @@ def next_batch(watched: Sequence[Watched], max_files: int | None, max_rows: int 
     for one, end in zip(adapted, ends, strict=True):
         if (new := one.upto(end)) is not None:
             batch.setdefault(one.spec.name, []).append(new)
+    for table in watched:
+        if isinstance(table, Versions) and (files := table.next(max_files)):
+            batch.setdefault(table.spec.name, []).extend(files)
     return batch
 
 
@@ -315,4 +382,6 @@ def look_again(parts: Iterable[Part], spec: SourceSpec) -> None:
 
 def static_files(spec: SourceSpec) -> list[Arrived]:
     """The files of a static table as they are before they are read."""
+    if spec.versioned:
+        return _arrived(open_table(spec).files(spec.version))
     return [Arrived(file, 1, Seen.of(file)) for file in list_files(spec)]

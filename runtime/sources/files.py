@@ -20,18 +20,23 @@ from mrql.runtime.sources.current_rows import CurrentRows
 from mrql.runtime.sources.formats.file_format import file_format
 from mrql.runtime.sources.partitions import apart, completed, is_partition, must_agree, with_partitions
 from mrql.runtime.sources.places_of_rows import placed
-from mrql.runtime.sources.source import everything
+from mrql.runtime.sources.source import everything, open_table
+
+DELTA_LOG = "_delta_log"
+"""The directory in a table of Delta Lake that says which files its rows lie in."""
 
 
 def list_files(spec: SourceSpec) -> list[Path]:
     """The files of a source, by name: the file itself, those of a directory and of the partitions in it, or those that
-    a pattern with `*` names.
+    a pattern with `*` names. Of a table with a log, those of a version of it.
 
     Names that begin with `.` or `_` are not looked at: that is how a file is kept from being read while it is written.
 
     Raises: UserError when a static source is not there; a stream's directory may still come. Or when files do not lie
         in the same partitions.
     """
+    if spec.versioned:
+        return [one.read_as or one.file for one in open_table(spec).files(spec.version)]
     path = Path(spec.path)
     if path.is_dir():
         found = _inside(path, spec)
@@ -70,7 +75,8 @@ def _inside(directory: Path, spec: SourceSpec) -> list[Path]:
 
     Rows that lie where nobody looks are not taken for none.
 
-    Raises: UserError for a static source with nothing but what is not read.
+    Raises: UserError for a static source with nothing but what is not read, and for a table whose log says that some of
+        its files are no part of it any more.
     """
     try:
         entries = _entries(directory)
@@ -78,6 +84,9 @@ def _inside(directory: Path, spec: SourceSpec) -> list[Path]:
         found = [*files, *(file for entry in entries if _is_partition(entry) for file in _partition(entry))]
     except UserError as error:
         raise UserError(error.message, spec.span) from None
+    if any(entry.name == DELTA_LOG for entry in entries):
+        message = f"{directory} is a Delta table, of which the files are not the rows: some may be deleted"
+        raise UserError(message, spec.span, f'{"stream" if spec.stream else "source"}(delta, "{spec.path}")')
     if not spec.stream and not any(map(_seen, found)) and (others := _others(entries)):
         hint = "directories in a directory, and names that begin with `.` or `_`, are not looked at"
         raise UserError(f"{directory} has no file that is read, but {others[0]}", spec.span, hint)
@@ -135,7 +144,7 @@ def read_source(spec: SourceSpec, reject: Reject = fail) -> Bag:
     Raises: UserError when a file is missing, a row is malformed, one is taken away that is not there, or two have one
         key and it is not known which is later.
     """
-    if spec.adapter is None and not spec.shrinks:
+    if spec.versioned or (spec.adapter is None and not spec.shrinks):
         return Bag(row for file in list_files(spec) for row in read_file(spec, file, reject))
     if spec.key is not None:
         with placed({spec.name: spec}):
@@ -157,7 +166,7 @@ def read_arrived(spec: SourceSpec, reject: Reject = fail) -> Iterator[Value]:
 
 def _all_changes(spec: SourceSpec, reject: Reject) -> Iterator[tuple[Value, int]]:
     """All that has come, with what takes some of it away."""
-    if spec.adapter is not None:
+    if not spec.lies_in_files:
         yield from everything(spec).changes(spec.row)
         return
     for part, weight in spec.directories:
@@ -207,6 +216,8 @@ def row_type(spec: SourceSpec) -> Type:
     if spec.format.handed_over:
         hint = "add type(<id: long>), say; a program may hand it over with the name"
         raise UserError("the type of the rows is not given", spec.span, hint)
+    if spec.versioned:
+        return open_table(spec).row_type()
     files = list_files(spec)
     found: Type | None = None
     if files:

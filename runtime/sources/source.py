@@ -20,12 +20,13 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Always, Connector, SourceSpec
+from mrql.algebra.catalog import Always, Connector, Format, SourceSpec
 from mrql.algebra.errors import MrqlError, UserError
 from mrql.algebra.evaluation.python_errors import said_of
 from mrql.algebra.notation.typecheck import conforms
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
+from mrql.runtime.sources.formats.parquet import PARQUET
 from mrql.runtime.sources.rows_file import RowsFile, rows_of
 
 Offset: TypeAlias = Any
@@ -130,6 +131,50 @@ def portion(adapter: Adapter, start: Offset, end: Offset) -> Portion:
     return Portion(start, end, tuple(adapter.read(start, end)))
 
 
+@attrs.frozen
+class ChangedFile:
+    """A file whose rows came with a version of a table, or went, as its `weight` says."""
+
+    file: Path
+    weight: int = 1
+    read_as: Path | None = None
+    """A link to it, where the names of the directories that it lies in do not say what its partition columns are."""
+    format: Format | None = None
+    """Its format, where that is not the one of the table: its rows then say themselves whether they came or went."""
+
+
+class VersionedTable(Protocol):
+    """A table whose log says, for each version, which files its rows lie in.
+
+    It is made from the `SourceSpec`, whose `path` is the directory of the table. Files are never changed.
+    """
+
+    def row_type(self) -> Type:
+        """The type of the rows, as the log says it, in the version that is asked for.
+
+        Raises: UserError where there is no such table, or one that cannot be read.
+        """
+
+    def newest(self) -> int:
+        """The newest version. Raises as `row_type` does."""
+
+    def latest(self, start: Offset, most: int | None) -> Offset:
+        """Up to which version to read next: some versions after `start`, with about so many files; `start` where there
+        is none. From the beginning it is the table as it is.
+
+        Raises: UserError where the table is not that of `start`, or versions after that are gone.
+        """
+
+    def changes(self, start: Offset, end: Offset) -> Sequence[ChangedFile]:
+        """The files whose rows came and went after `start` up to `end`; from the beginning those of the table at `end`.
+
+        Raises: UserError where a file that is needed is gone.
+        """
+
+    def files(self, version: int | None) -> Sequence[ChangedFile]:
+        """The files of a version, or of the newest one. Raises as `changes` does."""
+
+
 CONNECTORS: Mapping[str, Connector] = {
     connector.name: connector
     for connector in (
@@ -145,11 +190,21 @@ CONNECTORS: Mapping[str, Connector] = {
             "mrql.runtime.postgresql.change_log:PostgresLog",
             is_log=True,
         ),
+        Connector("delta", '"directory"', "mrql.runtime.delta.source:DeltaSource", files=PARQUET),
         Connector("socket", '"host:port"', "mrql.runtime.sources.socket:SocketLines", Always(ty.STRING, "strings")),
     )
 }
 """The kinds of sources that are no files, by the names that a query and a `SourceSpec` have for them. Of the adapters
 that come with the package it is said where they are: what they need is not loaded before it is asked for."""
+
+
+def open_table(spec: SourceSpec) -> VersionedTable:
+    """The table of a source with a log."""
+    assert spec.versioned
+    assert spec.adapter is not None
+    module, _, name = (CONNECTORS[spec.adapter].adapter or "").partition(":")
+    table: VersionedTable = getattr(importlib.import_module(module), name)(spec)
+    return table
 
 
 def open_adapter(spec: SourceSpec) -> Adapter:

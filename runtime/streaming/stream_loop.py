@@ -319,7 +319,7 @@ def _rows(spec: SourceSpec, part: Part) -> int:
     if not isinstance(part, Arrived):
         return part.count
     with part.named():
-        return count_rows(spec, part.read_from)
+        return count_rows(part.described(spec), part.read_from)
 
 
 def _named(part: Part) -> str:

@@ -6,7 +6,7 @@ A type that is given is checked against each file: its columns must be there, wi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -79,11 +79,16 @@ def infer_columns(columnar: ArrowReader, file: Path) -> ty.RecordType:
         raise schema.error()
     if wrong := twice(schema.names):
         raise UserError(f"{file} has the column `{wrong}` twice")
-    found = Fields(tuple((field.name, _foreign(field.type)) for field in schema))
+    found = foreign_fields(schema)
     row = own_type(found)
     if not isinstance(row, ty.RecordType):
         raise UserError(f"{file} has no column of a type that the language has, but {found}")
     return row
+
+
+def foreign_fields(schema: pa.Schema) -> Fields:
+    """The columns of a schema, to be held against those of a row."""
+    return Fields(tuple((field.name, _foreign(field.type)) for field in schema))
 
 
 def check_columns(columnar: ArrowReader, spec: SourceSpec, file: Path) -> Malformed | None:
@@ -94,6 +99,8 @@ def check_columns(columnar: ArrowReader, spec: SourceSpec, file: Path) -> Malfor
     assert isinstance(spec.row, ty.RecordType)
     for name, wanted in spec.row.fields:
         found = schema.names.count(name)
+        if not found and spec.missing_columns:
+            continue
         if found != 1:
             said = f"has the column `{name}` twice" if found else f"has no column `{name}`"
             return Malformed(file, None, f"{said}; its columns: {', '.join(schema.names)}")
@@ -109,14 +116,15 @@ Named = TypeVar("Named")
 def of_one_type(
     columnar: ArrowReader, spec: SourceSpec, files: Iterable[Named], path: Callable[[Named], Path]
 ) -> list[list[Named]]:
-    """Files that have the columns, those together whose columns are of the same types."""
-    alike: dict[tuple[Foreign, ...], list[Named]] = {}
+    """Files that are well formed, those together that have the same of the columns, of the same types."""
+    alike: dict[tuple[Foreign | None, ...], list[Named]] = {}
     assert isinstance(spec.row, ty.RecordType)
     for file in files:
         schema = _schema(columnar, path(file))
         if isinstance(schema, Malformed):
             raise schema.error()
-        alike.setdefault(tuple(_foreign(schema.field(name).type) for name in spec.row.names), []).append(file)
+        types = (_foreign(schema.field(name).type) if name in schema.names else None for name in spec.row.names)
+        alike.setdefault(tuple(types), []).append(file)
     return [*alike.values()]
 
 
@@ -126,12 +134,21 @@ def _foreign(t: pa.DataType) -> Foreign:
 
     if pa.types.is_struct(t):
         return Fields(tuple((field.name, _foreign(field.type)) for field in t.fields))
-    if pa.types.is_list(t) or pa.types.is_large_list(t):
+    if pa.types.is_dictionary(t):
+        return _foreign(t.value_type)  # how a writer has held them in memory, which the file does not
+    if any(is_list(t) for is_list in (pa.types.is_list, pa.types.is_large_list, *_other_lists())):
         return foreign_types.Sequence(_foreign(t.value_type))
     if pa.types.is_map(t):
         return Pairs(_foreign(t.key_type), _foreign(t.item_type))
     known = _single(t)
     return ForeignAtom(str(t)) if known is None else ForeignAtom(str(known), (known,))
+
+
+def _other_lists() -> tuple[Callable[[pa.DataType], bool], ...]:
+    """What tells lists that a writer has held otherwise in memory."""
+    import pyarrow as pa
+
+    return pa.types.is_list_view, pa.types.is_large_list_view, pa.types.is_fixed_size_list
 
 
 def _schema(columnar: ArrowReader, file: Path) -> pa.Schema | Malformed:
@@ -169,6 +186,7 @@ _ARROW: dict[str, Type] = {
     "double": ty.DOUBLE,
     "string": ty.STRING,
     "large_string": ty.STRING,
+    "string_view": ty.STRING,
     "date32[day]": ty.DATE,
 }
 
@@ -194,11 +212,22 @@ def read_columnar(columnar: ArrowReader, spec: SourceSpec, file: Path, reject: R
         reject(fault)
         return
     assert isinstance(spec.row, ty.RecordType)
-    if not spec.row.fields:
-        yield from (Record({}) for _ in range(count_columnar(columnar, file)))
+    there = _there(columnar, spec, file)
+    if not there:
+        yield from (_record({}, spec.row) for _ in range(count_columnar(columnar, file)))
         return
     with _opened(file) as stream:
-        yield from _rows(spec, file, columnar.batches(stream, list(spec.row.names)))
+        yield from _rows(spec, file, columnar.batches(stream, there))
+
+
+def _there(columnar: ArrowReader, spec: SourceSpec, file: Path) -> list[str]:
+    """The columns that are asked for and that a file has, which is well formed: all, unless some may be missing."""
+    assert isinstance(spec.row, ty.RecordType)
+    if not spec.missing_columns:
+        return list(spec.row.names)
+    schema = _schema(columnar, file)
+    assert not isinstance(schema, Malformed)
+    return [name for name in spec.row.names if name in schema.names]
 
 
 def _rows(spec: SourceSpec, file: Path, batches: Iterator[Any]) -> Iterator[Value]:
@@ -216,7 +245,7 @@ def _rows(spec: SourceSpec, file: Path, batches: Iterator[Any]) -> Iterator[Valu
         except (ValueError, OverflowError) as error:
             raise UserError(f"{file} has a value that is out of range: {error}") from None
         for row in rows:
-            yield _value(row, spec.row)
+            yield _record(row, spec.row)
 
 
 def _undecoded(file: Path, said: str) -> UserError:
@@ -225,6 +254,12 @@ def _undecoded(file: Path, said: str) -> UserError:
         wrong = "is not of the years 1678 to 2261" if "out of range" in said else "has a part of a microsecond"
         return UserError(f"{file} has a timestamp that {wrong}", hint="--engine spark reads it, to the microsecond")
     return UserError(f"{file} is damaged: its rows cannot be decoded")
+
+
+def _record(row: Mapping[str, Any], t: Type) -> Record:
+    """A row; what its file has no column for is missing."""
+    assert isinstance(t, ty.RecordType)
+    return Record({name: _value(row.get(name), item) for name, item in t.fields})
 
 
 def _value(value: Any, t: Type) -> Value:

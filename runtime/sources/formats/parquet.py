@@ -15,18 +15,23 @@ from mrql.runtime.sources.formats.columnar import ArrowReader, Opened, columnar_
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
+
+
+def _parquet(file: Opened) -> pq.ParquetFile:
+    """A file. Timestamps of 96 bits, as Spark writes them, are taken for what it reads: those of microseconds."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
 
 
 def _schema(file: Opened) -> pa.Schema:
-    import pyarrow.parquet as pq
-
-    return pq.read_schema(file)
+    with _parquet(file) as opened:
+        return opened.schema_arrow
 
 
 def _batches(file: Opened, columns: list[str]) -> Iterator[Any]:
-    import pyarrow.parquet as pq
-
-    batches: Iterator[Any] = pq.ParquetFile(file).iter_batches(columns=columns)
+    batches: Iterator[Any] = _parquet(file).iter_batches(columns=columns)
     return batches
 
 

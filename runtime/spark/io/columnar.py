@@ -28,7 +28,8 @@ def columnar_format(
         found = [load(spark.read, some) for some in alike]
         if isinstance(spec.row, ty.RecordType) and not spec.row.fields:
             return ParsedRows(found[0], [])  # without a column there is one type
-        whole = [conformed(df, spec.row, spec.path) for df in found]
+        missing = spec.missing_columns
+        whole = [conformed(df, spec.row, spec.path, missing_columns=missing) for df in found]
         rows = reduce(DataFrame.union, whole)
         return ParsedRows(rows, [f"{quote(name)} AS {label(i)}" for i, name in enumerate(rows.columns)])
 

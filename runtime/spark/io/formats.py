@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mrql.algebra.errors import InternalError
 from mrql.runtime.engine.answer import AnswerFormat
+from mrql.runtime.spark.io.change_feed import CHANGE_FEED
 from mrql.runtime.spark.io.copy import write_copy
 from mrql.runtime.spark.io.csv import CSV
 from mrql.runtime.spark.io.json import JSON
@@ -20,6 +21,7 @@ FORMATS: dict[str, SparkFormat] = {
     "xml": XML,
     "parquet": PARQUET,
     "orc": ORC,
+    "change feed": CHANGE_FEED,
 }
 
 ONLY_WRITTEN: dict[str, Writer] = {"copy": write_copy}

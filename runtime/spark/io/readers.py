@@ -151,7 +151,7 @@ def read_batch(
     quarantine: Quarantine | None = None,
 ) -> Frame:
     """The rows of a batch, with weights where the source can take rows away."""
-    if spec.adapter is not None:
+    if not spec.lies_in_files:
         return _of_portions(spark, spec, [part for part in arrived if isinstance(part, Portion)], columns)
     sides: list[Frame | None] = []
     parts = [part for part in arrived if isinstance(part, Arrived)]
@@ -163,7 +163,11 @@ def read_batch(
         def called(row: Malformed, by_place: Mapping[Path, Arrived] = by_place) -> Malformed:
             return by_place[row.file].called(row)
 
-        frames = [read(spark, spec, [*by_place], quarantine, called=called)] if new else []
+        kinds = {part.format: part.described(spec) for part in new}
+        frames = [
+            read(spark, kind, [part.read_from for part in new if part.format == format], quarantine, called=called)
+            for format, kind in kinds.items()
+        ]
         frames += [read(spark, spec, back, quarantine, again=True)] if back else []
         sides.append(union(frames, spec.row, columns) if len(frames) > 1 else next(iter(frames), None))
     inserted, deleted = sides
@@ -203,12 +207,12 @@ def read_net(spark: SparkSession, spec: SourceSpec, quarantine: Quarantine | Non
     Raises: MissingRow when one is taken away that is not there.
     """
     columns = ColumnNames()
-    if spec.adapter is not None and spec.key is None:
+    if spec.adapter is not None and spec.key is None and not spec.versioned:
         found = everything(spec)
         if found.files:
             return _of_portions(spark, spec, [found], columns)
         return _given(spark, spec, [*ZSet.weighted(found.rows)], columns)
-    if not spec.shrinks:
+    if not spec.shrinks or spec.versioned:
         return read(spark, spec, None, quarantine)
     if spec.adapter is not None and spec.key is not None:
         with placed({spec.name: spec}):
@@ -235,6 +239,10 @@ def find_malformed(specs: Iterable[tuple[SourceSpec, Iterable[Arrived]]]) -> Non
     """
     for spec, parts in specs:
         for part in parts:
+
+            def reject(row: Malformed, part: Arrived = part) -> None:
+                fail(part.called(row))
+
             with part.named():
-                for _ in read_changes(spec, part.read_from, reject=lambda row, part=part: fail(part.called(row))):  # type: ignore[misc]
+                for _ in read_changes(part.described(spec), part.read_from, reject=reject):
                     pass

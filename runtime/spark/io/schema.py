@@ -43,16 +43,20 @@ from mrql.runtime.spark.expressions.casts import numbered
 from mrql.runtime.spark.expressions.layout import label, labels, quote, record_sql, sql_type
 
 
-def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:
-    """A DataFrame's columns in the order and the types of a row: by name for records, else by position.
+def conformed(df: DataFrame, row: Type, what: str, *, missing_columns: bool = False) -> DataFrame:
+    """A DataFrame's columns in the order and the types of a row: by name for records, else by position. Where there may
+    be `missing_columns`, their values are missing.
 
     Raises: UserError when a column or a part of one is missing, or of a type that does not widen to the wanted one.
     """
-    places = _places(df, row, what)
+    places = _places(df, row, what, missing_columns=missing_columns)
     # Names of ours: a name of a field behind that of a column may be taken for a column of a table.
     renamed = [label(i) for i, _ in enumerate(df.columns)]
     made = []
     for (name, wanted), place in zip(row_columns(row), places, strict=True):
+        if place is None:
+            made.append(f"CAST(NULL AS {sql_type(wanted)})")
+            continue
         have = df.schema.fields[place].dataType
         wrong = misfit(foreign(have), wanted, name)
         if wrong is not None:
@@ -65,20 +69,20 @@ def conformed(df: DataFrame, row: Type, what: str) -> DataFrame:
     return df.toDF(*renamed).selectExpr(*(f"{sql} AS {quote(name)}" for sql, (name, _) in columns))
 
 
-def _places(df: DataFrame, row: Type, what: str) -> list[int]:
-    """Where the columns of a row are among those of a DataFrame."""
+def _places(df: DataFrame, row: Type, what: str, *, missing_columns: bool) -> list[int | None]:
+    """Where the columns of a row are among those of a DataFrame; None of those that are missing."""
     wanted = row_columns(row)
     if not isinstance(row, ty.RecordType):
         if len(df.columns) != len(wanted):
             raise UserError(f"{what} has {len(df.columns)} columns, where {len(wanted)} were expected")
         return [*range(len(wanted))]
     missing = [name for name, _ in wanted if name not in df.columns]
-    if missing:
+    if missing and not missing_columns:
         raise UserError(f"{what} has no column `{missing[0]}`", hint=f"its columns: {', '.join(df.columns)}")
     twice = [name for name, _ in wanted if df.columns.count(name) > 1]
     if twice:
         raise UserError(f"{what} has the column `{twice[0]}` twice", hint=f"its columns: {', '.join(df.columns)}")
-    return [df.columns.index(name) for name, _ in wanted]
+    return [df.columns.index(name) if name in df.columns else None for name, _ in wanted]
 
 
 _SINGLE: Mapping[str, tuple[Type, ...]] = {

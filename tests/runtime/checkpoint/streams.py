@@ -21,11 +21,10 @@ from mrql.jobs.batch import ReferenceBatchJob
 from mrql.jobs.stream import StreamJob
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
-from mrql.runtime.checkpoint.restore import found_rows
+from mrql.runtime.checkpoint.restore import found_rows, found_versions
 from mrql.runtime.files.durable import DurableFiles
-from mrql.runtime.postgresql.sink import table_at
 from mrql.runtime.sinks.directory import DirectoryPlace
-from mrql.runtime.sinks.places import Place
+from mrql.runtime.sinks.places import Place, place_at
 from mrql.runtime.streaming.stream_loop import Emit, Options
 
 GROUPS = """
@@ -128,13 +127,21 @@ class Stream:
 
     @property
     def outputs(self) -> tuple[Place, ...]:
-        return (DirectoryPlace(self.out), *([] if self.address is None else [table_at(self.address)]))
+        address = None if self.address is None else place_at(self.address)
+        return (DirectoryPlace(self.out), *([] if address is None else [address]))
 
     @cached_property
     def job(self) -> StreamJob:
         file = self.home / "q.mrql"
         file.write_text(self.text)
-        typed = planned(file, self.home, way=self.way, threshold=self.threshold, rewritable=self.rewritable)
+        typed = planned(
+            file,
+            self.home,
+            way=self.way,
+            threshold=self.threshold,
+            rewritable=self.rewritable,
+            versions=found_versions(self.checkpoint),
+        )
         rows = found_rows(self.checkpoint)
         program, query, plan = typed(rows)
         options = Options(once=True, max_files=self.max_files, emit=self.emit)

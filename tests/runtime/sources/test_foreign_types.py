@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -231,6 +232,34 @@ def test_wrong_parts_of_files(tmp_path: Path, asked: str, written: pa.DataType, 
     program = compile_over_files(f'source(parquet, "f.parquet", type({asked}));', base=tmp_path)
     with pytest.raises(UserError, match=re.escape(said)):
         read_source(next(iter(program.sources.values())))
+
+
+@pytest.mark.parametrize(
+    ("in_memory", "row", "value"),
+    [
+        (pa.dictionary(pa.int8(), pa.string()), "<S: string>", "x"),
+        (pa.string_view(), "<S: string>", "x"),
+        (pa.large_string(), "<S: string>", "x"),
+        (pa.list_(pa.int64(), 1), "<S: [long]>", [1]),
+        (pa.large_list(pa.string_view()), "<S: [string]>", ["x"]),
+        (pa.list_view(pa.int64()), "<S: [long]>", [1]),
+    ],
+)
+def test_what_a_writer_had_in_memory(tmp_path: Path, in_memory: pa.DataType, row: str, value: Value) -> None:
+    """A file notes how its columns were held there, which says nothing of what is in it."""
+    pq.write_table(pa.table({"S": pa.array([value, None], in_memory)}), tmp_path / "f.parquet")
+    spec = next(iter(compile_over_files('source(parquet, "f.parquet");', base=tmp_path).sources.values()))
+    assert str(spec.row) == row
+    assert read_source(spec) == Bag([Record({"S": value}), Record({"S": None})])
+
+
+def test_timestamps_of_96_bits(tmp_path: Path) -> None:
+    """Spark writes them unless it is told otherwise; they have no unit, and reach beyond what nanoseconds do."""
+    times = [datetime(1600, 1, 1), datetime(2024, 1, 1, 10, 0, 0, 123), None]
+    table = pa.table({"S": pa.array(times, pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "f.parquet", use_deprecated_int96_timestamps=True, store_schema=False)
+    spec = next(iter(compile_over_files('source(parquet, "f.parquet");', base=tmp_path).sources.values()))
+    assert read_source(spec) == Bag(Record({"S": time}) for time in times)
 
 
 # --- DataFrames ----------------------------------------------------------------------------------

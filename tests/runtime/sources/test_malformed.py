@@ -267,8 +267,8 @@ def test_spark_finds_the_same(tmp_path: Path, spark: SparkSession) -> None:
 # --- the source itself --------------------------------------------------------------------------
 
 FORMATS = (
-    "formats that are read: line, csv, json, text, xml, parquet, orc, adapter, postgresql, postgresql_cdc, socket, "
-    "spark, table"
+    "formats that are read: line, csv, json, text, xml, parquet, orc, adapter, postgresql, postgresql_cdc, delta, "
+    "socket, spark, table"
 )
 
 SOURCES: list[tuple[str, str, str]] = [

@@ -173,6 +173,14 @@ def test_types_that_are_found(
     assert_same(spark, f'source(csv, "f.csv", ","{", header" if header else ""})', base)
 
 
+def test_timestamps_of_96_bits(spark: SparkSession, tmp_path: Path) -> None:
+    """They are those of microseconds in both engines."""
+    times = [datetime(1700, 1, 1), datetime(2024, 1, 1, 10, 0, 0, 123), None]
+    table = pa.table({"t": pa.array(times, pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "f.parquet", use_deprecated_int96_timestamps=True, store_schema=False)
+    assert Record({"t": times[1]}) in assert_same(spark, 'source(parquet, "f.parquet")', tmp_path)
+
+
 def test_unsigned_integers(spark: SparkSession, tmp_path: Path) -> None:
     """They are of the next wider type; what has none is left out."""
     largest = {f"u{bits}": pa.array([2**bits - 1, None, 0], getattr(pa, f"uint{bits}")()) for bits in (8, 16, 32, 64)}

@@ -1,0 +1,70 @@
+"""How a table of Delta Lake has changed, as DataFrames that a view is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.errors import UserError
+from mrql.api.delta import Delta
+from mrql.runtime.sources.formats.change_feed import CHANGE_FEED
+from mrql.runtime.sources.formats.parquet import PARQUET
+from mrql.runtime.sources.source import ChangedFile, open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@attrs.frozen
+class TableChanges:
+    """Changes of a table, and the version up to which they go."""
+
+    delta: Delta
+    offset: Mapping[str, Any]
+    """What `View.apply` is given as `offset`, and `table_changes` as `after`: the table's id, and a version."""
+
+
+def table_changes(spark: SparkSession, path: str | Path, after: Mapping[str, Any] | None = None) -> TableChanges:
+    """How a table of Delta Lake has changed since a version, up to the newest one; all of it from the beginning.
+
+    Spark reads the files that the log names. Columns of types that the language does not have are left out.
+
+    Raises: UserError where there is no such table, it is another one than that of `after`, or what has changed cannot
+        be read any more; EngineError without `deltalake`.
+    """
+    if after is not None and after.keys() != {"table", "version"}:
+        raise UserError(f"after is the offset that table_changes has given, not {after!r}")
+    spec = SourceSpec(Path(path).name, True, PARQUET, str(path), ty.UNIT, missing_columns=True, adapter="delta")
+    spec = attrs.evolve(spec, row=open_table(spec).row_type())
+    table = open_table(spec)
+    offset = table.latest(after, None)
+    changed = [] if offset == after else table.changes(after, offset)
+    return TableChanges(Delta(_rows(spark, spec, changed, 1), _rows(spark, spec, changed, -1)), offset)
+
+
+def _rows(spark: SparkSession, spec: SourceSpec, changed: Sequence[ChangedFile], weight: int) -> DataFrame | None:
+    """The rows that came or went, as the weight says; None where there are no files of them."""
+    from mrql.runtime.spark.io.csv import TAG
+    from mrql.runtime.spark.io.readers import read
+
+    feed = [one.read_as or one.file for one in changed if one.format is not None]
+    files = [one.read_as or one.file for one in changed if one.format is None and one.weight == weight]
+    found = None
+    if files:
+        found = _named(read(spark, spec, files).df.table, spec)
+    if feed:
+        tagged = attrs.evolve(spec, format=CHANGE_FEED, tagged=True)
+        rows = _named(read(spark, tagged, feed).df.table, spec, TAG)
+        mine = rows.where(f"{TAG} = '{'+' if weight > 0 else '-'}'").drop(TAG)
+        found = mine if found is None else found.unionAll(mine)
+    return found
+
+
+def _named(rows: DataFrame, spec: SourceSpec, *more: str) -> DataFrame:
+    assert isinstance(spec.row, ty.RecordType)
+    return rows.toDF(*spec.row.names, *more)

@@ -1,0 +1,132 @@
+"""A table of Delta Lake that answers are written to: what it is now, and how a batch is committed to its log.
+
+The commit of a batch carries the transaction of the stream, `appId` and `version` in the log, which says that the table
+has the batch. The engine has written the files.
+
+Source: the Delta transaction log protocol, "Transaction Identifiers".
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import attrs
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.types import RecordType
+from mrql.runtime.delta.opened import must_be_named_plainly, opened, translated
+from mrql.runtime.engine.answer import Output
+from mrql.runtime.engine.arrow import arrow_type
+from mrql.runtime.files.durable import DurableFiles
+from mrql.runtime.sources.files import DELTA_LOG
+
+IN_NO_NAME = " ,;{}()\n\t="
+"""What Spark takes in no name of a column."""
+
+
+@attrs.frozen
+class FoundTable:
+    """A table as it was found."""
+
+    schema: str
+    is_empty: bool
+    partitioned_by: tuple[str, ...]
+    batch: int | None
+    """The last batch of the stream that it has."""
+
+
+@attrs.frozen
+class AnswerTable:
+    """The table in a directory, for the answers of a stream."""
+
+    path: Path
+    stream: str
+    output: Output
+    files: DurableFiles
+
+    def must_have_columns(self) -> None:
+        """Raises: UserError where the answer has a column that a table cannot have."""
+        names = [name for name, _ in self.output.columns]
+        for name in names:
+            wrong = next((c for c in name if c in IN_NO_NAME), None)
+            if wrong is not None:
+                message = f"a column of a Delta table has no {wrong!r} in its name, and `{name}` of the answer has"
+                raise UserError(message, self.output.span, "call it otherwise")
+            if [other.lower() for other in names].count(name.lower()) > 1:
+                message = f"the columns of a Delta table differ in more than case, and `{name}` of the answer does not"
+                raise UserError(message, self.output.span, "call it otherwise")
+
+    # --- what is there ------------------------------------------------------------------------
+
+    def look(self) -> FoundTable | None:
+        """What is there; None where there is no table.
+
+        Raises: UserError where there is something else.
+        """
+        must_be_named_plainly(self.path)
+        if not (self.path / DELTA_LOG).is_dir():
+            if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+                message = f"{self.path} is there already, and is not a Delta table"
+                raise UserError(message, self.output.span, "name another directory")
+            return None
+        table = opened(self.path)
+        with translated(self.path):
+            partitioned = tuple(table.metadata().partition_columns)
+            batch = table.transaction_version(self.stream)
+            return FoundTable(table.schema().to_json(), not table.file_uris(), partitioned, batch)
+
+    def schema(self) -> str:
+        """The schema of the answer, as the log has it."""
+        from deltalake import Schema
+
+        text: str = Schema.from_arrow(self._arrow_schema()).to_json()
+        return text
+
+    def _arrow_schema(self) -> Any:
+        import pyarrow as pa
+
+        return pa.schema(arrow_type(RecordType(self.output.columns)))
+
+    # --- a batch ------------------------------------------------------------------------------
+
+    def commit(self, directory: Path, number: int, *, whole: bool) -> None:
+        """Brings the files of a batch to the table, and commits them: as all that it has, or besides what it has.
+
+        What a process that died has brought there is in no version, and goes with the next `VACUUM`.
+        """
+        from deltalake import CommitProperties, DeltaTable
+        from deltalake.transaction import Transaction
+
+        schema = self._arrow_schema()
+        with translated(self.path, done="written"):
+            if not (self.path / DELTA_LOG).is_dir():
+                self.files.make_directory(self.path)
+                DeltaTable.create(self.path.absolute(), schema)
+            actions = [self._brought(file) for file in sorted(directory.glob("part-*")) if _rows(file)]
+            self.files.sync(self.path)
+            opened(self.path).create_write_transaction(
+                actions,
+                "overwrite" if whole else "append",
+                schema,
+                commit_properties=CommitProperties(app_transactions=[Transaction(self.stream, number)]),
+            )
+
+    def _brought(self, file: Path) -> Any:
+        """A file of the table, under a name that no other has had: older versions keep theirs."""
+        from deltalake.transaction import AddAction
+
+        to = self.path / f"part-{uuid4()}.parquet"
+        self.files.copy(file, to)
+        self.files.sync(to)
+        status = to.stat()
+        stats = json.dumps({"numRecords": _rows(file)})
+        return AddAction(to.name, status.st_size, {}, int(status.st_mtime * 1000), True, stats)
+
+
+def _rows(file: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.read_metadata(file).num_rows)

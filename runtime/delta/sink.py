@@ -1,0 +1,221 @@
+"""The answers of a stream in a table of Delta Lake: each batch is one version of it.
+
+A snapshot takes the place of what the table has, changes are added to it. The engine writes the rows to files, which
+the commit of the checkpoint names, and moves to its outbox. Then they are brought to the table and committed to its
+log, with the number of the batch. If the process dies between the two commits, the next one brings there what is in
+the outbox, unless the log says that the table has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from mrql.algebra.errors import UserError
+from mrql.runtime.delta.address import SCHEME, DeltaAddress, parse_address
+from mrql.runtime.delta.answer_table import AnswerTable, FoundTable
+from mrql.runtime.delta.opened import must_be_installed
+from mrql.runtime.engine.answer import Answer, Output
+from mrql.runtime.files.batch_names import batch_name, batch_number
+from mrql.runtime.files.durable import DurableFiles, Publication
+from mrql.runtime.sinks.places import Opening
+from mrql.runtime.sources.formats.parquet import PARQUET
+
+WHOLE, MORE = "whole", "more"
+
+
+def delta_at(text: str) -> DeltaPlace:
+    """The table that an address names.
+
+    Raises: ValueError where it names none.
+    """
+    return DeltaPlace(parse_address(text))
+
+
+@attrs.frozen
+class DeltaPlace:
+    """A table that a command names."""
+
+    address: DeltaAddress
+    is_current: bool = False
+
+    def open(self, opening: Opening) -> DeltaSink:
+        """A sink for the batches after the last one that is there.
+
+        Raises: UserError where the table is not the stream's, or cannot have the columns of the answer.
+        """
+        must_be_installed()
+        output = Output(opening.type, opening.changes, PARQUET, opening.span)
+        table = AnswerTable(self.address.path, opening.stream, output, opening.files)
+        place = place_of(self.address.path)
+        return DeltaSink(table, self.address.replace, opening.outbox(place), opening.suffix, opening.last_batch(place))
+
+
+@attrs.define
+class DeltaSink:
+    """Writes the answers of a stream, or their changes, to a table.
+
+    `outbox` is where files wait. `after` is the batch that the stream goes on after, if it went to this table until
+    now.
+
+    Raises: UserError where the table is not the stream's, or of other columns.
+    """
+
+    table: AnswerTable
+    replace: bool
+    outbox: Path
+    suffix: str
+    after: int | None
+    whole: bool = attrs.field(init=False)
+    """Whether the next batch replaces what is in the table."""
+    lacks: bool = attrs.field(init=False)
+    """Whether the table does not have the answer as it is."""
+
+    def __attrs_post_init__(self) -> None:
+        self.output.must_have_a_form()
+        self.table.must_have_columns()
+        self.files.make_directory(self.outbox)
+        self._finish()
+        self.lacks = self._is_to_be_replaced(self.table.look())
+        self.whole = self.lacks or not self.changes
+
+    @property
+    def output(self) -> Output:
+        return self.table.output
+
+    @property
+    def files(self) -> DurableFiles:
+        return self.table.files
+
+    @property
+    def place(self) -> str:
+        return place_of(self.table.path)
+
+    @property
+    def changes(self) -> bool:
+        return self.output.changes
+
+    @property
+    def due(self) -> bool:
+        return self.lacks and not self.changes
+
+    def start_anew(self) -> None:
+        """The next answer is that to another query."""
+        self.lacks = self.whole = True
+
+    def hidden(self) -> Iterator[Path]:
+        """What is written aside and was not published."""
+        yield from self.outbox.glob(".batch-*")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    # --- at the start -------------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        """Brings to the table what a process that died has committed to the checkpoint, and not to the table."""
+        found = ((batch_number(path.name), path) for path in self.outbox.glob("batch-*"))
+        for number, waiting in sorted((number, path) for number, path in found if number is not None):
+            if self.after is not None and self._waits_for(self.table.look(), number, waiting):
+                self.table.commit(waiting, number, whole=_is_whole(waiting))
+            if self._has(self.table.look(), number):
+                self._drop(waiting)
+
+    def _waits_for(self, found: FoundTable | None, number: int, waiting: Path) -> bool:
+        """Whether a batch is the next one for what is there."""
+        if _is_whole(waiting):
+            return found is None or found.is_empty or self.replace or (found.batch is not None and found.batch < number)
+        return found is not None and found.batch == number - 1
+
+    def _has(self, found: FoundTable | None, number: int) -> bool:
+        return found is not None and found.batch is not None and found.batch >= number
+
+    def _drop(self, waiting: Path) -> None:
+        """Removes files that wait no more."""
+        self.files.drop(waiting, self.outbox / f".{waiting.name}-gone{self.suffix}")
+
+    def _is_to_be_replaced(self, found: FoundTable | None) -> bool:
+        """Whether the next batch replaces what is in the table.
+
+        Raises: UserError where that was not asked for.
+        """
+        wrong = self._wrong(found)
+        if wrong is None:
+            return self.after is None
+        hint = f"name another one; or say {SCHEME}{self.table.path}?replace=true, and it is made anew"
+        if self.changes and self.after is not None:
+            message = f"{wrong}, and changes do not follow on that"
+            raise UserError(message, hint="start with a new --checkpoint and another table")
+        if found is not None and found.partitioned_by:
+            raise UserError(wrong, hint="name another one")
+        if not self.replace:
+            raise UserError(wrong, hint=hint)
+        return True
+
+    def _wrong(self, found: FoundTable | None) -> str | None:
+        """What is wrong with a table as it was found."""
+        at = f"the table {self.table.path}"
+        if found is None:
+            return None if self.after is None else f"{at} is gone, and the checkpoint is at batch {self.after}"
+        if found.partitioned_by:
+            return f"{at} is partitioned by `{found.partitioned_by[0]}`, and answers are written without partitions"
+        if found.schema != self.table.schema():
+            return f"{at} has other columns than the answer"
+        if self.after is None and not found.is_empty:
+            return f"{at} is not empty, and no batch of this stream is in it"
+        if self.after is not None and found.batch is None:
+            return f"{at} has no batch of this stream, and the checkpoint is at batch {self.after}"
+        if self.after is not None and found.batch != self.after:
+            return f"{at} is at batch {found.batch}, and the checkpoint is at batch {self.after}"
+        return None
+
+    # --- a batch ------------------------------------------------------------------------------
+
+    def prepare(self, number: int, answer: Answer) -> Brought:
+        """Has the engine write the rows of a batch to files that wait.
+
+        Raises: UserError where a row has no form in them.
+        """
+        hidden = self.outbox / f".{batch_name(number)}{self.suffix}"
+        rows = answer.changes() if self.changes else answer.snapshot()
+        rows.write(self.output, hidden, self.files)
+        whole = self.whole
+        final = self.outbox / f"{batch_name(number)}-{WHOLE if whole else MORE}"
+        return Brought(self, number, Publication(hidden, final, waits=True), whole)
+
+    def committed(self, number: int, waiting: Path, *, whole: bool) -> None:
+        """Commits a batch to the table."""
+        self.table.commit(waiting, number, whole=whole)
+        self.lacks, self.whole, self.after = False, not self.changes, number
+        for path in self.outbox.glob("batch-*"):
+            self._drop(path)
+
+
+@attrs.frozen
+class Brought:
+    """A batch whose files are written, and are brought to the table once it is committed."""
+
+    sink: DeltaSink
+    number: int
+    waiting: Publication
+    whole: bool
+
+    @property
+    def publications(self) -> tuple[Publication, ...]:
+        """The files, which wait in the outbox until the table has them."""
+        return (self.waiting,)
+
+    def publish(self, files: DurableFiles) -> None:
+        """Commits them to the table; from now on nothing waits."""
+        self.sink.committed(self.number, self.waiting.final, whole=self.whole)
+
+
+def _is_whole(waiting: Path) -> bool:
+    return waiting.name.endswith(f"-{WHOLE}")
+
+
+def place_of(path: Path) -> str:
+    """A table, as a checkpoint notes it."""
+    return f"{SCHEME}{path.absolute()}"

@@ -1,0 +1,224 @@
+"""A table of Delta Lake as a source: its versions are the offsets, and its files are read as those of a directory.
+
+The first batch is the table as it is. Then each version is what it adds and removes: files whose rows count with 1, and
+with −1. What is removed must still lie there when it is read: it does until the table is vacuumed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.errors import UserError
+from mrql.algebra.types import Type
+from mrql.runtime.delta.log import (
+    FROM_NOW_ON,
+    LogFile,
+    PartitionValues,
+    changed_files,
+    has_a_vector,
+    must_be_read,
+    must_have_no_mapping,
+    place_of_file,
+    read_version,
+    version_file,
+)
+from mrql.runtime.delta.opened import opened, translated
+from mrql.runtime.delta.partition_paths import normal_text, read_as, written
+from mrql.runtime.sources.formats.change_feed import CHANGE_FEED
+from mrql.runtime.sources.formats.columnar import foreign_fields
+from mrql.runtime.sources.formats.foreign_types import misfit, own_type
+from mrql.runtime.sources.source import ChangedFile, Offset
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+
+LogEntry: TypeAlias = tuple[int, int, int]
+
+
+class DeltaSource:
+    """A table in a directory."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self.spec = spec
+        self.path = Path(spec.path)
+        self.seen: tuple[Offset, LogEntry | None] | None = None
+        """The newest version that was found, and what its file in the log looked like."""
+
+    @contextmanager
+    def _located(self) -> Iterator[None]:
+        """Gives an error the place of the source in the query."""
+        try:
+            yield
+        except UserError as error:
+            error.span = error.span or self.spec.span
+            raise
+
+    # --- what it is ---------------------------------------------------------------------------
+
+    def row_type(self) -> Type:
+        with self._located():
+            fields = foreign_fields(_arrow_schema(self._opened(self.spec.version)))
+            row = own_type(fields)
+            if not isinstance(row, ty.RecordType) or not row.fields:
+                raise UserError(f"{self.path} has no column of a type that the language has, but {fields}")
+            return row
+
+    def newest(self) -> int:
+        with self._located():
+            return self._opened().version()
+
+    def _opened(self, version: int | None = None) -> DeltaTable:
+        """The table at a version, which is read here, and has the columns that are asked for.
+
+        Raises: UserError.
+        """
+        table = opened(self.path, version)
+        protocol = table.protocol()
+        must_be_read(self.path, protocol.min_reader_version, protocol.reader_features or ())
+        must_have_no_mapping(self.path, table.metadata().configuration)
+        if isinstance(self.spec.row, ty.RecordType):
+            self._must_fit(table, self.spec.row)
+        return table
+
+    def _must_fit(self, table: DeltaTable, row: ty.RecordType) -> None:
+        """Raises: UserError where a column is not there (any more), or is of a type that does not widen to that which
+        is asked for."""
+        found = foreign_fields(_arrow_schema(table))
+        types, at = dict(found.fields), f"at version {table.version()}"
+        for name, wanted in row.fields:
+            if name not in types:
+                raise UserError(f"{self.path} has no column `{name}` {at}; its columns: {', '.join(found.names)}")
+            if (wrong := misfit(types[name], wanted, name)) is not None:
+                hint = f"{FROM_NOW_ON}, or say with type(…) what is to come" if self.spec.found else None
+                raise UserError(f"the {wrong} of {self.path} {wrong.wrong} {at}", hint=hint)
+
+    # --- versions -----------------------------------------------------------------------------
+
+    def latest(self, start: Offset, most: int | None) -> Offset:
+        if start is not None and self._is_unchanged(start):
+            return start
+        with self._located():
+            table = self._opened()
+            last = table.version()
+            now = {"table": str(table.metadata().id), "version": last}
+            self.seen = now, self._log_entry(last)
+            if start is None:
+                return now
+            self._must_go_on(start, now)
+            return now if most is None else {**now, "version": self._some(start["version"], last, most)}
+
+    def _is_unchanged(self, start: Offset) -> bool:
+        """Whether the version that was read is the newest one still: to open a table reads all that it consists of."""
+        if self.seen is None or self.seen[0] != start or version_file(self.path, start["version"] + 1).exists():
+            return False
+        found = self._log_entry(start["version"])
+        return found is not None and found == self.seen[1]
+
+    def _log_entry(self, version: int) -> LogEntry | None:
+        """What tells the file of a version from another one that has taken its place."""
+        try:
+            status = version_file(self.path, version).stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns
+
+    def _must_go_on(self, start: Offset, now: Offset) -> None:
+        """Raises: UserError where the table is not the one that was read."""
+        if start["table"] != now["table"]:
+            message = f"{self.path} is another table than the one that was read: its id is {now['table']}"
+            raise UserError(f"{message}, and was {start['table']}", hint=FROM_NOW_ON)
+        if now["version"] < start["version"]:
+            message = f"{self.path} is at version {now['version']}, and version {start['version']} was read"
+            raise UserError(message, hint=f"put the versions back, or {FROM_NOW_ON}")
+
+    def _some(self, version: int, last: int, most: int) -> int:
+        """As many versions as have so many files, and one at least."""
+        files, first = 0, version
+        while version < last:
+            found = read_version(self.path, version + 1)
+            files += len(found.feed or found.actions)
+            if files > most and version > first:
+                break
+            version += 1
+        return version
+
+    def changes(self, start: Offset, end: Offset) -> Sequence[ChangedFile]:
+        if start is None:
+            return self.files(end["version"])
+        first, last = start["version"] + 1, end["version"]
+        with self._located():
+            changed = changed_files(read_version(self.path, number) for number in range(first, last + 1))
+            if any(abs(weight) > 1 for _, weight in changed):
+                changed = self._difference(start["version"], last)
+            if any(file.values is None for file, _ in changed):
+                changed = self._with_values(changed, start["version"])
+            return self._placed(changed, f"version {last}" if first == last else f"versions {first} to {last}")
+
+    def _difference(self, start: int, end: int) -> list[tuple[LogFile, int]]:
+        """The files that are there at one version and not at another. A file that a compaction has removed, which is
+        left out, and a restored version has added again, would count twice otherwise."""
+        before, after = ({file.path: file for file in self._files_at(version)} for version in (start, end))
+        come = [(file, 1) for path, file in after.items() if path not in before]
+        return [*come, *((file, -1) for path, file in before.items() if path not in after)]
+
+    def _with_values(self, changed: Iterable[tuple[LogFile, int]], version: int) -> list[tuple[LogFile, int]]:
+        """A version need not say of what it removes in which partition it is; the table before does."""
+        known = {file.path: file for file in self._files_at(version)}
+        return [(known.get(file.path, file), weight) for file, weight in changed]
+
+    def files(self, version: int | None) -> Sequence[ChangedFile]:
+        with self._located():
+            found = [(file, 1) for file in self._files_at(version)]
+            return self._placed(found, "the table" if version is None else f"version {version}")
+
+    def _files_at(self, version: int | None) -> list[LogFile]:
+        """The files of the table at a version."""
+        import pyarrow as pa
+
+        table = self._opened(version)
+        with translated(self.path):
+            vectors = pa.table(table.deletion_vectors())
+            actions = pa.table(table.get_add_actions())
+        if vectors.num_rows:
+            raise has_a_vector(self.path, str(vectors.column(0)[0]))
+        return [_log_file(row) for row in actions.to_pylist()]
+
+    # --- files --------------------------------------------------------------------------------
+
+    def _placed(self, changed: Iterable[tuple[LogFile, int]], what: str) -> list[ChangedFile]:
+        changed = [*changed]
+        types = self._column_types() if any(file.values for file, _ in changed) else {}
+        return [self._place(file, weight, types, what) for file, weight in changed]
+
+    def _place(self, file: LogFile, weight: int, types: Mapping[str, str], what: str) -> ChangedFile:
+        """Raises: UserError where the file is gone."""
+        path = place_of_file(self.path, file.path)
+        if not path.is_file():
+            message = f"{path} is gone, and {what} of {self.path} cannot be read without it"
+            hint = f"was it vacuumed? {FROM_NOW_ON}; delta.deletedFileRetentionDuration says how long such files stay"
+            raise UserError(message, hint=hint)
+        values = {name: normal_text(text, types.get(name, "")) for name, text in (file.values or {}).items()}
+        return ChangedFile(path, weight, read_as(path, self.path, values), CHANGE_FEED if file.feed else None)
+
+    def _column_types(self) -> Mapping[str, str]:
+        """The types of the columns that have no parts, as the log calls them."""
+        schema = json.loads(opened(self.path).schema().to_json())
+        return {field["name"]: field["type"] for field in schema["fields"] if isinstance(field["type"], str)}
+
+
+def _log_file(row: Mapping[str, Any]) -> LogFile:
+    values: PartitionValues = {name: written(value) for name, value in (row.get("partition") or {}).items()}
+    return LogFile(row["path"], values, row["size_bytes"])
+
+
+def _arrow_schema(table: DeltaTable) -> Any:
+    import pyarrow as pa
+
+    return pa.schema(table.schema().to_arrow())

@@ -1,0 +1,271 @@
+"""Answers that are written to tables of Delta Lake."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.values.values import Bag
+from mrql.algebra.values.zset import ZSet
+from mrql.cli.main import main
+from mrql.jobs.batch import ReferenceBatchJob
+from mrql.jobs.loading import compile_over_files
+from mrql.runtime.checkpoint.store import latest
+from mrql.runtime.delta.address import parse_address
+from mrql.runtime.delta.answer_table import AnswerTable
+from mrql.runtime.sinks.places import place_at
+from mrql.runtime.streaming.stream_loop import Emit
+from tests.runtime.checkpoint.crashes import KilledStream
+from tests.runtime.checkpoint.streams import GROUPS, Counting, Crash, Failing, Moment, Stream, batch_answer, fill, write
+from tests.support.delta_tables import content
+
+NESTED = """
+edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));
+select <k: x, n: count(y), all: [x, null], mean: avg(y), at: timestamp("2024-01-01 10:00:00.5"),
+        d: 1.5 as decimal(3, 2), deep: <a: (x, "ü"), none: null>, day: date("2024-02-29"), doc: x as any>
+from (x, y) in edges group by x;
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Nine batches, some with deletions."""
+    fill(tmp_path, 9, Random(5))
+    return tmp_path
+
+
+def to_table(home: Path, text: str = GROUPS, name: str = "t", **options: object) -> Stream:
+    return Stream(home, text, address=f"delta://{home}/{name}", **options)  # type: ignore[arg-type]
+
+
+def rows(home: Path, name: str = "t", version: int | None = None) -> Bag:
+    """The rows of a table, as tuples."""
+    return Bag(tuple(row.fields.values()) for row in content(home / name, version))  # type: ignore[union-attr]
+
+
+def of_changes(found: Bag) -> Bag:
+    """What is there after changes."""
+    return ZSet.weighted((row[:-1], row[-1]) for row in found).bag()  # type: ignore[index]
+
+
+def last_batch(home: Path, stream: Stream, name: str = "t") -> int | None:
+    assert stream.job.query is not None
+    manifest = latest(stream.checkpoint)
+    assert manifest is not None
+    return DeltaTable(str(home / name)).transaction_version(manifest.stream)
+
+
+@pytest.mark.parametrize("emit", [*Emit])
+def test_the_table_is_the_answer(home: Path, emit: Emit) -> None:
+    """After all batches the table holds what a query from scratch gives; each batch is one version of it."""
+    stream = to_table(home, emit=emit)
+    stream.run()
+    found = rows(home)
+    assert (of_changes(found) if emit is Emit.CHANGES else found) == batch_answer(stream)
+    assert last_batch(home, stream) == 8
+    assert DeltaTable(str(home / "t")).version() == 9  # it is made by the first one
+    if emit is Emit.SNAPSHOT:
+        assert [rows(home, version=n + 1) for n in range(9)] == [*stream.answers().values()]
+
+
+def test_values_of_all_types(home: Path) -> None:
+    """A table that is written is read again, by a query of its own."""
+    stream = to_table(home, NESTED, max_files=None)
+    stream.run()
+    program = compile_over_files('select r from r in source(delta, "t");', base=home)
+    found = ReferenceBatchJob(program).answer(program.queries[0])
+    assert str(program.queries[0].type) == (
+        "{<k: long, n: long, all: [long], mean: double, at: timestamp, d: decimal(3, 2), "
+        "deep: <a: <_1: long, _2: string>, none: bool>, day: date, doc: string>}"
+    )
+    assert {row["k"]: row["n"] for row in found} == {row["k"]: row["n"] for row in batch_answer(stream)}  # type: ignore
+
+
+@pytest.mark.spark
+def test_spark_writes_the_same(home: Path, spark: SparkSession) -> None:
+    """The files are those of Spark; both engines' tables have the same rows, of the same types."""
+    to_table(home, NESTED, max_files=None).run()
+    options = {"engine": "spark", "spark": spark, "checkpoint_name": "c2", "output": "out2"}
+    on_spark = to_table(home, NESTED, "s", max_files=None, **options)
+    on_spark.run()
+    assert content(home / "s") == content(home / "t")
+    assert DeltaTable(str(home / "s")).schema() == DeltaTable(str(home / "t")).schema()
+
+
+@pytest.mark.spark
+def test_spark_goes_on(tmp_path: Path, spark: SparkSession) -> None:
+    """From a table to a table on Spark, with a restart: each version is in one batch, and each batch one version."""
+    source = str(tmp_path / "in")
+    feed = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(source, pa.table({"k": [1, 1, 2], "v": [1, 2, 3]}), configuration=feed)
+    text = 'T = stream(delta, "in"); select (k, sum(v)) from <k: k, v: v> in T group by k;'
+    stream = to_table(tmp_path, text, engine="spark", spark=spark, emit=Emit.CHANGES, max_files=None)
+    stream.run()
+    DeltaTable(source).update(updates={"v": "v + 10"}, predicate="k = 1")
+    write_deltalake(source, pa.table({"k": [2], "v": [4]}), mode="append")
+    again = to_table(tmp_path, text, engine="spark", spark=spark, emit=Emit.CHANGES, max_files=1)
+    again.run()
+    assert of_changes(rows(tmp_path)) == Bag([(1, 23), (2, 7)])
+    assert last_batch(tmp_path, again) == 2
+
+
+# --- going on -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("moment", "emit"), [(Moment.BEFORE, Emit.SNAPSHOT), (Moment.AFTER, Emit.CHANGES)])
+def test_a_crash_at_any_operation_on_files(tmp_path: Path, moment: Moment, emit: Emit) -> None:
+    """Whatever is cut off, the same command brings the table to where it would be, each batch in one version."""
+    fill(tmp_path, 3, Random(7))
+    stream = to_table(tmp_path, emit=emit)
+    whole = Counting()
+    stream.run(whole)
+    expected = rows(tmp_path)
+    for at in range(1 + (moment is Moment.AFTER), whole.count + 1, 11):
+        stream.clear()
+        shutil.rmtree(tmp_path / "t")
+        with contextlib.suppress(Crash):
+            stream.run(Failing(at=at, moment=moment))
+        stream.run()
+        assert rows(tmp_path) == expected, at
+        assert DeltaTable(str(tmp_path / "t")).version() == 3, at
+        assert not [*stream.checkpoint.glob("outbox/*/*"), *stream.checkpoint.glob("outbox/*/.*")]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_crash_at_the_commit_of_the_table(home: Path, is_late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the commit of the checkpoint and that of the table, and right after that."""
+    stream, commits = to_table(home, emit=Emit.CHANGES), 0
+    commit = AnswerTable.commit
+
+    def committed(table: AnswerTable, directory: Path, number: int, *, whole: bool) -> None:
+        nonlocal commits
+        commits += 1
+        if is_late:
+            commit(table, directory, number, whole=whole)
+        if commits % 2 == 0:
+            raise Crash
+        if not is_late:
+            commit(table, directory, number, whole=whole)
+
+    monkeypatch.setattr(AnswerTable, "commit", committed)
+    for _ in range(12):
+        with contextlib.suppress(Crash):
+            stream.run()
+    assert of_changes(rows(home)) == batch_answer(stream)
+    assert last_batch(home, stream) == 8
+    assert DeltaTable(str(home / "t")).version() == 9
+
+
+@pytest.mark.slow
+def test_kills(tmp_path: Path) -> None:
+    """It is killed at random moments, and the table has each batch once."""
+    fill(tmp_path, 6, Random(1))
+    stream = to_table(tmp_path, emit=Emit.CHANGES)
+    (tmp_path / "q.mrql").write_text(GROUPS)
+    assert KilledStream(Random(3), 0.02, stream).until_done(1)
+    assert of_changes(rows(tmp_path)) == batch_answer(stream)
+    assert DeltaTable(str(tmp_path / "t")).version() == 6
+
+
+def test_a_table_that_another_query_follows(home: Path) -> None:
+    """A stream of a table that a stream writes: what one puts out is what the other reads."""
+    stream = to_table(home)
+    downstream = Stream(
+        home,
+        'T = stream(delta, "t"); select (m, count(k)) from <_1: k, _3: m> in T group by m;',
+        checkpoint_name="c2",
+        output="out2",
+    )
+    answers: dict[str, Bag] = {}
+    for name in ("edges/1000.csv", "edges/1001.csv", "removed/1002.csv"):
+        stream.run()
+        downstream.run()
+        answers = downstream.answers()
+        assert answers[max(answers)] == batch_answer(downstream)
+        write(home / name, "1,100\n", 2000)
+    assert len(answers) == 3
+
+
+# --- tables that are not the stream's -----------------------------------------------------------
+
+
+def test_tables_that_are_not_the_streams(home: Path) -> None:
+    """They are not touched, unless they may be replaced."""
+    write_deltalake(str(home / "t"), pa.table({"_1": [1], "_2": [2], "_3": [3]}))
+    with pytest.raises(UserError, match="is not empty, and no batch of this stream is in it"):
+        to_table(home).run()
+    write_deltalake(str(home / "p"), pa.table({"_1": [1], "_2": [2], "_3": [3]}), partition_by=["_1"])
+    with pytest.raises(UserError, match="is partitioned by `_1`, and answers are written without"):
+        to_table(home, name="p").run()
+    write_deltalake(str(home / "o"), pa.table({"_1": ["x"]}))
+    with pytest.raises(UserError, match="has other columns than the answer") as other:
+        to_table(home, name="o").run()
+    assert other.value.hint == f"name another one; or say delta://{home}/o?replace=true, and it is made anew"
+    with pytest.raises(UserError, match="edges is there already, and is not a Delta table"):
+        to_table(home, name="edges").run()
+    stream = to_table(home, name="o?replace=true")
+    stream.run()
+    assert rows(home, "o") == batch_answer(stream)
+
+
+@pytest.mark.parametrize("emit", [*Emit])
+def test_a_table_that_is_gone(home: Path, emit: Emit) -> None:
+    """One that is gone is told; of changes there is no way to replace it."""
+    stream = to_table(home, emit=emit)
+    stream.run()
+    shutil.rmtree(home / "t")
+    with pytest.raises(UserError, match="t is gone, and the checkpoint is at batch 8"):
+        stream.run()
+    again = to_table(home, name="t?replace=true", emit=emit)
+    if emit is Emit.CHANGES:
+        with pytest.raises(UserError, match="and changes do not follow on that"):
+            again.run()
+    else:
+        again.run()
+        assert rows(home) == batch_answer(again)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("delta://", "delta:// names no table"),
+        ("delta://a?b=c", "has the parameter b, and there is only replace"),
+        ("delta://a?replace=1", "says replace=1, which is true or false"),
+    ],
+)
+def test_what_is_no_address(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+        place_at(text)
+    assert parse_address("delta:///a/b%3Fc").path == Path("/a/b?c")
+
+
+@pytest.mark.parametrize(
+    ("select", "message"),
+    [("<`a b`: x>", "a column of a Delta table has no ' ' in its name"), ("<A: x, a: y>", "differ in more than case")],
+)
+def test_columns_that_a_table_cannot_have(home: Path, select: str, message: str) -> None:
+    text = GROUPS.split("select")[0] + f"select {select} from (x, y) in edges;"
+    with pytest.raises(UserError, match=message):
+        to_table(home, text).run()
+
+
+def test_without_a_checkpoint(home: Path) -> None:
+    """Each start begins anew, with a table that is empty or may be replaced."""
+    (home / "q.mrql").write_text(GROUPS)
+    command = ["stream", str(home / "q.mrql"), "--data", str(home), "--once", "--engine", "reference"]
+    first = CliRunner().invoke(main, [*command, "--output", f"delta://{home}/t"])
+    assert first.exit_code == 0, first.output
+    assert rows(home) == batch_answer(Stream(home))
+    second = CliRunner().invoke(main, [*command, "--output", f"delta://{home}/t"])
+    assert "is not empty, and no batch of this stream is in it" in second.output
+    third = CliRunner().invoke(main, [*command, "--output", f"delta://{home}/t?replace=true"])
+    assert third.exit_code == 0, third.output

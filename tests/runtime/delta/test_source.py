@@ -1,0 +1,47 @@
+"""Tables of Delta Lake that are read, and followed version by version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.runtime.delta.follow import GROUPS, JOIN, ROWS, Followed
+from tests.runtime.spark.test_equivalence import few
+from tests.support.delta_tables import apply, create, histories, shapes
+
+
+def follow_a_history(home: Path, data: st.DataObject, spark: SparkSession | None = None) -> None:
+    """After each batch, of one version or several, the answer is that over the table as `deltalake` reads it."""
+    shape = data.draw(shapes())
+    steps = data.draw(histories(shape))
+    create(home / "t", shape)
+    first = data.draw(st.integers(0, len(steps)))
+    for step in steps[:first]:
+        apply(home / "t", shape, step)
+    followed = Followed.by(home, data.draw(st.sampled_from([ROWS, GROUPS, JOIN])), spark)
+    followed.step()
+    for step in steps[first:]:
+        apply(home / "t", shape, step)
+        if data.draw(st.booleans()):
+            followed.step(data.draw(st.none() | st.integers(1, 3)))
+    followed.step()
+    followed.engine.close()
+
+
+@settings(max_examples=40, deadline=None, phases=[Phase.generate])
+@given(st.data())
+def test_a_history(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Appends, deletions, updates, merges, overwrites, compactions, restored versions; with odd values and names."""
+    follow_a_history(tmp_path_factory.mktemp("home"), data)
+
+
+@pytest.mark.spark
+@settings(few, max_examples=6)
+@given(st.data())
+def test_a_history_on_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """The same on Spark, which reads the files itself."""
+    follow_a_history(tmp_path_factory.mktemp("home"), data, spark)

@@ -1,0 +1,375 @@
+"""Which tables of Delta Lake are read, at which versions, and what is said where they are not."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from deltalake import DeltaTable, write_deltalake
+
+from mrql.algebra.errors import UserError
+from mrql.algebra.values.values import Bag, Record
+from mrql.cli.main import main
+from mrql.jobs.batch import ReferenceBatchJob
+from mrql.jobs.loading import compile_over_files
+from mrql.runtime.delta.log import version_file
+from mrql.runtime.sources.partitions import MISSING
+from mrql.runtime.streaming.stream_loop import Emit
+from tests.runtime.checkpoint.crashes import KilledStream, is_whole
+from tests.runtime.checkpoint.streams import Counting, Crash, Failing, Moment, Stream, batch_answer
+from tests.runtime.delta.follow import GROUPS, ROWS, Followed
+
+TIME = {"modificationTime": 1}
+SUMS = 'T = stream(delta, "t"); select (k, sum(v), max(v)) from <k: k, v: v> in T group by k;'
+
+
+def append(home: Path, rows: list[tuple[int, int]], name: str = "t", mode: str = "append") -> None:
+    table = pa.table({"k": [k for k, _ in rows], "v": [v for _, v in rows]})
+    write_deltalake(home / name, table, mode=mode)  # type: ignore[call-overload]
+
+
+def grow(home: Path, versions: int, random: Random) -> None:
+    """So many versions more, every third of which takes rows away."""
+    for number in range(versions):
+        if number % 3 == 2:
+            DeltaTable(str(home / "t")).delete(f"k = {random.randint(0, 3)}")
+        else:
+            append(home, [(random.randint(0, 3), random.randint(0, 9)) for _ in range(4)])
+
+
+def value_of(home: Path, text: str) -> object:
+    program = compile_over_files(text, base=home)
+    return ReferenceBatchJob(program).answer(program.queries[-1])
+
+
+# --- versions -----------------------------------------------------------------------------------
+
+
+def test_a_table_as_it_was(tmp_path: Path) -> None:
+    """`version(n)` reads it; without, and as a stream of which all has come, it is the newest."""
+    append(tmp_path, [(1, 1)])
+    append(tmp_path, [(2, 2)])
+    assert value_of(tmp_path, 'source(delta, "t", version(0));') == Bag([Record({"k": 1, "v": 1})])
+    assert value_of(tmp_path, 'count(source(delta, "t"));') == 2
+    assert value_of(tmp_path, 'n = 1; count(source(delta, "t", version(n - 1)));') == 1
+    assert value_of(tmp_path, 'select k from <k: k> in stream(delta, "t", type(<k: long>));') == Bag([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ('source(delta, "u")', "there is no Delta table in .*/u"),
+        ('source(delta, "t", version(7))', "the Delta table .*/t at version 7 cannot be read"),
+        ('source(delta, "t", version(0 - 1))', "a version is a whole number from 0 on"),
+        ('source(delta, "t", version("1"))', "a version is a whole number"),
+        ('stream(delta, "t", version(0))', "a stream begins with the table as it is, and has no version"),
+        ('source(delta, "t", ",")', "`delta` is told the directory of a table"),
+        ('source(delta, "t", header)', "`delta` takes the directory of a table, a type and version"),
+        ('stream(delta, "t", tagged)', "`delta` takes the directory of a table"),
+        ('source(parquet, "t")', "t is a Delta table, of which the files are not the rows"),
+        ('stream(parquet, "t", type(<k: long>))', "t is a Delta table, of which the files are not the rows"),
+        ('source(csv, "t", version(0), type(int))', "a csv source has no versions"),
+        ('stream(socket, "a:1", version(0))', "a version is for a stream with a key"),
+        ('source(delta, "t", type(<k: int>))', "the column `k` of .* is of type long, where int was expected"),
+        ('source(delta, "t", type(<x: int>))', r"t has no column `x` at version 0; its columns: k, v"),
+    ],
+)
+def test_what_is_no_table(tmp_path: Path, source: str, message: str) -> None:
+    """Each has an error that says what it is."""
+    append(tmp_path, [(1, 1)])
+    with pytest.raises(UserError, match=message):
+        value_of(tmp_path, f"count({source});")
+
+
+@pytest.mark.parametrize("name", ["a b%c#", "ü*?", "x=1", "s3:", "~", "{}`'"])
+def test_odd_paths(tmp_path: Path, name: str) -> None:
+    """A table may lie in a directory of any name but some, which `deltalake` does not take."""
+    (tmp_path / name).mkdir()
+    append(tmp_path / name, [(1, 1)])
+    assert value_of(tmp_path / name, 'count(source(delta, "t"));') == 1
+    for refused in ("[1]", "a%20b", "a\tb"):
+        (tmp_path / refused / "t" / "_delta_log").mkdir(parents=True)
+        with pytest.raises(UserError, match=r"deltalake has no table in a directory with .* in its path"):
+            value_of(tmp_path / refused, 'count(source(delta, "t"));')
+
+
+def test_a_compaction_is_not_read(tmp_path: Path) -> None:
+    """What only writes rows anew changes nothing; what comes and goes between two looks neither."""
+    append(tmp_path, [(1, 1)])
+    append(tmp_path, [(2, 2)])
+    followed = Followed.by(tmp_path, ROWS)
+    assert followed.step() == 2
+    table = DeltaTable(str(tmp_path / "t"))
+    table.optimize.compact()
+    assert followed.step() == 0
+    assert followed.watched[0].offset["version"] == table.version()  # type: ignore[union-attr]
+    append(tmp_path, [(3, 3)])
+    append(tmp_path, [(4, 4)], mode="overwrite")
+    assert followed.step() == 2  # the one of after the compaction, and that of the last version
+
+
+def test_a_compaction_that_is_taken_back(tmp_path: Path) -> None:
+    """A file that came, was written anew and is restored, all in one batch, counts once."""
+    append(tmp_path, [(0, 0)])
+    followed = Followed.by(tmp_path, ROWS)
+    followed.step()
+    append(tmp_path, [(1, 1)])
+    DeltaTable(str(tmp_path / "t")).optimize.compact()
+    DeltaTable(str(tmp_path / "t")).restore(1)
+    assert followed.step() == 1
+    DeltaTable(str(tmp_path / "t")).restore(2)
+    followed.step()
+
+
+def test_a_text_that_stands_for_a_missing_value(tmp_path: Path) -> None:
+    """`__HIVE_DEFAULT_PARTITION__` is a text where the log says so, though it lies with missing values."""
+    for k, p in ((1, MISSING), (2, None)):  # one after the other: `deltalake` takes them for one partition
+        table = pa.table({"k": [k], "p": pa.array([p], pa.string())})
+        write_deltalake(str(tmp_path / "t"), table, mode="append", partition_by=["p"])
+    found = value_of(tmp_path, 'select (k, p) from <k: k, p: p> in source(delta, "t");')
+    assert found == Bag([(1, MISSING), (2, None)])
+
+
+def test_columns_that_come_and_go(tmp_path: Path) -> None:
+    """A column that is newer than a file is missing there; one that is not there any more is an error."""
+    append(tmp_path, [(1, 1)])
+    followed = Followed.by(tmp_path, ROWS)
+    followed.step()
+    more = pa.table({"k": [2], "v": [2], "w": ["x"]})
+    write_deltalake(str(tmp_path / "t"), more, mode="append", schema_mode="merge")
+    followed.step()
+    assert value_of(tmp_path, 'select (k, w) from <k: k, w: w> in source(delta, "t");') == Bag([(1, None), (2, "x")])
+    write_deltalake(str(tmp_path / "t"), pa.table({"k": [2.5], "v": [2]}), mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(UserError, match=r"the column `k` .* is of type double, where long was expected at version 2"):
+        followed.step()
+    write_deltalake(str(tmp_path / "t"), pa.table({"v": [2]}), mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(UserError, match="has no column `k` at version 3"):
+        followed.step()
+
+
+def test_a_stream_keeps_its_columns(tmp_path: Path) -> None:
+    """Also after a restart, where the table has others by then."""
+    append(tmp_path, [(1, 1)])
+    stream = Stream(tmp_path, "select r from r in " + 'stream(delta, "t");')
+    stream.run()
+    more = pa.table({"k": [2], "w": ["x"], "v": [2]})
+    write_deltalake(str(tmp_path / "t"), more, mode="append", schema_mode="merge")
+    again = Stream(tmp_path, stream.text)
+    again.run()
+    assert again.answers()["batch-000001"] == Bag([(1, 1), (2, 2)])
+
+
+# --- what is gone -------------------------------------------------------------------------------
+
+
+def test_another_table_in_its_place(tmp_path: Path) -> None:
+    """It is not taken for the one that was read, however many versions it has."""
+    append(tmp_path, [(1, 1)])
+    append(tmp_path, [(2, 2)])
+    followed = Followed.by(tmp_path, ROWS)
+    followed.step()
+    shutil.copytree(tmp_path / "t", tmp_path / "kept")
+    shutil.rmtree(tmp_path / "t")
+    for _ in range(2):
+        append(tmp_path, [(3, 3)])
+    with pytest.raises(UserError, match="is another table than the one that was read"):
+        followed.step()
+    shutil.rmtree(tmp_path / "t")
+    shutil.move(tmp_path / "kept", tmp_path / "t")
+    version_file(tmp_path / "t", 1).unlink()
+    with pytest.raises(UserError, match="is at version 0, and version 1 was read"):
+        followed.step()
+
+
+def test_versions_that_are_gone(tmp_path: Path) -> None:
+    """A log that was cleaned, and a file that was vacuumed, before they were read."""
+    append(tmp_path, [(1, 1)])
+    followed = Followed.by(tmp_path, ROWS)
+    followed.step()
+    append(tmp_path, [(2, 2)])
+    table = DeltaTable(str(tmp_path / "t"))
+    table.delete("k = 1")
+    shutil.copytree(tmp_path / "t", tmp_path / "kept")
+    DeltaTable(str(tmp_path / "t")).vacuum(0, enforce_retention_duration=False, dry_run=False)
+    with pytest.raises(UserError, match=r"is gone, and versions 1 to 4 of .* cannot be read without it") as gone:
+        followed.step()
+    assert gone.value.hint is not None
+    assert "was it vacuumed? start with a new --checkpoint, from the table as it is now" in gone.value.hint
+    shutil.rmtree(tmp_path / "t")
+    shutil.move(tmp_path / "kept", tmp_path / "t")
+    DeltaTable(str(tmp_path / "t")).create_checkpoint()
+    version_file(tmp_path / "t", 1).unlink()
+    with pytest.raises(UserError, match=r"version 1 of .* was removed from its log before it was read"):
+        followed.step()
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        ({"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}}, "needs version 4 of the protocol"),
+        (
+            {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["catalogManaged"]}},
+            "needs the feature catalogManaged, which is not read here",
+        ),
+        (
+            {"remove": {"path": "x", "deletionVector": {"storageType": "u"}, "dataChange": True}},
+            "rows of x in .*/t are deleted by a deletion vector, which is not read here",
+        ),
+        (
+            {"add": {"path": "s3://b/x", "partitionValues": {}, "size": 1, "dataChange": True, **TIME}},
+            "not on this machine",
+        ),
+    ],
+)
+def test_what_the_log_may_ask_for(tmp_path: Path, action: object, message: str) -> None:
+    """What is not done here is refused where it turns up."""
+    append(tmp_path, [(1, 1)])
+    spec = compile_over_files(ROWS, base=tmp_path).sources["T"]
+    source = Followed.by(tmp_path, ROWS).watched[0].table  # type: ignore[union-attr]
+    version_file(tmp_path / "t", 1).write_text(json.dumps(action) + "\n")
+    start = {"table": "x", "version": 0}
+    with pytest.raises(UserError, match=message) as refused:
+        source.changes(start, {"table": "x", "version": 1})
+    assert refused.value.span == spec.span
+
+
+def test_columns_that_are_mapped(tmp_path: Path) -> None:
+    """Their files have other names."""
+    append(tmp_path, [(1, 1)])
+    first = version_file(tmp_path / "t", 0)
+    mapped = first.read_text().replace('"configuration":{}', '"configuration":{"delta.columnMapping.mode":"id"}')
+    for n, name in enumerate("kv"):
+        known = rf"{{\"delta.columnMapping.id\":{n},\"delta.columnMapping.physicalName\":\"c{n}\"}}"
+        field = rf"\"name\":\"{name}\",\"type\":\"long\",\"nullable\":true,\"metadata\":"
+        mapped = mapped.replace(field + "{}", field + known)
+    first.write_text(mapped.replace('"minReaderVersion":1', '"minReaderVersion":2'))
+    with pytest.raises(UserError, match=r"the columns of .* are mapped \(mode id\)"):
+        value_of(tmp_path, 'count(source(delta, "t"));')
+
+
+# --- partitions ---------------------------------------------------------------------------------
+
+
+def test_files_that_do_not_lie_as_the_log_says(tmp_path: Path) -> None:
+    """Prefixes that are random, paths that are absolute, and removed files without their partition."""
+    table = pa.table({"k": [1, 2, 3], "v": [1, 2, 3], "p": ["a b", None, "c"]})
+    write_deltalake(str(tmp_path / "t"), table, partition_by=["p"])
+    first = version_file(tmp_path / "t", 0)
+    lines = []
+    for n, line in enumerate(map(json.loads, first.read_text().splitlines())):
+        if "add" in line:
+            (file,) = (tmp_path / "t").rglob(Path(line["add"]["path"]).name)
+            to = tmp_path / ("t/x=y" if n % 2 else "elsewhere") / f"f {n}.parquet"
+            to.parent.mkdir(exist_ok=True)
+            file.rename(to)
+            path = to.as_uri() if "elsewhere" in str(to) else f"x=y/f%20{n}.parquet"
+            line["add"]["path"] = path
+        lines.append(json.dumps(line))
+    first.write_text("\n".join(lines))
+    text = 'select (k, p) from <k: k, p: p> in stream(delta, "t");'
+    assert value_of(tmp_path, text) == Bag([(1, "a b"), (2, None), (3, "c")])
+    followed = Followed.by(tmp_path, 'T = stream(delta, "t"); select r from r in T;')
+    added = [json.loads(line)["add"]["path"] for line in lines if '"add"' in line]
+    batch = followed.watched[0].next(None)  # type: ignore[union-attr]
+    followed.watched[0].commit(batch)  # type: ignore[arg-type]
+    removed = {"remove": {"path": added[0], "dataChange": True, "deletionTimestamp": 1}}
+    version_file(tmp_path / "t", 1).write_text(json.dumps(removed))
+    (gone,) = followed.watched[0].next(None)  # type: ignore[misc,union-attr]
+    assert isinstance(gone, type(batch[0]))  # type: ignore[index]
+    assert (gone.weight, gone.copy is None) == (-1, False)
+    assert gone.copy.parent.name.startswith("p=")
+
+
+# --- going on -----------------------------------------------------------------------------------
+
+
+def test_going_on(tmp_path: Path) -> None:
+    """A stream with a checkpoint reads the versions that have come since, also where it is cut off at any operation."""
+    grow(tmp_path, 3, Random(1))
+    stream = Stream(tmp_path, SUMS, max_files=1)
+    whole = Counting()
+    stream.run(whole)
+    grow(tmp_path, 4, Random(2))
+    stream.run()
+    expected = stream.answers()
+    assert expected[max(expected)] == batch_answer(stream)
+    assert len(expected) == 5
+    for at in range(1, whole.count + 1, 7):
+        stream.clear()
+        for _ in range(2):
+            with contextlib.suppress(Crash):
+                stream.run(Failing(at=at, moment=Moment.AFTER if at % 2 else Moment.BEFORE))
+        stream.run()
+        last = stream.answers()
+        assert last[max(last)] == batch_answer(stream), at
+
+
+@pytest.mark.slow
+def test_kills(tmp_path: Path) -> None:
+    """It is killed again and again, and each version is in one batch, once."""
+    grow(tmp_path, 1, Random(3))
+    stream = Stream(tmp_path, SUMS, emit=Emit.CHANGES)
+    stream.run()
+    grow(tmp_path, 8, Random(4))
+    first = stream.answers()
+    shutil.copytree(stream.checkpoint, tmp_path / "c")
+    shutil.copytree(stream.out, tmp_path / "o")
+    stream.run()
+    expected = stream.answers()
+    for path, kept in ((stream.checkpoint, "c"), (stream.out, "o")):
+        shutil.rmtree(path)
+        shutil.move(tmp_path / kept, path)
+    assert stream.answers() == first
+    assert KilledStream(Random(5), 0.01, stream).until_done(2)
+    assert stream.answers() == expected
+    assert is_whole(stream)
+
+
+def test_a_changed_query(tmp_path: Path) -> None:
+    """Its state is built from the version that was read, or refused where a file of that is gone."""
+    grow(tmp_path, 3, Random(1))
+    Stream(tmp_path, SUMS).run()
+    grow(tmp_path, 2, Random(2))
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "kept")
+    changed = Stream(tmp_path, SUMS.replace("sum(v)", "sum(v * 2)"))
+    changed.run()
+    answers = changed.answers()
+    assert answers[max(answers)] == batch_answer(changed)
+    shutil.rmtree(tmp_path / "out")
+    shutil.rmtree(tmp_path / "checkpoint")
+    shutil.move(tmp_path / "kept", tmp_path / "checkpoint")
+    append(tmp_path, [(9, 9)], mode="overwrite")
+    DeltaTable(str(tmp_path / "t")).vacuum(0, enforce_retention_duration=False, dry_run=False)
+    with pytest.raises(UserError, match=r"the query has changed, and .* must be built again, but .* is gone"):
+        Stream(tmp_path, SUMS.replace("sum(v)", "sum(v * 2)")).run()
+
+
+def test_a_static_table_stays(tmp_path: Path) -> None:
+    """A table beside a stream is the one of the version at which the stream began, also after a restart."""
+    append(tmp_path, [(1, 1), (2, 2)])
+    append(tmp_path, [(1, 10)], "names")
+    text = 'T = stream(delta, "t"); N = source(delta, "names"); select (t.v, n.v) from t in T, n in N where t.k = n.k;'
+    Stream(tmp_path, text).run()
+    append(tmp_path, [(2, 20)], "names")
+    append(tmp_path, [(1, 3)])
+    stream = Stream(tmp_path, text)
+    stream.run()
+    answers = stream.answers()
+    assert answers[max(answers)] == Bag([(1, 10), (3, 10)])
+
+
+def test_the_command(tmp_path: Path) -> None:
+    """`mrql check` reads the type, and `mrql explain` says that deletions are trusted."""
+    append(tmp_path, [(1, 1)])
+    (tmp_path / "q.mrql").write_text(GROUPS.replace("r.id", "r.k"))
+    runner = CliRunner()
+    checked = runner.invoke(main, ["check", str(tmp_path / "q.mrql"), "--data", str(tmp_path)])
+    assert "bag((long, long, long))" in checked.output
+    explained = runner.invoke(main, ["explain", str(tmp_path / "q.mrql"), "--data", str(tmp_path)])
+    assert "rows of T may be deleted, and deletions are trusted" in explained.output
