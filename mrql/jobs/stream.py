@@ -181,7 +181,7 @@ def _loop(
         last = _last_batch(store, before)
         sink = Several(tuple(_sinks(job, store, opened, last)))
         again = going_on or before is not None
-        kept = None if job.quarantine is None else Quarantine.new(job.quarantine, going_on=again)
+        kept = None if job.quarantine is None else _quarantine(job.quarantine, store, again=again)
         copies = None
         if job.rewritable:
             copies = before.copies if before is not None and store is None else _copies(store, outer)
@@ -305,13 +305,24 @@ def _commits(job: StreamJob, store: Store, sink: Several, copies: Copies | None)
     if job.engine == "spark":
         versions["spark"] = version("pyspark")
     specs = sources_of(job.program, job.query.term)
-    commits = Commits(store, job.plan, specs, job.engine, versions, sink, copies)
+    commits = Commits(store, job.plan, specs, job.engine, versions, sink, copies, job.quarantine)
     if commits.query_has_changed and job.changes:
         hint = "start with a new --checkpoint and a new --output, or put out snapshots"
         raise UserError("the query has changed, and its changes do not follow on those that were put out", hint=hint)
     if commits.query_has_changed:
         sink.start_anew()
     return commits
+
+
+def _quarantine(directory: Path, store: Store | None, *, again: bool) -> Quarantine:
+    """Where malformed rows are kept: a directory that is new or empty, or the one of this stream.
+
+    Raises: UserError where it holds rows of something else.
+    """
+    last = None if store is None else store.manifest
+    if last is not None and last.quarantines is not None:
+        again = str(directory.absolute()) in last.quarantines
+    return Quarantine.new(directory, going_on=again)
 
 
 def _clean(sink: Several, quarantine: Quarantine | None, files: DurableFiles) -> None:

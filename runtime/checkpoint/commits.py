@@ -45,6 +45,8 @@ class Commits:
     sink: Several
     copies: Copies | None = None
     """Copies of the files that were read, where these may change."""
+    quarantine: Path | None = None
+    """The directory that malformed rows are kept in."""
     identities: Identities = attrs.field(init=False)
     tables: Mapping[str, SavedSource] = attrs.field(init=False)
     """The static tables, as they were before they were read."""
@@ -121,12 +123,21 @@ class Commits:
             outputs=self.sink.places,
             stream=self.store.stream,
             publications=publications,
+            quarantines=self._quarantines(),
         )
         self.store.commit(manifest)
         note_committed(live)
         for one in self.pending:
             one.publish(self.store.files)
         self.pending.clear()
+
+    def _quarantines(self) -> tuple[str, ...] | None:
+        """The directories that malformed rows were kept in: those of earlier commits, and the one of this run."""
+        last = self.store.manifest
+        before = () if last is None else last.quarantines
+        if before is None or self.quarantine is None:
+            return before
+        return tuple(dict.fromkeys((*before, str(self.quarantine.absolute()))))
 
     def told(self) -> AbstractContextManager[None]:
         """Says of what goes wrong with files in a block which batch is committed."""

@@ -121,6 +121,8 @@ class Manifest:
     outputs: tuple[str, ...] = ()
     """The places that its answers go to."""
     publications: tuple[Publication, ...] = ()
+    quarantines: tuple[str, ...] | None = None
+    """The directories that malformed rows were kept in, up to now; None where the version that wrote it did not say."""
 
     @property
     def name(self) -> str:
@@ -220,6 +222,7 @@ def _manifest(body: dict[str, Json]) -> Manifest:
         )
         for p in body["publications"]
     )
+    body["quarantines"] = None if body.get("quarantines") is None else tuple(body["quarantines"])
     return Manifest(**body)
 
 

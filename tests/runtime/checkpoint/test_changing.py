@@ -211,6 +211,21 @@ def test_two_streams_with_one_quarantine(tmp_path: Path) -> None:
     Stream(tmp_path, SUMS, quarantine="kept").run()
 
 
+def test_a_quarantine_of_another_stream(tmp_path: Path) -> None:
+    """Rows of a stream that has stopped stay its own: another one that goes on is refused them, and takes none."""
+    for home in (tmp_path / "one", tmp_path / "other"):
+        write(home / "edges" / "a.csv", "1,1\nx,2\n", 0)
+        Stream(home, SUMS, quarantine="kept").run()
+        write(home / "edges" / "b.csv", "1,2\ny,2\n", 1)
+    kept, there = str(tmp_path / "one" / "kept"), sorted((tmp_path / "one" / "kept").rglob("*"))
+    with pytest.raises(UserError, match="kept is not empty"):
+        Stream(tmp_path / "other", SUMS, quarantine=kept).run()
+    assert sorted((tmp_path / "one" / "kept").rglob("*")) == there
+    for directory in ("elsewhere", "kept", "elsewhere", "kept"):  # its own, from one start to the next
+        Stream(tmp_path / "other", SUMS, quarantine=directory).run()
+    Stream(tmp_path / "one", SUMS, quarantine="kept").run()
+
+
 @pytest.mark.spark
 def test_on_spark(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between planning and reading, and after it."""
