@@ -79,6 +79,7 @@ CONSTRUCTS = tuple(
         ),
         ("histogram of everything", "histogram((select y from (x, y) in S), 10)"),
         ("group-by with bags", "select (x, y) from (x, y) in S group by x"),
+        ("one group of all", "select (k, sum(y), x) from (x, y) in S group by k: ()"),
         (
             "group-by with an aggregation of one's own",
             "aggregation product(\\(x, y). x * y, 1): long; select (x, product(y)) from (x, y) in S group by x",

@@ -420,7 +420,7 @@ class _Writer:
             assert isinstance(place.shape, Many)
             return place.text, place.shape.item
         if depth and self.chance(20):
-            text, item = self.select(scope, depth - 1, ordered=15, most=2)
+            text, item = self.select(scope, depth - 1, ordered=25, most=2)
             return f"({text})", item
         if self.chance(3):
             return "{0, 1, 2}", INT
@@ -512,15 +512,20 @@ class _Writer:
             inner, mode = bags, "named"
         elif whole and self.chance(8):
             inner, mode = whole, "named"
-        chosen = [self.key(self.pick(inner)) for _ in range(2)]
+        # All rows are one group, as they are where there is nothing else to group by.
+        if self.chance(6) or not inner:
+            mode = "unit"
+        chosen = [self.key(self.pick(inner)) for _ in range(2 if inner else 0)]
         labels = [self.fresh(scope if self.chance(30) else Scope(), {}, "k") for _ in range(2)]
-        if labels[0] == labels[1]:
+        if labels[0] == labels[1] and mode != "unit":
             mode = "named"
         after = _after_group(outer, scope, own)
         bound: dict[str, Shape] = {}
         match mode:
             case "expr":
                 text, keys = chosen[0].text, chosen[:1]
+            case "unit":
+                text, keys, bound = f"{labels[0]}: ()", [], {labels[0]: tuple_of()}
             case "named":
                 text, keys, bound = f"{labels[0]}: {chosen[0].text}", chosen[:1], {labels[0]: chosen[0].shape}
             case "names":

@@ -55,6 +55,7 @@ def features(text: str) -> Iterator[str]:
     yield f"{min(group_depth(program), 3)} group-bys"
     yield from (["a date"] if re.search(r"\.E\b", text) else [])
     yield from (["a tuple or bag as a key"] if re.search(r"group by (\w+: )?\w+\.[TBI]\b(?!#)", text) else [])
+    yield from (["one group"] if re.search(r"group by \w+: \(\)", text) else [])
     yield from (["a join by tuples or bags"] if re.search(r"\.([TBI]) = \w+\.\1\b(?!#)", text) else [])
     for node in nodes(program):
         match node:
@@ -67,6 +68,9 @@ def features(text: str) -> Iterator[str]:
                     if part is not None and any(isinstance(inner, syntax.Select) for inner in nodes(part)):
                         yield f"a select in {place}"
                 yield from (["distinct"] if node.distinct else [])
+                sources = (inner for generator in node.generators for inner in nodes(generator.source))
+                if any(isinstance(i, syntax.Select) and i.order and i.order.limit is not None for i in sources):
+                    yield "a limit in from"
                 if node.order is not None:
                     yield "order by" if node.order.limit is None else "limit"
             case syntax.Binary(syntax.BinaryOp.UNION):
@@ -78,7 +82,7 @@ def features(text: str) -> Iterator[str]:
 WANTED = {
     *AGGREGATIONS,
     *("2 occurrences", "3 occurrences", "4 occurrences", "1 group-bys", "2 group-bys", "3 group-bys"),
-    *("a date", "a tuple or bag as a key", "a join by tuples or bags"),
+    *("a date", "a tuple or bag as a key", "one group", "a join by tuples or bags", "a limit in from"),
     *("a select in head", "a select in where", "a select in having", "distinct", "order by", "limit", "union"),
 }
 """What a run of 400 has to have, each of it in five queries at least. New forms of queries are to be listed here."""

@@ -52,7 +52,12 @@ class ElementGroups:
         return self.keys.set_apart
 
     def are_told_by(self, key: Keys, value: Layout) -> bool:
-        """Whether what makes elements of a layout alike is just the key of a state, from which they are made."""
+        """Whether what makes elements of a layout alike is just the key of a state, from which they are made.
+
+        Of elements that are numbers and nothing else it is not: which of them are missing is no part of any key.
+        """
+        if not self.keys.in_common:
+            return False
         parts = enumerate(atoms(canonical(Expressions(), value)))
         return [part.key for i, part in parts if i not in self.keys.apart] == [part.key for part in atoms(key.value)]
 

@@ -205,6 +205,17 @@ class StageState:
 
     # --- merging ------------------------------------------------------------------------------
 
+    @property
+    def _key_names(self) -> tuple[str, ...]:
+        """The columns of its key, which a total and a bag have none of."""
+        assert self.keys is not None
+        return self.keys.names if self.stage.shape is Shape.KEYED else ()
+
+    def _key_columns(self, share: FeedDelta) -> list[str]:
+        """The key of rows as these columns, in SQL."""
+        assert self.keys is not None
+        return self.keys.columns(share.key) if self.stage.shape is Shape.KEYED else []
+
     def _merge(self, shares: list[FeedDelta]) -> None:
         if not shares:
             return
@@ -230,8 +241,7 @@ class StageState:
         self.groups.update(changes, by_key=together)
 
     def _group_table(self) -> Table:
-        assert self.keys is not None
-        keys = self.keys.names
+        keys = self._key_names
         supports = [Measure(f"n{i}", f"sum(n{i})") for i in range(len(self.stage.feeds))]
         values = [
             Measure(name, sum_columns.merged(name, column, c), self._support(i) if column.rounds else None)
@@ -251,20 +261,18 @@ class StageState:
 
     def _changes_together(self, table: Table, shares: list[FeedDelta]) -> Relation:
         """The change that all shares make: by key, its supports and its components, added up from their rows."""
-        assert self.keys is not None
         rows = []
         for share in shares:
             df, measures = self._measures(share, f"CAST({share.frame.weight or 1} AS BIGINT)", one_by_one=True)
-            rows.append(df.select(*self.keys.columns(share.key), *measures))
+            rows.append(df.select(*self._key_columns(share), *measures))
         return union_all(rows).aggregate(table.keys, table.added_up)
 
     def _group_changes(self, share: FeedDelta) -> Relation:
         """The change that one share makes: by key, its support and its components, nulls for those of other feeds."""
-        assert self.keys is not None
         weight = share.frame.weight
         counted = "count(1)" if weight is None else f"coalesce(sum({weight}), 0L)"
         df, measures = self._measures(share, counted)
-        return df.aggregate(self.keys.columns(share.key), measures)
+        return df.aggregate(self._key_columns(share), measures)
 
     def _measures(self, share: FeedDelta, counted: str, *, one_by_one: bool = False) -> tuple[Relation, list[str]]:
         """The columns of the groups but their keys: how often rows count, and what they are worth as often as that,
@@ -330,15 +338,13 @@ class StageState:
         if index not in self.bags:
             self.bag_shapes[index] = with_columns(value, numbered("e"))
             self.bags[index] = self._bag_table(index)
-        assert self.keys is not None
         fitted = fit(value, self.bag_shapes[index])
-        columns = [*self.keys.columns(share.key), *as_columns(fitted, self.bag_shapes[index])]
+        columns = [*self._key_columns(share), *as_columns(fitted, self.bag_shapes[index])]
         return elements.df.select(*columns, f"CAST({elements.weight or '1L'} AS BIGINT) AS w")
 
     def _bag_table(self, index: int) -> Table:
-        assert self.keys is not None
         elements = tuple(unquote(atom) for atom in atoms(self.bag_shapes[index]))
-        return weighted(self.plans, (*self.keys.names, *elements), self.keys.names, access=self.access & Access.STEPS)
+        return weighted(self.plans, (*self._key_names, *elements), self._key_names, access=self.access & Access.STEPS)
 
     # --- what others see of it ----------------------------------------------------------------
 

@@ -4,6 +4,9 @@ A key may be missing, and equality of keys counts a missing one as equal to a mi
 `a <=> b`, but joins by moving both sides to where `coalesce(a, …)` and `coalesce(b, …)` would be: the whole state. So a
 key is stored as its parts, with any value in place of a missing one, and a number whose bits say which are missing.
 
+A key without parts, `()`, has one column all the same. In SQL no columns are no key: grouped by none, there is a row
+also where there are no rows, and nothing can lie, be joined or be looked up by none.
+
 A key that is made from the parts of another one, as that was read from its columns, is these columns under other names:
 Spark sees then that rows that lie by the one lie by the other.
 """
@@ -38,12 +41,14 @@ class Keys:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns, by which equal keys are equal."""
-        return (*self._parts(), *self._bits())
+        """The columns, by which equal keys are equal; there is one at least."""
+        return (*self._parts(), *self._bits()) or (self._unit,)
 
     @property
     def in_common(self) -> tuple[str, ...]:
         """The columns but for those of the parts apart, and those that tell which of these are missing."""
+        if not self.apart:
+            return self.names
         parts = [name for i, name in enumerate(self._parts()) if i not in self.apart]
         return (*parts, *(bits for bits, told in self._told() if not {*told} & self.apart))
 
@@ -51,6 +56,11 @@ class Keys:
     def set_apart(self) -> tuple[str, ...]:
         """The columns of the parts apart."""
         return tuple(name for i, name in enumerate(self._parts()) if i in self.apart)
+
+    @property
+    def _unit(self) -> str:
+        """The column of a key without parts."""
+        return f"{self.prefix}0"
 
     def _parts(self) -> list[str]:
         return [f"{self.prefix}{i}" for i, _ in enumerate(atoms(self.shape))]
@@ -68,7 +78,7 @@ class Keys:
     def columns(self, value: Layout) -> list[str]:
         """A key as the columns, in SQL."""
         parts = list(atoms(fit(value, self.shape)))
-        columns: dict[str, str] = {}
+        columns: dict[str, str] = {} if parts else {self._unit: "true"}
         for bits, told in self._told():
             columns[bits], names = _told_of([parts[i] for i in told])
             columns |= {f"{self.prefix}{i}": name for i, name in zip(told, names, strict=True)}

@@ -317,6 +317,9 @@ CONSTRUCTS = [
     "rich = select x from x in X where x.D > 0; select (k, count(r)) from r in rich group by k: r.S",
     "function twice(n: double): double { n + n }; select (k, sum(twice(x.B))) from x in X group by k: x.S",
     "macro positive(e) { e > 0 }; select x.S from x in X where positive(x.D) and positive(x.B)",
+    # --- one group of all
+    "select (k, count(y), y#1) from y in Y group by k: ()",
+    "select (x.A, n, count(P)) from x in X, n in (select count(y) from y in Y group by y#0)",
 ]
 
 
@@ -480,6 +483,26 @@ def test_a_field_with_any_name(spark: SparkSession, name: str) -> None:
             for row in rows:
                 view.apply(R=to_dataframe(spark, Bag([row]), t))
             assert collect_value(view.answer(), each.type) == expected
+
+
+OF_ONE_GROUP = (
+    "select distinct () from y in Y where y#0 = 7",
+    "select (v, count(X)) from v in (select p.K from p in P order by p.K limit 2), y in Y",
+    "select (select y#0 from y in Y, p in P) from v in (select p.K from p in P order by p.K limit 2), x in X",
+)
+
+
+def test_a_key_without_parts(spark: SparkSession) -> None:
+    """It has rows or it has none, and what it had is looked up in them, as that of any other key is: a key that is
+    asked for, and those of joins by nothing that do not merge."""
+    history = [
+        Batch({"P": [p(0, 0.0), p(0, 0.0)]}),
+        Batch({"X": [x(0, 2, None, "b")], "Y": [(2, 2, 2.0, False), (-1, 2, -0.5, True)]}),
+        Batch({"X": [x(1, 1, 1.0, "b")], "P": [p(1, -0.5, (None, "Ab"))], "Y": [(0, 2, 0.0, True)]}),
+        Batch({}, {"Y": [(2, 2, 2.0, False), (-1, 2, -0.5, True), (0, 2, 0.0, True)], "P": [p(0, 0.0), p(0, 0.0)]}),
+    ]
+    with patch.object(plan_cache, "PLAIN", 0):
+        assert_kept_up_to_date(spark, f"({', '.join(f'({query})' for query in OF_ONE_GROUP)})", history)
 
 
 def test_a_group_in_a_select_in_the_head(spark: SparkSession) -> None:

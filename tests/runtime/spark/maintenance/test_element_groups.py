@@ -103,3 +103,7 @@ def test_what_tells_elements_apart() -> None:
     assert not without_numbers.are_told_by(both, Struct((("_1", second), ("_2", first)), pair))
     number = Keys(Atom("a", ty.DOUBLE), "k")
     assert not ElementGroups(Keys(number.shape, "r", frozenset({0}))).are_told_by(number, number.value)
+    # A number is not told by a key without parts either: nothing of that says whether it is missing.
+    unit = Keys(Struct((), ty.TupleType(())), "k")
+    assert not ElementGroups(Keys(number.shape, "r", frozenset({0}))).are_told_by(unit, number.shape)
+    assert ElementGroups(Keys(unit.shape, "r")).are_told_by(unit, unit.value)

@@ -33,6 +33,15 @@ def test_what_is_apart_has_bits_of_its_own() -> None:
     assert KEYS.in_common == KEYS.names == ("k0", "k1", "k_missing0")
 
 
+def test_a_key_without_parts_has_a_column() -> None:
+    """Without one, nothing could be grouped or looked up by it."""
+    unit = Struct((), ty.TupleType(()))
+    keys = Keys(unit, "k")
+    assert keys.names == keys.in_common == ("k0",)
+    assert keys.columns(unit) == keys.columns(Atom("true", unit.type)) == ["true AS k0"]
+    assert keys.value == unit
+
+
 def test_a_key_of_another_is_its_columns() -> None:
     """So Spark sees that rows lie by both."""
     key_columns = ["`k0` AS r0", "`k1` AS r1", "k_missing0 AS r_missing0"]
