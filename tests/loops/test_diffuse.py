@@ -303,7 +303,7 @@ repeat r = {start}
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("steps", [1, 5])
 @pytest.mark.parametrize(
     "start",
     [

@@ -31,6 +31,7 @@ from tests.conftest import local_spark
 from tests.loops.test_streams import assert_kept_on_spark
 from tests.rewrite.incremental.test_theorems import assert_incremental
 from tests.rewrite.loops.test_strategies import History, assert_kept
+from tests.rewrite.normalize.test_guards import GUARDED, assert_guarded
 from tests.runtime.checkpoint.crashes import survives
 from tests.runtime.checkpoint.damage import SCENES, stopped, undelivered
 from tests.runtime.checkpoint.fed_views import FOLLOWED, NUMBERED, view_survives
@@ -155,6 +156,13 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         done[IN_THE_REFERENCE] += 1
 
     @seed(number)
+    @cases(300)
+    @given(st.sampled_from(GUARDED), st.data())
+    def guarded(text: str, data: st.DataObject) -> None:
+        assert_guarded(text, data)
+        done[IN_THE_REFERENCE] += 1
+
+    @seed(number)
     @cases(2)
     @given(several_queries(TOGETHER), st.data())
     def together(text: str, data: st.DataObject) -> None:
@@ -216,6 +224,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
     beside()
     wild()
     looped()
+    guarded()
     # Every other round has the code that Spark generates, which takes longer to make than to run.
     with interpreted(spark) if number % 2 else nullcontext():
         alone()
