@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import STEPS
-from mrql.algebra.types import Type
 from mrql.jobs.loading import compile_over_files, versions_of
 from mrql.jobs.planning import plan_options
 from mrql.parser.includes import text_of
@@ -17,6 +16,7 @@ from mrql.rewrite.pipeline import plan_query
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
+from mrql.runtime.checkpoint.restore import FoundRows
 from mrql.translate.program import CompiledExpression, Program
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ def planned(
     strict: bool = False,
     may_import: bool = True,
     versions: Mapping[str, int] | None = None,
-) -> Callable[[Mapping[str, Type]], Planned]:
+) -> Callable[[FoundRows], Planned]:
     """What makes the streaming query of a file, as it is now, and its plan, with the types of rows that were found. The
     `versions` of static tables with a log may be known; they stay what they are the first time."""
     text, known = text_of(file), dict(versions or {})
 
-    def typed(rows: Mapping[str, Type]) -> Planned:
+    def typed(rows: FoundRows) -> Planned:
         program = compile_over_files(
             text, str(file), base, args, max_steps, may_import=may_import, rows=rows, versions=known
         )
