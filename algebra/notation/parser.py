@@ -393,8 +393,17 @@ class _TermReader:
             case "tuple_type":
                 return ty.TupleType(tuple(map(self.type, _children(tree))))
             case _:
-                fields = _children(tree)
-                return ty.RecordType(tuple((_name(field), self.type(_child(field, 0))) for field in fields))
+                fields = [field for field in _children(tree) if field.data == "type_field"]
+                others = [field for field in _children(tree) if field.data == "left_out"]
+                return ty.RecordType(
+                    tuple((_name(field), self.type(_child(field, 0))) for field in fields),
+                    left_out=tuple(map(self.left_out, others)),
+                )
+
+    def left_out(self, tree: Node) -> tuple[str, str]:
+        """The name of a field that a record does not have, and what its type is called."""
+        _, called = _tokens(tree)
+        return _name(tree), self.text(called)
 
     def decimal_type(self, tree: Node) -> Type:
         name, precision, scale = _tokens(tree)

@@ -122,17 +122,28 @@ def show_pattern(pattern: Pattern, expected: Type | None = None) -> str:
             assert_never(pattern)
 
 
-def show_type(t: Type) -> str:
-    """A type, with the names of fields quoted where they must be."""
+def show_type(t: Type, *, left_out: bool = False) -> str:
+    """A type, with the names of fields quoted where they must be; with what records leave out, if that is asked for.
+
+    >>> row = ty.RecordType((("a", ty.LONG),), left_out=(("b", "binary"),))
+    >>> print(show_type(row), show_type(row, left_out=True))
+    <a: long> <a: long; b: "binary">
+    """
+
+    def shown(part: Type) -> str:
+        return show_type(part, left_out=left_out)
+
     match t:
         case ty.TupleType(items):
-            return f"({', '.join(map(show_type, items))})"
-        case ty.RecordType(fields):
-            return f"<{', '.join(f'{show_name(name)}: {show_type(item)}' for name, item in fields)}>"
+            return f"({', '.join(map(shown, items))})"
+        case ty.RecordType(fields, left_out=gone):
+            kept = ", ".join(f"{show_name(name)}: {shown(item)}" for name, item in fields)
+            others = ", ".join(f"{show_name(name)}: {show_string(called)}" for name, called in gone)
+            return f"<{kept}; {others}>" if left_out and others else f"<{kept}>"
         case ty.BagType(item):
-            return f"{{{show_type(item)}}}"
+            return f"{{{shown(item)}}}"
         case ty.ListType(item):
-            return f"[{show_type(item)}]"
+            return f"[{shown(item)}]"
         case ty.Basic() | ty.Nothing():
             return str(t)
         case _:

@@ -68,8 +68,7 @@ def compile(
             raise UserError("a query over DataFrames writes no files", query.target.span)
     for source, spec in program.sources.items():
         if not spec.format.handed_over:
-            hint = f'`stream(spark, "{source}")`, say'
-            raise UserError("a query over DataFrames names its streams and reads no files", spec.span, hint)
+            raise UserError("a query over DataFrames names its streams and reads nothing", spec.span, _instead(spec))
         if types.setdefault(source, spec.type) != spec.type:
             message = f"the stream `{source}` is {spec.type} in the text, and is given as {types[source]}"
             raise UserError(message, spec.span, "one of them is enough")
@@ -77,6 +76,14 @@ def compile(
             tables[source] = spec.path
     query = program.queries[-1]
     return Query(attrs.evolve(query, term=with_static(query.term, frozenset(tables))), types, tables)
+
+
+def _instead(spec: SourceSpec) -> str:
+    """What to write in the place of a source that a command would read."""
+    if not spec.stream:
+        return f'`source(table, "{spec.name}")`, say'
+    given = "; `mrql.table_changes` has what to give it" if spec.versioned else ""
+    return f'`stream(spark, "{spec.name}")`, say{given}'
 
 
 def _row_handed_over(spec: SourceSpec, types: Mapping[str, Type]) -> Type:

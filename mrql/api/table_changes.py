@@ -29,20 +29,25 @@ class TableChanges:
     """What `View.apply` is given as `offset`, and `table_changes` as `after`: the table's id, and a version."""
 
 
-def table_changes(spark: SparkSession, path: str | Path, after: Mapping[str, Any] | None = None) -> TableChanges:
+def table_changes(
+    spark: SparkSession, path: str | Path, after: Mapping[str, Any] | None = None, *, max_files: int | None = None
+) -> TableChanges:
     """How a table of Delta Lake has changed since a version, up to the newest one; all of it from the beginning.
 
-    Spark reads the files that the log names. Columns of types that the language does not have are left out.
+    With `max_files` it is so many versions after `after` as have about so many files, and one at least. Spark reads the
+    files that the log names. Columns of types that the language does not have are left out.
 
     Raises: UserError where there is no such table, it is another one than that of `after`, or what has changed cannot
         be read any more; EngineError without `deltalake`.
     """
+    if max_files is not None and (not isinstance(max_files, int) or max_files < 1):
+        raise UserError(f"max_files is a number of files, 1 or more, not {max_files!r}")
     if after is not None and after.keys() != {"table", "version"}:
         raise UserError(f"after is the offset that table_changes has given, not {after!r}")
     spec = SourceSpec(Path(path).name, True, PARQUET, str(path), ty.UNIT, missing_columns=True, adapter="delta")
     spec = attrs.evolve(spec, row=open_table(spec).row_type())
     table = open_table(spec)
-    offset = table.latest(after, None)
+    offset = table.latest(after, max_files)
     changed = [] if offset == after else table.changes(after, offset)
     return TableChanges(Delta(_rows(spark, spec, changed, 1), _rows(spark, spec, changed, -1)), offset)
 

@@ -9,7 +9,7 @@ import click
 
 from mrql.cli.common import ARGS, FILE, STRICT, Common, common_options
 from mrql.cli.exit_codes import reports_errors
-from mrql.cli.options import loop_options
+from mrql.cli.options import TRUSTED, loop_options
 from mrql.cli.planning import load, must_be_incremental, plan_of
 from mrql.output.tables import type_name
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
@@ -20,17 +20,24 @@ from mrql.rewrite.plan.threshold import Threshold
 @FILE
 @ARGS
 @STRICT
+@TRUSTED
 @loop_options
 @common_options
 @reports_errors
 def check(
-    file: Path, args: tuple[str, ...], strict: bool, way: LoopStrategy, threshold: Threshold | None, common: Common
+    file: Path,
+    args: tuple[str, ...],
+    strict: bool,
+    trusted: bool,
+    way: LoopStrategy,
+    threshold: Threshold | None,
+    common: Common,
 ) -> None:
     """Parse and type a query file, and say what its expressions are."""
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     # Otherwise it does not matter here how a query is kept up to date.
     if strict or way is not LoopStrategy.AUTO:
-        plans = [plan_of(program, query, way, threshold) for query in program.queries]
+        plans = [plan_of(program, query, way, threshold, trusted=trusted) for query in program.queries]
         must_be_incremental(*(plans if strict else ()))
     for query in program.queries:
         if common.as_json:

@@ -19,8 +19,9 @@ from mrql.explain import (
     explain_trace,
     passes_document,
 )
+from mrql.jobs.planning import plan_options
 from mrql.output.tables import type_name
-from mrql.rewrite.pipeline import PlanOptions, plan_query
+from mrql.rewrite.pipeline import plan_query
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
 
@@ -54,8 +55,7 @@ def explain(
     if derivation and passes:
         raise click.UsageError("--derivation and --passes are two pages: ask for one of them")
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
-    shrinking = program.shrinking
-    options = PlanOptions(shrinking, way, threshold, shrinking if trusted else program.consistent, program.keyed)
+    options = plan_options(program, way, threshold, trusted=trusted)
     traces = [(q, plan_query(q.term, options)) for q in program.queries]
     if strict:
         must_be_incremental(*(trace.plan for _, trace in traces))

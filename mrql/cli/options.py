@@ -124,7 +124,7 @@ TRUSTED = click.option(
     "--trust-deletions",
     "trusted",
     is_flag=True,
-    help="Rows are only deleted that are there: keep nothing to look them up.",
+    help="Rows are only deleted that are there: a stream keeps nothing to look them up.",
 )
 PARTITIONS = click.option(
     "--partitions",

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from mrql.algebra.errors import UserError
 from mrql.algebra.terms import STEPS
-from mrql.algebra.types import Type
 from mrql.jobs.loading import compile_over_files, versions_of
+from mrql.jobs.planning import plan_options
 from mrql.parser.includes import text_of
 from mrql.rewrite.analysis.infer_merge import stream_names
-from mrql.rewrite.pipeline import PlanOptions, plan_query
+from mrql.rewrite.pipeline import plan_query
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.plan import Plan
 from mrql.rewrite.plan.threshold import Threshold
+from mrql.runtime.checkpoint.restore import FoundRows
 from mrql.translate.program import CompiledExpression, Program
 
 if TYPE_CHECKING:
@@ -42,12 +43,12 @@ def planned(
     strict: bool = False,
     may_import: bool = True,
     versions: Mapping[str, int] | None = None,
-) -> Callable[[Mapping[str, Type]], Planned]:
+) -> Callable[[FoundRows], Planned]:
     """What makes the streaming query of a file, as it is now, and its plan, with the types of rows that were found. The
     `versions` of static tables with a log may be known; they stay what they are the first time."""
     text, known = text_of(file), dict(versions or {})
 
-    def typed(rows: Mapping[str, Type]) -> Planned:
+    def typed(rows: FoundRows) -> Planned:
         program = compile_over_files(
             text, str(file), base, args, max_steps, may_import=may_import, rows=rows, versions=known
         )
@@ -86,14 +87,8 @@ def plan_of(
     rewritable: bool = False,
     trusted: bool = False,
 ) -> Plan:
-    """How a query is kept up to date, with the deletions that its program declares, and those of files that change.
-    Those of logs, and of tables with one, are trusted, and all of them may be `trusted`."""
-    files = {name for name, spec in program.sources.items() if spec.stream and spec.is_files}
-    shrinking = program.shrinking | (files if rewritable else frozenset())
-    for name in sorted(program.keyed) if rewritable else ():
-        message = f"rows of `{name}` replace others, and those of a file cannot be taken back"
-        raise UserError(message, program.sources[name].span, "leave out --rewrites apply")
-    options = PlanOptions(shrinking, way, threshold, shrinking if trusted else program.consistent, program.keyed)
+    """How a query of a program is kept up to date (`plan_options`)."""
+    options = plan_options(program, way, threshold, rewritable=rewritable, trusted=trusted)
     return plan_query(query.term, options).plan
 
 

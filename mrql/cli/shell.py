@@ -8,7 +8,7 @@ import click
 
 from mrql.cli.common import ARGS, Common, common_options
 from mrql.cli.exit_codes import reports_errors
-from mrql.cli.options import malformed_options, opened
+from mrql.cli.options import TRUSTED, malformed_options, opened
 from mrql.jobs.batch import BatchJob, ReferenceBatchJob
 from mrql.output.tables import SHOWN_ROWS
 from mrql.shell.interruptible import InterruptibleBatchJob
@@ -26,10 +26,11 @@ from mrql.translate.program import Program
     show_default=True,
     help="At most so many rows of an answer on a terminal; 0 shows all.",
 )
+@TRUSTED
 @malformed_options
 @common_options
 @reports_errors
-def shell(args: tuple[str, ...], rows: int, quarantine: Path | None, common: Common) -> None:
+def shell(args: tuple[str, ...], rows: int, trusted: bool, quarantine: Path | None, common: Common) -> None:
     """Answer statements as they are typed, or as they arrive on standard input."""
 
     def new_job(program: Program) -> BatchJob:
@@ -38,6 +39,12 @@ def shell(args: tuple[str, ...], rows: int, quarantine: Path | None, common: Com
 
     kept = opened(quarantine)
     session = Session(
-        common.data, args, common.max_steps, new_job=new_job, quarantine=kept, may_import=common.may_import
+        common.data,
+        args,
+        common.max_steps,
+        new_job=new_job,
+        quarantine=kept,
+        may_import=common.may_import,
+        trusted=trusted,
     )
     start(session, common.engine, common.as_json, rows or None)

@@ -13,7 +13,7 @@ from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.values.values import Value
 from mrql.cli.common import ARGS, FILE, Common, common_options
 from mrql.cli.exit_codes import reports_errors
-from mrql.cli.options import LOOP
+from mrql.cli.options import LOOP, TRUSTED
 from mrql.cli.planning import load, streaming_queries
 from mrql.jobs.batch import sources_of
 from mrql.output.tables import type_name
@@ -40,6 +40,7 @@ from mrql.verify.verifier import Sampler, Verified, VerifyOptions, scenarios
     "--rows", type=click.IntRange(min=1), default=30, show_default=True, help="At most so many rows of each source."
 )
 @LOOP
+@TRUSTED
 @common_options
 @reports_errors
 def verify(
@@ -50,6 +51,7 @@ def verify(
     batches: int,
     rows: int,
     way: LoopStrategy,
+    trusted: bool,
     common: Common,
 ) -> None:
     """Replay the data of a query file in random batches, with deletions, and compare with the batch answer.
@@ -67,12 +69,14 @@ def verify(
     must_not_be_handed_over(read)
     must_exist(read)
     effort = VerifyOptions(secrets.randbelow(2**32) if seed is None else seed, histories, batches, rows, way=way)
+    trusting = frozenset(program.sources) if trusted else program.consistent
     if not common.as_json:
         click.echo(f"seed {effort.seed}")
     right = True
     for query in queries:
         start = _incremental(query, common)
-        right &= verify_expression(query, sources_of(program, query.term), effort, start, as_json=common.as_json)
+        specs = sources_of(program, query.term)
+        right &= verify_expression(query, specs, trusting, effort, start, as_json=common.as_json)
     if not right:
         sys.exit(1)
 
@@ -82,9 +86,16 @@ def _incremental(query: CompiledExpression, common: Common) -> Start:
 
 
 def verify_expression(
-    query: CompiledExpression, specs: Mapping[str, SourceSpec], effort: VerifyOptions, start: Start, *, as_json: bool
+    query: CompiledExpression,
+    specs: Mapping[str, SourceSpec],
+    trusted: frozenset[str],
+    effort: VerifyOptions,
+    start: Start,
+    *,
+    as_json: bool,
 ) -> bool:
     """Verifies an expression over the data of its sources, in each scenario until one goes wrong; whether none does.
+    Deletions of the streams that are `trusted` are not looked up.
 
     Raises: UserError when a row is malformed, or the query has no value for the data.
     """
@@ -95,7 +106,8 @@ def verify_expression(
         click.echo("\n".join(rows_used(sampler)))
     found: list[Verified] = []
     term = drop_traces(query.term)
-    for scenario in scenarios(term, frozenset(name for name, spec in specs.items() if spec.shrinks), keyed):
+    shrinking = frozenset(name for name, spec in specs.items() if spec.shrinks)
+    for scenario in scenarios(term, shrinking, keyed, trusted):
         found.append(verifier.verify(term, sampler, scenario, effort, start, _progress))
         if not as_json:
             click.echo("\n".join(render(found[-1], query.type)))

@@ -10,7 +10,7 @@ import attrs
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.terms import STEPS
 from mrql.algebra.types import Type
-from mrql.runtime.checkpoint.restore import place_of
+from mrql.runtime.checkpoint.restore import FoundRows, known_row, place_of
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.runtime.sources.files import row_type
 from mrql.runtime.sources.source import open_table
@@ -26,17 +26,17 @@ def compile_over_files(
     max_steps: int = STEPS,
     *,
     may_import: bool = True,
-    rows: Mapping[str, Type] | None = None,
+    rows: FoundRows | None = None,
     versions: Mapping[str, int] | None = None,
 ) -> Program:
-    """Compiles a program as `compile_program` does. Of a stream without a type, the type of the `rows` may be known by
-    its place (`place_of`), and of a static table with a log its version; that is the newest one otherwise.
+    """Compiles a program as `compile_program` does. Of a stream without a type, the type of the `rows` may be known,
+    and of a static table with a log its version, by its place (`place_of`); that is the newest one otherwise.
 
     Raises: UserError at the first thing that is wrong.
     """
 
     def row_of(spec: SourceSpec) -> Type:
-        known = (rows or {}).get(place_of(spec)) if spec.found else None
+        known = known_row(rows or {}, spec) if spec.found else None
         return row_type(spec) if known is None else known
 
     program = compile_program(

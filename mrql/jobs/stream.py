@@ -18,7 +18,6 @@ import attrs
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import EngineError, UserError
-from mrql.algebra.types import Type
 from mrql.jobs.batch import sources_of
 from mrql.jobs.kept_aside import keep_aside
 from mrql.monitoring.logs import logged
@@ -29,7 +28,7 @@ from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.identity import identities
 from mrql.runtime.checkpoint.lock import Lock
-from mrql.runtime.checkpoint.restore import GoingOn, from_the_beginning
+from mrql.runtime.checkpoint.restore import FoundRows, GoingOn, from_the_beginning
 from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
 from mrql.runtime.engine.answer import AnswerFormat
 from mrql.runtime.engine.errors import StatesLost
@@ -74,10 +73,10 @@ class StreamJob:
     engine: str
     session: Callable[[], SparkSession]
     options: Options
-    typed: Callable[[Mapping[str, Type]], Planned]
+    typed: Callable[[FoundRows], Planned]
     """Makes the program, the query and its plan again, with other types of rows that were found."""
-    rows: Mapping[str, Type]
-    """The types of rows that the three were made with, by the absolute path of the stream (`found_rows`)."""
+    rows: FoundRows
+    """The types of rows that the three were made with."""
     outputs: tuple[Place, ...] = ()
     """Where the answers go; without any, to the console."""
     output_format: AnswerFormat = JSON
@@ -157,8 +156,8 @@ def _widened(job: StreamJob, wider: Wider, number: int) -> StreamJob:
     Raises: UserError where the query has no meaning for them, and where changes are put out, and some were: those of
     the new type do not follow on them.
     """
-    for path, row in wider.rows.items():
-        said = f"the rows of {path} are of a wider type than those before, {row}"
+    for found, row in wider.rows.items():
+        said = f"the rows of {found.place} are of a wider type than those before, {row}"
         if number and job.changes:
             hint = "say with type(…) what is to come, or put out snapshots"
             raise UserError(f"{said}, and changes do not follow on those that were put out", job.query.span, hint)

@@ -12,10 +12,11 @@ from mrql.algebra.terms import STEPS
 from mrql.algebra.values.values import Value
 from mrql.explain import explain_summary
 from mrql.jobs.batch import BatchJob, ReferenceBatchJob
+from mrql.jobs.planning import plan_options
 from mrql.output.tables import type_name
 from mrql.parser.includes import text_of
 from mrql.parser.parser import parse_expression_at, parse_program, parse_program_at
-from mrql.rewrite.pipeline import PlanOptions, plan_query
+from mrql.rewrite.pipeline import plan_query
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.shell.definitions import Definitions
 from mrql.shell.statement_reader import Transcript, without_semicolon
@@ -37,6 +38,8 @@ class Session:
     new_job: Callable[[Program], BatchJob] = ReferenceBatchJob
     quarantine: Quarantine | None = None
     may_import: bool = True
+    trusted: bool = False
+    """Whether what is explained keeps nothing to look deletions up."""
     definitions: Definitions = attrs.field(init=False)
     transcript: Transcript = attrs.field(init=False, factory=lambda: Transcript("<shell>"))
     _job: BatchJob | None = attrs.field(init=False, default=None)
@@ -93,8 +96,7 @@ class Session:
         with self.definitions.unchanged():
             query = self._expression(text, begin)
             program = self.definitions.so_far
-        options = PlanOptions(program.shrinking, trusted=program.consistent, keyed=program.keyed)
-        return explain_summary(plan_query(query.term, options), width)
+        return explain_summary(plan_query(query.term, plan_options(program, trusted=self.trusted)), width)
 
     def close(self) -> None:
         """Frees what is kept for the session."""

@@ -59,6 +59,8 @@ class Scenario:
     what: str
     keyed: Mapping[str, RowKey] = attrs.Factory(dict)
     """The streams whose rows replace each other, those of a later batch those of the ones before."""
+    trusted: frozenset[str] = frozenset()
+    """Those of which it is not kept which rows there are, to look deletions up."""
 
 
 @attrs.frozen
@@ -87,24 +89,39 @@ class Verified:
     counterexample: Counterexample | None = None
 
 
-def scenarios(term: Term, shrinking: frozenset[str], keyed: Mapping[str, RowKey] | None = None) -> tuple[Scenario, ...]:
+def scenarios(
+    term: Term,
+    shrinking: frozenset[str],
+    keyed: Mapping[str, RowKey] | None = None,
+    trusted: frozenset[str] = frozenset(),
+) -> tuple[Scenario, ...]:
     """What there is to verify of a query.
 
     The plan of `mrql stream`, whose streams lose rows only where that is declared (`shrinking`), and the one for which
     all of them may. Rows of streams that are `keyed` replace each other in both; a history has them in batches whose
-    order is that of the rows, whatever their versions are, so that each can be taken out and put back.
+    order is that of the rows, whatever their versions are, so that each can be taken out and put back. Deletions of
+    streams that are `trusted` are so in both.
     """
     streams = frozenset(stream_names(term))
     declared = streams & shrinking
     by_key = {name: RowKey(key.fields) for name, key in sorted((keyed or {}).items()) if name in streams}
     replacing = f", and rows of {_listed(frozenset(by_key))} that replace others by key" if by_key else ""
-    every = Scenario(streams, f"with deletions from {_listed(streams)}{replacing}", by_key)
+    said = _trusted(streams & trusted, streams)
+    every = Scenario(streams, f"with deletions from {_listed(streams)}{said}{replacing}", by_key, streams & trusted)
     if declared == streams:
         return (every,)
     if declared:
-        what = f"with deletions from {_listed(declared)} alone, as declared{replacing}"
-        return Scenario(declared, what, by_key), every
+        said = _trusted(declared & trusted, declared)
+        what = f"with deletions from {_listed(declared)} alone, as declared{said}{replacing}"
+        return Scenario(declared, what, by_key, declared & trusted), every
     return Scenario(declared, "with insertions alone, as no deletions are declared"), every
+
+
+def _trusted(trusted: frozenset[str], deleting: frozenset[str]) -> str:
+    """That deletions are not looked up, where some are not."""
+    if not trusted:
+        return ""
+    return ", trusted" if trusted == deleting else f", those of {_listed(trusted)} trusted"
 
 
 def _listed(names: frozenset[str]) -> str:
@@ -141,7 +158,8 @@ class _Verifier:
         self.effort = effort
         self.start = start
         self.progress = progress
-        self.plan = plan_query(term, PlanOptions(scenario.deleting, effort.way, keyed=scenario.keyed)).plan
+        options = PlanOptions(scenario.deleting, effort.way, trusted=scenario.trusted, keyed=scenario.keyed)
+        self.plan = plan_query(term, options).plan
         self.result = Verified(scenario)
 
     def run(self) -> Verified:

@@ -83,6 +83,16 @@ def source_identity(spec: SourceSpec) -> str:
     return _digest("source", *(f"{name}={written(value)}" for name, value, unused in values if value != unused))
 
 
+def reading_of(spec: SourceSpec) -> str:
+    """In which way the files of a source are read, on which it depends of which type their rows are found to be."""
+    values = ((name, getattr(spec, name), SOURCE[name][1]) for name in READING)
+    return " ".join(f"{name}={written(value)}" for name, value, unused in values if value != unused)
+
+
+READING = ("format", "delimiter", "header", "missing_columns", "multiline", "tags", "tagged")
+"""What is said of a source before the type of its rows is found."""
+
+
 def _derived_digest(derived: DerivedStream, known: _Known) -> str:
     """What a derived stream is known by; what is withheld of one depends on the threshold."""
     threshold = derived.threshold

@@ -93,7 +93,9 @@ class SavedSource:
     directories: tuple[SavedDirectory, ...]
     offset: Json = None
     row: str | None = None
-    """The type of its rows, where that was found in them."""
+    """The type of its rows, where that was found in them, with what was left out of it."""
+    reading: str | None = None
+    """In which way its files were read when the type was found (`reading_of`)."""
 
     @property
     def is_handed_over(self) -> bool:
@@ -228,7 +230,7 @@ def _manifest(body: dict[str, Json]) -> Manifest:
 
 def _source(body: Json) -> SavedSource:
     directories = (SavedDirectory(d["path"], d["weight"], tuple(_files(d["files"]))) for d in body["directories"])
-    return SavedSource(body["static"], tuple(directories), body["offset"], body.get("row"))
+    return SavedSource(body["static"], tuple(directories), body["offset"], body.get("row"), body.get("reading"))
 
 
 def _state(body: Json) -> SavedState:

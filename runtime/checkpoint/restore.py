@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import attrs
 
@@ -14,7 +15,7 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.notation.printer import show_type
 from mrql.algebra.types import Type
 from mrql.rewrite.plan.plan import Plan
-from mrql.runtime.checkpoint.identity import Identities
+from mrql.runtime.checkpoint.identity import Identities, reading_of
 from mrql.runtime.checkpoint.manifest import Manifest, SavedDirectory, SavedFile, SavedSource, SavedState, damaged
 from mrql.runtime.checkpoint.notation import connector
 from mrql.runtime.checkpoint.store import latest, opening
@@ -97,8 +98,31 @@ def from_the_beginning(plan: Plan, watched: Sequence[Watched]) -> Restored:
     return Restored(Path(), {}, {}, built, {name: parts for name, parts in arrived.items() if parts})
 
 
-def found_rows(root: Path | None) -> dict[str, Type]:
-    """The types of rows that were found before a checkpoint was written, by the place of the stream (`place_of`).
+@attrs.frozen
+class FoundIn:
+    """Where a type of rows was found: in the files of a place (`place_of`), read in a way (`reading_of`)."""
+
+    place: str
+    reading: str | None
+    """None in a checkpoint that does not say it."""
+
+
+FoundRows: TypeAlias = Mapping[FoundIn, Type]
+
+
+def found_in(spec: SourceSpec) -> FoundIn:
+    """Where the type of the rows of a stream is found."""
+    return FoundIn(place_of(spec), reading_of(spec))
+
+
+def known_row(rows: FoundRows, spec: SourceSpec) -> Type | None:
+    """The type that the rows of a stream were found to be, if they were."""
+    found = found_in(spec)
+    return rows.get(found, rows.get(FoundIn(found.place, None)))
+
+
+def found_rows(root: Path | None) -> dict[FoundIn, Type]:
+    """The types of rows that were found before a checkpoint was written.
 
     Raises: UserError where the checkpoint cannot be read.
     """
@@ -107,7 +131,7 @@ def found_rows(root: Path | None) -> dict[str, Type]:
     with opening(root):
         manifest = latest(root)
     sources = () if manifest is None else manifest.sources.values()
-    return {s.directories[0].path: parse_type(s.row) for s in sources if s.row is not None}
+    return {FoundIn(s.directories[0].path, s.reading): parse_type(s.row) for s in sources if s.row is not None}
 
 
 def found_versions(root: Path | None) -> dict[str, int]:
@@ -155,12 +179,14 @@ def consumed_streams(watched: Sequence[Watched]) -> dict[str, SavedSource]:
     streams: dict[str, SavedSource] = {}
     for one in watched:
         name = one.spec.name
-        row = show_type(one.spec.row) if one.spec.found else None
+        row = show_type(one.spec.row, left_out=True) if one.spec.found else None
+        reading = reading_of(one.spec) if one.spec.found else None
         if isinstance(one, Adapted | Versions):
-            streams[name] = SavedSource(False, (SavedDirectory(adapted_place(one.spec), 1, ()),), one.offset, row)
+            place = SavedDirectory(adapted_place(one.spec), 1, ())
+            streams[name] = SavedSource(False, (place,), one.offset, row, reading)
         else:
             before = streams[name].directories if name in streams else ()
-            streams[name] = SavedSource(False, (*before, _saved(one)), row=row)
+            streams[name] = SavedSource(False, (*before, _saved(one)), row=row, reading=reading)
     return streams
 
 

@@ -7,10 +7,9 @@ taken for. The query is typed again, and what its states hold of the stream is b
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from mrql.algebra.catalog import SourceSpec
-from mrql.algebra.types import Type
+from mrql.runtime.checkpoint.restore import FoundRows, found_in
 from mrql.runtime.sources.directory import Batch, files_of
 from mrql.runtime.sources.files import list_files
 from mrql.runtime.sources.formats.file_format import file_format
@@ -18,10 +17,10 @@ from mrql.runtime.sources.partitions import widened_row
 
 
 class Wider(Exception):
-    """Rows are of a wider type than it was taken for; `rows` has it by the absolute path of the stream."""
+    """Rows are of a wider type than it was taken for."""
 
-    def __init__(self, rows: Mapping[str, Type]) -> None:
-        super().__init__(", ".join(rows))
+    def __init__(self, rows: FoundRows) -> None:
+        super().__init__(", ".join(found.place for found in rows))
         self.rows = rows
 
 
@@ -40,6 +39,6 @@ def must_fit(specs: Mapping[str, SourceSpec], batch: Batch) -> None:
         ):
             continue
         waiting = [file for part, _ in spec.directories for file in list_files(part)]
-        rows[str(Path(spec.path).absolute())] = widened_row(spec, spec.row, [*new, *waiting])
+        rows[found_in(spec)] = widened_row(spec, spec.row, [*new, *waiting])
     if rows:
         raise Wider(rows)

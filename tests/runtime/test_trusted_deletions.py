@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
+from deltalake import write_deltalake
 from hypothesis import given
 from hypothesis import settings as cases
 from hypothesis import strategies as st
@@ -238,6 +240,32 @@ def test_explain_says_so(tmp_path: Path) -> None:
     assert "rows of S may be deleted, and deletions are trusted: nothing is kept to look them up" in said
     said = CliRunner().invoke(main, ["explain", str(query)]).output
     assert "rows of S may be deleted: they are kept" in said
+
+
+def test_other_commands_plan_so(tmp_path: Path) -> None:
+    """`check`, `verify` and `shell`. Deletions of a table with a log are trusted whether that is said or not."""
+    query = tmp_path / "q.mrql"
+    source = 'S = stream(csv, "S", ",", type((long, long)), deletions("gone"));'
+    summed = "select (x, sum(y)) from (x, y) in S group by x"
+    query.write_text(f"{source} {summed};")
+    (tmp_path / "S").mkdir()
+    (tmp_path / "S" / "1").write_text("1,5\n1,6\n2,7\n")
+
+    def said(*words: str, given: str | None = None) -> str:
+        done = CliRunner().invoke(main, [*words, "--data", str(tmp_path), "--engine", "reference"], given)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert "bag((long, long))" in said("check", "--strict", "--trust-deletions", str(query))
+    for trust, looked_up in ((["--trust-deletions"], False), ([], True)):
+        verified = said("verify", *trust, str(query), "--histories", "1")
+        assert ("with deletions from S: 1 histories" in verified) == looked_up
+        assert ("with deletions from S, trusted: 1 histories" in verified) != looked_up
+        explained = said("shell", *trust, given=f"{source}\n:explain {summed}\n")
+        assert ("rows of S may be deleted: they are kept" in explained) == looked_up
+    write_deltalake(str(tmp_path / "T"), pa.table({"x": [1, 1, 2], "y": [5, 6, 7]}))
+    query.write_text('T = stream(delta, "T"); select (r.x, count(r)) from r in T group by r.x;')
+    assert "with deletions from T, trusted: 1 histories" in said("verify", str(query), "--histories", "1")
 
 
 def test_a_stream_goes_on_either_way(tmp_path: Path) -> None:

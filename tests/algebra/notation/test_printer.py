@@ -69,6 +69,16 @@ def test_type_reads_back(t: ty.Type) -> None:
     assert parse_type(show_type(t)) == t
 
 
+def test_what_records_leave_out_reads_back() -> None:
+    """At any depth, whatever it is called; it is shown where that is asked for alone."""
+    inner = ty.RecordType((("a b", ty.INT),), left_out=(('b"', "[binary]"), ("c;>", "a: b, <c>")))
+    row = ty.RecordType((("x", ty.ListType(inner)), ("y", ty.LONG)), left_out=(("é", "interval"),))
+    assert ";" not in show_type(row)
+    again = parse_type(show_type(row, left_out=True))
+    assert (again, again.left_out) == (row, row.left_out)
+    assert again.field("x").item.left_out == inner.left_out
+
+
 @pytest.mark.parametrize(
     "text",
     [

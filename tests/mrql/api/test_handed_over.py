@@ -61,7 +61,7 @@ def test_a_type_that_the_program_gives() -> None:
             lambda: mrql.compile('a = stream(spark, "s", type(long)); b = stream(spark, "s", type(int)); count(b)'),
             "the stream `s` is {int} here, and was {long} before",
         ),
-        (lambda: mrql.compile('source(csv, "x", ",", type(long))'), "names its streams and reads no files"),
+        (lambda: mrql.compile('source(csv, "x", ",", type(long))'), "names its streams and reads nothing"),
         (
             lambda: compile_over_files('s = source(csv, "x", ",", type(long)); stream(spark, "s", type(long))'),
             "the source `s` is something else already",

@@ -7,6 +7,8 @@ import io
 import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -125,6 +127,35 @@ def test_a_stream_keeps_its_type(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not a value of type long"):
         Stream(tmp_path, query).run()
     assert len(Bag([*stream.answers()])) == 2
+
+
+@pytest.mark.parametrize("names", [("a = ", "b = "), ("", "")])
+def test_streams_over_one_directory(tmp_path: Path, names: tuple[str, str]) -> None:
+    """Those that read it in other ways have other types, which are theirs after a restart too."""
+    sources = 'stream(csv, "d", header)', 'stream(csv, "d", "|")'
+    read = [name.removesuffix(" = ") or source for name, source in zip(names, sources, strict=True)]
+    said = "".join(f"{name}{source};\n" for name, source in zip(names, sources, strict=True) if name)
+    query = f"{said} (sum(select x.n from x in {read[0]}), max(select y._1 from y in {read[1]}));"
+    for number in range(3):
+        write(tmp_path / "d" / f"{number}.csv", f"n,m\n{number + 1},0\n", number)
+        stream = Stream(tmp_path, query, max_files=None)
+        stream.run()
+        rows = [source.row for source in stream.job.program.sources.values()]
+        assert list(map(str, rows)) == ["<n: long, m: long>", "<_1: string>"]
+    assert list(stream.answers().values())[-1] == Bag([(6, "n,m")])
+
+
+def test_what_was_left_out_is_known_after_a_restart(tmp_path: Path) -> None:
+    """A query that asks for it is told so; so it is where files came later that have no such column."""
+    (tmp_path / "d").mkdir()
+    inner = {"x": 1, "raw": b"a"}
+    pq.write_table(pa.table({"n": [1], "raw": [b"a"], "r": [inner]}), tmp_path / "d" / "1.parquet")
+    text = 'd = stream(parquet, "d"); select {0} from x in d;'
+    Stream(tmp_path, text.format("x.n")).run()
+    pq.write_table(pa.table({"n": [2], "r": [{"x": 1}]}), tmp_path / "d" / "0.parquet")
+    for asked in ("x.raw", "x.r.raw"):
+        with pytest.raises(UserError, match="the field `raw` is of type binary, which the language does not have"):
+            Stream(tmp_path, text.format(asked)).run()
 
 
 def test_a_stream_without_files(tmp_path: Path) -> None:
