@@ -2,8 +2,8 @@
 
 A field in quotes may hold the delimiter, and a quote that is written twice; one that has something behind its closing
 quote is no field in quotes but a text with them. One that is not closed ends with its line, and is a fault of the
-whole file where records go over lines. A field that is empty and has no quotes is missing. Blanks around a field are
-not part of it. A line of blanks is no record.
+whole file where records go over lines. A field that is empty, or one of the null values, and has no quotes is missing.
+Blanks around a field are not part of it. A line of blanks is no record.
 
 A record has as many fields as there are columns. As `line`, which is CSV in the dialect of Apache MRQL, it may have
 more, which are not read. In a file of TPC's (`.tbl`), each record ends with the delimiter: nothing stands behind it.
@@ -119,7 +119,8 @@ def _row(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> Value:
     values = {}
     for column, (field, quoted) in zip(columns, fields, strict=False):
         if column.type is not None:
-            values[column.name] = None if field == "" and not quoted else value_of(field, column.type, column.name)
+            missing = not quoted and is_missing(spec, field)
+            values[column.name] = None if missing else value_of(field, column.type, column.name)
     match spec.row:
         case ty.TupleType():
             return tuple(values.values())
@@ -127,6 +128,11 @@ def _row(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> Value:
             return Record({name: values.get(name) for name, _ in named})
         case _:
             return next(iter(values.values()))
+
+
+def is_missing(spec: SourceSpec, field: str) -> bool:
+    """Whether a field without quotes stands for a missing value."""
+    return field == "" or field in spec.csv.null_values
 
 
 # --- columns ------------------------------------------------------------------------------------
@@ -314,7 +320,11 @@ def infer_csv(spec: SourceSpec, files: Sequence[Path]) -> Type | None:
         names = [f"_{n + 1}" for n in range(_columns_in(sample))] if sample else None
     if names is None:
         return None
-    own = [fields for file, some in sample for fields in _by_name(_header(spec, file), names, some)]
+    own = [
+        [("", False) if not quoted and is_missing(spec, field) else (field, quoted) for field, quoted in fields]
+        for file, some in sample
+        for fields in _by_name(_header(spec, file), names, some)
+    ]
     typed = zip(names, column_types(own, len(names)), strict=True)
     return ty.RecordType(tuple((name, t) for name, t in typed if name))
 
@@ -466,7 +476,7 @@ CSV = FileFormat(
     "csv",
     Columns(),
     infer=infer_csv,
-    takes=frozenset({"delimiter", "header", "allowMissingColumns", "multiline", "tagged"}),
+    takes=frozenset({"delimiter", "header", "allowMissingColumns", "multiline", "tagged", "nullValue"}),
     read=read_csv,
     check=check_csv,
     count=count_csv,
