@@ -150,6 +150,8 @@ class CsvOptions:
 
     null_values: tuple[str, ...] = ()
     """Texts that stand for a missing value where they are not in quotes, as an empty field does."""
+    comment: str | None = None
+    """The character that lines begin with that are no records; one in a field in quotes does not."""
 
 
 @attrs.frozen

@@ -42,9 +42,15 @@ INFERRED = [name for name, format in FORMATS.items() if format.infer is not None
 @click.option("--delimiter", help="What stands between the fields of csv.  [default: by the name, or `,`]")
 @click.option("--header", is_flag=True, help="The first record of csv has the names of the columns.")
 @click.option("--null-value", "nulls", multiple=True, help="A text of csv that stands for a missing value.")
+@click.option("--comment", help="The sign that lines of csv begin with that are no records.")
 @reports_errors
 def infer(
-    files: tuple[Path, ...], called: str | None, delimiter: str | None, header: bool, nulls: tuple[str, ...]
+    files: tuple[Path, ...],
+    called: str | None,
+    delimiter: str | None,
+    header: bool,
+    nulls: tuple[str, ...],
+    comment: str | None,
 ) -> None:
     """Print a type that the rows of all files have, and a source for each, to paste into a query file.
 
@@ -56,7 +62,9 @@ def infer(
         raise click.UsageError(f"{files[0]} does not say of which format it is: --source csv, say")
     format = FORMATS[name]
     is_csv = isinstance(format.rows, Columns)
-    options = {**({"header": ()} if header else {}), **({"nullValue": nulls} if nulls else {})}
+    options: dict[str, tuple[str, ...]] = {"header": ()} if header else {}
+    options |= {"nullValue": nulls} if nulls else {}
+    options |= {} if comment is None else {"comment": (comment,)}
     if not is_csv and delimiter is not None:
         raise click.UsageError("--delimiter is for csv")
     for option in options:

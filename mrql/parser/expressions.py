@@ -19,6 +19,7 @@ from mrql.parser.xml_literals import XmlReader
 OPTIONS = {
     **{word: word for word in ("header", "allowMissingColumns", "multiline")},
     "nullValue": 'nullValue("NA", "-")',
+    "comment": 'comment("#")',
 }
 """The options of sources, each as it is written."""
 

@@ -47,7 +47,10 @@ def csv_options(options: Mapping[str, Sequence[str]], delimiter: str) -> CsvOpti
 
     Raises: UserError, without a place, where a text cannot be what its option says.
     """
-    return CsvOptions(null_values=_null_values(options.get("nullValue", ()), delimiter))
+    return CsvOptions(
+        null_values=_null_values(options.get("nullValue", ()), delimiter),
+        comment=_comment(options.get("comment"), delimiter),
+    )
 
 
 def _null_values(texts: Sequence[str], delimiter: str) -> tuple[str, ...]:
@@ -60,3 +63,12 @@ def _null_values(texts: Sequence[str], delimiter: str) -> tuple[str, ...]:
         if (delimiter and delimiter in text) or "\n" in text or "\r" in text:
             raise UserError("a null value is in one field: it has no delimiter and no line end in it")
     return tuple(sorted({*texts} - {""}))
+
+
+def _comment(texts: Sequence[str] | None, delimiter: str) -> str | None:
+    if texts is None:
+        return None
+    (text,) = texts
+    if len(text) != 1 or not "!" <= text <= "~" or text == '"' or text == delimiter:
+        raise UserError("a comment begins with one sign of ASCII, which is no quote, no blank and no delimiter")
+    return text

@@ -128,6 +128,8 @@ def _check_deletions(spec: SourceSpec, arguments: Arguments, known: Globals) -> 
         raise UserError(f"the rows of {those} stream can be tagged; others have a directory of deletions", written.span)
     if arguments.tagged is not None and arguments.deletions is not None:
         raise UserError("a stream is tagged or has a directory of deletions, not both", arguments.tagged.span)
+    if arguments.tagged is not None and spec.csv.comment in ("+", "-"):
+        raise UserError(f"a line with the tag {spec.csv.comment} is no comment", arguments.tagged.span)
 
 
 def _name_from(path: str) -> str:

@@ -128,6 +128,7 @@ SOURCE: Mapping[str, tuple[str, Any]] = {
     "changes": ("changes", None),
     "version": ("version", None),
     "null_values": ("csv.null_values", ()),
+    "comment": ("csv.comment", None),
 }
 """The fields of a source, and with which value each is not written: a state stays what it is when sources learn another
 option."""

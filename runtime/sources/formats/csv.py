@@ -3,7 +3,7 @@
 A field in quotes may hold the delimiter, and a quote that is written twice; one that has something behind its closing
 quote is no field in quotes but a text with them. One that is not closed ends with its line, and is a fault of the
 whole file where records go over lines. A field that is empty, or one of the null values, and has no quotes is missing.
-Blanks around a field are not part of it. A line of blanks is no record.
+Blanks around a field are not part of it. A line of blanks is no record, and one that begins as comments do neither.
 
 A record has as many fields as there are columns. As `line`, which is CSV in the dialect of Apache MRQL, it may have
 more, which are not read. In a file of TPC's (`.tbl`), each record ends with the delimiter: nothing stands behind it.
@@ -72,7 +72,8 @@ def count_csv(spec: SourceSpec, file: Path) -> int:
         return 1
     if spec.multiline:
         return sum(1 for _ in records(spec, file))
-    return max(0, count_lines(spec, file) - int(spec.header))
+    count = count_lines(spec, file) if spec.csv.comment is None else sum(1 for _ in _record_lines(spec, file))
+    return max(0, count - int(spec.header))
 
 
 def check_csv(spec: SourceSpec, file: Path) -> Malformed | None:
@@ -182,8 +183,16 @@ def _record_texts(spec: SourceSpec, file: Path) -> Iterator[str]:
     """The records of a file as they are written, which are its lines if none goes over several."""
     if spec.multiline:
         return (text for _, text, _ in records(spec, file))
-    texts = (text for _, line in lines(file) if (text := decoded_exactly(line)).strip(BLANKS))
-    return islice(texts, int(spec.header), None)
+    return islice(_record_lines(spec, file), int(spec.header), None)
+
+
+def _record_lines(spec: SourceSpec, file: Path) -> Iterator[str]:
+    """The lines of a file that are records, the header too."""
+    return (text for _, line in lines(file) if not _is_no_record(spec, text := decoded_exactly(line)))
+
+
+def _is_no_record(spec: SourceSpec, line: str) -> bool:
+    return not line.strip(BLANKS) or (spec.csv.comment is not None and line.startswith(spec.csv.comment))
 
 
 def _no_such(name: str, names: Sequence[str]) -> str:
@@ -212,7 +221,7 @@ def _all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Field
     first = 0
     for number, line in fed_lines(file) if spec.multiline else lines(file):
         text = decoded_exactly(line)
-        if not waiting and not text.strip(BLANKS):
+        if not waiting and _is_no_record(spec, text):
             continue
         first = first if waiting else number
         waiting.append(text)
@@ -476,7 +485,7 @@ CSV = FileFormat(
     "csv",
     Columns(),
     infer=infer_csv,
-    takes=frozenset({"delimiter", "header", "allowMissingColumns", "multiline", "tagged", "nullValue"}),
+    takes=frozenset({"delimiter", "header", "allowMissingColumns", "multiline", "tagged", "nullValue", "comment"}),
     read=read_csv,
     check=check_csv,
     count=count_csv,

@@ -98,7 +98,8 @@ def _record_options(spec: SourceSpec) -> Options:
 
 def _file_options(spec: SourceSpec) -> Options:
     """How the records of a file are told apart."""
-    return {"encoding": "UTF-8" if spec.as_utf8 else BYTES, "header": spec.header, "enforceSchema": True}
+    comment: Options = {} if spec.csv.comment is None else {"comment": spec.csv.comment}
+    return {"encoding": "UTF-8" if spec.as_utf8 else BYTES, "header": spec.header, "enforceSchema": True, **comment}
 
 
 # --- null values --------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ FILES = {
     "d.tbl": "1|a|\n2|b|\n",
     "e.tsv": "1\ta\n",
     "f.json": '{"a`b": 1}\n{"a`b": 2.5, "c": [1]}\n',
-    "j.csv": "1,-\n NA ,2024-01-01\n",
+    "j.csv": "#x\n1,-\n NA ,2024-01-01\n",
     "p/k=1/g.csv": "1\n",
 }
 
@@ -52,7 +52,7 @@ def home(tmp_path: Path) -> Path:
         (["d.tbl"], [], "<_1: long, _2: string>"),
         (["e.tsv"], [], "<_1: long, _2: string>"),
         (["e.tsv"], ["--delimiter", ";"], "<_1: string>"),
-        (["j.csv"], ["--null-value", "NA", "--null-value", "-"], "<_1: long, _2: date>"),
+        (["j.csv"], ["--null-value", "NA", "--null-value", "-", "--comment", "#"], "<_1: long, _2: date>"),
         (["f.json"], [], "<`a``b`: double, c: list(long)>"),
         (["p"], [], "<_1: long, k: string>"),
         (["h.parquet"], [], "<`a b`: long>"),

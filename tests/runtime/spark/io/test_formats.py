@@ -53,10 +53,14 @@ NAMED = ["NaN", "nan", "inf", "Inf", "-Infinity", "1d", "1f", "0x10", "1_000", "
 QUOTED = ["", '""', '"a,b"', '"a""b"', '"a"b', 'a"b"', '"open', " x ", '" x "', "é", "\ufffd", "a\tb", "  ", '"']
 NULS = ['"\0null"', '"null\0"', '"\0"', "\0a", "a\0b", '"a\0b"', '" \0"', '"a""\0"', '"\0a"x', '"\0']
 NULLS = ["null", '"null"', " null\t", '" null"', "null x", "-", '"-"', "é", '"é"', '"null"x', "NULL"]
-FIELD = st.one_of(*map(st.sampled_from, (NUMERALS, NAMED, QUOTED, NULS, NULLS)), st.text('ab1.,"- e', max_size=5))
+COMMENTS = ["#", "#a", '#"a', " #", '"#"', "a#"]
+FIELD = st.one_of(
+    *map(st.sampled_from, (NUMERALS, NAMED, QUOTED, NULS, NULLS, COMMENTS)), st.text('ab1.,"- e', max_size=5)
+)
 RECORD = st.lists(FIELD, min_size=1, max_size=4).map(",".join)
 END = st.sampled_from(["\n", "\n", "\r\n"])
-OPTIONS = st.sampled_from(["", ', nullValue("null", "é", "1", "-")'])
+NULL_VALUES = ', nullValue("null", "é", "1", "-")'
+OPTIONS = st.sampled_from(["", NULL_VALUES, ', comment("#")', f'{NULL_VALUES}, comment("1")'])
 
 
 @seed(2026)
@@ -83,7 +87,9 @@ def test_csv(
     base = tmp_path_factory.mktemp("csv")
     (base / "f.csv").write_bytes("".join(record + end for record, end in rows).encode())
     assert_same(spark, f'source({format}, "f.csv", ",", type(({t}, string, {t})){options})', base)
-    (base / "f.csv").write_bytes("".join(record + end for record, end in [("C,A,b,x", "\n"), *rows]).encode())
+    first = [(f"{options[-3]}comment", "\n")] if "comment" in options else []
+    first.append(("C,A,b,x", "\n"))
+    (base / "f.csv").write_bytes("".join(record + end for record, end in [*first, *rows]).encode())
     assert_same(spark, f'source({format}, "f.csv", ",", type(<A: {t}, B: any, C: long>), header{options})', base)
     assert_same(spark, f'source({format}, "f.csv", ",", type({t}){options})', base)
 
@@ -136,7 +142,22 @@ def test_a_row_is_malformed_whatever_a_query_uses_of_it(spark: SparkSession, tmp
 
 
 CELL = st.sampled_from(
-    [*NULLS, "1", "a", "", '""', '"x\ny"', '"x\r\ny"', '"a ""q"" b"', '"\n"', '" , "', '"\0x\0"', '"x""\0"']
+    [
+        *NULLS,
+        *COMMENTS,
+        '"\n#"',
+        "1",
+        "a",
+        "",
+        '""',
+        '"x\ny"',
+        '"x\r\ny"',
+        '"a ""q"" b"',
+        '"\n"',
+        '" , "',
+        '"\0x\0"',
+        '"x""\0"',
+    ]
 )
 
 
