@@ -131,6 +131,10 @@ class Catalog:
         """The formats that take an argument."""
         return [*dict.fromkeys(format for format in self.formats.values() if argument in format.takes)]
 
+    def names_taking(self, argument: str) -> str:
+        """The names of the formats that take an argument."""
+        return " and ".join(format.name for format in self.taking(argument))
+
 
 @attrs.frozen
 class Column:
@@ -138,6 +142,16 @@ class Column:
 
     name: str
     type: Type | None
+
+
+@attrs.frozen
+class CsvOptions:
+    """How the fields of CSV are written, where that is said."""
+
+    null_values: tuple[str, ...] = ()
+    """Texts that stand for a missing value where they are not in quotes, as an empty field does."""
+    comment: str | None = None
+    """The character that lines begin with that are no records; one in a field in quotes does not."""
 
 
 @attrs.frozen
@@ -169,6 +183,7 @@ class SourceSpec:
     header: bool = False
     missing_columns: bool = False
     multiline: bool = False
+    csv: CsvOptions = CsvOptions()
     surplus: bool = False
     """Whether fields behind the last column are not read; else a record that has some is malformed."""
     as_utf8: bool = False

@@ -15,9 +15,11 @@ from mrql.algebra.showable import written_name
 from mrql.algebra.types import Type
 from mrql.cli.exit_codes import reports_errors
 from mrql.output.tables import type_name
+from mrql.runtime.sources.catalog import CATALOG
 from mrql.runtime.sources.files import row_type
 from mrql.runtime.sources.formats.formats import FORMATS
 from mrql.runtime.sources.formats.json import joined_types
+from mrql.translate.source_options import csv_options
 
 SUFFIXES = {
     ".csv": "csv",
@@ -39,8 +41,17 @@ INFERRED = [name for name, format in FORMATS.items() if format.infer is not None
 @click.option("--source", "called", type=click.Choice(INFERRED), help="The format; else by how the first name ends.")
 @click.option("--delimiter", help="What stands between the fields of csv.  [default: by the name, or `,`]")
 @click.option("--header", is_flag=True, help="The first record of csv has the names of the columns.")
+@click.option("--null-value", "nulls", multiple=True, help="A text of csv that stands for a missing value.")
+@click.option("--comment", help="The sign that lines of csv begin with that are no records.")
 @reports_errors
-def infer(files: tuple[Path, ...], called: str | None, delimiter: str | None, header: bool) -> None:
+def infer(
+    files: tuple[Path, ...],
+    called: str | None,
+    delimiter: str | None,
+    header: bool,
+    nulls: tuple[str, ...],
+    comment: str | None,
+) -> None:
     """Print a type that the rows of all files have, and a source for each, to paste into a query file.
 
     A FILE may be a directory.
@@ -51,17 +62,35 @@ def infer(files: tuple[Path, ...], called: str | None, delimiter: str | None, he
         raise click.UsageError(f"{files[0]} does not say of which format it is: --source csv, say")
     format = FORMATS[name]
     is_csv = isinstance(format.rows, Columns)
-    if not is_csv and (header or delimiter is not None):
-        raise click.UsageError("--header and --delimiter are for csv")
+    options: dict[str, tuple[str, ...]] = {"header": ()} if header else {}
+    options |= {"nullValue": nulls} if nulls else {}
+    options |= {} if comment is None else {"comment": (comment,)}
+    if not is_csv and delimiter is not None:
+        raise click.UsageError("--delimiter is for csv")
+    for option in options:
+        if option not in format.takes:
+            taking = CATALOG.names_taking(option)
+            raise click.UsageError(f"{format} source has no option `{option}`: it is for {taking}")
     between = DELIMITERS.get(ending, ",") if delimiter is None else delimiter
     if is_csv and len(between) != 1:
         raise click.UsageError("a delimiter is one character")
-    specs = [SourceSpec(name, False, format, str(file), ty.UNIT, delimiter=between, header=header) for file in files]
+    written = csv_options(options, between)
+    specs = [
+        SourceSpec(name, False, format, str(file), ty.UNIT, delimiter=between, header=header, csv=written)
+        for file in files
+    ]
     row = reduce(lambda a, b: _of_both(specs[0], a, b), map(row_type, specs))
     click.echo(f"type row = {type_name(row)};")
     for spec in specs:
-        arguments = [json.dumps(spec.path, ensure_ascii=False), *([json.dumps(between)] if is_csv else []), "type(row)"]
-        click.echo(f"source({name}, {', '.join([*arguments, *(['header'] if header else [])])})")
+        arguments = [_quoted(spec.path), *([_quoted(between)] if is_csv else []), "type(row)"]
+        arguments += [
+            f"{option}({', '.join(map(_quoted, texts))})" if texts else option for option, texts in options.items()
+        ]
+        click.echo(f"source({name}, {', '.join(arguments)})")
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _ending(file: Path) -> str:

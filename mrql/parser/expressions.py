@@ -16,7 +16,12 @@ from mrql.parser.patterns import pattern_of, pattern_of_names, variable
 from mrql.parser.precedence import Chain
 from mrql.parser.xml_literals import XmlReader
 
-OPTIONS = {"header", "allowMissingColumns", "multiline"}
+OPTIONS = {
+    **{word: word for word in ("header", "allowMissingColumns", "multiline")},
+    "nullValue": 'nullValue("NA", "-")',
+    "comment": 'comment("#")',
+}
+"""The options of sources, each as it is written."""
 
 
 class ExpressionBuilder(Builder):
@@ -225,7 +230,9 @@ def _source_argument(arg: syntax.SourceArg) -> syntax.SourceArg:
             what = "a key has at least one field" if word == "key" else "there is one version"
             raise UserError(what, span, "key(id, region)" if word == "key" else "version(changed)")
         case syntax.Name(name, span=span) if name in OPTIONS:
-            return syntax.OptionArg(name, span)
+            return syntax.OptionArg(name, (), span)
+        case syntax.Call(name, values, span=span) if name in OPTIONS:
+            return syntax.OptionArg(name, values, span)
         case syntax.BagExpr(items, span=span) if items and all(isinstance(item, syntax.StringLit) for item in items):
             return syntax.TagsArg(tuple(item.value for item in items if isinstance(item, syntax.StringLit)), span)
         case _:

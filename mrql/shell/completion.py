@@ -19,6 +19,7 @@ from mrql.algebra.stack import deep
 from mrql.algebra.terms import IllTyped, Term, Var, element_type
 from mrql.algebra.types import Type
 from mrql.output.tables import type_name
+from mrql.parser.expressions import OPTIONS
 from mrql.shell.cursor_context import CursorContext, place_at
 from mrql.shell.definitions import Definitions
 from mrql.shell.interpreter import COMMANDS
@@ -70,7 +71,7 @@ KEYWORDS: dict[str, tuple[str, ...]] = {
     "_STEP": ("step",),
     "_STORE": ("store",),
     "_THEN": ("then",),
-    "_TYPE_ARGUMENT": ("type", "header", "allowMissingColumns", "multiline", "tagged", "changes", "key", "version"),
+    "_TYPE_ARGUMENT": ("type", *OPTIONS, "tagged", "changes", "key", "version"),
     "_TYPE_DEF": ("type",),
     "_WHERE": ("where",),
 }

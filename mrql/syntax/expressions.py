@@ -398,9 +398,10 @@ class ChangesArg(Node):
 
 @attrs.frozen
 class OptionArg(Node):
-    """A word that sets an option of a source: `header`."""
+    """A word that sets an option of a source: `header`, or one with texts: `nullValue("NA")`."""
 
     name: str
+    values: tuple[Expr, ...]
     span: Span = attrs.field(eq=False, repr=False)
 
 

@@ -35,6 +35,7 @@ def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
     Raises: UserError where a text is not known before there are any data.
     """
     sorted_arguments = Arguments()
+    _no_argument_twice(source)
     for given in source.args:
         arg = _text(given, known) if isinstance(given, syntax.Expr) else given
         match arg:
@@ -59,6 +60,29 @@ def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
             case syntax.XPathArg():
                 sorted_arguments.xpath = arg
     return sorted_arguments
+
+
+_WORDS: dict[type[syntax.SourceArg], str] = {
+    syntax.TypeArg: "type",
+    syntax.DeletionsArg: "deletions",
+    syntax.TaggedArg: "tagged",
+    syntax.ChangesArg: "changes",
+    syntax.KeyArg: "key",
+    syntax.VersionArg: "version",
+    syntax.TagsArg: "{…}",
+    syntax.XPathArg: "xpath",
+}
+"""How the arguments are written of which there is one."""
+
+
+def _no_argument_twice(source: syntax.SourceExpr) -> None:
+    """Raises: UserError at the second one."""
+    found: set[str] = set()
+    for arg in source.args:
+        word = arg.name if isinstance(arg, syntax.OptionArg) else _WORDS.get(type(arg))
+        if word in found:
+            raise UserError(f"`{word}` is given twice", arg.span)
+        found |= {word} if word is not None else set()
 
 
 def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -> syntax.StringLit:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mrql import syntax
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Always, SourceSpec
+from mrql.algebra.catalog import Always, CsvOptions, SourceSpec
 from mrql.algebra.errors import UserError
+from mrql.parser.expressions import OPTIONS
 from mrql.parser.paths import path_in
 from mrql.translate.adapter_sources import adapted
 from mrql.translate.envelopes import with_changes
@@ -16,6 +18,7 @@ from mrql.translate.handed_over import handed_over
 from mrql.translate.row_keys import with_key
 from mrql.translate.scope import Globals
 from mrql.translate.source_arguments import Arguments, arguments_of
+from mrql.translate.source_options import csv_options, options_of
 from mrql.translate.source_rows import with_row
 
 
@@ -43,6 +46,8 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
     path, *rest = arguments.strings
     if len(rest) > int("delimiter" in format.takes):
         raise UserError("one argument too many", rest[-1].span)
+    delimiter = rest[0].value if rest else ","
+    options = options_of(arguments, format, known)
     resolved = str(path_in(base, path.value, path.span))
     gone = arguments.deletions
     spec = SourceSpec(
@@ -51,10 +56,11 @@ def declare(source: syntax.SourceExpr, name: str | None, known: Globals, base: P
         format=format,
         path=resolved,
         row=ty.UNIT,
-        delimiter=rest[0].value if rest else ",",
-        header=any(option.name == "header" for option in arguments.options),
-        missing_columns=any(option.name == "allowMissingColumns" for option in arguments.options),
-        multiline=any(option.name == "multiline" for option in arguments.options),
+        delimiter=delimiter,
+        header="header" in options,
+        missing_columns="allowMissingColumns" in options,
+        multiline="multiline" in options,
+        csv=_csv_options(arguments, options, delimiter),
         surplus=format.surplus,
         tags=tuple(dict.fromkeys(arguments.tags.tags)) if arguments.tags else (),
         deletions=None if gone is None else str(path_in(base, gone.value, gone.span)),
@@ -91,10 +97,16 @@ def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Argume
     if arguments.changes is not None and "changes" not in takes:
         message = f"changes in an envelope are read of {_taking('changes', known)}"
         raise UserError(message, arguments.changes.span, "a DataFrame of a change feed is taken by a view in Python")
+
+
+def _csv_options(arguments: Arguments, options: Mapping[str, Sequence[str]], delimiter: str) -> CsvOptions:
+    """Raises: UserError at the first option that cannot be so."""
     for option in arguments.options:
-        if option.name not in takes:
-            hint = f"it is for {_taking(option.name, known)}"
-            raise UserError(f"{spec.format} source has no option `{option.name}`", option.span, hint)
+        try:
+            csv_options({option.name: options[option.name]}, delimiter)
+        except UserError as error:
+            raise UserError(error.message, option.span, error.hint or OPTIONS[option.name]) from None
+    return csv_options(options, delimiter)
 
 
 _TAG = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?")
@@ -102,7 +114,7 @@ _TAG = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?")
 
 def _taking(argument: str, known: Globals) -> str:
     """The formats that take an argument."""
-    return " and ".join(format.name for format in known.catalog.taking(argument))
+    return known.catalog.names_taking(argument)
 
 
 def _check_deletions(spec: SourceSpec, arguments: Arguments, known: Globals) -> None:
@@ -116,6 +128,8 @@ def _check_deletions(spec: SourceSpec, arguments: Arguments, known: Globals) -> 
         raise UserError(f"the rows of {those} stream can be tagged; others have a directory of deletions", written.span)
     if arguments.tagged is not None and arguments.deletions is not None:
         raise UserError("a stream is tagged or has a directory of deletions, not both", arguments.tagged.span)
+    if arguments.tagged is not None and spec.csv.comment in ("+", "-"):
+        raise UserError(f"a line with the tag {spec.csv.comment} is no comment", arguments.tagged.span)
 
 
 def _name_from(path: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 
 import attrs
@@ -79,7 +80,7 @@ def source_identity(spec: SourceSpec) -> str:
             path=str(Path(spec.path).absolute()),
             deletions=None if spec.deletions is None else str(Path(spec.deletions).absolute()),
         )
-    values = ((name, getattr(placed, attribute), unused) for name, (attribute, unused) in SOURCE.items())
+    values = ((name, attrgetter(attribute)(placed), unused) for name, (attribute, unused) in SOURCE.items())
     return _digest("source", *(f"{name}={written(value)}" for name, value, unused in values if value != unused))
 
 

@@ -127,6 +127,8 @@ SOURCE: Mapping[str, tuple[str, Any]] = {
     "key": ("key", None),
     "changes": ("changes", None),
     "version": ("version", None),
+    "null_values": ("csv.null_values", ()),
+    "comment": ("csv.comment", None),
 }
 """The fields of a source, and with which value each is not written: a state stays what it is when sources learn another
 option."""

@@ -2,8 +2,8 @@
 
 A field in quotes may hold the delimiter, and a quote that is written twice; one that has something behind its closing
 quote is no field in quotes but a text with them. One that is not closed ends with its line, and is a fault of the
-whole file where records go over lines. A field that is empty and has no quotes is missing. Blanks around a field are
-not part of it. A line of blanks is no record.
+whole file where records go over lines. A field that is empty, or one of the null values, and has no quotes is missing.
+Blanks around a field are not part of it. A line of blanks is no record, and one that begins as comments do neither.
 
 A record has as many fields as there are columns. As `line`, which is CSV in the dialect of Apache MRQL, it may have
 more, which are not read. In a file of TPC's (`.tbl`), each record ends with the delimiter: nothing stands behind it.
@@ -72,7 +72,8 @@ def count_csv(spec: SourceSpec, file: Path) -> int:
         return 1
     if spec.multiline:
         return sum(1 for _ in records(spec, file))
-    return max(0, count_lines(spec, file) - int(spec.header))
+    count = count_lines(spec, file) if spec.csv.comment is None else sum(1 for _ in _record_lines(spec, file))
+    return max(0, count - int(spec.header))
 
 
 def check_csv(spec: SourceSpec, file: Path) -> Malformed | None:
@@ -119,7 +120,8 @@ def _row(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> Value:
     values = {}
     for column, (field, quoted) in zip(columns, fields, strict=False):
         if column.type is not None:
-            values[column.name] = None if field == "" and not quoted else value_of(field, column.type, column.name)
+            missing = not quoted and is_missing(spec, field)
+            values[column.name] = None if missing else value_of(field, column.type, column.name)
     match spec.row:
         case ty.TupleType():
             return tuple(values.values())
@@ -127,6 +129,11 @@ def _row(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> Value:
             return Record({name: values.get(name) for name, _ in named})
         case _:
             return next(iter(values.values()))
+
+
+def is_missing(spec: SourceSpec, field: str) -> bool:
+    """Whether a field without quotes stands for a missing value."""
+    return field == "" or field in spec.csv.null_values
 
 
 # --- columns ------------------------------------------------------------------------------------
@@ -176,8 +183,16 @@ def _record_texts(spec: SourceSpec, file: Path) -> Iterator[str]:
     """The records of a file as they are written, which are its lines if none goes over several."""
     if spec.multiline:
         return (text for _, text, _ in records(spec, file))
-    texts = (text for _, line in lines(file) if (text := decoded_exactly(line)).strip(BLANKS))
-    return islice(texts, int(spec.header), None)
+    return islice(_record_lines(spec, file), int(spec.header), None)
+
+
+def _record_lines(spec: SourceSpec, file: Path) -> Iterator[str]:
+    """The lines of a file that are records, the header too."""
+    return (text for _, line in lines(file) if not _is_no_record(spec, text := decoded_exactly(line)))
+
+
+def _is_no_record(spec: SourceSpec, line: str) -> bool:
+    return not line.strip(BLANKS) or (spec.csv.comment is not None and line.startswith(spec.csv.comment))
 
 
 def _no_such(name: str, names: Sequence[str]) -> str:
@@ -206,7 +221,7 @@ def _all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Field
     first = 0
     for number, line in fed_lines(file) if spec.multiline else lines(file):
         text = decoded_exactly(line)
-        if not waiting and not text.strip(BLANKS):
+        if not waiting and _is_no_record(spec, text):
             continue
         first = first if waiting else number
         waiting.append(text)
@@ -314,7 +329,11 @@ def infer_csv(spec: SourceSpec, files: Sequence[Path]) -> Type | None:
         names = [f"_{n + 1}" for n in range(_columns_in(sample))] if sample else None
     if names is None:
         return None
-    own = [fields for file, some in sample for fields in _by_name(_header(spec, file), names, some)]
+    own = [
+        [("", False) if not quoted and is_missing(spec, field) else (field, quoted) for field, quoted in fields]
+        for file, some in sample
+        for fields in _by_name(_header(spec, file), names, some)
+    ]
     typed = zip(names, column_types(own, len(names)), strict=True)
     return ty.RecordType(tuple((name, t) for name, t in typed if name))
 
@@ -466,7 +485,7 @@ CSV = FileFormat(
     "csv",
     Columns(),
     infer=infer_csv,
-    takes=frozenset({"delimiter", "header", "allowMissingColumns", "multiline", "tagged"}),
+    takes=frozenset({"delimiter", "header", "allowMissingColumns", "multiline", "tagged", "nullValue", "comment"}),
     read=read_csv,
     check=check_csv,
     count=count_csv,

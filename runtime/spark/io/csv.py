@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +28,7 @@ from mrql.runtime.spark.expressions.casts import converted
 from mrql.runtime.spark.expressions.file_texts import is_read_as_text, text_type, value_of
 from mrql.runtime.spark.expressions.layout import label, quote, sql_type, text_sql
 from mrql.runtime.spark.expressions.literals import place
-from mrql.runtime.spark.io.spark_format import FILE, ParsedRows, SparkFormat
+from mrql.runtime.spark.io.spark_format import FILE, ONCE, ParsedRows, SparkFormat
 
 TAG = "mrql_tag"
 TAGGED = f"CASE {TAG} WHEN '+' THEN 1L ELSE -1L END"
@@ -46,24 +49,14 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
     if spec.tagged:
         schema = f"{TAG} STRING, {schema}"
     keeps_text = apart or spec.surplus
-    # A record ends with a line feed; what ends the lines in quotes is left as it is.
-    lines: dict[str, bool | str] = {"multiLine": True, "lineSep": "\n"} if spec.multiline else {}
-    reader = spark.read.schema(f"{schema}, {CORRUPT} STRING" if keeps_text else schema).options(
-        sep=spec.delimiter,
-        encoding="UTF-8" if spec.as_utf8 else BYTES,
-        header=spec.header,
-        **lines,
-        mode="PERMISSIVE" if keeps_text else "FAILFAST",
-        columnNameOfCorruptRecord=CORRUPT,
-        escape='"',
-        charToEscapeQuoteEscaping=NO_CHARACTER,  # which is NUL otherwise, and leaves that out where it stands in quotes
-        nullValue=NOTHING_UNQUOTED,
-        emptyValue="",
-        ignoreLeadingWhiteSpace=spec.delimiter != " ",
-        ignoreTrailingWhiteSpace=spec.delimiter != " ",
-        columnPruning=False,
-        enforceSchema=True,
-    )
+    schema = f"{schema}, {CORRUPT} STRING" if keeps_text else schema
+    mode = "PERMISSIVE" if keeps_text else "FAILFAST"
+    if spec.csv.null_values:
+        df = _parsed(_records(spark, spec, paths, apart), schema, {**_record_options(spec), "mode": mode}, spec)
+    else:
+        options = {**_record_options(spec), **_file_options(spec), "mode": mode}
+        df = spark.read.schema(schema).options(**options).csv(paths)
+        df = df.selectExpr("*", FILE) if apart else df
     read = [(name, t) for name, t in given if t is not None]
     fields = {c.name: _field(f"m{i}", c.type, as_utf8=spec.as_utf8) for i, c in enumerate(spec.columns) if c.type}
     wanted = spec.row.fields if isinstance(spec.row, ty.RecordType) else [(name, ty.STRING) for name in fields]
@@ -78,9 +71,107 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
     never = f"hash({', '.join(name for name, _ in given) or '1'}) < -2147483648"
     wrong = f"NOT ({_has_all(spec)})" if spec.surplus else "true"
     faults.insert(0, f"if({CORRUPT} IS NULL, {never}, {wrong})" if keeps_text else never)
-    df = reader.csv(paths)
     fault = " OR ".join(f"coalesce({one}, false)" for one in faults) or None
-    return ParsedRows(df.selectExpr("*", FILE) if apart else df, [*kept, *([TAG] if spec.tagged else [])], fault, apart)
+    return ParsedRows(df, [*kept, *([TAG] if spec.tagged else [])], fault, apart)
+
+
+Options: TypeAlias = Mapping[str, str | bool]
+
+
+def _record_options(spec: SourceSpec) -> Options:
+    """How the fields of a record are told apart."""
+    # A record ends with a line feed; what ends the lines in quotes is left as it is.
+    lines: Options = {"multiLine": True, "lineSep": "\n"} if spec.multiline else {}
+    return {
+        "sep": spec.delimiter,
+        "columnNameOfCorruptRecord": CORRUPT,
+        "escape": '"',
+        "charToEscapeQuoteEscaping": NO_CHARACTER,  # which is NUL otherwise, and leaves that out where it is in quotes
+        "nullValue": NOTHING_UNQUOTED,
+        "emptyValue": "",
+        "ignoreLeadingWhiteSpace": spec.delimiter != " ",
+        "ignoreTrailingWhiteSpace": spec.delimiter != " ",
+        "columnPruning": False,
+        **lines,
+    }
+
+
+def _file_options(spec: SourceSpec) -> Options:
+    """How the records of a file are told apart."""
+    comment: Options = {} if spec.csv.comment is None else {"comment": spec.csv.comment}
+    return {"encoding": "UTF-8" if spec.as_utf8 else BYTES, "header": spec.header, "enforceSchema": True, **comment}
+
+
+# --- null values --------------------------------------------------------------------------------
+#
+# Spark takes a null value in quotes for missing too, and one text only. So where there are some, the records are read
+# as texts, the fields that are null values are taken out of them, and then the records are taken apart.
+
+RECORD = "mrql_record"
+
+
+def _records(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> DataFrame:
+    """The records of some files as they are written."""
+    if spec.multiline:
+        # Spark keeps the text of what it cannot read: a day whose pattern has a character that is not in the file.
+        schema, mode = f"mrql_never DATE, {RECORD} STRING", "PERMISSIVE"
+        text = f"if(mrql_never IS NULL, {RECORD}, NULL)"  # the text alone is not to be had
+        options = {"columnNameOfCorruptRecord": RECORD, "dateFormat": f"'{NO_CHARACTER}'yyyy"}
+    else:
+        # Nothing is told apart in a line.
+        schema, mode, text = f"{RECORD} STRING", "FAILFAST", RECORD
+        options = {"sep": NO_CHARACTER * 2, "quote": NO_CHARACTER, "escape": NO_CHARACTER}
+        options |= {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+    read = spark.read.schema(schema).options(
+        **{**_record_options(spec), **_file_options(spec), **options, "mode": mode}
+    )
+    return read.csv(paths).selectExpr(f"{text} AS {RECORD}", *([FILE] if apart else []))
+
+
+def _parsed(records: DataFrame, schema: str, options: Options, spec: SourceSpec) -> DataFrame:
+    """The fields of records, without those that are null values."""
+    given = ", ".join(f"'{name}', {text_sql(str(value))}" for name, value in options.items())
+    fields = f"from_csv({_without_null_values(RECORD, spec)}, {text_sql(schema)}, map({given})) AS mrql_fields"
+    others = [name for name in records.columns if name != RECORD]
+    return records.selectExpr(*others, ONCE, fields).where("mrql_number >= 0L").selectExpr(*others, "mrql_fields.*")
+
+
+def _without_null_values(record: str, spec: SourceSpec) -> str:
+    """A record with nothing in the place of each null value without quotes; a tag is none."""
+    delimiter, blank = _code(spec.delimiter), _blank(spec.delimiter)
+    # As the files are read: otherwise byte by byte.
+    texts = [t if spec.as_utf8 else t.encode().decode(BYTES) for t in spec.csv.null_values]
+    nulls = "|".join(map(re.escape, texts))
+    is_null = f"x__v_0 RLIKE {text_sql(f'^{delimiter}{blank}*+(?:{nulls}){blank}*+{chr(92)}z')}"
+    is_null += " AND x__v_1 > 0" if spec.tagged else ""
+    empty = text_sql(spec.delimiter)
+    kept = f"transform({_fields(record, spec)}, (x__v_0, x__v_1) -> if({is_null}, {empty}, x__v_0))"
+    left = f"coalesce(nullif(substring(array_join({kept}, ''), 2), ''), {_instead_of_nothing(record, spec)})"
+    return f"if({record} RLIKE {text_sql(nulls)}, {left}, {record})"
+
+
+def _instead_of_nothing(record: str, spec: SourceSpec) -> str:
+    """What is read of a record whose only field is a null value: a text without characters would be no record."""
+    wanted = sum(column != SURPLUS for column in spec.columns)
+    if wanted > 1:
+        return record  # too few fields, whatever they are
+    return "NULL" if len(spec.columns) == 1 else text_sql(spec.delimiter)
+
+
+def _fields(record: str, spec: SourceSpec) -> str:
+    """The fields of a record as they are written, each with the delimiter before it."""
+    delimiter = _code(spec.delimiter)
+    quoted = f'{_blank(spec.delimiter)}*+"[^"]*+(?:""[^"]*+)*+(?:"[^{delimiter}]*+)?+'
+    pattern = text_sql(f"{delimiter}(?:{quoted}|[^{delimiter}]*+)")
+    return f"regexp_extract_all(concat({text_sql(spec.delimiter)}, {record}), {pattern}, 0)"
+
+
+def _code(character: str) -> str:
+    """A character in a pattern."""
+    return f"\\x{{{ord(character):x}}}"
+
+
+# --- fields behind the columns ------------------------------------------------------------------
 
 
 def _has_all(spec: SourceSpec) -> str:
@@ -89,13 +180,10 @@ def _has_all(spec: SourceSpec) -> str:
     Spark keeps it of a record with another number of fields than were asked for, or with one that is no value of its
     column's type; it reads such a field as missing. What is missing is an empty field without quotes.
     """
-    delimiter, blank = f"\\x{{{ord(spec.delimiter):x}}}", _blank(spec.delimiter)
-    quoted = f'{blank}*+"[^"]*+(?:""[^"]*+)*+(?:"[^{delimiter}]*+)?+'
-    pattern = text_sql(f"{delimiter}(?:{quoted}|[^{delimiter}]*+)")
-    fields = f"regexp_extract_all(concat({text_sql(spec.delimiter)}, {CORRUPT}), {pattern}, 0)"
+    fields = _fields(CORRUPT, spec)
     first = int(spec.tagged)
     wanted = [*enumerate(spec.columns[: spec.columns.index(SURPLUS)] if SURPLUS in spec.columns else spec.columns)]
-    empty = text_sql(f"{delimiter}{blank}*+")
+    empty = text_sql(f"{_code(spec.delimiter)}{_blank(spec.delimiter)}*+")
     conditions = [f"size({fields}) >= {first + len(wanted)}"]
     conditions += [
         f"(m{i} IS NOT NULL OR regexp_replace(get({fields}, {first + i}), {empty}, '') = '')"

@@ -20,10 +20,7 @@ from mrql.runtime.spark.expressions.canonical_order import Fresh
 from mrql.runtime.spark.expressions.layout import label, quote, text_sql
 from mrql.runtime.spark.io.create_dataframe import to_write
 from mrql.runtime.spark.io.csv import TAG
-from mrql.runtime.spark.io.spark_format import FILE, ParsedRows, SparkFormat
-
-NUMBER = "monotonically_increasing_id() AS mrql_number"
-"""A column that Spark may not compute twice: no filter is pushed below it, where it would parse the row again."""
+from mrql.runtime.spark.io.spark_format import FILE, ONCE, ParsedRows, SparkFormat
 
 FIRST, SECOND = (json_variant.element("mrql_array", place) for place in (0, 1))
 """The value of a line, and what may stand behind it."""
@@ -38,7 +35,7 @@ def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
     lines = spark.read.text(paths).selectExpr("value", FILE).where(r"value RLIKE '[^ \\t]'")
     # Inside an array, what stands behind the value is no JSON, or a second element.
     parsed = "if(is_valid_utf8(value), try_parse_json(concat('[', value, ']')), NULL)"
-    arrays = lines.selectExpr("mrql_file", NUMBER, f"{parsed} AS mrql_array")
+    arrays = lines.selectExpr("mrql_file", ONCE, f"{parsed} AS mrql_array")
     faults = ["mrql_array IS NULL", f"{SECOND} IS NOT NULL", "mrql_number < 0L"]
     if spec.changes is not None:
         return _changes(spec, _records(_unwrapped(arrays, spec.changes), _whole(spec), faults, fresh), apart)

@@ -18,6 +18,9 @@ from mrql.runtime.engine.answer import Output
 
 FAULT = "raise_error('[MALFORMED_ROW]')"
 FILE = "_metadata.file_path AS mrql_file"
+ONCE = "monotonically_increasing_id() AS mrql_number"
+"""A column that Spark may not compute twice: no filter is pushed below it, where it would parse the row again. It has
+to be used."""
 
 
 @attrs.frozen

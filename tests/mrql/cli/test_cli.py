@@ -124,7 +124,7 @@ edges = stream(csv, "edges", ",", type((long, long)), deletions("removed"));
 select (x, sum(y), max(y)) from (x, y) in edges group by x;
 """
 TAGGED = """
-edges = stream(csv, "edges", ",", type((long, long)), tagged);
+edges = stream(csv, "edges", ",", type((long, long)), tagged, nullValue("-", "NA"));
 select (x, sum(y), max(y)) from (x, y) in edges group by x;
 """
 
@@ -133,8 +133,8 @@ select (x, sum(y), max(y)) from (x, y) in edges group by x;
 def edges(tmp_path: Path) -> Path:
     """Two files of rows and one of deletions between them; the same rows with tags."""
     files = {"edges/a.csv": "1,5\n1,0\n2,7\n", "removed/b.csv": "1,5\n2,7\n", "edges/c.csv": "3,3\n2,1\n"}
-    files["tagged/edges/a.csv"] = "+,1,5\n+,1,0\n+,2,7\n-,1,5\n"
-    files["tagged/edges/b.csv"] = '-, 2, 7\n"+",3,3\n+,2,1\n'
+    files["tagged/edges/a.csv"] = "+,1,5\n+,1,0\n+,2,7\n-,1,5\n+,1,NA\n"
+    files["tagged/edges/b.csv"] = '-, 2, 7\n"+",3,3\n+,2,1\n-,1,-\n'
     for n, (name, text) in enumerate(files.items()):
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -27,6 +27,7 @@ FILES = {
     "d.tbl": "1|a|\n2|b|\n",
     "e.tsv": "1\ta\n",
     "f.json": '{"a`b": 1}\n{"a`b": 2.5, "c": [1]}\n',
+    "j.csv": "#x\n1,-\n NA ,2024-01-01\n",
     "p/k=1/g.csv": "1\n",
 }
 
@@ -51,6 +52,7 @@ def home(tmp_path: Path) -> Path:
         (["d.tbl"], [], "<_1: long, _2: string>"),
         (["e.tsv"], [], "<_1: long, _2: string>"),
         (["e.tsv"], ["--delimiter", ";"], "<_1: string>"),
+        (["j.csv"], ["--null-value", "NA", "--null-value", "-", "--comment", "#"], "<_1: long, _2: date>"),
         (["f.json"], [], "<`a``b`: double, c: list(long)>"),
         (["p"], [], "<_1: long, k: string>"),
         (["h.parquet"], [], "<`a b`: long>"),
@@ -73,7 +75,9 @@ def test_what_is_printed_reads_the_files(home: Path, files: list[str], options: 
     [
         (["a.csv", "c.csv"], [], "one file has 3 columns, another 1"),
         (["c.csv", "a.csv"], ["--header", "--delimiter", ";"], "the files have no column in common"),
-        (["f.json"], ["--header"], "--header and --delimiter are for csv"),
+        (["f.json"], ["--header"], "a json source has no option `header`: it is for csv"),
+        (["f.json"], ["--delimiter", ";"], "--delimiter is for csv"),
+        (["j.csv"], ["--null-value", " "], "a null value has no blanks around it"),
         (["a.csv"], ["--delimiter", ";;"], "a delimiter is one character"),
         (["a.csv"], ["--source", "parquet"], "a.csv is not a Parquet file"),
         (["q.txt"], [], "q.txt does not say of which format it is"),

@@ -444,7 +444,7 @@ def test_sources() -> None:
     path, delimiter, row, header = csv.args
     assert (string("points"), string(",")) == (path, delimiter)
     assert syntax.TypeArg(syntax.RecordType((("X", named("long")), ("Y", named("long"))), NOWHERE), NOWHERE) == row
-    assert syntax.OptionArg("header", NOWHERE) == header
+    assert syntax.OptionArg("header", (), NOWHERE) == header
     removed = source('stream(csv, "edges", ",", type((long, long)), deletions(dir + "/gone"))')
     assert removed.kind is syntax.SourceKind.STREAM
     assert isinstance(removed.args[-1], syntax.DeletionsArg)

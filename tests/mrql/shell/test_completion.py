@@ -93,6 +93,7 @@ def test_fields(text: str, fields: list[str]) -> None:
         ("f = \\x.|", {"points", "select"}, {"X"}),
         ("source(|", {"csv", "json"}, {"points", "select"}),
         ('x = stream(csv, "a", ",", t|', {"type", "tagged"}, set()),
+        ('x = stream(csv, "a", ",", n|', {"nullValue"}, set()),
         ("type T = |", {"Point", "Shape", "long", "bag"}, {"points", "select"}),
         ("x as P|", {"Point"}, {"points"}),
         ("case s { |", {"Circle", "Nowhere"}, {"points"}),

@@ -90,6 +90,8 @@ def test_another_state_is_known_by_another_hash(other: str) -> None:
         ('"s", ","', '"s", ";"'),
         ('stream(csv, "s", ",", type((long, long)))', 'stream(csv, "s", ",", type((long, int)))'),
         ('stream(csv, "s", ",", type((long, long)))', 'stream(csv, "s", ",", type((long, long)), tagged)'),
+        ('stream(csv, "s", ",", type((long, long)))', 'stream(csv, "s", ",", type((long, long)), nullValue("-"))'),
+        ('stream(csv, "s", ",", type((long, long)))', 'stream(csv, "s", ",", type((long, long)), comment("-"))'),
     ],
 )
 def test_a_source_is_a_part_of_a_state(old: str, new: str) -> None:
@@ -281,9 +283,9 @@ def test_each_class_that_a_digest_is_made_of_is_written() -> None:
     for kind, named in notation.CLASSES.items():
         says = {field.name for field in attrs.fields(kind) if field.repr}
         assert set(named.fields.values()) == says, kind
-    assert {attribute for attribute, _ in notation.SOURCE.values()} == {
-        field.name for field in attrs.fields(catalog.SourceSpec) if field.repr
-    }
+    fields = {field.name for field in attrs.fields(catalog.SourceSpec) if field.repr} - {"csv"}
+    fields |= {f"csv.{field.name}" for field in attrs.fields(catalog.CsvOptions)}
+    assert {attribute for attribute, _ in notation.SOURCE.values()} == fields
 
 
 def test_what_has_no_notation_is_a_fault() -> None:

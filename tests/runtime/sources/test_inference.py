@@ -82,6 +82,9 @@ def test_headers(tmp_path: Path, names: list[str], fields: list[str]) -> None:
     ("files", "source", "row"),
     [
         ({"f": "1,a\n2.5,\n"}, 'csv, "f"', "<_1: double, _2: string>"),
+        ({"f": "NA,-\n1,NA\n"}, 'csv, "f", nullValue("NA", "-")', "<_1: long, _2: string>"),
+        ({"f": "# a, b\na,b\n#\n1,2\n"}, 'csv, "f", header, comment("#")', "<a: long, b: long>"),
+        ({"f": 'NA,"NA"\n'}, 'csv, "f", nullValue("NA")', "<_1: string, _2: string>"),
         ({"f": "1|a|\n2|b|\n"}, 'line, "f", "|"', "<_1: long, _2: string>"),
         ({"f": "1,\n,\n"}, 'csv, "f"', "<_1: long>"),
         ({"f": '"1","2024-01-01"\n2,2024-01-01 10:00:00\n'}, 'csv, "f"', "<_1: long, _2: timestamp>"),

@@ -107,6 +107,18 @@ BAD: dict[str, Bad] = {
         "<T: timestamp>",
     ),
     "csv, an empty text for a number": csv('"",a\n,a\n', f'1:1: {ROW}"" is not a value of type int (column _1)'),
+    "csv, a null value in quotes": csv(
+        'NA,a\n"NA",a\n', f'2:1: {ROW}"NA" is not a value of type int (column _1)', options=', nullValue("NA")'
+    ),
+    "csv, behind comments": csv(
+        "# a\n1,a\n\n#\n#,b\n2\n #,b\n", f"6:1: {ROW}1 field, where 2 were expected", options=', comment("#")', kept=2
+    ),
+    "csv, a comment in a record over lines": csv(
+        '#"a\n1,"a\n#,b"\n#\n2\n', f"5:1: {ROW}1 field, where 2 were expected", options=', multiline, comment("#")'
+    ),
+    "csv, one field, which is a null value": csv(
+        "NA\n1,NA\n", f"1:1: {ROW}1 field, where 2 were expected", options=', nullValue("NA")'
+    ),
     "csv, not UTF-8": csv(b"1,a\n2,\xff\n", f"2:1: {ROW}not text in UTF-8 (column _2)"),
     "csv, a column that is left out is there": csv(
         "1,a\n1\n", f"2:1: {ROW}1 field, where 2 were expected", "(int, any)"

@@ -52,9 +52,15 @@ NUMERALS += ["16777217", "1.000000178813934326171875001", "0x1.000003p0", "-0x1.
 NAMED = ["NaN", "nan", "inf", "Inf", "-Infinity", "1d", "1f", "0x10", "1_000", "true", "FALSE", "t", "null", "'1'"]
 QUOTED = ["", '""', '"a,b"', '"a""b"', '"a"b', 'a"b"', '"open', " x ", '" x "', "é", "\ufffd", "a\tb", "  ", '"']
 NULS = ['"\0null"', '"null\0"', '"\0"', "\0a", "a\0b", '"a\0b"', '" \0"', '"a""\0"', '"\0a"x', '"\0']
-FIELD = st.one_of(*map(st.sampled_from, (NUMERALS, NAMED, QUOTED, NULS)), st.text('ab1.,"- e', max_size=5))
-RECORD = st.lists(FIELD, min_size=2, max_size=4).map(",".join)
+NULLS = ["null", '"null"', " null\t", '" null"', "null x", "-", '"-"', "é", '"é"', '"null"x', "NULL"]
+COMMENTS = ["#", "#a", '#"a', " #", '"#"', "a#"]
+FIELD = st.one_of(
+    *map(st.sampled_from, (NUMERALS, NAMED, QUOTED, NULS, NULLS, COMMENTS)), st.text('ab1.,"- e', max_size=5)
+)
+RECORD = st.lists(FIELD, min_size=1, max_size=4).map(",".join)
 END = st.sampled_from(["\n", "\n", "\r\n"])
+NULL_VALUES = ', nullValue("null", "é", "1", "-")'
+OPTIONS = st.sampled_from(["", NULL_VALUES, ', comment("#")', f'{NULL_VALUES}, comment("1")'])
 
 
 @seed(2026)
@@ -64,6 +70,7 @@ END = st.sampled_from(["\n", "\n", "\r\n"])
     st.sampled_from(["string", "int", "float", "double", "bool", "decimal(6, 2)"]),
     st.sampled_from(["csv", "line"]),
     st.sampled_from(["", ","]),
+    OPTIONS,
 )
 def test_csv(
     spark: SparkSession,
@@ -72,15 +79,19 @@ def test_csv(
     t: str,
     format: str,
     behind: str,
+    options: str,
 ) -> None:
     """Fields in quotes and without, numbers of every spelling, too many fields and too few; in files whose records all
     end with the delimiter, too, and with fields that are not read."""
     rows = [(record + behind, end) for record, end in written]
     base = tmp_path_factory.mktemp("csv")
     (base / "f.csv").write_bytes("".join(record + end for record, end in rows).encode())
-    assert_same(spark, f'source({format}, "f.csv", ",", type(({t}, string, {t})))', base)
-    (base / "f.csv").write_bytes("".join(record + end for record, end in [("C,A,b,x", "\n"), *rows]).encode())
-    assert_same(spark, f'source({format}, "f.csv", ",", type(<A: {t}, B: any, C: long>), header)', base)
+    assert_same(spark, f'source({format}, "f.csv", ",", type(({t}, string, {t})){options})', base)
+    first = [(f"{options[-3]}comment", "\n")] if "comment" in options else []
+    first.append(("C,A,b,x", "\n"))
+    (base / "f.csv").write_bytes("".join(record + end for record, end in [*first, *rows]).encode())
+    assert_same(spark, f'source({format}, "f.csv", ",", type(<A: {t}, B: any, C: long>), header{options})', base)
+    assert_same(spark, f'source({format}, "f.csv", ",", type({t}){options})', base)
 
 
 TIMES = st.sampled_from(
@@ -130,18 +141,35 @@ def test_a_row_is_malformed_whatever_a_query_uses_of_it(spark: SparkSession, tmp
             read(spark, spec).df.table.selectExpr(used).collect()
 
 
-CELL = st.sampled_from(["1", "a", "", '""', '"x\ny"', '"x\r\ny"', '"a ""q"" b"', '"\n"', '" , "', '"\0x\0"', '"x""\0"'])
+CELL = st.sampled_from(
+    [
+        *NULLS,
+        *COMMENTS,
+        '"\n#"',
+        "1",
+        "a",
+        "",
+        '""',
+        '"x\ny"',
+        '"x\r\ny"',
+        '"a ""q"" b"',
+        '"\n"',
+        '" , "',
+        '"\0x\0"',
+        '"x""\0"',
+    ]
+)
 
 
 @seed(2026)
 @settings(few, max_examples=5)
-@given(st.lists(st.lists(CELL, min_size=1, max_size=3).map(",".join), min_size=10, max_size=40), st.booleans())
+@given(st.lists(st.lists(CELL, min_size=1, max_size=3).map(",".join), min_size=10, max_size=40), st.booleans(), OPTIONS)
 def test_csv_over_lines(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[str], header: bool
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[str], header: bool, more: str
 ) -> None:
     """Line ends in quotes belong to the field."""
     base = tmp_path_factory.mktemp("csv")
-    first, options = (["B, C ,A"], "header, multiline") if header else ([], "multiline")
+    first, options = (["B, C ,A"], f"header, multiline{more}") if header else ([], f"multiline{more}")
     (base / "f.csv").write_bytes(("\n".join([*first, *rows]) + "\n").encode())
     assert_same(spark, f'source(csv, "f.csv", ",", type(<A: string, B: string>), {options})', base)
 
@@ -202,7 +230,8 @@ def test_text_that_is_utf8_and_bytes_that_are_not(spark: SparkSession, tmp_path:
     for data, delimiter in cases:
         (tmp_path / "f.csv").write_bytes(data)
         assert_same(spark, f'source(csv, "f.csv", "{delimiter}", type((int, string)))', tmp_path)
-        assert_same(spark, f'source(csv, "f.csv", "{delimiter}", type((int, string)), multiline)', tmp_path)
+        more = 'multiline, nullValue("é", "x")'
+        assert_same(spark, f'source(csv, "f.csv", "{delimiter}", type((int, string)), {more})', tmp_path)
 
 
 SCALAR = st.one_of(

@@ -1,0 +1,74 @@
+"""The options of a source: words, some of them with texts, that are called as the readers of Spark call them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mrql import syntax
+from mrql.algebra.catalog import CsvOptions, Format
+from mrql.algebra.errors import UserError
+from mrql.algebra.values.xml_elements import BLANKS
+from mrql.parser.expressions import OPTIONS
+from mrql.translate.scope import Globals
+from mrql.translate.source_arguments import Arguments, known_text
+
+ANY_NUMBER = {"nullValue"}
+"""The options that take several texts; the others that have an example with a text take one."""
+
+
+def options_of(arguments: Arguments, format: Format, known: Globals) -> Mapping[str, tuple[str, ...]]:
+    """The options of a source, each with its texts.
+
+    Raises: UserError at one that the format does not take, and at one that does not have as many texts as it takes.
+    """
+    found = {}
+    for option in arguments.options:
+        if option.name not in format.takes:
+            hint = f"it is for {known.catalog.names_taking(option.name)}"
+            raise UserError(f"{format} source has no option `{option.name}`", option.span, hint)
+        texts = tuple(known_text(value, known, f"what `{option.name}` is given") for value in option.values)
+        _must_be_as_many(option, texts)
+        found[option.name] = texts
+    return found
+
+
+def _must_be_as_many(option: syntax.OptionArg, texts: Sequence[str]) -> None:
+    example = OPTIONS[option.name]
+    takes_texts = "(" in example
+    if texts and not takes_texts:
+        raise UserError(f"`{option.name}` takes nothing", option.span, example)
+    if takes_texts and (not texts or (len(texts) > 1 and option.name not in ANY_NUMBER)):
+        many = "at least one text" if option.name in ANY_NUMBER else "one text"
+        raise UserError(f"`{option.name}` takes {many}", option.span, example)
+
+
+def csv_options(options: Mapping[str, Sequence[str]], delimiter: str) -> CsvOptions:
+    """How the fields of CSV are written, by the texts of the options that say it.
+
+    Raises: UserError, without a place, where a text cannot be what its option says.
+    """
+    return CsvOptions(
+        null_values=_null_values(options.get("nullValue", ()), delimiter),
+        comment=_comment(options.get("comment"), delimiter),
+    )
+
+
+def _null_values(texts: Sequence[str], delimiter: str) -> tuple[str, ...]:
+    """In their order, as what they mean does not depend on that; an empty field is missing anyway."""
+    for text in texts:
+        if '"' in text:
+            raise UserError('a null value has no `"` in it: what is in quotes is a text')
+        if text.strip(BLANKS) != text:
+            raise UserError("a null value has no blanks around it: those around a field are no part of it")
+        if (delimiter and delimiter in text) or "\n" in text or "\r" in text:
+            raise UserError("a null value is in one field: it has no delimiter and no line end in it")
+    return tuple(sorted({*texts} - {""}))
+
+
+def _comment(texts: Sequence[str] | None, delimiter: str) -> str | None:
+    if texts is None:
+        return None
+    (text,) = texts
+    if len(text) != 1 or not "!" <= text <= "~" or text == '"' or text == delimiter:
+        raise UserError("a comment begins with one sign of ASCII, which is no quote, no blank and no delimiter")
+    return text
