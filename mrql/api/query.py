@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Unpack
 
 import attrs
 
@@ -19,23 +18,19 @@ from mrql.api.arguments import (
     Loop,
     Trusted,
     directory_of,
-    keyed_streams,
-    kind_of,
     must_be_a_frame,
     must_have_a_driver,
     session_of,
-    trusted_streams,
 )
 from mrql.api.frames import Rows, is_in_python
 from mrql.api.notebook import print_text, query_repr
+from mrql.api.plan_arguments import PlanArguments, view_options
 from mrql.api.view import View
 from mrql.explain import explain_graph, explain_html, explain_trace, require_incremental
 from mrql.rewrite.analysis.infer_merge import stream_names
 from mrql.rewrite.passes import Trace
-from mrql.rewrite.pipeline import PlanOptions, normal_form, plan_query
+from mrql.rewrite.pipeline import normal_form, plan_query
 from mrql.rewrite.plan.circuit import Circuit, circuit_of
-from mrql.rewrite.plan.loop_strategy import KEEPING_BACK, LoopStrategy
-from mrql.rewrite.plan.threshold import Threshold
 from mrql.translate.program import CompiledExpression
 
 if TYPE_CHECKING:
@@ -93,66 +88,20 @@ class Query:
         """How a view keeps the query up to date that is made without arguments."""
         return DrawnPlan(self.trace())
 
-    def trace(
-        self,
-        *,
-        insert_only: bool = False,
-        loop: Loop = "auto",
-        epsilon: float | None = None,
-        abs_epsilon: float | None = None,
-        trusted: Trusted = False,
-        keys: Keys | None = None,
-    ) -> Trace:
+    def trace(self, **arguments: Unpack[PlanArguments]) -> Trace:
         """How the query becomes its stages, those of a view that is made with the same arguments.
 
         Raises: UserError when the way `loop` is not there for a loop.
         """
-        keyed = keyed_streams(keys, self.streams)
-        return _trace(self.term, self.streams, insert_only, loop, epsilon, abs_epsilon, trusted, keyed)
+        return plan_query(self.term, view_options(self.streams, **arguments))
 
-    def explanation(
-        self,
-        *,
-        insert_only: bool = False,
-        loop: Loop = "auto",
-        epsilon: float | None = None,
-        abs_epsilon: float | None = None,
-        trusted: Trusted = False,
-        keys: Keys | None = None,
-    ) -> str:
-        """Every step from the query to its stages, as text."""
-        return explain_trace(
-            self.trace(
-                insert_only=insert_only,
-                loop=loop,
-                epsilon=epsilon,
-                abs_epsilon=abs_epsilon,
-                trusted=trusted,
-                keys=keys,
-            )
-        )
+    def explanation(self, **arguments: Unpack[PlanArguments]) -> str:
+        """Every step from the query to its stages, as text, for a view that is made with the same arguments."""
+        return explain_trace(self.trace(**arguments))
 
-    def explain(
-        self,
-        *,
-        insert_only: bool = False,
-        loop: Loop = "auto",
-        epsilon: float | None = None,
-        abs_epsilon: float | None = None,
-        trusted: Trusted = False,
-        keys: Keys | None = None,
-    ) -> None:
+    def explain(self, **arguments: Unpack[PlanArguments]) -> None:
         """Prints every step from the query to its stages; `explanation` is the text."""
-        print_text(
-            self.explanation(
-                insert_only=insert_only,
-                loop=loop,
-                epsilon=epsilon,
-                abs_epsilon=abs_epsilon,
-                trusted=trusted,
-                keys=keys,
-            )
-        )
+        print_text(self.explanation(**arguments))
 
     def batch(self, spark: SparkSession | None = None, **streams: Rows) -> DataFrame:
         """Evaluates the query once over all its streams.
@@ -232,17 +181,26 @@ class Query:
         for part in subterms(self.term):
             if isinstance(part, Stream) and part.static and part.name not in tables:
                 raise UserError(f"the table `{part.name}` is missing", hint=f"view({part.name}=…)")
-        keyed = keyed_streams(keys, self.streams, tables)
-        plan = _trace(term, self.streams, insert_only, loop, epsilon, abs_epsilon, trusted, keyed).plan
+        options = view_options(
+            self.streams,
+            tables,
+            insert_only=insert_only,
+            loop=loop,
+            epsilon=epsilon,
+            abs_epsilon=abs_epsilon,
+            trusted=trusted,
+            keys=keys,
+        )
+        plan = plan_query(term, options).plan
         if strict:
             require_incremental(plan)
         frames = {name: self.frame(name, df, session) for name, df in tables.items()}
         advise(session)
         source, names = self.query.span.source, frozenset(tables)
         if root is None:
-            return View(self, SparkView(plan, session, frames, source), None, names, insert_only, keyed)
+            return View(self, SparkView(plan, session, frames, source), None, names, insert_only, options.keyed)
         durable = DurableView.open(root, plan, session, frames, source)
-        return View(self, durable.view, durable, names, insert_only, keyed)
+        return View(self, durable.view, durable, names, insert_only, options.keyed)
 
     def _in_catalog(self, session: SparkSession) -> dict[str, Rows]:
         """What a session has of the tables that the query reads.
@@ -317,38 +275,6 @@ class Query:
                 for field, t in fields
             )
             return from_dataframe(named.selectExpr(*columns), row)
-
-
-def _trace(
-    term: Term,
-    streams: dict[str, Type],
-    insert_only: bool,
-    loop: Loop,
-    epsilon: float | None,
-    abs_epsilon: float | None,
-    trusted: Trusted,
-    keyed: Mapping[str, RowKey],
-) -> Trace:
-    if loop not in get_args(Loop):
-        raise UserError(f"there is no way {loop!r} for loops", hint=f"one of {', '.join(get_args(Loop))}")
-    for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
-        if value is not None and not isinstance(value, int | float):
-            raise UserError(f"{name} is a number, not {kind_of(value)}")
-    threshold = Threshold.of(epsilon, abs_epsilon)
-    for name, value in (("epsilon", epsilon), ("abs_epsilon", abs_epsilon)):
-        if value is not None and (not value >= 0 or LoopStrategy(loop) not in KEEPING_BACK):
-            raise UserError(f"{name} is 0 or more, for loop='diffuse' or loop='exact'")
-    shrinking = frozenset[str]() if insert_only else frozenset(streams)
-    names = trusted_streams(trusted, streams)
-    if insert_only and names:
-        raise UserError("a view that only takes insertions has no deletions to trust", hint="leave one of them out")
-    if insert_only and keyed:
-        message = f"rows of `{min(keyed)}` replace others, and a view that only takes insertions has none that go"
-        raise UserError(message, hint="leave one of them out")
-    trusting = sorted(names & keyed.keys()) if not isinstance(trusted, bool) else []
-    if trusting:
-        raise UserError(f"`{trusting[0]}` has a key: there are no deletions to trust", hint="leave one of them out")
-    return plan_query(term, PlanOptions(shrinking, LoopStrategy(loop), threshold, names, keyed))
 
 
 def with_static(term: Term, tables: frozenset[str]) -> Term:
