@@ -13,6 +13,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.envelope import Envelope
+from mrql.algebra.functions.time_patterns import FieldPattern, field_pattern
 from mrql.algebra.row_key import RowKey
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
@@ -152,6 +153,23 @@ class CsvOptions:
     """Texts that stand for a missing value where they are not in quotes, as an empty field does."""
     comment: str | None = None
     """The character that lines begin with that are no records; one in a field in quotes does not."""
+    date_format: str | None = None
+    """The pattern that dates are written by (`algebra.functions.time_patterns`)."""
+    timestamp_format: str | None = None
+    """The pattern that timestamps are written by."""
+
+    def time_format(self, t: Type) -> str | None:
+        """The pattern that the values of a type are written by, where one is given."""
+        return self.date_format if t == ty.DATE else self.timestamp_format if t == ty.TIMESTAMP else None
+
+    def time_pattern(self, t: Type) -> FieldPattern | None:
+        """The same, read."""
+        written = self.time_format(t)
+        return None if written is None else field_pattern(written, t)
+
+
+AS_USUAL = CsvOptions()
+"""Where nothing is said of how fields are written."""
 
 
 @attrs.frozen
@@ -183,7 +201,7 @@ class SourceSpec:
     header: bool = False
     missing_columns: bool = False
     multiline: bool = False
-    csv: CsvOptions = CsvOptions()
+    csv: CsvOptions = AS_USUAL
     surplus: bool = False
     """Whether fields behind the last column are not read; else a record that has some is malformed."""
     as_utf8: bool = False

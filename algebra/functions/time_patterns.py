@@ -16,7 +16,11 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+import attrs
+
+from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
+from mrql.algebra.types import Type
 
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
            "December")  # fmt: skip
@@ -122,3 +126,88 @@ def read(text: str, pattern: str) -> datetime:
         return datetime(*fields.values())  # type: ignore[arg-type]
     except ValueError:
         raise EvaluationError(f'"{text}" is not written as {pattern}') from None
+
+
+# --- files --------------------------------------------------------------------------------------
+
+IN_FILES = (*READ, "S", "SS", "SSS", "SSSS", "SSSSS", "SSSSSS")
+"""What a pattern of the fields of a file may have, the largest first; of the parts of a second there is one."""
+_LETTERS = [*dict.fromkeys(field[0] for field in IN_FILES)]
+_OF_A_DAY = _LETTERS[:3]
+
+
+@attrs.frozen
+class FieldPattern:
+    """A pattern that all dates or timestamps in the fields of a file are written by.
+
+    A field fits or it does not: there are as many digits as letters, and all else stands as it is. What fits is brought
+    into the form that the language reads, in Python and in SQL, so that a day that no month has is no date.
+    """
+
+    pieces: tuple[tuple[str, str], ...]
+    """Letters, or a text that stands for itself."""
+
+    def regex(self, encoding: str = "utf-8") -> str:
+        """What fits, with a group for each number, for Python and for Java. Signs beside ASCII may have been read byte
+        by byte, as those of another `encoding`."""
+        return "".join(
+            f"({'(?!0000)' if letters == 'yyyy' else ''}[0-9]{{{len(letters)}}})"
+            if letters
+            else re.escape(text.encode().decode(encoding))
+            for letters, text in self.pieces
+        )
+
+    def form(self, group: str) -> str:
+        """The form that the language reads, of the groups as they are written where they are put.
+
+        >>> field_pattern("HH:mm, dd.MM.yyyy", ty.TIMESTAMP).form("${}")
+        '$5-$4-$3 $1:$2:00'
+        """
+        numbers = [letters[0] for letters, _ in self.pieces if letters]
+        places = {letter: group.format(number) for number, letter in enumerate(numbers, start=1)}
+        day = "{y}-{M}-{d}".format(**places)
+        if "H" not in places:
+            return day
+        clock = f"{places['H']}:{places.get('m', '00')}:{places.get('s', '00')}"
+        return f"{day} {clock}.{places['S']}" if "S" in places else f"{day} {clock}"
+
+    def canonical(self, field: str) -> str | None:
+        """A field in the form that the language reads, in which it need not be a value; None where it does not fit.
+
+        >>> field_pattern("dd.MM.yyyy", ty.DATE).canonical("31.02.2024")
+        '2024-02-31'
+        """
+        regex, form = _for_python(self)
+        found = regex.fullmatch(field)
+        return None if found is None else found.expand(form)
+
+
+@lru_cache(maxsize=256)
+def _for_python(pattern: FieldPattern) -> tuple[re.Pattern[str], str]:
+    return re.compile(pattern.regex()), pattern.form(r"\g<{}>")
+
+
+@lru_cache(maxsize=256)
+def field_pattern(pattern: str, t: Type) -> FieldPattern:
+    """The pattern of dates or timestamps that is written so.
+
+    Raises: ValueError, which says what is wrong with it.
+    """
+    if unknown := wrong_pattern(pattern, dict.fromkeys(IN_FILES)):
+        raise ValueError(unknown)
+    pieces = tuple(_pieces(pattern))
+    letters = [letters[0] for letters, _ in pieces if letters]
+    for letter in letters:
+        if letters.count(letter) > 1:
+            raise ValueError(f"`{_called(letter)}` is there twice")
+        if t == ty.DATE and letter not in _OF_A_DAY:
+            raise ValueError(f"a date has no `{_called(letter)}`")
+    smallest = max(map(_LETTERS.index, letters), default=0)
+    for letter in _LETTERS[: max(smallest, len(_OF_A_DAY))]:
+        if letter not in letters:
+            raise ValueError(f"`{_called(letter)}` is missing in the pattern")
+    return FieldPattern(pieces)
+
+
+def _called(letter: str) -> str:
+    return next(field for field in IN_FILES if field[0] == letter)

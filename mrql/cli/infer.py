@@ -43,6 +43,8 @@ INFERRED = [name for name, format in FORMATS.items() if format.infer is not None
 @click.option("--header", is_flag=True, help="The first record of csv has the names of the columns.")
 @click.option("--null-value", "nulls", multiple=True, help="A text of csv that stands for a missing value.")
 @click.option("--comment", help="The sign that lines of csv begin with that are no records.")
+@click.option("--date-format", help="The pattern that dates of csv are written by: dd.MM.yyyy")
+@click.option("--timestamp-format", help="The pattern that timestamps of csv are written by.")
 @reports_errors
 def infer(
     files: tuple[Path, ...],
@@ -51,6 +53,8 @@ def infer(
     header: bool,
     nulls: tuple[str, ...],
     comment: str | None,
+    date_format: str | None,
+    timestamp_format: str | None,
 ) -> None:
     """Print a type that the rows of all files have, and a source for each, to paste into a query file.
 
@@ -64,7 +68,8 @@ def infer(
     is_csv = isinstance(format.rows, Columns)
     options: dict[str, tuple[str, ...]] = {"header": ()} if header else {}
     options |= {"nullValue": nulls} if nulls else {}
-    options |= {} if comment is None else {"comment": (comment,)}
+    texts = {"comment": comment, "dateFormat": date_format, "timestampFormat": timestamp_format}
+    options |= {option: (text,) for option, text in texts.items() if text is not None}
     if not is_csv and delimiter is not None:
         raise click.UsageError("--delimiter is for csv")
     for option in options:

@@ -20,6 +20,8 @@ OPTIONS = {
     **{word: word for word in ("header", "allowMissingColumns", "multiline")},
     "nullValue": 'nullValue("NA", "-")',
     "comment": 'comment("#")',
+    "dateFormat": 'dateFormat("dd.MM.yyyy")',
+    "timestampFormat": 'timestampFormat("dd.MM.yyyy HH:mm:ss")',
 }
 """The options of sources, each as it is written."""
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mrql import syntax
+from mrql.algebra import types as ty
 from mrql.algebra.catalog import CsvOptions, Format
 from mrql.algebra.errors import UserError
+from mrql.algebra.functions.time_patterns import field_pattern
+from mrql.algebra.types import Type
 from mrql.algebra.values.xml_elements import BLANKS
 from mrql.parser.expressions import OPTIONS
 from mrql.translate.scope import Globals
@@ -50,6 +53,8 @@ def csv_options(options: Mapping[str, Sequence[str]], delimiter: str) -> CsvOpti
     return CsvOptions(
         null_values=_null_values(options.get("nullValue", ()), delimiter),
         comment=_comment(options.get("comment"), delimiter),
+        date_format=_pattern(options.get("dateFormat"), ty.DATE),
+        timestamp_format=_pattern(options.get("timestampFormat"), ty.TIMESTAMP),
     )
 
 
@@ -63,6 +68,17 @@ def _null_values(texts: Sequence[str], delimiter: str) -> tuple[str, ...]:
         if (delimiter and delimiter in text) or "\n" in text or "\r" in text:
             raise UserError("a null value is in one field: it has no delimiter and no line end in it")
     return tuple(sorted({*texts} - {""}))
+
+
+def _pattern(texts: Sequence[str] | None, t: Type) -> str | None:
+    if texts is None:
+        return None
+    (text,) = texts
+    try:
+        field_pattern(text, t)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    return text
 
 
 def _comment(texts: Sequence[str] | None, delimiter: str) -> str | None:

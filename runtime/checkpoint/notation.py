@@ -129,6 +129,8 @@ SOURCE: Mapping[str, tuple[str, Any]] = {
     "version": ("version", None),
     "null_values": ("csv.null_values", ()),
     "comment": ("csv.comment", None),
+    "date_format": ("csv.date_format", None),
+    "timestamp_format": ("csv.timestamp_format", None),
 }
 """The fields of a source, and with which value each is not written: a state stays what it is when sources learn another
 option."""

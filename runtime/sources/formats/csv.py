@@ -25,7 +25,7 @@ from pathlib import Path
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import Column, Columns, SourceSpec
+from mrql.algebra.catalog import AS_USUAL, Column, Columns, CsvOptions, SourceSpec
 from mrql.algebra.errors import EvaluationError, UserError
 from mrql.algebra.functions import INT_RANGES, convert, single_from_text, to_single
 from mrql.algebra.span import Span
@@ -121,7 +121,7 @@ def _row(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> Value:
     for column, (field, quoted) in zip(columns, fields, strict=False):
         if column.type is not None:
             missing = not quoted and is_missing(spec, field)
-            values[column.name] = None if missing else value_of(field, column.type, column.name)
+            values[column.name] = None if missing else value_of(field, column.type, column.name, spec.csv)
     match spec.row:
         case ty.TupleType():
             return tuple(values.values())
@@ -334,7 +334,7 @@ def infer_csv(spec: SourceSpec, files: Sequence[Path]) -> Type | None:
         for file, some in sample
         for fields in _by_name(_header(spec, file), names, some)
     ]
-    typed = zip(names, column_types(own, len(names)), strict=True)
+    typed = zip(names, column_types(own, len(names), spec.csv), strict=True)
     return ty.RecordType(tuple((name, t) for name, t in typed if name))
 
 
@@ -398,7 +398,7 @@ _NAMED = {"NaN": math.nan, "Inf": math.inf, "-Inf": -math.inf}
 _NAMED |= {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf, "+NaN": math.nan, "-NaN": math.nan}
 
 
-def value_of(field: str, t: Type, column: str) -> Value:
+def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -> Value:
     """A field as a value of its column's type.
 
     Raises: ValueError where it is none.
@@ -422,10 +422,13 @@ def value_of(field: str, t: Type, column: str) -> Value:
         else:
             found = _NAMED.get(field)
     elif t in (ty.DATE, ty.TIMESTAMP) or isinstance(t, ty.DecimalType):
+        pattern = options.time_pattern(t)
+        written = field if pattern is None else pattern.canonical(field)
         with suppress(EvaluationError):
-            found = convert(field, t)
+            found = None if written is None else convert(written, t)
     if found is None:
-        raise ValueError(f'"{field}" is not a value of type {t} (column {column})')
+        written = f", written as {given}" if (given := options.time_format(t)) is not None else ""
+        raise ValueError(f'"{field}" is not a value of type {t}{written} (column {column})')
     return found
 
 
@@ -485,7 +488,19 @@ CSV = FileFormat(
     "csv",
     Columns(),
     infer=infer_csv,
-    takes=frozenset({"delimiter", "header", "allowMissingColumns", "multiline", "tagged", "nullValue", "comment"}),
+    takes=frozenset(
+        {
+            "delimiter",
+            "header",
+            "allowMissingColumns",
+            "multiline",
+            "tagged",
+            "nullValue",
+            "comment",
+            "dateFormat",
+            "timestampFormat",
+        }
+    ),
     read=read_csv,
     check=check_csv,
     count=count_csv,

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from mrql.algebra import types as ty
+from mrql.algebra.catalog import AS_USUAL, CsvOptions
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions import INT_RANGES, convert
 from mrql.algebra.types import Type
@@ -22,7 +23,9 @@ MOST_DIGITS = 17
 """A number with a fraction has no more digits than that, or a double would not hold it."""
 
 
-def column_types(records: Iterable[Sequence[tuple[str, bool]]], count: int) -> list[Type]:
+def column_types(
+    records: Iterable[Sequence[tuple[str, bool]]], count: int, options: CsvOptions = AS_USUAL
+) -> list[Type]:
     """The types of so many columns, by records of as many fields or more; an empty field in quotes is a text.
 
     >>> rows = [[("1", False), ("2024-01-01", False), ("", False)], [("2.5", True), ("", False), ("", False)]]
@@ -33,11 +36,19 @@ def column_types(records: Iterable[Sequence[tuple[str, bool]]], count: int) -> l
     for fields in records:
         for place, (field, quoted) in enumerate(fields[:count]):
             if field or quoted:
-                found[place] = ty.join_types(found[place], field_type(field)) or ty.STRING
+                found[place] = _of_both(found[place], field_type(field, options), options)
     return [ty.STRING if t == ty.NOTHING else t for t in found]
 
 
-def field_type(field: str) -> Type:
+def _of_both(a: Type, b: Type, options: CsvOptions) -> Type:
+    """The type of the fields of both; where a pattern is given, a date is not written as a timestamp is."""
+    has_pattern = options.date_format is not None or options.timestamp_format is not None
+    if has_pattern and {a, b} == {ty.DATE, ty.TIMESTAMP}:
+        return ty.STRING
+    return ty.join_types(a, b) or ty.STRING
+
+
+def field_type(field: str, options: CsvOptions = AS_USUAL) -> Type:
     """The type that a field has by itself.
 
     >>> [str(field_type(text)) for text in ("7", "007", "1e3", "true", "2024-02-30", "2024-01-01 10:00", "9" * 20)]
@@ -50,8 +61,10 @@ def field_type(field: str) -> Type:
         return ty.BOOL
     if _is_fraction(field):
         return ty.DOUBLE
-    for pattern, t in ((_DAY, ty.DATE), (_MOMENT, ty.TIMESTAMP)):
-        if pattern.fullmatch(field) and _is_value(field, t):
+    for usual, t in ((_DAY, ty.DATE), (_MOMENT, ty.TIMESTAMP)):
+        pattern = options.time_pattern(t)
+        written = pattern.canonical(field) if pattern is not None else field if usual.fullmatch(field) else None
+        if written is not None and _is_value(written, t):
             return t
     return ty.STRING
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from mrql.algebra import types as ty
 from mrql.algebra.functions.time_parsing import date_sql, timestamp_sql
+from mrql.algebra.functions.time_patterns import FieldPattern
 from mrql.algebra.types import Type
 from mrql.algebra.values.decimals import decimal_text
-from mrql.runtime.spark.expressions.layout import sql_type
+from mrql.runtime.spark.expressions.layout import sql_type, text_sql
 
 
 def is_read_as_text(t: Type) -> bool:
@@ -32,3 +33,10 @@ def value_of(text: str, t: Type) -> str:
             return f"if({text} RLIKE '^\\\\s*{decimal_text(t)}\\\\s*\\\\z', CAST({text} AS {sql_type(t)}), NULL)"
         case _:
             return text
+
+
+def patterned(text: str, pattern: FieldPattern, t: Type, encoding: str) -> str:
+    """The date or timestamp of a text that is written by a pattern, missing where it is none; an `encoding` says as
+    which the text was read."""
+    regex, form = text_sql(f"^{pattern.regex(encoding)}\\z"), text_sql(pattern.form("${}"))
+    return f"if({text} RLIKE {regex}, try_cast(regexp_replace({text}, {regex}, {form}) AS {sql_type(t)}), NULL)"

@@ -25,7 +25,7 @@ from mrql.runtime.sources.formats.csv import (
     is_read_as_utf8,
 )
 from mrql.runtime.spark.expressions.casts import converted
-from mrql.runtime.spark.expressions.file_texts import is_read_as_text, text_type, value_of
+from mrql.runtime.spark.expressions.file_texts import is_read_as_text, patterned, text_type, value_of
 from mrql.runtime.spark.expressions.layout import label, quote, sql_type, text_sql
 from mrql.runtime.spark.expressions.literals import place
 from mrql.runtime.spark.io.spark_format import FILE, ONCE, ParsedRows, SparkFormat
@@ -58,12 +58,12 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
         df = spark.read.schema(schema).options(**options).csv(paths)
         df = df.selectExpr("*", FILE) if apart else df
     read = [(name, t) for name, t in given if t is not None]
-    fields = {c.name: _field(f"m{i}", c.type, as_utf8=spec.as_utf8) for i, c in enumerate(spec.columns) if c.type}
+    fields = {c.name: _field(f"m{i}", c.type, spec) for i, c in enumerate(spec.columns) if c.type}
     wanted = spec.row.fields if isinstance(spec.row, ty.RecordType) else [(name, ty.STRING) for name in fields]
     found = [fields.get(name, f"CAST(NULL AS {sql_type(t)})") for name, t in wanted]
     kept = [f"{field} AS {label(i)}" for i, field in enumerate(found)]
     faults = [f"NOT is_valid_utf8({fields[c.name]})" for c in spec.columns if c.type == ty.STRING]
-    faults += [f"{name} IS NOT NULL AND {value_of(name, t)} IS NULL" for name, t in read if is_read_as_text(t)]
+    faults += [f"{name} IS NOT NULL AND {_field(name, t, spec)} IS NULL" for name, t in read if is_read_as_text(t)]
     if spec.tagged:
         faults.append(f"{TAG} NOT IN ('+', '-') OR {TAG} IS NULL")
     # Spark converts only the columns that are asked for, but a row is malformed or not whatever the query uses of it.
@@ -99,7 +99,7 @@ def _record_options(spec: SourceSpec) -> Options:
 def _file_options(spec: SourceSpec) -> Options:
     """How the records of a file are told apart."""
     comment: Options = {} if spec.csv.comment is None else {"comment": spec.csv.comment}
-    return {"encoding": "UTF-8" if spec.as_utf8 else BYTES, "header": spec.header, "enforceSchema": True, **comment}
+    return {"encoding": _encoding(spec), "header": spec.header, "enforceSchema": True, **comment}
 
 
 # --- null values --------------------------------------------------------------------------------
@@ -140,8 +140,7 @@ def _without_null_values(record: str, spec: SourceSpec) -> str:
     """A record with nothing in the place of each null value without quotes; a tag is none."""
     delimiter, blank = _code(spec.delimiter), _blank(spec.delimiter)
     # As the files are read: otherwise byte by byte.
-    texts = [t if spec.as_utf8 else t.encode().decode(BYTES) for t in spec.csv.null_values]
-    nulls = "|".join(map(re.escape, texts))
+    nulls = "|".join(re.escape(text.encode().decode(_encoding(spec))) for text in spec.csv.null_values)
     is_null = f"x__v_0 RLIKE {text_sql(f'^{delimiter}{blank}*+(?:{nulls}){blank}*+{chr(92)}z')}"
     is_null += " AND x__v_1 > 0" if spec.tagged else ""
     empty = text_sql(spec.delimiter)
@@ -198,11 +197,16 @@ def _blank(delimiter: str) -> str:
     return "(?!)" if delimiter == " " else f"[\\x00-\\x20&&[^\\x{{{ord(delimiter):x}}}]]"
 
 
-def _field(column: str, t: Type, *, as_utf8: bool) -> str:
-    """The value of a field, which was read byte by byte, if the file is not read `as_utf8`."""
-    if t == ty.STRING and not as_utf8:
+def _field(column: str, t: Type, spec: SourceSpec) -> str:
+    """The value of a field, which was read byte by byte, if the file is not read as UTF-8."""
+    if t == ty.STRING and not spec.as_utf8:
         return f"CAST(encode({column}, '{BYTES}') AS STRING)"
-    return value_of(column, t)
+    pattern = spec.csv.time_pattern(t)
+    return value_of(column, t) if pattern is None else patterned(column, pattern, t, _encoding(spec))
+
+
+def _encoding(spec: SourceSpec) -> str:
+    return "UTF-8" if spec.as_utf8 else BYTES
 
 
 def read_into(spec: SourceSpec) -> list[str]:

@@ -28,6 +28,7 @@ FILES = {
     "e.tsv": "1\ta\n",
     "f.json": '{"a`b": 1}\n{"a`b": 2.5, "c": [1]}\n',
     "j.csv": "#x\n1,-\n NA ,2024-01-01\n",
+    "k.csv": "31.01.2024,10:20 31/01/2024,2024-01-31\n",
     "p/k=1/g.csv": "1\n",
 }
 
@@ -53,6 +54,11 @@ def home(tmp_path: Path) -> Path:
         (["e.tsv"], [], "<_1: long, _2: string>"),
         (["e.tsv"], ["--delimiter", ";"], "<_1: string>"),
         (["j.csv"], ["--null-value", "NA", "--null-value", "-", "--comment", "#"], "<_1: long, _2: date>"),
+        (
+            ["k.csv"],
+            ["--date-format", "dd.MM.yyyy", "--timestamp-format", "HH:mm dd/MM/yyyy"],
+            "<_1: date, _2: timestamp, _3: string>",
+        ),
         (["f.json"], [], "<`a``b`: double, c: list(long)>"),
         (["p"], [], "<_1: long, k: string>"),
         (["h.parquet"], [], "<`a b`: long>"),
@@ -77,6 +83,7 @@ def test_what_is_printed_reads_the_files(home: Path, files: list[str], options: 
         (["c.csv", "a.csv"], ["--header", "--delimiter", ";"], "the files have no column in common"),
         (["f.json"], ["--header"], "a json source has no option `header`: it is for csv"),
         (["f.json"], ["--delimiter", ";"], "--delimiter is for csv"),
+        (["j.csv"], ["--date-format", "d.M.y"], "`d` has no meaning in a pattern"),
         (["j.csv"], ["--null-value", " "], "a null value has no blanks around it"),
         (["a.csv"], ["--delimiter", ";;"], "a delimiter is one character"),
         (["a.csv"], ["--source", "parquet"], "a.csv is not a Parquet file"),

@@ -116,6 +116,18 @@ BAD: dict[str, Bad] = {
     "csv, a comment in a record over lines": csv(
         '#"a\n1,"a\n#,b"\n#\n2\n', f"5:1: {ROW}1 field, where 2 were expected", options=', multiline, comment("#")'
     ),
+    "csv, no day of that month": csv(
+        "01.03.2026\n31.02.2026\n",
+        f'2:1: {ROW}"31.02.2026" is not a value of type date, written as dd.MM.yyyy (column D)',
+        "<D: date>",
+        ', dateFormat("dd.MM.yyyy")',
+    ),
+    "csv, not written by the pattern": csv(
+        "31.01.2026 1000\n2026-01-31 10:00\n",
+        f'2:1: {ROW}"2026-01-31 10:00" is not a value of type timestamp, written as dd.MM.yyyy HHmm (column T)',
+        "<T: timestamp>",
+        ', timestampFormat("dd.MM.yyyy HHmm")',
+    ),
     "csv, one field, which is a null value": csv(
         "NA\n1,NA\n", f"1:1: {ROW}1 field, where 2 were expected", options=', nullValue("NA")'
     ),

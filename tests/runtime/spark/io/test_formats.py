@@ -70,6 +70,7 @@ OPTIONS = st.sampled_from(["", NULL_VALUES, ', comment("#")', f'{NULL_VALUES}, c
     st.sampled_from(["string", "int", "float", "double", "bool", "decimal(6, 2)"]),
     st.sampled_from(["csv", "line"]),
     st.sampled_from(["", ","]),
+    st.sampled_from(["(T, string, T)", "T"]),
     OPTIONS,
 )
 def test_csv(
@@ -79,6 +80,7 @@ def test_csv(
     t: str,
     format: str,
     behind: str,
+    row: str,
     options: str,
 ) -> None:
     """Fields in quotes and without, numbers of every spelling, too many fields and too few; in files whose records all
@@ -86,12 +88,11 @@ def test_csv(
     rows = [(record + behind, end) for record, end in written]
     base = tmp_path_factory.mktemp("csv")
     (base / "f.csv").write_bytes("".join(record + end for record, end in rows).encode())
-    assert_same(spark, f'source({format}, "f.csv", ",", type(({t}, string, {t})){options})', base)
+    assert_same(spark, f'source({format}, "f.csv", ",", type({row.replace("T", t)}){options})', base)
     first = [(f"{options[-3]}comment", "\n")] if "comment" in options else []
     first.append(("C,A,b,x", "\n"))
     (base / "f.csv").write_bytes("".join(record + end for record, end in [*first, *rows]).encode())
     assert_same(spark, f'source({format}, "f.csv", ",", type(<A: {t}, B: any, C: long>), header{options})', base)
-    assert_same(spark, f'source({format}, "f.csv", ",", type({t}){options})', base)
 
 
 TIMES = st.sampled_from(
@@ -110,6 +111,56 @@ TIMES = st.sampled_from(
         ),
     ]
 )
+
+
+PARTS = {
+    "yyyy": ["2024", "2023", "0001", "9999", "0000", "24", "20240"],
+    "MM": ["01", "02", "12", "13", "00", "2"],
+    "dd": ["01", "28", "29", "30", "31", "32", " 1"],
+    "HH": ["00", "23", "24"],
+    "mm": ["00", "59", "60"],
+    "ss": ["00", "59", "60"],
+    "SSS": ["000", "999", "12"],
+}
+PATTERNS = {  # each for dates and for timestamps
+    ("dd.MM.yyyy", "dd.MM.yyyy HH:mm"),
+    ("yyyyMMdd", "yyyyMMddHHmmssSSS"),
+    ("yyyy年MM月dd", "HH'h é'mm'', dd.MM.yyyy"),
+    ("MM/dd/yyyy", "MM/dd/yyyy"),
+}
+
+
+@st.composite
+def written_by(draw: st.DrawFn) -> tuple[tuple[str, str], list[tuple[str, str]]]:
+    """Patterns, and texts that are mostly written by them, with days and hours that there are not."""
+    patterns = draw(st.sampled_from(sorted(PATTERNS)))
+
+    def text(pattern: str) -> str:
+        made = pattern.replace("'h é'", "h é").replace("''", "'")
+        for field, parts in PARTS.items():
+            made = made.replace(field, draw(st.sampled_from([*parts[:2] * 4, *parts])))
+        return made
+
+    rows = draw(st.integers(20, 40))
+    texts = [tuple(draw(TIMES) if draw(st.integers(0, 5)) == 0 else text(one) for one in patterns) for _ in range(rows)]
+    return patterns, texts
+
+
+@seed(2026)
+@settings(few, max_examples=4)
+@given(written_by())
+def test_patterns_of_times(
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    drawn: tuple[tuple[str, str], list[tuple[str, str]]],
+) -> None:
+    """Dates and timestamps of CSV by a pattern: what does not fit, or is no day, is malformed."""
+    base = tmp_path_factory.mktemp("patterns")
+    (day, moment), rows = drawn
+    (base / "f.csv").write_text("".join(f'"{a}","{b}"\n' for a, b in rows))
+    options = f'dateFormat("{day}"), timestampFormat("{moment}")'
+    assert_same(spark, f'source(csv, "f.csv", ",", type((date, timestamp)), {options})', base)
+    assert_same(spark, f'source(csv, "f.csv", ",", {options}, nullValue("01.01.2024"))', base)
 
 
 @seed(2026)

@@ -1,0 +1,41 @@
+"""Patterns of dates and timestamps in files."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mrql.algebra import types as ty
+from mrql.algebra.functions.time_patterns import IN_FILES, field_pattern
+
+AT = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "SSSSSS": "%f"}
+SIGN = st.sampled_from([".", "-", "/", " ", "''", "'T'", "'it''s'", "年", "\\", "*", "$", ""])
+
+
+@given(st.permutations(list(AT)), st.lists(SIGN, min_size=7, max_size=7), st.datetimes(min_value=datetime(1000, 1, 1)))
+def test_what_is_written_by_a_pattern_is_read_by_it(fields: list[str], signs: list[str], at: datetime) -> None:
+    """In any order, with anything between the fields."""
+    written = "".join(
+        at.strftime(AT[field]) + {"''": "'", "'T'": "T", "'it''s'": "it's"}.get(sign, sign)
+        for field, sign in zip(fields, signs, strict=True)
+    )
+    pattern = field_pattern("".join(map("".join, zip(fields, signs, strict=True))), ty.TIMESTAMP)
+    assert pattern.canonical(written) == at.strftime("%Y-%m-%d %H:%M:%S.%f")
+    assert pattern.canonical(f"{written} ") is None
+
+
+@given(st.lists(st.sampled_from(["'", "y", "d", "[", ".", "é", *IN_FILES]), max_size=12).map("".join))
+def test_any_text_is_a_pattern_or_not(text: str) -> None:
+    """What is none is refused, and nothing else happens."""
+    with suppress(ValueError):
+        assert field_pattern(text, ty.TIMESTAMP).canonical(text) is None
+
+
+@pytest.mark.parametrize("text", ["2024-01-31", "31.1.2024", "٣1.01.2024", "31.01.0000", "31.01.2024\n", "31x01.2024"])
+def test_what_does_not_fit(text: str) -> None:
+    """A sign more or less, digits of other scripts, a year that there is not."""
+    assert field_pattern("dd.MM.yyyy", ty.DATE).canonical(text) is None
