@@ -147,7 +147,8 @@ def columns_of_file(file: Path, mapping: Sequence[MappedField]) -> tuple[ColumnP
 def other_names(row: Type, now: Sequence[ColumnPart], then: Sequence[ColumnPart]) -> str | None:
     """What was called otherwise, of the columns that are asked for, than it is now, if anything was.
 
-    >>> now, then = [ColumnPart("a", 1, (ColumnPart("x", 2), ColumnPart("y", 3)))], [ColumnPart("a", 1, (ColumnPart("x", 3),)), ColumnPart("b", 4)]
+    >>> now = [ColumnPart("a", 1, (ColumnPart("x", 2), ColumnPart("y", 3)))]
+    >>> then = [ColumnPart("a", 1, (ColumnPart("x", 3),)), ColumnPart("b", 4)]
     >>> other_names(ty.RecordType((("a", ty.RecordType((("y", ty.INT),))),)), now, then)
     '`a.y` is called `x`'
     >>> other_names(ty.RecordType((("a", ty.RecordType((("x", ty.INT),))),)), now, then)

@@ -175,4 +175,4 @@ def translated(what: str) -> Iterator[None]:
         yield
     except (ValidationError, ValueError, TypeError, KeyError, EOFError, OSError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise UserError(f"{what}: {lines[0]}") from None
+        raise UserError(f"{what}: {', '.join(line.strip() for line in lines[:3])}") from None

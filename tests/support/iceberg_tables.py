@@ -8,14 +8,25 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import AlwaysTrue, In
 from pyiceberg.io.pyarrow import _dataframe_to_data_files
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestWriterV2,
+    write_manifest_list,
+)
 from pyiceberg.table import Table
+from pyiceberg.typedef import Record as PartitionValues
 from pyiceberg.types import DoubleType
 
 from mrql.algebra.values.values import Bag
@@ -150,3 +161,36 @@ def edit(table: Table, change: Any) -> None:
     metadata = json.loads(file.read_text(encoding="utf-8"))
     change(metadata)
     file.write_text(json.dumps(metadata), encoding="utf-8")
+
+
+# --- what `pyiceberg` does not write -------------------------------------------------------------
+
+
+def delete_rows(table: Table, file: str, positions: Sequence[int], **said: Any) -> None:
+    """A snapshot that deletes rows of a file by their positions; or in another way that is `said` of its file."""
+    place = Path(table.metadata.location, "data", f"deletes-{len(positions)}.parquet")
+    pq.write_table(pa.table({"file_path": [file] * len(positions), "pos": [*positions]}), place)
+    deletes: dict[str, Any] = {
+        "content": DataFileContent.POSITION_DELETES,
+        "file_path": str(place),
+        "file_format": FileFormat.PARQUET,
+        "partition": PartitionValues(),
+        "record_count": len(positions),
+        "file_size_in_bytes": place.stat().st_size,
+    }
+    with (
+        patch.object(ManifestWriterV2, "content", lambda self: ManifestContent.DELETES),
+        table.transaction() as transaction,
+        transaction.update_snapshot().fast_append() as snapshot,
+    ):
+        snapshot.append_data_file(DataFile.from_args(**{**deletes, **said}))
+
+
+def without_deletes(table: Table) -> None:
+    """Has the last snapshot have no manifests of deleted rows, as is right where the files were written anew."""
+    last = table.current_snapshot()
+    assert last is not None
+    kept = [manifest for manifest in last.manifests(table.io) if manifest.content == ManifestContent.DATA]
+    to, parent, number = table.io.new_output(last.manifest_list), last.parent_snapshot_id, last.sequence_number
+    with write_manifest_list(2, to, last.snapshot_id, parent, number, "deflate") as manifests:
+        manifests.add_manifests(kept)
