@@ -145,7 +145,7 @@ def _others(entries: list[Path]) -> list[str]:
 def passed_over(spec: SourceSpec) -> str | None:
     """What a directory has in which files may still come: a directory that is not looked at, if there is one."""
     path = Path(spec.path)
-    if not path.is_dir():
+    if spec.versioned or not path.is_dir():
         return None
     others = (e.name for e in _entries(path) if _seen(e) and e.is_dir() and not is_partition(e))
     return min(others, default=None)

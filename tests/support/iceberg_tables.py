@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -99,9 +100,22 @@ def create_shape(path: Path, shape: Shape) -> None:
 
 def apply(path: Path, shape: Shape, step: Step) -> None:
     """Does it to the table."""
+    with there_may_be_none():
+        _apply(path, shape, step)
+
+
+@contextmanager
+def there_may_be_none() -> Iterator[None]:
+    """Rows that are deleted need not be there."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Delete operation did not match any records")
-        _apply(path, shape, step)
+        yield
+
+
+def delete(path: Path, condition: str) -> None:
+    """The rows go for which a condition is true."""
+    with there_may_be_none():
+        table_at(path).delete(condition)
 
 
 def _apply(path: Path, shape: Shape, step: Step) -> None:
