@@ -61,6 +61,8 @@ class Format:
     """Whether a program hands the rows over (`HandedOver`): no command can read them."""
     surplus: bool = attrs.field(default=False, eq=False, repr=False, kw_only=True)
     """Whether a record may have more fields than there are columns (`SourceSpec.surplus`)."""
+    partitioned: bool = attrs.field(default=True, eq=False, repr=False, kw_only=True)
+    """Whether the directories that a file lies in may have columns of its rows in their names."""
 
     def __str__(self) -> str:
         """The name with its article.

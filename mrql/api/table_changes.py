@@ -1,4 +1,4 @@
-"""How a table of Delta Lake has changed, as DataFrames that a view is given."""
+"""How a table of Delta Lake or of Iceberg has changed, as DataFrames that a view is given."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.api.delta import Delta
+from mrql.runtime.sources.files import table_in
 from mrql.runtime.sources.formats.change_feed import CHANGE_FEED
-from mrql.runtime.sources.formats.parquet import PARQUET
-from mrql.runtime.sources.source import ChangedFile, open_table
+from mrql.runtime.sources.source import CONNECTORS, ChangedFile, open_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,19 +32,23 @@ class TableChanges:
 def table_changes(
     spark: SparkSession, path: str | Path, after: Mapping[str, Any] | None = None, *, max_files: int | None = None
 ) -> TableChanges:
-    """How a table of Delta Lake has changed since a version, up to the newest one; all of it from the beginning.
+    """How a table of Delta Lake or of Iceberg in a directory has changed since a version, up to the newest one; all of
+    it from the beginning. A version of Iceberg is the id of a snapshot.
 
     With `max_files` it is so many versions after `after` as have about so many files, and one at least. Spark reads the
     files that the log names. Columns of types that the language does not have are left out.
 
     Raises: UserError where there is no such table, it is another one than that of `after`, or what has changed cannot
-        be read any more; EngineError without `deltalake`.
+        be read any more; EngineError without `deltalake` or `pyiceberg`.
     """
     if max_files is not None and (not isinstance(max_files, int) or max_files < 1):
         raise UserError(f"max_files is a number of files, 1 or more, not {max_files!r}")
     if after is not None and after.keys() != {"table", "version"}:
         raise UserError(f"after is the offset that table_changes has given, not {after!r}")
-    spec = SourceSpec(Path(path).name, True, PARQUET, str(path), ty.UNIT, missing_columns=True, adapter="delta")
+    adapter = table_in(Path(path)) or "delta"
+    format = CONNECTORS[adapter].files
+    assert format is not None
+    spec = SourceSpec(Path(path).name, True, format, str(path), ty.UNIT, missing_columns=True, adapter=adapter)
     spec = attrs.evolve(spec, row=open_table(spec).row_type())
     table = open_table(spec)
     offset = table.latest(after, max_files)

@@ -18,6 +18,7 @@ import attrs
 
 from mrql.algebra.errors import UserError
 from mrql.runtime.sources.files import DELTA_LOG
+from mrql.runtime.sources.versioned_tables import FROM_NOW_ON, local_place
 
 PartitionValues: TypeAlias = Mapping[str, str | None]
 """The columns that are not in a file, as texts."""
@@ -102,9 +103,6 @@ def read_version(table: Path, number: int) -> TableVersion:
     return TableVersion(number, tuple(files), tuple(feed), metadata)
 
 
-FROM_NOW_ON = "start with a new --checkpoint, from the table as it is now"
-
-
 def must_be_read(table: Path, reader: int, features: Iterable[str]) -> None:
     """Raises: UserError where a table asks more of its readers than is done here."""
     unknown = sorted({*features} - READ - WHERE_USED)
@@ -154,11 +152,8 @@ def place_of_file(table: Path, path: str) -> Path:
     >>> place_of_file(Path("/t"), "d=a%2520b/part-0.parquet").as_posix()
     '/t/d=a%20b/part-0.parquet'
     """
-    if path.startswith("file:"):
-        return Path("/" + unquote(path.removeprefix("file:")).lstrip("/"))
-    if "://" in path:
-        raise UserError(f"{table} has the file {path}, which is not on this machine")
-    return table / unquote(path)
+    place = local_place(table, path)
+    return table / unquote(path) if place is None else Path(unquote(place))
 
 
 # --- several versions ---------------------------------------------------------------------------

@@ -7,17 +7,14 @@ with −1. What is removed must still lie there when it is read: it does until t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
 from mrql.runtime.delta.log import (
-    FROM_NOW_ON,
     LogFile,
     PartitionValues,
     changed_files,
@@ -32,8 +29,17 @@ from mrql.runtime.delta.opened import opened, translated
 from mrql.runtime.delta.partition_paths import normal_text, read_as, written
 from mrql.runtime.sources.formats.change_feed import CHANGE_FEED
 from mrql.runtime.sources.formats.columnar import foreign_fields
-from mrql.runtime.sources.formats.foreign_types import misfit, own_type
 from mrql.runtime.sources.source import ChangedFile, Offset
+from mrql.runtime.sources.versioned_tables import (
+    FROM_NOW_ON,
+    counts_twice,
+    difference,
+    located,
+    must_be_the_table,
+    must_be_there,
+    must_have_columns,
+    row_of,
+)
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -51,27 +57,14 @@ class DeltaSource:
         self.seen: tuple[Offset, LogEntry | None] | None = None
         """The newest version that was found, and what its file in the log looked like."""
 
-    @contextmanager
-    def _located(self) -> Iterator[None]:
-        """Gives an error the place of the source in the query."""
-        try:
-            yield
-        except UserError as error:
-            error.span = error.span or self.spec.span
-            raise
-
     # --- what it is ---------------------------------------------------------------------------
 
     def row_type(self) -> Type:
-        with self._located():
-            fields = foreign_fields(_arrow_schema(self._opened(self.spec.version)))
-            row = own_type(fields)
-            if not isinstance(row, ty.RecordType) or not row.fields:
-                raise UserError(f"{self.path} has no column of a type that the language has, but {fields}")
-            return row
+        with located(self.spec):
+            return row_of(self.path, foreign_fields(_arrow_schema(self._opened(self.spec.version))))
 
     def newest(self) -> int:
-        with self._located():
+        with located(self.spec):
             return self._opened().version()
 
     def _opened(self, version: int | None = None) -> DeltaTable:
@@ -83,28 +76,15 @@ class DeltaSource:
         protocol = table.protocol()
         must_be_read(self.path, protocol.min_reader_version, protocol.reader_features or ())
         must_have_no_mapping(self.path, table.metadata().configuration)
-        if isinstance(self.spec.row, ty.RecordType):
-            self._must_fit(table, self.spec.row)
+        must_have_columns(self.spec, foreign_fields(_arrow_schema(table)), f"at version {table.version()}")
         return table
-
-    def _must_fit(self, table: DeltaTable, row: ty.RecordType) -> None:
-        """Raises: UserError where a column is not there (any more), or is of a type that does not widen to that which
-        is asked for."""
-        found = foreign_fields(_arrow_schema(table))
-        types, at = dict(found.fields), f"at version {table.version()}"
-        for name, wanted in row.fields:
-            if name not in types:
-                raise UserError(f"{self.path} has no column `{name}` {at}; its columns: {', '.join(found.names)}")
-            if (wrong := misfit(types[name], wanted, name)) is not None:
-                hint = f"{FROM_NOW_ON}, or say with type(…) what is to come" if self.spec.found else None
-                raise UserError(f"the {wrong} of {self.path} {wrong.wrong} {at}", hint=hint)
 
     # --- versions -----------------------------------------------------------------------------
 
     def latest(self, start: Offset, most: int | None) -> Offset:
         if start is not None and self._is_unchanged(start):
             return start
-        with self._located():
+        with located(self.spec):
             table = self._opened()
             last = table.version()
             now = {"table": str(table.metadata().id), "version": last}
@@ -131,9 +111,7 @@ class DeltaSource:
 
     def _must_go_on(self, start: Offset, now: Offset) -> None:
         """Raises: UserError where the table is not the one that was read."""
-        if start["table"] != now["table"]:
-            message = f"{self.path} is another table than the one that was read: its id is {now['table']}"
-            raise UserError(f"{message}, and was {start['table']}", hint=FROM_NOW_ON)
+        must_be_the_table(self.path, start, now)
         if now["version"] < start["version"]:
             message = f"{self.path} is at version {now['version']}, and version {start['version']} was read"
             raise UserError(message, hint=f"put the versions back, or {FROM_NOW_ON}")
@@ -153,20 +131,18 @@ class DeltaSource:
         if start is None:
             return self.files(end["version"])
         first, last = start["version"] + 1, end["version"]
-        with self._located():
+        with located(self.spec):
             changed = changed_files(read_version(self.path, number) for number in range(first, last + 1))
-            if any(abs(weight) > 1 for _, weight in changed):
+            if counts_twice(changed):
                 changed = self._difference(start["version"], last)
             if any(file.values is None for file, _ in changed):
                 changed = self._with_values(changed, start["version"])
             return self._placed(changed, f"version {last}" if first == last else f"versions {first} to {last}")
 
     def _difference(self, start: int, end: int) -> list[tuple[LogFile, int]]:
-        """The files that are there at one version and not at another. A file that a compaction has removed, which is
-        left out, and a restored version has added again, would count twice otherwise."""
+        """The files that are there at one version and not at another."""
         before, after = ({file.path: file for file in self._files_at(version)} for version in (start, end))
-        come = [(file, 1) for path, file in after.items() if path not in before]
-        return [*come, *((file, -1) for path, file in before.items() if path not in after)]
+        return difference(before, after)
 
     def _with_values(self, changed: Iterable[tuple[LogFile, int]], version: int) -> list[tuple[LogFile, int]]:
         """A version need not say of what it removes in which partition it is; the table before does."""
@@ -174,7 +150,7 @@ class DeltaSource:
         return [(known.get(file.path, file), weight) for file, weight in changed]
 
     def files(self, version: int | None) -> Sequence[ChangedFile]:
-        with self._located():
+        with located(self.spec):
             found = [(file, 1) for file in self._files_at(version)]
             return self._placed(found, "the table" if version is None else f"version {version}")
 
@@ -200,10 +176,8 @@ class DeltaSource:
     def _place(self, file: LogFile, weight: int, types: Mapping[str, str], what: str) -> ChangedFile:
         """Raises: UserError where the file is gone."""
         path = place_of_file(self.path, file.path)
-        if not path.is_file():
-            message = f"{path} is gone, and {what} of {self.path} cannot be read without it"
-            hint = f"was it vacuumed? {FROM_NOW_ON}; delta.deletedFileRetentionDuration says how long such files stay"
-            raise UserError(message, hint=hint)
+        kept = f"was it vacuumed? {FROM_NOW_ON}; delta.deletedFileRetentionDuration says how long such files stay"
+        must_be_there(path, self.path, what, kept)
         values = {name: normal_text(text, types.get(name, "")) for name, text in (file.values or {}).items()}
         return ChangedFile(path, weight, read_as(path, self.path, values), CHANGE_FEED if file.feed else None)
 

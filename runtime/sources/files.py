@@ -24,6 +24,8 @@ from mrql.runtime.sources.source import everything, open_table
 
 DELTA_LOG = "_delta_log"
 """The directory in a table of Delta Lake that says which files its rows lie in."""
+ICEBERG_METADATA = "metadata"
+"""The directory in a table of Iceberg that does; it has files of that name."""
 
 
 def list_files(spec: SourceSpec) -> list[Path]:
@@ -84,13 +86,35 @@ def _inside(directory: Path, spec: SourceSpec) -> list[Path]:
         found = [*files, *(file for entry in entries if _is_partition(entry) for file in _partition(entry))]
     except UserError as error:
         raise UserError(error.message, spec.span) from None
-    if any(entry.name == DELTA_LOG for entry in entries):
-        message = f"{directory} is a Delta table, of which the files are not the rows: some may be deleted"
-        raise UserError(message, spec.span, f'{"stream" if spec.stream else "source"}(delta, "{spec.path}")')
+    _must_be_in_no_table(directory, spec)
     if not spec.stream and not any(map(_seen, found)) and (others := _others(entries)):
         hint = "directories in a directory, and names that begin with `.` or `_`, are not looked at"
         raise UserError(f"{directory} has no file that is read, but {others[0]}", spec.span, hint)
     return found
+
+
+_CALLED = {"delta": "a Delta", "iceberg": "an Iceberg"}
+
+
+def _must_be_in_no_table(directory: Path, spec: SourceSpec) -> None:
+    """Raises: UserError for a directory that is a table with a log, or one of those that its files lie in."""
+    inner = directory
+    while is_partition(inner):
+        inner = inner.parent
+    for place in {directory: None, inner: None, inner.parent: None}:
+        if (kind := table_in(place)) is not None:
+            what = "is" if place == directory else "is a part of"
+            message = f"{directory} {what} {_CALLED[kind]} table, of which the files are not the rows"
+            hint = f'{"stream" if spec.stream else "source"}({kind}, "{place}")'
+            raise UserError(f"{message}: some may be deleted", spec.span, hint)
+
+
+def table_in(directory: Path) -> str | None:
+    """The name of the connector that reads the table with a log that lies in a directory, if there is one."""
+    if (directory / DELTA_LOG).is_dir():
+        return "delta"
+    metadata = directory / ICEBERG_METADATA
+    return "iceberg" if metadata.is_dir() and any(metadata.glob("*.metadata.json*")) else None
 
 
 def _partition(directory: Path) -> Iterator[Path]:
@@ -121,7 +145,7 @@ def _others(entries: list[Path]) -> list[str]:
 def passed_over(spec: SourceSpec) -> str | None:
     """What a directory has in which files may still come: a directory that is not looked at, if there is one."""
     path = Path(spec.path)
-    if not path.is_dir():
+    if spec.versioned or not path.is_dir():
         return None
     others = (e.name for e in _entries(path) if _seen(e) and e.is_dir() and not is_partition(e))
     return min(others, default=None)

@@ -39,6 +39,8 @@ def partition_directories(spec: SourceSpec, file: Path) -> tuple[str, ...]:
     Those above the directory that the source names are no columns. A copy of a file, which lies elsewhere, has the same
     ones above it.
     """
+    if not spec.format.partitioned:
+        return ()
     parts = file.absolute().parts
     bases = (Path(path).absolute().parts for path in (spec.path, spec.deletions) if path is not None)
     start = max((len(base) for base in bases if _begin(parts, base)), default=0)

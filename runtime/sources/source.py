@@ -191,6 +191,12 @@ CONNECTORS: Mapping[str, Connector] = {
             is_log=True,
         ),
         Connector("delta", '"directory"', "mrql.runtime.delta.source:DeltaSource", files=PARQUET),
+        Connector(
+            "iceberg",
+            '"directory"',
+            "mrql.runtime.iceberg.source:IcebergSource",
+            files=attrs.evolve(PARQUET, partitioned=False),
+        ),
         Connector("socket", '"host:port"', "mrql.runtime.sources.socket:SocketLines", Always(ty.STRING, "strings")),
     )
 }

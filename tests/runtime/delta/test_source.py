@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.runtime.delta.follow import GROUPS, JOIN, ROWS, Followed
+from tests.runtime.follow import GROUPS, JOIN, ROWS, Followed
 from tests.runtime.spark.test_equivalence import few
 from tests.support.delta_tables import apply, create, histories, shapes
 

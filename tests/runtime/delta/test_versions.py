@@ -23,7 +23,7 @@ from mrql.runtime.sources.partitions import MISSING
 from mrql.runtime.streaming.stream_loop import Emit
 from tests.runtime.checkpoint.crashes import KilledStream, is_whole
 from tests.runtime.checkpoint.streams import Counting, Crash, Failing, Moment, Stream, batch_answer
-from tests.runtime.delta.follow import GROUPS, ROWS, Followed
+from tests.runtime.follow import GROUPS, ROWS, Followed
 
 TIME = {"modificationTime": 1}
 SUMS = 'T = stream(delta, "t"); select (k, sum(v), max(v)) from <k: k, v: v> in T group by k;'

@@ -292,7 +292,7 @@ def test_spark_finds_the_same(tmp_path: Path, spark: SparkSession) -> None:
 
 FORMATS = (
     "formats that are read: line, csv, json, text, xml, parquet, orc, adapter, postgresql, postgresql_cdc, delta, "
-    "socket, spark, table"
+    "iceberg, socket, spark, table"
 )
 
 SOURCES: list[tuple[str, str, str]] = [

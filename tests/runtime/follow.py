@@ -18,7 +18,10 @@ from mrql.runtime.engine.answer import Answer
 from mrql.runtime.engines import make_engine
 from mrql.runtime.sources.directory import Watched, next_batch, watch
 from mrql.runtime.streaming.stream_loop import Engine
-from tests.support.delta_tables import content
+from tests.support import delta_tables, iceberg_tables
+
+CONTENT = {"delta": delta_tables.content, "iceberg": iceberg_tables.content}
+"""The rows of tables at a version, as others read them, by their connectors."""
 
 ROWS = 'T = stream(delta, "t"); select r from r in T;'
 GROUPS = 'T = stream(delta, "t"); select (i, count(r), sum(r.id)) from r in T group by i: r.id;'
@@ -58,7 +61,9 @@ class Followed:
         for one in self.watched:
             one.commit(batch.get(one.spec.name, ()))
         version = self.watched[0].offset["version"]  # type: ignore[union-attr]
-        whole = content(self.home / "t", version)
+        adapter = self.watched[0].spec.adapter
+        assert adapter is not None
+        whole = CONTENT[adapter](self.home / "t", version)
         rows = Bag(Record({name: row.fields.get(name) for name in self.columns}) for row in whole)  # type: ignore[union-attr]
         expected = evaluate(self.term, {"T": rows})
         assert close(self.answer, expected), f"at version {version}: {self.answer}, not {expected}"

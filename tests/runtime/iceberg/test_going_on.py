@@ -1,0 +1,168 @@
+"""Streams of tables of Iceberg with a checkpoint: started again, cut off, killed, and with another query."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from pyiceberg.types import StringType
+from pyspark.sql import SparkSession
+
+import mrql
+from mrql.algebra.errors import UserError
+from mrql.algebra.values.values import Bag
+from mrql.cli.main import main
+from tests.runtime.checkpoint.crashes import KilledStream, is_whole
+from tests.runtime.checkpoint.streams import Counting, Crash, Failing, Moment, Stream, batch_answer
+from tests.support.iceberg_tables import append, create, delete, table_at
+
+SUMS = 'T = stream(iceberg, "t"); select (k, sum(v), max(v)) from <k: k, v: v> in T group by k;'
+COLUMNS = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+
+
+def grow(home: Path, snapshots: int, random: Random) -> None:
+    """So many snapshots more, every third of which takes rows away, if there are such."""
+    for number in range(snapshots):
+        if number % 3 == 2:
+            delete(home / "t", f"k <= {random.randint(1, 3)}")
+        else:
+            append(home / "t", [{"k": random.randint(0, 3), "v": random.randint(0, 9)} for _ in range(4)])
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A table of three snapshots."""
+    create(tmp_path / "t", COLUMNS)
+    grow(tmp_path, 3, Random(1))
+    return tmp_path
+
+
+def test_going_on(home: Path) -> None:
+    """A stream reads the snapshots that have come since, also where it is cut off at any operation."""
+    stream = Stream(home, SUMS, max_files=1)
+    whole = Counting()
+    stream.run(whole)
+    grow(home, 4, Random(2))
+    stream.run()
+    expected = stream.answers()
+    assert expected[max(expected)] == batch_answer(stream)
+    assert len(expected) > 3
+    for at in range(1, whole.count + 1, 17):
+        stream.clear()
+        for _ in range(2):
+            with contextlib.suppress(Crash):
+                stream.run(Failing(at=at, moment=Moment.AFTER if at % 2 else Moment.BEFORE))
+        stream.run()
+        last = stream.answers()
+        assert last[max(last)] == batch_answer(stream), at
+
+
+@pytest.mark.slow
+def test_kills(home: Path) -> None:
+    """It is killed again and again, and each snapshot is in one batch, once."""
+    stream = Stream(home, SUMS)
+    stream.run()
+    grow(home, 4, Random(4))
+    shutil.copytree(stream.checkpoint, home / "c")
+    shutil.copytree(stream.out, home / "o")
+    stream.run()
+    expected = stream.answers()
+    for path, kept in ((stream.checkpoint, "c"), (stream.out, "o")):
+        shutil.rmtree(path)
+        shutil.move(home / kept, path)
+    assert KilledStream(Random(5), 0.01, stream).until_done(1)
+    assert stream.answers() == expected
+    assert is_whole(stream)
+
+
+def test_a_changed_query(home: Path) -> None:
+    """Its state is built from the snapshot that was read, or refused where that is not there any more."""
+    Stream(home, SUMS).run()
+    grow(home, 2, Random(2))
+    shutil.copytree(home / "checkpoint", home / "kept")
+    changed = Stream(home, SUMS.replace("sum(v)", "sum(v * 2)"))
+    changed.run()
+    answers = changed.answers()
+    assert answers[max(answers)] == batch_answer(changed)
+    shutil.rmtree(home / "out")
+    shutil.rmtree(home / "checkpoint")
+    shutil.move(home / "kept", home / "checkpoint")
+    *before, _ = table_at(home / "t").snapshots()
+    for snapshot in before:
+        table_at(home / "t").maintenance.expire_snapshots().by_id(snapshot.snapshot_id).commit()
+    with pytest.raises(UserError, match=r"the query has changed, and .* must be built again, but .* has no snapshot"):
+        Stream(home, SUMS.replace("sum(v)", "sum(v * 2)")).run()
+
+
+def test_a_static_table_stays(home: Path) -> None:
+    """A table beside a stream is that of the snapshot at which the stream began, also after a restart; one of which
+    there was none then stays empty."""
+    create(home / "names", COLUMNS)
+    text = """
+    T = stream(iceberg, "t");
+    N = source(iceberg, "names");
+    select (t.v, n.v) from t in T, n in N where t.k = n.k;
+    """
+    Stream(home, text).run()
+    append(home / "names", [{"k": k, "v": k} for k in range(4)])
+    with table_at(home / "names").update_schema() as schema:
+        schema.add_column("more", StringType())
+    append(home / "t", [{"k": 1, "v": 3}])
+    stream = Stream(home, text)
+    stream.run()
+    answers = stream.answers()
+    assert answers[max(answers)] == Bag()
+    again = Stream(home, text, checkpoint_name="c2", output="out2")
+    again.run()
+    assert again.answers()["batch-000000"] == batch_answer(again) != Bag()
+
+
+def test_the_commands(home: Path) -> None:
+    """`mrql check` reads the type, `explain` says that deletions are trusted, `verify` tries the query, and what a
+    checkpoint shows is the snapshot."""
+    Stream(home, SUMS).run()
+    (home / "q.mrql").write_text(SUMS)
+    query = [str(home / "q.mrql"), "--data", str(home)]
+
+    def said(*command: str) -> str:
+        result = CliRunner().invoke(main, [*command])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    assert "bag((long, long, long))" in said("check", *query)
+    assert "rows of T may be deleted, and deletions are trusted" in said("explain", *query)
+    said("verify", *query, "--engine", "reference", "--histories", "1")
+    last = table_at(home / "t").current_snapshot()
+    assert last is not None
+    assert str(last.snapshot_id) in said("checkpoint", "show", str(home / "checkpoint"))
+
+
+@pytest.mark.spark
+def test_on_spark(home: Path, spark: SparkSession) -> None:
+    """A stream with a restart and a static table beside it; and the changes of a table for a view of a program."""
+    text = f"""
+    T = stream(iceberg, "t");
+    N = source(iceberg, "t", version({table_at(home / "t").snapshots()[0].snapshot_id}));
+    select (t.k, sum(t.v), count(n)) from t in T, n in N where t.k = n.k group by t.k;
+    """
+    options = {"engine": "spark", "spark": spark, "max_files": None}
+    Stream(home, text, **options).run()  # type: ignore[arg-type]
+    grow(home, 3, Random(3))
+    stream = Stream(home, text, **options)  # type: ignore[arg-type]
+    stream.run()
+    answers = stream.answers()
+    assert answers[max(answers)] == batch_answer(stream)
+    append(home / "t", [{"k": 0, "v": 1}, {"k": 0, "v": 1}])
+    before = mrql.table_changes(spark, home / "t")
+    delete(home / "t", "k >= 0")
+    news = mrql.table_changes(spark, home / "t", after=before.offset)
+    assert before.delta.insert is not None
+    assert news.delta.delete is not None
+    assert sorted(before.delta.insert.collect()) == sorted(news.delta.delete.collect())
+    assert news.delta.insert is None
+    assert news.offset["table"] == before.offset["table"]

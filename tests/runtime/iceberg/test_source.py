@@ -1,0 +1,50 @@
+"""Tables of Iceberg that are read, and followed snapshot by snapshot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.runtime.follow import GROUPS, JOIN, ROWS, Followed
+from tests.runtime.spark.test_equivalence import few
+from tests.support.delta_tables import histories
+from tests.support.iceberg_tables import KINDS_OF_STEPS, apply, create_shape, shapes
+
+
+def follow_a_history(home: Path, data: st.DataObject, spark: SparkSession | None = None) -> None:
+    """After each batch, of one snapshot or several, the answer is that over the table as `pyiceberg` reads it."""
+    shape = data.draw(shapes())
+    steps = data.draw(histories(shape, KINDS_OF_STEPS))
+    create_shape(home / "t", shape)
+    first = data.draw(st.integers(0, len(steps)))
+    for step in steps[:first]:
+        apply(home / "t", shape, step)
+    text = data.draw(st.sampled_from([ROWS, GROUPS, JOIN])).replace("delta", "iceberg")
+    followed = Followed.by(home, text, spark)
+    followed.step()
+    for step in steps[first:]:
+        apply(home / "t", shape, step)
+        if data.draw(st.booleans()):
+            followed.step(data.draw(st.none() | st.integers(1, 3)))
+    followed.step()
+    followed.engine.close()
+
+
+@settings(max_examples=20, deadline=None, phases=[Phase.generate])
+@given(st.data())
+def test_a_history(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Appends, deletions, overwrites of some rows and of partitions, columns that are added, compactions, rollbacks;
+    with odd values."""
+    follow_a_history(tmp_path_factory.mktemp("home"), data)
+
+
+@pytest.mark.spark
+@settings(few, max_examples=4)
+@given(st.data())
+def test_a_history_on_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """The same on Spark, which reads the files itself."""
+    follow_a_history(tmp_path_factory.mktemp("home"), data, spark)
