@@ -40,10 +40,11 @@ group by n;
 """
 
 UPSERTS = """
-edges = stream(csv, "edges", ",", type((long, long)), key(_1), version(_2));
-select (y, count(x), sum(x)) from (x, y) in edges group by y;
+edges = stream(csv, "edges", ",", type((long, decimal(5, 1))), key(_1), version(_2), deletions("gone"));
+select (y as long, count(x), sum(x)) from (x, y) in edges group by y;
 """
-"""Rows that replace each other; two of one key and one version are the same row."""
+"""Rows that replace each other; two of one key and one version are the same row. Keys are taken away again, each by a
+version of its own."""
 
 
 def write(file: Path, text: str, age: int) -> None:
@@ -58,7 +59,8 @@ def rows(pairs: list[tuple[int, int]]) -> str:
 
 
 def fill(home: Path, batches: int, random: Random, *, start: int = 0, first: int = 6) -> None:
-    """So many files of rows and of deletions, one for each batch; every third one takes rows away."""
+    """So many files of rows and of deletions, one for each batch; every third one takes rows away, or the keys of rows
+    right after these."""
     present: list[tuple[int, int]] = []
     for number in range(start, start + batches):
         if number % 3 == 2 and len(present) > 2:
@@ -66,6 +68,7 @@ def fill(home: Path, batches: int, random: Random, *, start: int = 0, first: int
             for row in gone:
                 present.remove(row)
             write(home / "removed" / f"{number:04d}.csv", rows(gone), number)
+            write(home / "gone" / f"{number:04d}.csv", "".join(f"{x},{y}.5\n" for x, y in gone), number)
         else:
             count = first if number == start else random.randint(1, 6)
             new = [(random.randint(0, 9) if n < 20 else n, random.randint(0, 9)) for n in range(count)]
