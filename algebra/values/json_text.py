@@ -29,6 +29,84 @@ MOST_DIGITS = 1000
 """How many digits a number may have, which is what Spark's parser takes."""
 
 
+class NotJson(ValueError):
+    """A text that is no JSON, with the place where it ceases to be, or where the element with the fault begins."""
+
+    def __init__(self, reason: str, at: int) -> None:
+        super().__init__(reason)
+        self.at = at
+
+
+@deep
+def elements(text: str) -> list[tuple[int, int, Json]]:
+    """The elements of an array, each with where it begins and ends, or an object, as the only one; none in blanks.
+
+    Raises: NotJson where it is none of these.
+    """
+    at = _behind_blanks(text, 0)
+    if at == len(text):
+        return []
+    if text[at] not in "[{":
+        raise NotJson("neither an array nor an object", at)
+    if text[at] == "[":
+        found, end = _of_array(text, at)
+    else:
+        found = [_element(text, at, MOST_NESTED)]
+        end = found[0][1]
+    if (behind := _behind_blanks(text, end)) < len(text):
+        raise NotJson("something behind the value", behind)
+    return found
+
+
+def _of_array(text: str, at: int) -> tuple[list[tuple[int, int, Json]], int]:
+    """The elements of an array that begins at a place, and where it ends."""
+    found: list[tuple[int, int, Json]] = []
+    at = _behind_blanks(text, at + 1)
+    while found or not text.startswith("]", at):
+        found.append(_element(text, at, MOST_NESTED - 1))
+        at = _behind_blanks(text, found[-1][1])
+        if text.startswith("]", at):
+            break
+        if not text.startswith(",", at):
+            raise NotJson("not JSON", at)
+        at = _behind_blanks(text, at + 1)
+    return found, at + 1
+
+
+def _element(text: str, at: int, most: int) -> tuple[int, int, Json]:
+    try:
+        value, end = _DECODER.raw_decode(text, at)
+        _must_be_held(value, text[at:end], most)
+    except json.JSONDecodeError as error:
+        raise NotJson("not JSON", error.pos) from None
+    except RecursionError:
+        raise NotJson(_TOO_DEEP, at) from None
+    except ValueError as error:
+        raise NotJson(str(error), at) from None
+    return at, end, value
+
+
+def _behind_blanks(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    assert found is not None
+    return found.end()
+
+
+_BLANKS = re.compile(r"[ \t\r\n]*")
+_TOO_DEEP = f"nested too deeply: more than {MOST_NESTED} levels"
+
+
+def _must_be_held(value: Json, text: str, most: int | None) -> None:
+    """Raises: ValueError where a value is nested too deeply, or has half of a character."""
+    if most is not None and nesting(value) > most:
+        raise ValueError(_TOO_DEEP)
+    if "\\u" in text:
+        try:
+            write(value).encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError("half of a pair of surrogates") from None
+
+
 @deep
 def read(text: str, most: int | None = MOST_NESTED) -> Json:
     """The value of a JSON text, in which so many arrays and objects may be inside each other.
@@ -37,16 +115,11 @@ def read(text: str, most: int | None = MOST_NESTED) -> Json:
     """
     try:
         value = _DECODER.decode(text)
-        if most is not None and nesting(value) > most:
-            raise ValueError(f"nested too deeply: more than {most} levels")
-        if "\\u" in text:
-            write(value).encode("utf-8")
-    except json.JSONDecodeError:
-        raise ValueError("not JSON") from None
-    except UnicodeEncodeError:
-        raise ValueError("half of a pair of surrogates") from None
+        _must_be_held(value, text, most)
+    except json.JSONDecodeError as error:
+        raise NotJson("not JSON", error.pos) from None
     except RecursionError:
-        raise ValueError(f"nested too deeply: more than {MOST_NESTED} levels") from None
+        raise ValueError(_TOO_DEEP) from None
     return value
 
 

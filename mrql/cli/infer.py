@@ -41,6 +41,7 @@ INFERRED = [name for name, format in FORMATS.items() if format.infer is not None
 @click.option("--source", "called", type=click.Choice(INFERRED), help="The format; else by how the first name ends.")
 @click.option("--delimiter", help="What stands between the fields of csv.  [default: by the name, or `,`]")
 @click.option("--header", is_flag=True, help="The first record of csv has the names of the columns.")
+@click.option("--multiline", is_flag=True, help="A record of csv may go over lines; a file of json is one document.")
 @click.option("--null-value", "nulls", multiple=True, help="A text of csv that stands for a missing value.")
 @click.option("--comment", help="The sign that lines of csv begin with that are no records.")
 @click.option("--date-format", help="The pattern that dates of csv are written by: dd.MM.yyyy")
@@ -51,6 +52,7 @@ def infer(
     called: str | None,
     delimiter: str | None,
     header: bool,
+    multiline: bool,
     nulls: tuple[str, ...],
     comment: str | None,
     date_format: str | None,
@@ -67,6 +69,7 @@ def infer(
     format = FORMATS[name]
     is_csv = isinstance(format.rows, Columns)
     options: dict[str, tuple[str, ...]] = {"header": ()} if header else {}
+    options |= {"multiline": ()} if multiline else {}
     options |= {"nullValue": nulls} if nulls else {}
     texts = {"comment": comment, "dateFormat": date_format, "timestampFormat": timestamp_format}
     options |= {option: (text,) for option, text in texts.items() if text is not None}
@@ -81,7 +84,17 @@ def infer(
         raise click.UsageError("a delimiter is one character")
     written = csv_options(options, between)
     specs = [
-        SourceSpec(name, False, format, str(file), ty.UNIT, delimiter=between, header=header, csv=written)
+        SourceSpec(
+            name=name,
+            stream=False,
+            format=format,
+            path=str(file),
+            row=ty.UNIT,
+            delimiter=between,
+            header=header,
+            multiline=multiline,
+            csv=written,
+        )
         for file in files
     ]
     row = reduce(lambda a, b: _of_both(specs[0], a, b), map(row_type, specs))

@@ -191,10 +191,10 @@ def widened_row(spec: SourceSpec, row: Type, files: Iterable[Path]) -> Type:
     for file in files:
         names = [column_of(directory) for directory in partition_directories(spec, file)]
         if not names or not isinstance(row, ty.RecordType):
-            row = widened(row, [file])
+            row = widened(spec, row, [file])
             continue
         own = _without(row, names)
-        wide = widened(own, [file])
+        wide = widened(spec, own, [file])
         if isinstance(wide, ty.RecordType) and (wide := _without(wide, names)) != own:
             row = ty.RecordType((*wide.fields, *(field for field in row.fields if field[0] in names)))
     return row

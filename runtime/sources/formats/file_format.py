@@ -43,7 +43,7 @@ class FileFormat(AnswerFormat):
     infer: Callable[[SourceSpec, Sequence[Path]], Type | None] | None = attrs.field(default=None, eq=False, repr=False)
     """The type of the rows of some files, by the first of them or their first rows, None where there are none; no such
     function for a format whose rows always have a type that is known. Raises UserError where they are of none."""
-    widen: Callable[[Type, Iterable[Path]], Type] | None = attrs.field(default=None, eq=False, repr=False)
+    widen: Callable[[SourceSpec, Type, Iterable[Path]], Type] | None = attrs.field(default=None, eq=False, repr=False)
     """A type that was found, as wide as the rows of some files ask for, where values have types of their own."""
 
 

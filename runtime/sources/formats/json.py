@@ -1,25 +1,30 @@
-"""JSON: one value a line, and what type the rows have where none is given.
+"""JSON: one value a line, or one document a file (`multiline`), and what type the rows have where none is given.
 
-A line is JSON as the standard has it: no comments, no single quotes, no NaN, no key twice, nothing behind the value.
+A line is JSON as the standard has it: no comments, no single quotes, no NaN, no key twice, nothing behind the value. A
+document is an array, whose elements are the rows, or an object, which is one. One that is no JSON is malformed as a
+whole; an element that does not fit is a malformed row, of the line that it begins in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+import attrs
+
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Records, SourceSpec
+from mrql.algebra.errors import UserError
 from mrql.algebra.stack import deep
 from mrql.algebra.types import Type
-from mrql.algebra.values.json_text import Json, read
+from mrql.algebra.values.json_text import Json, NotJson, elements, read
 from mrql.algebra.values.json_typed import held
 from mrql.algebra.values.values import Value
 from mrql.runtime.engine.answer import WEIGHT, Output
 from mrql.runtime.engine.row_format import json_text, row_object
-from mrql.runtime.files.compression import NOT_UTF8, decoded, lines
+from mrql.runtime.files.compression import BYTE_ORDER_MARK, NOT_UTF8, decoded, lines, opened
 from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats.envelopes import changes_of
 from mrql.runtime.sources.formats.file_format import FileFormat, count_lines
@@ -31,6 +36,9 @@ SAMPLE_BYTES = 1_000_000
 
 def read_json(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Value, int]]:
     """The rows of a file, each with its weight."""
+    if spec.multiline:
+        yield from _read_document(spec, file, reject)
+        return
     for number, line in lines(file):
         text = decoded(line)
         if not text.strip(" \t"):
@@ -41,7 +49,42 @@ def read_json(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Va
             else:
                 yield from [*changes_in(line, spec)]
         except ValueError as error:
-            reject(Malformed(file, number, str(error), text))
+            reason = f"{error} in one line: {OF_A_DOCUMENT}" if text.strip() in _OPENED else str(error)
+            reject(Malformed(file, number, reason, text))
+
+
+_OPENED = ("[", "{", "[{")
+"""What the first line of a document is that is written for people."""
+OF_A_DOCUMENT = "`multiline` reads files that are one document each"
+
+
+def _read_document(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Value, int]]:
+    document = document_in(file)
+    if isinstance(document, Malformed):
+        reject(document)
+        return
+    for number, element in enumerate(document, start=1):
+        try:
+            if spec.changes is None:
+                yield _as_row(element.value, spec.row), 1
+            else:
+                yield from [*_changes_of(element.value, spec)]
+        except ValueError as error:
+            reject(Malformed(file, element.line, f"{error} (element {number})", element.text))
+
+
+def count_json(spec: SourceSpec, file: Path) -> int:
+    """The number of rows in a file."""
+    if not spec.multiline:
+        return count_lines(spec, file)
+    document = document_in(file)
+    return 1 if isinstance(document, Malformed) else len(document)
+
+
+def check_json(spec: SourceSpec, file: Path) -> Malformed | None:
+    """What is wrong with a document."""
+    document = document_in(file) if spec.multiline else None
+    return document if isinstance(document, Malformed) else None
 
 
 def row_of(line: bytes, t: Type) -> Value:
@@ -53,11 +96,16 @@ def row_of(line: bytes, t: Type) -> Value:
 
 
 def changes_in(line: bytes, spec: SourceSpec) -> Iterator[tuple[Value, int]]:
-    """What a line that is a change brings and takes away; null is none, as Debezium writes it behind a deletion.
+    """What a line that is a change brings and takes away.
 
     Raises: ValueError where it is no change.
     """
-    envelope, value = spec.changes, _json_of(line)
+    return _changes_of(_json_of(line), spec)
+
+
+def _changes_of(value: Json, spec: SourceSpec) -> Iterator[tuple[Value, int]]:
+    """What a change brings and takes away; null is none, as Debezium writes it behind a deletion."""
+    envelope = spec.changes
     assert envelope is not None
     assert isinstance(spec.row, ty.RecordType)
     if isinstance(value, dict) and envelope.payload is not None and envelope.payload in value:
@@ -80,34 +128,114 @@ def _as_row(value: Json, t: Type) -> Value:
     return held(value, t)
 
 
+# --- documents ----------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class DocumentRow:
+    """A value in a document, with its text and the number of the line that it begins in."""
+
+    value: Json
+    text: str
+    line: int
+
+
+def document_in(file: Path) -> Sequence[DocumentRow] | Malformed:
+    """The elements of the array in a file, or the object in it, or what is wrong with the file."""
+    with opened(file) as stream:
+        data = stream.read().removeprefix(BYTE_ORDER_MARK)
+    text = decoded(data)
+    try:
+        data.decode("utf-8")
+        found = elements(text)
+    except UnicodeDecodeError as error:
+        return _fault(file, text, len(decoded(data[: error.start])), NOT_UTF8)
+    except NotJson as error:
+        return _fault(file, text, error.at, str(error))
+    numbers, at, number = [], 0, 1
+    for start, _, _ in found:
+        number, at = number + _line_ends(text, at, start), start
+        numbers.append(number)
+    placed = zip(found, numbers, strict=True)
+    return [DocumentRow(value, text[start:end], number) for (start, end, value), number in placed]
+
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+def _line_ends(text: str, start: int, end: int) -> int:
+    return sum(1 for _ in _LINE_END.finditer(text, start, end))
+
+
+def _fault(file: Path, text: str, at: int, reason: str) -> Malformed:
+    begin = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
+    line = _LINE_END.split(text[begin : begin + MOST_SHOWN], maxsplit=1)[0]
+    return Malformed(file, 1 + _line_ends(text, 0, begin), f"{reason} (column {at - begin + 1})", line)
+
+
+MOST_SHOWN = 1000
+"""So many signs of a line with a fault are kept: a document may be all in one."""
+
+
 # --- inference ----------------------------------------------------------------------------------
 
 
 @deep
-def infer_row(files: Iterable[Path]) -> Type | None:
+def infer_row(files: Sequence[Path], multiline: bool = False) -> Type | None:
     """The type of the rows, from the first ones; None where there are none.
 
     What is no JSON takes no part: it will be found malformed when it is read.
+
+    Raises: UserError where the first line with something in it is how a document begins.
     """
+    if not multiline:
+        _must_be_lines(files)
     joined: Type | None = None
-    for value in islice(_sample(files), SAMPLE_ROWS):
+    for value in islice(_sample(files, multiline), SAMPLE_ROWS):
         found = type_of(value)
         joined = found if joined is None else joined_types(joined, found)
     return None if joined is None else settled(joined)
 
 
-def _sample(files: Iterable[Path]) -> Iterator[Json]:
+def _must_be_lines(files: Sequence[Path]) -> None:
+    first = next((text.strip() for file in files for text in _texts(file)), None)
+    if first in _OPENED:
+        hint = "add multiline, which reads files that are one document each"
+        raise UserError(f'the first line is no JSON, but "{first}"', hint=hint)
+
+
+def _sample(files: Iterable[Path], multiline: bool) -> Iterator[Json]:
     size = 0
     for file in files:
-        for _, line in lines(file):
-            try:
-                if line.strip():
-                    yield read(decoded(line))
-            except ValueError:
-                pass
-            size += len(line)
+        for value, length in _values(file, multiline):
+            if value is not NOTHING:
+                yield value
+            size += length
             if size > SAMPLE_BYTES:
                 return
+
+
+NOTHING = object()
+"""What stands for a line that is no JSON."""
+
+
+def _values(file: Path, multiline: bool) -> Iterator[tuple[Json, int]]:
+    """The values in a file, each with the length of its text."""
+    if multiline:
+        document = document_in(file)
+        found = [] if isinstance(document, Malformed) else document
+        yield from ((element.value, len(element.text)) for element in found)
+        return
+    for line in _texts(file):
+        try:
+            yield read(line), len(line)
+        except ValueError:
+            yield NOTHING, len(line)
+
+
+def _texts(file: Path) -> Iterator[str]:
+    """The lines of a file that are not blank."""
+    return (decoded(line) for _, line in lines(file) if line.strip())
 
 
 MOST_FIELDS = 200
@@ -166,12 +294,12 @@ def joined_types(a: Type, b: Type) -> Type:
             return ty.ANY
 
 
-def widened(known: Type, files: Iterable[Path]) -> Type:
+def widened(known: Type, files: Iterable[Path], multiline: bool = False) -> Type:
     """The type of rows that also holds those of some files, as far as they fit a wider one at all."""
     for file in files:
-        for _, line in lines(file):
-            with suppress(ValueError):
-                known = widened_by(known, type_of(read(decoded(line)))) or known
+        for value, _ in _values(file, multiline):
+            if value is not NOTHING:
+                known = widened_by(known, type_of(value)) or known
     return known
 
 
@@ -234,10 +362,11 @@ def encode_json(output: Output, answer: Value) -> bytes:
 JSON = FileFormat(
     "json",
     Records(typed=False),
-    takes=frozenset({"changes"}),
+    takes=frozenset({"changes", "multiline"}),
     read=read_json,
-    count=count_lines,
-    infer=lambda spec, files: infer_row(files),
-    widen=widened,
+    check=check_json,
+    count=count_json,
+    infer=lambda spec, files: infer_row(files, spec.multiline),
+    widen=lambda spec, known, files: widened(known, files, spec.multiline),
     encode=encode_json,
 )

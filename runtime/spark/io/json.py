@@ -1,7 +1,7 @@
-"""Lines of JSON, read and written by Spark.
+"""JSON, read and written by Spark.
 
-They are read as text and parsed strictly: Spark's own JSON reader takes single quotes, a key twice, and whatever stands
-behind the value.
+Lines are read as text and parsed strictly: Spark's own JSON reader takes single quotes, a key twice, and whatever
+stands behind the value. A document was read by the driver before, which has found it right, and is only taken apart.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
     def fresh(base: str = "j") -> str:
         return f"{base}_{next(numbers)}"
 
-    lines = spark.read.text(paths).selectExpr("value", FILE).where(r"value RLIKE '[^ \\t]'")
-    # Inside an array, what stands behind the value is no JSON, or a second element.
-    parsed = "if(is_valid_utf8(value), try_parse_json(concat('[', value, ']')), NULL)"
-    arrays = lines.selectExpr("mrql_file", ONCE, f"{parsed} AS mrql_array")
+    arrays = (_elements if spec.multiline else _lines)(spark, paths)
     faults = ["mrql_array IS NULL", f"{SECOND} IS NOT NULL", "mrql_number < 0L"]
     if spec.changes is not None:
         return _changes(spec, _records(_unwrapped(arrays, spec.changes), _whole(spec), faults, fresh), apart)
@@ -48,6 +45,23 @@ def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
         )
     df = _records(arrays, spec.row, faults, fresh)
     return ParsedRows(df, [label(i) for i, _ in enumerate(spec.row.names)], "mrql_unfit", apart)
+
+
+def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
+    """The values of lines, each as an array. What stands behind a value is no JSON in that, or a second element."""
+    lines = spark.read.text(paths).selectExpr("value", FILE).where(r"value RLIKE '[^ \\t]'")
+    parsed = "if(is_valid_utf8(value), try_parse_json(concat('[', value, ']')), NULL)"
+    return lines.selectExpr("mrql_file", ONCE, f"{parsed} AS mrql_array")
+
+
+def _elements(spark: SparkSession, paths: list[str]) -> DataFrame:
+    """The elements of documents, each as an array of it. One that Spark cannot read is an error, not no rows."""
+    texts = spark.read.text(paths, wholetext=True).selectExpr("value", FILE)
+    text = r"regexp_replace(value, '^\\uFEFF', '')"
+    array = rf"if({text} RLIKE '^[ \\t\\r\\n]*\\[', {text}, concat('[', {text}, ']'))"
+    parsed = f"from_json({array}, 'ARRAY<VARIANT>', map('mode', 'FAILFAST'))"
+    values = texts.selectExpr("mrql_file", f"explode({parsed}) AS mrql_value")
+    return values.selectExpr("mrql_file", ONCE, "to_variant_object(array(mrql_value)) AS mrql_array")
 
 
 def _records(arrays: DataFrame, row: ty.RecordType, faults: Sequence[str], fresh: Fresh) -> DataFrame:

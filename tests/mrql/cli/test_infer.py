@@ -29,6 +29,7 @@ FILES = {
     "f.json": '{"a`b": 1}\n{"a`b": 2.5, "c": [1]}\n',
     "j.csv": "#x\n1,-\n NA ,2024-01-01\n",
     "k.csv": "31.01.2024,10:20 31/01/2024,2024-01-31\n",
+    "l.json": '[{"a": 1},\n{"a":\n1.5}]',
     "p/k=1/g.csv": "1\n",
 }
 
@@ -59,6 +60,7 @@ def home(tmp_path: Path) -> Path:
             ["--date-format", "dd.MM.yyyy", "--timestamp-format", "HH:mm dd/MM/yyyy"],
             "<_1: date, _2: timestamp, _3: string>",
         ),
+        (["l.json"], ["--multiline"], "<a: double>"),
         (["f.json"], [], "<`a``b`: double, c: list(long)>"),
         (["p"], [], "<_1: long, k: string>"),
         (["h.parquet"], [], "<`a b`: long>"),
@@ -81,6 +83,7 @@ def test_what_is_printed_reads_the_files(home: Path, files: list[str], options: 
     [
         (["a.csv", "c.csv"], [], "one file has 3 columns, another 1"),
         (["c.csv", "a.csv"], ["--header", "--delimiter", ";"], "the files have no column in common"),
+        (["m.json"], [], 'the first line is no JSON, but "["'),
         (["f.json"], ["--header"], "a json source has no option `header`: it is for csv"),
         (["f.json"], ["--delimiter", ";"], "--delimiter is for csv"),
         (["j.csv"], ["--date-format", "d.M.y"], "`d` has no meaning in a pattern"),
@@ -92,6 +95,7 @@ def test_what_is_printed_reads_the_files(home: Path, files: list[str], options: 
 )
 def test_what_has_no_type(home: Path, files: list[str], options: list[str], said: str) -> None:
     (home / "q.txt").write_text(json.dumps(1))
+    (home / "m.json").write_text(json.dumps([1], indent=1))
     done = infer(*options, *(home / file for file in files))
     assert done.exit_code != 0
     assert said in done.output

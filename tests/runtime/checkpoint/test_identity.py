@@ -92,6 +92,7 @@ def test_another_state_is_known_by_another_hash(other: str) -> None:
         ('stream(csv, "s", ",", type((long, long)))', 'stream(csv, "s", ",", type((long, long)), tagged)'),
         ('stream(csv, "s", ",", type((long, long)))', 'stream(csv, "s", ",", type((long, long)), nullValue("-"))'),
         ('stream(csv, "s", ",", type((long, long)))', 'stream(csv, "s", ",", type((long, long)), comment("-"))'),
+        ("type((long, long)));", "type((long, long)), multiline);"),
         ("type((long, long)));", 'type((long, long)), dateFormat("yyyyMMdd"));'),
     ],
 )

@@ -24,7 +24,7 @@ events = stream(json, "events", deletions("gone"));
 select (k, sum(e.n), count(e), max(e.n)) from e in events group by k: e.k;
 """
 ALL = """
-events = stream(json, "events", deletions("gone"));
+events = stream(json, "events", deletions("gone"), multiline);
 select (e, f.n) from e in events, f in events where e.k = f.k;
 """
 FILES = (
@@ -38,12 +38,13 @@ FILES = (
 )
 
 
-def fill(home: Path) -> list[tuple[Path, Path]]:
+def fill(home: Path, text: str = QUERY) -> list[tuple[Path, Path]]:
     """The files; all but the first are put aside, as if they had not arrived."""
     moved = []
     for number, (directory, rows) in enumerate(FILES):
         file = home / directory / f"{number:04d}.json"
-        write(file, "".join(json.dumps(row) + "\n" for row in rows), number)
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        write(file, json.dumps(rows, indent=1) if "multiline" in text else lines, number)
         if number:
             moved.append((file, file.with_name(f"_{file.name}")))
             file.rename(moved[-1][1])
@@ -69,7 +70,7 @@ def put_back(late: list[tuple[Path, Path]]) -> None:
 def test_a_running_stream_goes_on(tmp_path: Path, engine: str, text: str, request: pytest.FixtureRequest) -> None:
     """With and without a checkpoint, each batch has the answer to the data so far, and the last one to all of them."""
     spark: SparkSession | None = request.getfixturevalue("spark") if engine == "spark" else None
-    late = fill(tmp_path)
+    late = fill(tmp_path, text)
     with_checkpoint = Stream(tmp_path, text, engine=engine, spark=spark)
     alone = Stream(tmp_path, text, engine=engine, spark=spark, output="other", checkpoint_name="none")
     started(with_checkpoint, late)

@@ -63,7 +63,8 @@ BEHIND = ['{"op": "c", "after": {"id": 1}} {}', "null null", "{"]
 def spec_of(home: Path, lines: list[Any], arguments: str) -> SourceSpec:
     (home / "in").mkdir(exist_ok=True)
     texts = [json.dumps(line) for line in lines] + (BEHIND if lines is DEBEZIUM else [])
-    (home / "in" / "1.json").write_text("".join(text + "\n" for text in texts))
+    whole = json.dumps(lines, indent=1) if "multiline" in arguments else "".join(text + "\n" for text in texts)
+    (home / "in" / "1.json").write_text(whole)
     program = compile_over_files(f'S = stream(json, "in", {arguments}); count(S);', "q.mrql", home)
     return program.sources["S"]
 
@@ -103,6 +104,9 @@ def test_a_change_with_a_key(tmp_path: Path) -> None:
         *[(2, "d", 11, 1, 1), (2, None, 12, 1, -1), (4, None, None, None, 1)],
     ]
     assert [m.line for m in malformed] == [*range(9, 16), 17, 18, 19]
+    again, malformed = found(spec_of(tmp_path, DEBEZIUM, f"{WITH_KEY}, changes(debezium), multiline"))
+    assert plain(again) == plain(rows)
+    assert len(malformed) == 7
 
 
 def test_a_change_feed(tmp_path: Path) -> None:
@@ -115,7 +119,7 @@ def test_a_change_feed(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("arguments", [f"{ROW}, changes(debezium)", f"{WITH_KEY}, changes(debezium)"])
+@pytest.mark.parametrize("arguments", [f"{ROW}, changes(debezium)", f"{WITH_KEY}, changes(debezium), multiline"])
 def test_spark_reads_the_same(spark: SparkSession, tmp_path: Path, arguments: str) -> None:
     """The same rows with the same weights, and the same ones malformed, at the same lines."""
     assert_reads_the_same(spark, spec_of(tmp_path, DEBEZIUM, arguments), tmp_path)

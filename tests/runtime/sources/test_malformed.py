@@ -52,6 +52,11 @@ def lines(data: str | bytes, message: str, row: str = "<A: int>", rows: int = 1,
     return Bad("f.json", raw, f'json, "f.json", type({row})', f"f.json:{message}", rows, kept)
 
 
+def document(data: str | bytes, message: str, row: str = "<A: int>", rows: int = 0, kept: int = 1) -> Bad:
+    raw = data.encode() if isinstance(data, str) else data
+    return Bad("f.json", raw, f'json, "f.json", type({row}), multiline', f"f.json:{message}", rows, kept)
+
+
 def xml(data: str | bytes, message: str) -> Bad:
     raw = data.encode() if isinstance(data, str) else data
     return Bad("f.xml", raw, 'xml, "f.xml", {"a"}', f"f.xml:{message}", rows=0)
@@ -175,6 +180,17 @@ BAD: dict[str, Bad] = {
     "json, a value for a collection": lines(
         '{"T": 1}\n{"T": []}\n', f"1:1: {ROW}1 is not a value of type [int]", "<T: [int]>"
     ),
+    "json, a document without multiline": lines(
+        '[\n{"A": 1}\n]\n',
+        f"1:1: {ROW}not JSON in one line: `multiline` reads files that are one document each",
+        kept=2,
+    ),
+    "json, an element of another type": document(
+        '[{"A": 1},\n{"A": "x"}\n, {"A": 2}, null]',
+        f'2:1: {ROW}"x" is not a value of type int (element 2)',
+        rows=2,
+        kept=2,
+    ),
     "text, not UTF-8": Bad("f.txt", b"a\n\xe4\n", 'text, "f.txt"', f"f.txt:2:1: {ROW}not text in UTF-8"),
     "xml, the wrong end": xml("<r>\n<a>1</a><a></b></r>", f"2:1: {ROW}not well-formed XML: mismatched tag"),
     "xml, cut off": xml("<r><a>1</a>\n<a>", f"2:1: {ROW}not well-formed XML: no element found"),
@@ -230,6 +246,18 @@ BAD: dict[str, Bad] = {
     "orc, no such column": orc_file(LONGS, "<B: long>", "has no column `B`; its columns: A, T"),
 }
 
+DOCUMENTS: dict[str, Bad] = {
+    "json, a document that is no JSON": document('[{"A": 1},\n {"A": 2}\n {"A": 3}]', f"3:1: {ROW}not JSON (column 2)"),
+    "json, two documents": document('{"A": 1}\r\n{"A": 2}', f"2:1: {ROW}something behind the value (column 1)"),
+    "json, a document that ends too soon": document('[\n{"A": 1}', f"2:1: {ROW}not JSON (column 9)"),
+    "json, a document that is a number": document("\n 5", f"2:1: {ROW}neither an array nor an object (column 2)"),
+    "json, a document with a key twice": document(
+        '[\n{"A": 1,\n "A": 2}]', f'2:1: {ROW}the key "A" is there twice (column 1)'
+    ),
+    "json, a document that is not UTF-8": document(b'[{"A":\n "\xff"}]', f"2:1: {ROW}not text in UTF-8 (column 3)"),
+}
+"""Those that both engines find before there are any rows: the driver reads the file."""
+
 
 def run(home: Path, source: str, *options: str) -> Result:
     (home / "q.mrql").write_text(f"source({source});\n")
@@ -263,16 +291,16 @@ def check_keeps(home: Path, bad: Bad, engine: str) -> None:
         assert first["text"].split("\n")[0] == whole[first["line"] - 1]
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", [*BAD, *DOCUMENTS])
 def test_the_first_malformed_row_is_an_error(tmp_path: Path, name: str) -> None:
     """It has one message with file, line and reason, and nothing is put out."""
-    check_fails(tmp_path, BAD[name], "reference")
+    check_fails(tmp_path, {**BAD, **DOCUMENTS}[name], "reference")
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", [*BAD, *DOCUMENTS])
 def test_malformed_rows_are_kept_aside(tmp_path: Path, name: str) -> None:
     """The other rows are answered from, those are counted and kept with their text."""
-    check_keeps(tmp_path, BAD[name], "reference")
+    check_keeps(tmp_path, {**BAD, **DOCUMENTS}[name], "reference")
 
 
 @pytest.mark.spark
@@ -295,6 +323,8 @@ FORMATS = (
     "iceberg, socket, spark, table"
 )
 
+ADD = "add type(<A: long>), say"
+
 SOURCES: list[tuple[str, str, str]] = [
     ('csv, "none.csv", ",", type(int)', "no such file or directory: none.csv", ""),
     ('csv, "none*.csv", ",", type(int)', "no such file or directory: none*.csv", ""),
@@ -304,6 +334,12 @@ SOURCES: list[tuple[str, str, str]] = [
     ('csv, "f.csv", ",", type([int])', "a column of a csv file holds an atomic value, not [int]", ""),
     ('csv, "f.csv", ",", type(<A: XML>)', "a column of a csv file holds an atomic value, not XML", ""),
     ('csv, "f.csv", ",", type(int), {"a"}', "a csv source has no tags", "they are for xml"),
+    (
+        'json, "d.json"',
+        'the first line is no JSON, but "{"',
+        "add multiline, which reads files that are one document each",
+    ),
+    ('json, "nothing.json", multiline', "no row in nothing.json to take the type of the rows from", ADD),
     ('json, "f.csv", header, type(<A: int>)', "a json source has no option `header`", "it is for csv"),
     ('json, "f.csv", type((int, int))', "rows of json are records, not (int, int)", ""),
     ('json, "f.csv", type(<A: XML>)', "a json file holds records and collections, no XML", ""),
@@ -335,6 +371,8 @@ def test_a_wrong_source(tmp_path: Path, source: str, message: str, hint: str) ->
     (tmp_path / "f.csv").write_text("1\n")
     (tmp_path / "empty.json").write_text("\n \n")
     (tmp_path / "nothing").mkdir()
+    (tmp_path / "d.json").write_text('\n{\n"A": 1}')
+    (tmp_path / "nothing.json").write_text("[]")
     (tmp_path / "f.zst").write_text("no")
     (tmp_path / "f.gz").write_text("no gzip")
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"a\n" * 1000)[:-12])

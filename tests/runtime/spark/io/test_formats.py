@@ -17,6 +17,7 @@ from pyarrow import orc
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
+from mrql.algebra.values.json_text import read as strictly
 from mrql.algebra.values.values import Bag, Record, same
 from mrql.algebra.values.xml_elements import to_xml
 from mrql.jobs.loading import compile_over_files
@@ -344,6 +345,36 @@ def test_json(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, row
     for row in ("<A: decimal(10, 2), B: any>", "<C: [decimal(38, 18)]>"):
         assert_same(spark, f'source(json, "f.json", type({row}))', base)
     assert_same(spark, 'source(json, "f.json")', base)
+
+
+@seed(2026)
+@settings(few, max_examples=2)
+@given(
+    st.lists(LINE, min_size=10, max_size=20),
+    st.sampled_from([("", ",", ""), (" \r\n", " ,\n\t", "\n"), ("\ufeff", "\n,", " ")]),
+)
+def test_json_documents(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[str], signs: tuple[str, str, str]
+) -> None:
+    """Arrays of values that fit a type and that do not, objects, and what is no JSON; a value is a file, too."""
+    base = tmp_path_factory.mktemp("documents")
+    (base / "d").mkdir()
+    before, between, behind = signs
+    values = [row for row in rows if is_json(row)]
+    texts = [f"[{between.join(values)}]", f"[{','.join(rows)}]", f"[{','.join(values)}", *rows[:4], "", "[]"]
+    for number, text in enumerate([*texts, f"[{json.dumps(json.loads(values[0]), indent=2)}]" if values else "[ ]"]):
+        (base / "d" / f"{number}.json").write_text(f"{before}{text}{behind}", encoding="utf-8", newline="")
+    for row in ("any", "<A: double, C: {long}>"):
+        assert_same(spark, f'source(json, "d", type({row}), multiline)', base)
+    assert_same(spark, 'source(json, "d", multiline)', base)
+
+
+def is_json(row: str) -> bool:
+    try:
+        strictly(row)
+    except ValueError:
+        return False
+    return True
 
 
 WORDS = st.sampled_from(
