@@ -126,12 +126,16 @@ def test_only_changes_are_read(home: Path) -> None:
     compact(table_at(home / "t"))
     assert followed.step() == 0
     assert followed.watched[0].offset != before
-    (file,) = data_files(grow(home, 3))[:1]
+    known = {*data_files(grow(home, 3))}
     table_at(home / "t").delete("k = 3")
     assert followed.step() == 0
+    (file,) = {*data_files(grow(home, 4))} - known
     compact(table_at(home / "t"))
     add_file(table_at(home / "t"), Path(file))
+    table, offset = followed.watched[0].table, followed.watched[0].offset  # type: ignore[union-attr]
+    assert sorted(one.weight for one in table.changes(offset, table.latest(offset, None))) == [-1, 1, 1]
     followed.step()
+    assert followed.answer == Bag(Record({"k": k, "v": k}) for k in (1, 2, 4, 4))
 
 
 def test_snapshots_that_do_not_hang_together(home: Path) -> None:
@@ -157,6 +161,9 @@ def test_snapshots_that_do_not_hang_together(home: Path) -> None:
         followed.step()
     assert gone.value.hint is not None
     assert gone.value.hint.startswith("start with a new --checkpoint, from the table as it is now")
+    table, offset = followed.watched[0].table, followed.watched[0].offset  # type: ignore[union-attr]
+    with pytest.raises(UserError, match="was expired"):  # it may be in the meantime
+        table.changes(offset, table.latest(None, None))
 
 
 def test_some_snapshots_at_a_time(home: Path) -> None:
