@@ -37,7 +37,7 @@ def compile_over_files(
 
     def row_of(spec: SourceSpec) -> Type:
         known = known_row(rows or {}, spec) if spec.found else None
-        return row_type(spec) if known is None else known
+        return row_type(_as_it_was(spec, versions or {})) if known is None else known
 
     program = compile_program(
         text,
@@ -59,9 +59,16 @@ def versions_of(program: Program) -> dict[str, int]:
     return {place_of(spec): spec.version for spec in static if spec.version is not None}
 
 
-def _at_a_version(spec: SourceSpec, known: Mapping[str, int]) -> SourceSpec:
-    """A source; a static table with a log stays what it is now, whatever is written to it."""
+def _as_it_was(spec: SourceSpec, known: Mapping[str, int]) -> SourceSpec:
+    """A source; a static table with a log at the version that is known of it, if one is: its columns are of that."""
     if not spec.versioned or spec.stream or spec.version is not None:
         return spec
-    place = place_of(spec)
-    return attrs.evolve(spec, version=known[place] if place in known else open_table(spec).newest())
+    return attrs.evolve(spec, version=known.get(place_of(spec)))
+
+
+def _at_a_version(spec: SourceSpec, known: Mapping[str, int]) -> SourceSpec:
+    """A source; a static table with a log stays what it is now, whatever is written to it."""
+    spec = _as_it_was(spec, known)
+    if not spec.versioned or spec.stream or spec.version is not None:
+        return spec
+    return attrs.evolve(spec, version=open_table(spec).newest())

@@ -1,52 +1,38 @@
 """Files of this machine, as `pyiceberg` opens them.
 
-What it would take by itself depends on the properties of the table, which may name a module to import or a service to
+What it would open them with depends on the properties of the table, which may name a module to import or a service to
 ask, and takes some paths for addresses: here a name is that of a file.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
+from typing import BinaryIO
 
-from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
+import attrs
 
 from mrql.algebra.errors import UserError
 from mrql.runtime.sources.versioned_tables import local_place
 
 
-class LocalFiles(FileIO):
-    """The files of a table, none of which is written."""
+@attrs.frozen
+class LocalFiles:
+    """The files of a table: what of a `pyiceberg.io.FileIO` is asked for where it is only read."""
 
-    def __init__(self, table: Path) -> None:
-        super().__init__()
-        self.table = table
+    table: Path
 
-    def new_input(self, location: str) -> InputFile:
-        return LocalFile(location, place_of_file(self.table, location))
-
-    def new_output(self, location: str) -> OutputFile:
-        raise NotImplementedError
-
-    def delete(self, location: str | InputFile | OutputFile) -> None:
-        raise NotImplementedError
+    def new_input(self, location: str) -> LocalFile:
+        return LocalFile(place_of_file(self.table, location))
 
 
-class LocalFile(InputFile):
-    """A file."""
+@attrs.frozen
+class LocalFile:
+    """A file: what of a `pyiceberg.io.InputFile` is asked for."""
 
-    def __init__(self, location: str, place: Path) -> None:
-        super().__init__(location)
-        self.place = place
+    place: Path
 
-    def __len__(self) -> int:
-        return self.place.stat().st_size
-
-    def exists(self) -> bool:
-        return self.place.is_file()
-
-    def open(self, seekable: bool = True) -> InputStream:
-        return cast(InputStream, self.place.open("rb"))
+    def open(self, seekable: bool = True) -> BinaryIO:
+        return self.place.open("rb")
 
 
 def place_of_file(table: Path, path: str) -> Path:

@@ -105,7 +105,7 @@ class MetadataFiles:
             return max(numbered)
         except (OSError, ValueError) as error:
             raise UserError(f"version-hint.text of {self.path} cannot be read: {error}") from None
-        named = (number for number, names in numbered.items() for name in names if name.startswith(f"{hint}."))
+        named = (number for number, names in numbered.items() for name in names if f"{name}.".startswith(f"{hint}."))
         last = int(hint) if hint.isascii() and hint.isdigit() else next(named, None)
         if last not in numbered or last is None:
             message = f"version-hint.text of {self.path} names {hint or 'nothing'}, and there is no such file"

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import attrs
 
 from mrql.algebra.errors import UserError
 from mrql.runtime.iceberg.local_files import LocalFiles, place_of_file
 from mrql.runtime.iceberg.metadata import translated
+from mrql.runtime.sources.formats.foreign_types import twice
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO, InputFile
     from pyiceberg.manifest import ManifestEntry, ManifestFile
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
@@ -65,7 +67,7 @@ class Snapshots:
     def files(self, snapshot: Snapshot) -> list[DataFile]:
         """The files that a snapshot has.
 
-        Raises: UserError where some of their rows are deleted, or a manifest cannot be read.
+        Raises: UserError where some of their rows are deleted, a file is there twice, or a manifest cannot be read.
         """
         manifests = self._manifests(snapshot)
         for manifest in manifests:
@@ -73,7 +75,11 @@ class Snapshots:
                 for entry in self._entries(manifest, live=True):
                     raise self._has_deletes(entry, snapshot)
         rows = [manifest for manifest in manifests if not _is_of_deletes(manifest)]
-        return [_data_file(entry) for manifest in rows for entry in self._entries(manifest, live=True)]
+        files = [_data_file(entry) for manifest in rows for entry in self._entries(manifest, live=True)]
+        if wrong := twice(file.path for file in files):
+            message = f"{self.path} has the file {wrong} twice (snapshot {snapshot.snapshot_id})"
+            raise UserError(message, hint="its rows would count twice: delete them, and add the file once")
+        return files
 
     def changed(self, snapshot: Snapshot) -> Iterator[tuple[DataFile, int]]:
         """The files that a snapshot adds and removes, with their weights; none where it only writes rows anew, or says
@@ -108,13 +114,13 @@ class Snapshots:
         what = f"snapshot {snapshot.snapshot_id} of {self.path} cannot be read"
         self._must_be_there(snapshot.manifest_list, what)
         with translated(what):
-            return [*read_manifest_list(LocalFiles(self.path).new_input(snapshot.manifest_list))]
+            return [*read_manifest_list(cast("InputFile", LocalFiles(self.path).new_input(snapshot.manifest_list)))]
 
     def _entries(self, manifest: ManifestFile, *, live: bool) -> list[ManifestEntry]:
         what = f"the manifest {manifest.manifest_path} of {self.path} cannot be read"
         self._must_be_there(manifest.manifest_path, what)
         with translated(what):
-            return manifest.fetch_manifest_entry(LocalFiles(self.path), discard_deleted=live)
+            return manifest.fetch_manifest_entry(cast("FileIO", LocalFiles(self.path)), discard_deleted=live)
 
     def _must_be_there(self, path: str, what: str) -> None:
         place = place_of_file(self.path, path)
@@ -133,8 +139,9 @@ class Snapshots:
             kind = "a deletion vector"
         message = f"rows of {self.path} are deleted by {kind}, which are not read here: {file.file_path}"
         hint = (
-            "`CALL system.rewrite_data_files` with the option delete-file-threshold 1 writes such files anew, and the "
-            "same command goes on; with write.delete.mode and its like on copy-on-write there come no more"
+            "`CALL … rewrite_data_files` with the options delete-file-threshold 1 and remove-dangling-deletes true "
+            "writes such files anew, and the same command goes on; with write.delete.mode, write.update.mode and "
+            "write.merge.mode on copy-on-write there come no more"
         )
         return UserError(f"{message} (snapshot {snapshot.snapshot_id})", hint=hint)
 

@@ -127,7 +127,7 @@ class IcebergSource:
         return end if last is None else last
 
     def changes(self, start: Offset, end: Offset) -> Sequence[ChangedFile]:
-        if start is None or start["version"] == NO_SNAPSHOT:
+        if start is None:
             return self.files(end["version"])
         first, last = start["version"], end["version"]
         with located(self.spec):

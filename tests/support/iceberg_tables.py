@@ -184,20 +184,22 @@ def delete_rows(table: Table, file: str, positions: Sequence[int], **said: Any) 
     """A snapshot that deletes rows of a file by their positions; or in another way that is `said` of its file."""
     place = Path(table.metadata.location, "data", f"deletes-{len(positions)}.parquet")
     pq.write_table(pa.table({"file_path": [file] * len(positions), "pos": [*positions]}), place)
-    deletes: dict[str, Any] = {
-        "content": DataFileContent.POSITION_DELETES,
-        "file_path": str(place),
+    with patch.object(ManifestWriterV2, "content", lambda self: ManifestContent.DELETES):
+        add_file(table, place, **{"content": DataFileContent.POSITION_DELETES, **said})
+
+
+def add_file(table: Table, file: Path, **said: Any) -> None:
+    """A snapshot with a file more, whatever it is `said` to be."""
+    known: dict[str, Any] = {
+        "content": DataFileContent.DATA,
+        "file_path": str(file),
         "file_format": FileFormat.PARQUET,
         "partition": PartitionValues(),
-        "record_count": len(positions),
-        "file_size_in_bytes": place.stat().st_size,
+        "record_count": 1,
+        "file_size_in_bytes": file.stat().st_size,
     }
-    with (
-        patch.object(ManifestWriterV2, "content", lambda self: ManifestContent.DELETES),
-        table.transaction() as transaction,
-        transaction.update_snapshot().fast_append() as snapshot,
-    ):
-        snapshot.append_data_file(DataFile.from_args(**{**deletes, **said}))
+    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as snapshot:
+        snapshot.append_data_file(DataFile.from_args(**{**known, **said}))
 
 
 def without_deletes(table: Table) -> None:

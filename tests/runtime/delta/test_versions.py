@@ -351,12 +351,15 @@ def test_a_changed_query(tmp_path: Path) -> None:
 
 
 def test_a_static_table_stays(tmp_path: Path) -> None:
-    """A table beside a stream is the one of the version at which the stream began, also after a restart."""
+    """A table beside a stream is the one of the version at which the stream began, also after a restart, with the
+    columns that it had then."""
     append(tmp_path, [(1, 1), (2, 2)])
     append(tmp_path, [(1, 10)], "names")
     text = 'T = stream(delta, "t"); N = source(delta, "names"); select (t.v, n.v) from t in T, n in N where t.k = n.k;'
     Stream(tmp_path, text).run()
     append(tmp_path, [(2, 20)], "names")
+    more = pa.table({"k": [2], "v": [30], "w": ["x"]})
+    write_deltalake(str(tmp_path / "names"), more, mode="append", schema_mode="merge")
     append(tmp_path, [(1, 3)])
     stream = Stream(tmp_path, text)
     stream.run()

@@ -24,6 +24,7 @@ from mrql.jobs.loading import compile_over_files
 from tests.runtime.follow import ROWS as ROWS_OF_DELTA
 from tests.runtime.follow import Followed
 from tests.support.iceberg_tables import (
+    add_file,
     append,
     catalog,
     compact,
@@ -125,12 +126,16 @@ def test_only_changes_are_read(home: Path) -> None:
     compact(table_at(home / "t"))
     assert followed.step() == 0
     assert followed.watched[0].offset != before
-    (file,) = data_files(grow(home, 3))[:1]
+    known = {*data_files(grow(home, 3))}
     table_at(home / "t").delete("k = 3")
     assert followed.step() == 0
+    (file,) = {*data_files(grow(home, 4))} - known
     compact(table_at(home / "t"))
-    table_at(home / "t").add_files([file], check_duplicate_files=False)
+    add_file(table_at(home / "t"), Path(file))
+    table, offset = followed.watched[0].table, followed.watched[0].offset  # type: ignore[union-attr]
+    assert sorted(one.weight for one in table.changes(offset, table.latest(offset, None))) == [-1, 1, 1]
     followed.step()
+    assert followed.answer == Bag(Record({"k": k, "v": k}) for k in (1, 2, 4, 4))
 
 
 def test_snapshots_that_do_not_hang_together(home: Path) -> None:
@@ -156,6 +161,9 @@ def test_snapshots_that_do_not_hang_together(home: Path) -> None:
         followed.step()
     assert gone.value.hint is not None
     assert gone.value.hint.startswith("start with a new --checkpoint, from the table as it is now")
+    table, offset = followed.watched[0].table, followed.watched[0].offset  # type: ignore[union-attr]
+    with pytest.raises(UserError, match="was expired"):  # it may be in the meantime
+        table.changes(offset, table.latest(None, None))
 
 
 def test_some_snapshots_at_a_time(home: Path) -> None:
@@ -370,14 +378,23 @@ def test_directories_say_nothing(home: Path) -> None:
             value_of(home, f"{source};")
 
 
+def test_a_file_that_is_there_twice(home: Path) -> None:
+    """Its rows count twice for others, and it is refused."""
+    (file,) = data_files(grow(home, 1))
+    add_file(table_at(home / "t"), Path(file))
+    with pytest.raises(UserError, match=r"t has the file .*parquet twice \(snapshot"):
+        keys(home)
+
+
 def test_files_of_other_formats(home: Path) -> None:
     """They are refused, and so are those that are not on this machine."""
     (file,) = data_files(grow(home, 1))
-    pq.write_table(pa.table({"x": [1]}), file)
-    with pytest.raises(UserError, match="does not say which columns"):
-        keys(home)
     Path(file).write_text("x")
     with pytest.raises(UserError, match="is not a Parquet file"):
+        keys(home)
+    (home / "f.orc").write_text("x")
+    add_file(table_at(home / "t"), home / "f.orc", file_format=FileFormat.ORC)
+    with pytest.raises(UserError, match="which is of the format ORC, and not of Parquet"):
         keys(home)
 
     def elsewhere(metadata: dict[str, Any]) -> None:
@@ -417,15 +434,17 @@ def test_the_newest_file_of_metadata(home: Path) -> None:
         newest = Path(grow(home, number).metadata_location)
         shutil.copy(newest, files / f"v{number + 8}.metadata.json")
     assert keys(home) == Bag([0, 1, 2])
-    (files / "version-hint.text").write_text("9\n")
-    assert keys(home) == Bag([0, 1, 2])  # a writer would find the tenth, too
+    for hint in ("9\n", "v9", "v10.metadata.json"):
+        (files / "version-hint.text").write_text(hint)
+        assert keys(home) == Bag([0, 1, 2])  # a writer would find the tenth, too
     (files / "v10.metadata.json").unlink()
+    (files / "version-hint.text").write_text("9")
     assert keys(home) == Bag([0, 1])
     (files / "version-hint.text").write_text("12")
     with pytest.raises(UserError, match=r"version-hint.text of .*/t names 12, and there is no such file"):
         keys(home)
-    for file in (files / "version-hint.text", *files.glob("v*.json")):
-        file.unlink()
+    for other in (files / "version-hint.text", *files.glob("v*.json")):
+        other.unlink()
     shutil.copy(newest, files / "00003-other.metadata.json")
     with pytest.raises(UserError, match=r"t has two newest files of metadata, 00003-.*metadata.json and 00003-other"):
         keys(home)

@@ -34,7 +34,7 @@ def follow_a_history(home: Path, data: st.DataObject, spark: SparkSession | None
     followed.engine.close()
 
 
-@settings(max_examples=20, deadline=None, phases=[Phase.generate])
+@settings(max_examples=12, deadline=None, phases=[Phase.generate])
 @given(st.data())
 def test_a_history(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Appends, deletions, overwrites of some rows and of partitions, columns that are added, compactions, rollbacks;
@@ -43,7 +43,7 @@ def test_a_history(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 
 
 @pytest.mark.spark
-@settings(few, max_examples=4)
+@settings(few, max_examples=2)
 @given(st.data())
 def test_a_history_on_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """The same on Spark, which reads the files itself."""
