@@ -220,6 +220,8 @@ class SourceSpec:
     found: bool = attrs.field(default=False, eq=False, repr=False)
     """Whether the type of the rows of a stream was found in the first of them. It stays so, or becomes wider where
     later rows ask for it and the format has wider types."""
+    version_found: bool = attrs.field(default=False, eq=False, repr=False)
+    """Whether the query does not say the version of a static table: it is the one that was the newest at first."""
     checkpoint: Path | None = attrs.field(default=None, eq=False, repr=False)
     """The checkpoint of the stream, if it has one: what reads the stream may note in it what it keeps elsewhere."""
     is_log: bool = attrs.field(default=False, eq=False, repr=False)

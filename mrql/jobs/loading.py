@@ -54,21 +54,21 @@ def compile_over_files(
 
 
 def versions_of(program: Program) -> dict[str, int]:
-    """The versions of the static tables with a log, by their places."""
-    static = (spec for spec in program.sources.values() if not spec.stream)
-    return {place_of(spec): spec.version for spec in static if spec.version is not None}
+    """The versions of the static tables with a log, by their places, where the program does not say which."""
+    found = (spec for spec in program.sources.values() if spec.version_found)
+    return {place_of(spec): spec.version for spec in found if spec.version is not None}
 
 
 def _as_it_was(spec: SourceSpec, known: Mapping[str, int]) -> SourceSpec:
     """A source; a static table with a log at the version that is known of it, if one is: its columns are of that."""
     if not spec.versioned or spec.stream or spec.version is not None:
         return spec
-    return attrs.evolve(spec, version=known.get(place_of(spec)))
+    return attrs.evolve(spec, version=known.get(place_of(spec)), version_found=True)
 
 
 def _at_a_version(spec: SourceSpec, known: Mapping[str, int]) -> SourceSpec:
     """A source; a static table with a log stays what it is now, whatever is written to it."""
     spec = _as_it_was(spec, known)
-    if not spec.versioned or spec.stream or spec.version is not None:
+    if not spec.version_found or spec.version is not None:
         return spec
     return attrs.evolve(spec, version=open_table(spec).newest())

@@ -21,7 +21,7 @@ from mrql.runtime.checkpoint.notation import connector
 from mrql.runtime.checkpoint.store import latest, opening
 from mrql.runtime.sources.directory import Adapted, Directory, Part, Seen, Versions, Watched, static_files
 from mrql.runtime.sources.file_archive import Copies
-from mrql.runtime.sources.source import open_adapter, open_table
+from mrql.runtime.sources.source import Offset, open_adapter, open_table
 
 START_OVER = "start with a new checkpoint, from all data again"
 
@@ -135,7 +135,8 @@ def found_rows(root: Path | None) -> dict[FoundIn, Type]:
 
 
 def found_versions(root: Path | None) -> dict[str, int]:
-    """The versions of static tables with a log that a checkpoint was written over, by their places.
+    """The versions of static tables with a log that a checkpoint was written over, by their places, where the query did
+    not say which.
 
     Raises: UserError where the checkpoint cannot be read.
     """
@@ -193,8 +194,14 @@ def consumed_streams(watched: Sequence[Watched]) -> dict[str, SavedSource]:
 def static_tables(plan: Plan, specs: Mapping[str, SourceSpec]) -> dict[str, SavedSource]:
     """The files of static tables as they are now: to be asked before they are read."""
     return {
-        name: SavedSource(True, (_saved(_static(specs[name])),), specs[name].version) for name in sorted(plan.tables)
+        name: SavedSource(True, (_saved(_static(specs[name])),), _noted_version(specs[name]))
+        for name in sorted(plan.tables)
     }
+
+
+def _noted_version(spec: SourceSpec) -> Offset:
+    """The version of a static table; one that the query says holds for that source only, and not for its place."""
+    return spec.version if spec.version_found or spec.version is None else {"version": spec.version}
 
 
 def _saved(directory: Directory) -> SavedDirectory:
@@ -260,7 +267,7 @@ def _tables_must_be_the_same(manifest: Manifest, plan: Plan, specs: Mapping[str,
         spec, directories = specs[name], manifest.sources[name].directories
         if {directory.path for directory in directories} != {place_of(spec)}:
             continue  # the query names other files now, and its states are others too
-        if spec.versioned and manifest.sources[name].offset != spec.version:
+        if spec.versioned and manifest.sources[name].offset not in (spec.version, _noted_version(spec)):
             continue  # and so it does where it names another version
         saved = {file.path: Seen(file.size, file.modified) for d in directories for file in d.files}
         now = {str(file): seen for file, seen in _static(spec).seen.items()}

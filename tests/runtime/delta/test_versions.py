@@ -367,6 +367,28 @@ def test_a_static_table_stays(tmp_path: Path) -> None:
     assert answers[max(answers)] == Bag([(1, 10), (3, 10)])
 
 
+@pytest.mark.parametrize("names", [("A", "N"), ("N", "A")])
+def test_a_version_is_of_one_source(tmp_path: Path, names: tuple[str, str]) -> None:
+    """A table at two versions, of which the query says one: after a restart the other is what it was."""
+    append(tmp_path, [(1, 1), (2, 2)])
+    append(tmp_path, [(1, 10)], "names")
+    append(tmp_path, [(1, 11)], "names")
+    said, newest = names
+    text = f"""
+    T = stream(delta, "t");
+    {said} = source(delta, "names", version(0));
+    {newest} = source(delta, "names");
+    select (t.v, count({said}), count({newest})) from t in T;
+    """
+    Stream(tmp_path, text).run()
+    append(tmp_path, [(1, 3)])
+    append(tmp_path, [(1, 12)], "names")
+    stream = Stream(tmp_path, text)
+    stream.run()
+    answers = stream.answers()
+    assert answers[max(answers)] == Bag([(1, 1, 2), (2, 1, 2), (3, 1, 2)])
+
+
 def test_the_command(tmp_path: Path) -> None:
     """`mrql check` reads the type, and `mrql explain` says that deletions are trusted."""
     append(tmp_path, [(1, 1)])
