@@ -15,6 +15,7 @@ from mrql.algebra.showable import written_name
 from mrql.algebra.types import Type
 from mrql.cli.exit_codes import reports_errors
 from mrql.output.tables import type_name
+from mrql.runtime.files.compression import UNPACKED
 from mrql.runtime.sources.catalog import CATALOG
 from mrql.runtime.sources.files import row_type
 from mrql.runtime.sources.formats.formats import FORMATS
@@ -115,7 +116,7 @@ def _ending(file: Path) -> str:
     """How the name of a file, or of the first one in a directory, ends, without that of its compression."""
     inside = (found for found in file.rglob("*") if found.is_file() and not found.name.startswith((".", "_")))
     named = min(inside, default=file) if file.is_dir() else file
-    return (named.with_suffix("") if named.suffix in (".gz", ".bz2") else named).suffix
+    return (named.with_suffix("") if named.suffix in UNPACKED else named).suffix
 
 
 def _of_both(spec: SourceSpec, a: Type, b: Type) -> Type:

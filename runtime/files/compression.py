@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import mmap
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO
 
+import pyarrow as pa
+
 from mrql.algebra.errors import UserError
 
-NOT_READ = {".zst", ".lz4", ".snappy", ".deflate", ".xz", ".zip", ".7z"}
+NOT_READ = {".lz4", ".snappy", ".deflate", ".xz", ".zip", ".7z"}
 """Extensions of compressed files that are refused, and not read as if they were text."""
 
 
-_READERS: dict[str, Callable[[Path, str], IO[bytes]]] = {".gz": gzip.open, ".bz2": bz2.open}  # type: ignore[dict-item]
+@contextmanager
+def _zstandard(file: Path, mode: str) -> Iterator[IO[bytes]]:
+    with file.open("rb") as packed:
+        # Not by its name, which need not be UTF-8.
+        yield io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(packed, "r"), "zstd"))
+
+
+_READERS: Mapping[str, Callable[[Path, str], AbstractContextManager[IO[bytes]]]] = {
+    ".gz": gzip.open,  # type: ignore[dict-item]
+    ".bz2": bz2.open,  # type: ignore[dict-item]
+    ".zst": _zstandard,
+}
+UNPACKED = frozenset(_READERS)
+"""Extensions of compressed files that are read."""
 
 
 @contextmanager
@@ -36,13 +52,13 @@ def mapped(file: Path) -> Iterator[bytes | mmap.mmap]:
 
 @contextmanager
 def opened(file: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file, those that were compressed in a `.gz` or `.bz2`.
+    """The bytes of a file, those that were compressed in a `.gz`, `.bz2` or `.zst`.
 
     Raises: UserError where the file cannot be read, or is not what its extension says.
     """
     suffix = file.suffix.lower()
     if suffix in NOT_READ:
-        raise UserError(f"{file} is compressed in a way that is not read", hint="gzip (.gz) and bzip2 (.bz2) are")
+        raise UserError(f"{file} is compressed in a way that is not read", hint=UNPACKED_ARE)
     try:
         with _READERS.get(suffix, open)(file, "rb") as stream:
             yield stream
@@ -50,8 +66,63 @@ def opened(file: Path) -> Iterator[IO[bytes]]:
         raise UserError(f"{file} is not a whole {suffix} file: {error}") from None
     except OSError as error:
         reason = error.strerror or str(error)
-        kind = f"is not a whole {suffix} file" if suffix in (".gz", ".bz2") and not error.strerror else "cannot be read"
+        kind = f"is not a whole {suffix} file" if suffix in _READERS and not error.strerror else "cannot be read"
         raise UserError(f"{file} {kind}: {reason}") from None
+
+
+UNPACKED_ARE = "gzip (.gz), bzip2 (.bz2) and Zstandard (.zst) are"
+
+
+def must_be_whole(file: Path) -> None:
+    """Spark does not see that a `.zst` is cut off, if the end of another frame is near: all blocks are looked for.
+
+    Source: RFC 8878, §3.1
+
+    Raises: UserError where it is; what else may be wrong is found when it is read.
+    """
+    if file.suffix.lower() != ".zst":
+        return
+    try:
+        size = file.stat().st_size
+        with file.open("rb") as stream:
+            end: int | None = 0
+            while end is not None and end < size:
+                stream.seek(end)
+                end = _end_of_frame(stream, end)
+    except OSError as error:
+        raise UserError(f"{file} cannot be read: {error.strerror}") from None
+    if end is not None and end > size:
+        raise UserError(f"{file} is not a whole .zst file: Truncated compressed stream")
+
+
+def _end_of_frame(stream: IO[bytes], at: int) -> int | None:
+    """Where a frame ends that begins at a place, which may be behind the file; None where no frame begins."""
+
+    def number(count: int) -> int:
+        return int.from_bytes(stream.read(count), "little")
+
+    beginning = stream.read(4)
+    if len(beginning) < 4:
+        return at + 4
+    magic = int.from_bytes(beginning, "little")
+    if magic & ~0xF == 0x184D2A50:  # skipped by whoever reads
+        return at + 8 + number(4)
+    if magic != 0xFD2FB528:
+        return None
+    descriptor = number(1)
+    is_single = bool(descriptor & 0x20)
+    size_of_content = (int(is_single), 2, 4, 8)[descriptor >> 6]
+    at += 5 + int(not is_single) + (0, 1, 2, 4)[descriptor & 3] + size_of_content
+    is_last = False
+    while not is_last:
+        stream.seek(at)
+        header = stream.read(3)
+        if len(header) < 3:
+            return at + 3
+        block = int.from_bytes(header, "little")
+        is_last, is_repeated = bool(block & 1), block >> 1 & 3 == 1
+        at += 3 + (1 if is_repeated else block >> 3)
+    return at + (4 if descriptor & 4 else 0)
 
 
 def lines(file: Path) -> Iterator[tuple[int, bytes]]:

@@ -16,6 +16,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Value
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.engine.row_format import row_columns
+from mrql.runtime.files.compression import must_be_whole
 from mrql.runtime.files.quarantine import Malformed, Quarantine, Reject, fail, pass_over
 from mrql.runtime.sources.directory import Arrived, Part
 from mrql.runtime.sources.files import check_file, list_files, read_changes
@@ -55,7 +56,9 @@ def read(
     def reject(row: Malformed) -> None:
         to(called(row))
 
-    given = list_files(spec) if files is None else files
+    given = list_files(spec) if files is None else [*files]
+    for file in given:
+        must_be_whole(file)
     paths = [file for file in given if _is_whole(spec, file, reject)]
     if not paths:
         return from_dataframe(spark.createDataFrame([], row_schema(spec.row)), spec.row)

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from mrql.cli.main import main
 from mrql.jobs.loading import compile_over_files
+from mrql.runtime.files.compression import UNPACKED_ARE
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.files import read_file, read_source
 
@@ -353,7 +354,9 @@ SOURCES: list[tuple[str, str, str]] = [
     ('xml, "f.csv", {"a b"}', '"a b" is not the tag of an element', ""),
     ('xml, "f.csv", {"a"}, type(<A: int>)', "the rows of an xml source are XML elements", "leave the type out"),
     ('text, "f.csv", type(string)', "the rows of a text source are strings", "leave the type out"),
-    ('text, "f.zst"', "f.zst is compressed in a way that is not read", "gzip (.gz) and bzip2 (.bz2) are"),
+    ('text, "f.lz4"', "f.lz4 is compressed in a way that is not read", UNPACKED_ARE),
+    ('text, "f.zst"', "f.zst is not a whole .zst file: ZSTD decompress failed: Unknown frame descriptor", ""),
+    ('text, "cut.zst"', "cut.zst is not a whole .zst file: Truncated compressed stream", ""),
     ('text, "f.gz"', "f.gz is not a whole .gz file: Not a gzipped file (b'no')", ""),
     (
         'text, "cut.gz"',
@@ -374,6 +377,8 @@ def test_a_wrong_source(tmp_path: Path, source: str, message: str, hint: str) ->
     (tmp_path / "d.json").write_text('\n{\n"A": 1}')
     (tmp_path / "nothing.json").write_text("[]")
     (tmp_path / "f.zst").write_text("no")
+    (tmp_path / "f.lz4").write_text("no")
+    (tmp_path / "cut.zst").write_bytes(pa.compress(b"a\n" * 1000, "zstd", asbytes=True)[:-2])
     (tmp_path / "f.gz").write_text("no gzip")
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"a\n" * 1000)[:-12])
     (tmp_path / "f.bz2").write_text("no bzip2")
@@ -474,10 +479,11 @@ def test_compressed_files(tmp_path: Path) -> None:
         "a.csv.gz": gzip.compress(b"1\nx\n"),
         "b.csv.bz2": bz2.compress(b"2\n"),
         "c.csv": b"3\n",
+        "d.csv.zst": pa.compress(b"4\n", "zstd", asbytes=True) * 2,
     }.items():
         (tmp_path / name).write_bytes(data)
     spec = next(iter(compile_over_files(f'source(csv, "{tmp_path}", ",", type(int));').sources.values()))
     found: list[Malformed] = []
-    assert sorted(read_source(spec, found.append)) == [1, 2, 3]
+    assert sorted(read_source(spec, found.append)) == [1, 2, 3, 4, 4]
     assert [(row.file.name, row.line, row.text) for row in found] == [("a.csv.gz", 2, "x")]
     assert list(read_file(spec, tmp_path / "b.csv.bz2")) == [2]

@@ -446,8 +446,13 @@ def test_lines_of_text(spark: SparkSession, tmp_path: Path) -> None:
     """Lines end in three ways, and are kept as they are, blanks and all; those that are not UTF-8 are malformed."""
     (tmp_path / "f.txt").write_bytes(b"\xef\xbb\xbfa\r\nb\rc\n\n \xc3\xa4\n\xe4\nlast")
     (tmp_path / "g.txt.gz").write_bytes(gzip.compress(b"zipped\n"))
+    packed = pa.compress(b"packed\n", "zstd", asbytes=True)
+    (tmp_path / "h.txt.zst").write_bytes(packed)
     found = assert_same(spark, 'source(text, "*.txt*")', tmp_path)
-    assert found == Bag(["a", "b", "c", "", " ä", "last", "zipped"])
+    assert found == Bag(["a", "b", "c", "", " ä", "last", "zipped", "packed"])
+    (tmp_path / "h.txt.zst").write_bytes(packed + packed[:-2])
+    with pytest.raises(UserError, match=r"h\.txt\.zst is not a whole \.zst file: Truncated"):
+        read(spark, next(iter(compile_over_files('source(text, "h.txt.zst");', base=tmp_path).sources.values())))
 
 
 def test_columns(spark: SparkSession, tmp_path: Path) -> None:
