@@ -186,7 +186,7 @@ class SourceSpec:
     `columns` lists what a row of a CSV file holds, in order; the row itself is of type `row`: a tuple, a record, or
     the one column. In a file with `header` the first record has the names by which the columns are found;
     with `missing_columns`, one that is not there has missing values. In a `multiline` file a field in quotes may have
-    line ends in it. The elements with one of the `tags` are the rows of an XML file.
+    line ends in it; one of JSON is one document. The elements with one of the `tags` are the rows of an XML file.
 
     Rows are taken away by files in a directory of their own, `deletions`, or by a `tagged` file, whose first column is
     `+` or `-`. What is written as `changes` takes rows away, too, and is `tagged`. With a `key` a row replaces the one

@@ -6,7 +6,6 @@ readers find the same rows malformed and come back here for the file and the lin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from mrql.runtime.files.quarantine import Malformed, Reject, fail
 from mrql.runtime.sources.current_rows import CurrentRows
 from mrql.runtime.sources.formats.file_format import file_format
 from mrql.runtime.sources.partitions import apart, completed, is_partition, must_agree, with_partitions
+from mrql.runtime.sources.path_patterns import fits
 from mrql.runtime.sources.places_of_rows import placed
 from mrql.runtime.sources.source import everything, open_table
 
@@ -30,7 +30,7 @@ ICEBERG_METADATA = "metadata"
 
 def list_files(spec: SourceSpec) -> list[Path]:
     """The files of a source, by name: the file itself, those of a directory and of the partitions in it, or those that
-    a pattern with `*` names. Of a table with a log, those of a version of it.
+    a pattern names (`path_patterns`). Of a table with a log, those of a version of it.
 
     Names that begin with `.` or `_` are not looked at: that is how a file is kept from being read while it is written.
 
@@ -54,22 +54,21 @@ def list_files(spec: SourceSpec) -> list[Path]:
 
 
 def _named(pattern: Path) -> list[Path]:
-    """What a path with `*` names. A part that is there as it is written stands for itself alone."""
+    """What a path with patterns names. A part that is there as it is written stands for itself alone."""
     found = [Path(pattern.anchor)]
     for part in pattern.parts[1:] if pattern.anchor else pattern.parts:
-        wanted = re.compile(".*".join(map(re.escape, part.split("*"))), re.DOTALL)
         found = [
             path
             for directory in found
-            for path in ([directory / part] if (directory / part).exists() else _matching(directory, wanted))
+            for path in ([directory / part] if (directory / part).exists() else _matching(directory, part))
         ]
     return found
 
 
-def _matching(directory: Path, wanted: re.Pattern[str]) -> list[Path]:
+def _matching(directory: Path, wanted: str) -> list[Path]:
     if not directory.is_dir():
         return []
-    return [path for path in _entries(directory) if _seen(path) and wanted.fullmatch(path.name)]
+    return [path for path in _entries(directory) if _seen(path) and fits(path.name, wanted)]
 
 
 def _inside(directory: Path, spec: SourceSpec) -> list[Path]:

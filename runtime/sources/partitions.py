@@ -7,7 +7,6 @@ columns of a file are those of the type without the ones of its path. Names and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote
@@ -23,6 +22,7 @@ from mrql.runtime.files.compression import NOT_UTF8, shown
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.formats.csv import value_of
 from mrql.runtime.sources.formats.file_format import file_format
+from mrql.runtime.sources.path_patterns import fits
 
 MISSING = "__HIVE_DEFAULT_PARTITION__"
 """What is written for a missing value."""
@@ -53,13 +53,7 @@ def partition_directories(spec: SourceSpec, file: Path) -> tuple[str, ...]:
 
 def _begin(parts: tuple[str, ...], base: tuple[str, ...]) -> bool:
     """Whether a path is, or lies in, what another one names, which may be a pattern."""
-    return len(base) <= len(parts) and all(map(_named, parts, base))
-
-
-def _named(part: str, wanted: str) -> bool:
-    if part == wanted or "*" not in wanted:
-        return part == wanted
-    return re.fullmatch(".*".join(map(re.escape, wanted.split("*"))), part, re.DOTALL) is not None
+    return len(base) <= len(parts) and all(map(fits, parts, base))
 
 
 def column_of(directory: str) -> str:

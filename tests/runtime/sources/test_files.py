@@ -212,6 +212,7 @@ def test_patterns_name_files_and_directories(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"{name[-5]}\n")
     found = read_source(spec_of('source(csv, "*d*", ",", type(string))', tmp_path))
     assert sorted(found) == ["4", "a", "b"]
+    assert sorted(read_source(spec_of('source(csv, "d[!1]/{a,b}.csv", ",", type(string))', tmp_path))) == ["b"]
 
 
 def damaged(file: Path) -> None:

@@ -26,6 +26,8 @@ from tests.support.partitioned import WRITERS, table, tables
 
 pytestmark = pytest.mark.spark
 
+DAY = date(2024, 1, 31)
+
 
 @seed(2026)
 @settings(few, max_examples=25)
@@ -60,6 +62,12 @@ def test_names_as_they_lie_on_the_disk(spark: SparkSession, tmp_path: Path) -> N
     write(tmp_path, {"c/n=1/a": "x,y\n1,2\n", "c/n=2/a": "y,x\n1,2\n1\n"})
     assert_same(spark, 'source(csv, "c", ",", type(<n: int>), header)', tmp_path)
     assert_same(spark, 'source(csv, "c", ",", type(<y: int, n: int, x: int>), header)', tmp_path)
+    options = 'header, nullValue("1"), comment("2"), multiline, dateFormat("dd.MM.yyyy")'
+    write(tmp_path, {"m/d=2024-01-31/a": '2,\nx,y\n1,31.01.2024\n"1",1\n', "m/d=x/a": "x,y\n"})
+    rows = assert_same(spark, f'source(csv, "m", ",", type(<x: string, y: date, d: date>), {options})', tmp_path)
+    assert rows == Bag(Record({"x": x, "y": y, "d": DAY}) for x, y in ((None, DAY), ("1", None)))
+    write(tmp_path, {"k/n=1/a": '[{"x": 1},\n{"x": 2}]', "k/n=2/a": '{"x": 2.5}', "k/n=3/a": "[", "k/n=4/a": "[5]"})
+    assert len(assert_same(spark, 'source(json, "k", type(<x: double, n: int>), multiline)', tmp_path)) == 3
 
 
 def test_one_plan_reads_all_files_of_a_batch_and_of_the_next(spark: SparkSession, tmp_path: Path) -> None:

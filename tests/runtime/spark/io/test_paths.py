@@ -148,8 +148,8 @@ def test_compressed_files_are_known_by_their_extension(spark: SparkSession, tmp_
     assert read(spark, spec).df.dataframe(spark).count() == 2
 
 
-def test_a_star_is_the_only_pattern(tmp_path: Path) -> None:
-    """A name with brackets is that of a file; one that is there with its star is not taken for a pattern."""
+def test_patterns(tmp_path: Path) -> None:
+    """What is there as it is written is not taken for a pattern."""
     base = tmp_path / "b[1]*"
     base.mkdir()
     for name in ("r1.csv", "r2.csv", "s*.csv", "s1.csv", "t[1].csv"):
@@ -162,8 +162,11 @@ def test_a_star_is_the_only_pattern(tmp_path: Path) -> None:
 
     assert names("r*") == ["r1.csv", "r2.csv"]
     assert names("r[12]") == []
+    assert names("{r[13],s?}.csv") == ["r1.csv", "s*.csv", "s1.csv"]
     assert names("s*.csv") == ["s*.csv"]
-    assert names("t[1]*") == ["t[1].csv"]
+    assert names("t[1].csv") == ["t[1].csv"]
+    assert names("t[1]*") == []
+    assert names("t[[]1]*") == ["t[1].csv"]
 
 
 SUMS = """
