@@ -20,8 +20,8 @@ from mrql.runtime.spark.session import class_archive
 from tests.support.interpreted import interpreted
 from tests.support.postgresql import MISSING, Server, binaries
 
-settings.register_profile("repeatable", derandomize=True)
-settings.register_profile("explore", derandomize=False)
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile("repeatable")
 
 # The processes that tests start have it from here. A directory of settings would keep them from sharing classes.
