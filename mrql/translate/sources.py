@@ -90,12 +90,14 @@ def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Argume
             raise UserError(f'"{bad}" is not the tag of an element', arguments.tags.span)
     for what, wrong in (("tags", arguments.tags), ("xpath", arguments.xpath)):
         if wrong is not None and what not in takes:
-            raise UserError(f"{spec.format} source has no {what}", wrong.span, f"they are for {_taking(what, known)}")
+            raise UserError(
+                f"{spec.format} source has no {what}", wrong.span, f"they are for {known.catalog.names_taking(what)}"
+            )
     if isinstance(spec.format.rows, Always) and arguments.row is not None:
         what = spec.format.rows.called
         raise UserError(f"the rows of {spec.format} source are {what}", arguments.row.span, "leave the type out")
     if arguments.changes is not None and "changes" not in takes:
-        message = f"changes in an envelope are read of {_taking('changes', known)}"
+        message = f"changes in an envelope are read of {known.catalog.names_taking('changes')}"
         raise UserError(message, arguments.changes.span, "a DataFrame of a change feed is taken by a view in Python")
 
 
@@ -110,11 +112,6 @@ def _csv_options(arguments: Arguments, options: Mapping[str, Sequence[str]], del
 
 
 _TAG = re.compile(r"[^\W\d][\w.-]*(?::[^\W\d][\w.-]*)?")
-
-
-def _taking(argument: str, known: Globals) -> str:
-    """The formats that take an argument."""
-    return known.catalog.names_taking(argument)
 
 
 def _check_deletions(spec: SourceSpec, arguments: Arguments, known: Globals) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -126,12 +126,8 @@ def found_rows(root: Path | None) -> dict[FoundIn, Type]:
 
     Raises: UserError where the checkpoint cannot be read.
     """
-    if root is None:
-        return {}
-    with opening(root):
-        manifest = latest(root)
-    sources = () if manifest is None else manifest.sources.values()
-    return {FoundIn(s.directories[0].path, s.reading): parse_type(s.row) for s in sources if s.row is not None}
+    found = _last_sources(root)
+    return {FoundIn(s.directories[0].path, s.reading): parse_type(s.row) for s in found if s.row is not None}
 
 
 def found_versions(root: Path | None) -> dict[str, int]:
@@ -140,12 +136,17 @@ def found_versions(root: Path | None) -> dict[str, int]:
 
     Raises: UserError where the checkpoint cannot be read.
     """
+    found = _last_sources(root)
+    return {s.directories[0].path: s.offset for s in found if s.static and isinstance(s.offset, int)}
+
+
+def _last_sources(root: Path | None) -> Collection[SavedSource]:
+    """The sources of the last commit of a checkpoint, if there is one."""
     if root is None:
-        return {}
+        return ()
     with opening(root):
         manifest = latest(root)
-    sources = () if manifest is None else manifest.sources.values()
-    return {s.directories[0].path: s.offset for s in sources if s.static and isinstance(s.offset, int)}
+    return () if manifest is None else manifest.sources.values()
 
 
 def consumed(manifest: Manifest | None, spec: SourceSpec, copies: Copies | None = None) -> list[Watched]:

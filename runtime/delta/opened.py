@@ -46,14 +46,14 @@ def opened(path: Path, version: int | None = None) -> DeltaTable:
 
     if not (path / DELTA_LOG).is_dir():
         raise UserError(f"there is no Delta table in {path}", hint=f"it would have a directory {DELTA_LOG}")
-    with translated(path):
-        newest = DeltaTable(path.absolute())
-    if version is None or version == newest.version():
-        return newest
-    if version > newest.version():
-        raise UserError(f"the Delta table {path} has no version {version}: its newest one is {newest.version()}")
-    with translated(path, f" at version {version}"):
-        return DeltaTable(path.absolute(), version)
+    try:
+        with translated(path, "" if version is None else f" at version {version}"):
+            return DeltaTable(path.absolute(), version)
+    except UserError:
+        if version is not None and version > (newest := opened(path).version()):
+            message = f"the Delta table {path} has no version {version}: its newest one is {newest}"
+            raise UserError(message) from None
+        raise
 
 
 @contextmanager

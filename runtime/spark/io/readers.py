@@ -209,22 +209,19 @@ def read_net(spark: SparkSession, spec: SourceSpec, quarantine: Quarantine | Non
 
     Raises: MissingRow when one is taken away that is not there.
     """
-    columns = ColumnNames()
-    if spec.adapter is not None and spec.key is None and not spec.versioned:
-        found = everything(spec)
-        if found.files:
-            return _of_portions(spark, spec, [found], columns)
-        return _given(spark, spec, [*ZSet.weighted(found.rows)], columns)
-    if not spec.shrinks or spec.versioned:
+    if spec.lies_in_files and (spec.versioned or not spec.shrinks):
         return read(spark, spec, None, quarantine)
-    if spec.adapter is not None and spec.key is not None:
-        with placed({spec.name: spec}):
-            return net_of_upserts(
-                spec.name, spec.key, _given(spark, spec, [*everything(spec).changes(spec.row)], columns), spark
-            )
-    arrived = [Arrived(file, weight) for part, weight in spec.directories for file in list_files(part)]
+    columns = ColumnNames()
+    come: list[Part]
+    if spec.lies_in_files:
+        come = [Arrived(file, weight) for part, weight in spec.directories for file in list_files(part)]
+    else:
+        whole = everything(spec)
+        if spec.key is None:  # what an adapter takes away of what is not there is none of its rows
+            return _of_portions(spark, spec, [attrs.evolve(whole, rows=tuple(ZSet.weighted(whole.rows)))], columns)
+        come = [whole]
     with placed({spec.name: spec}):
-        rows = read_batch(spark, spec, arrived, columns, quarantine)
+        rows = read_batch(spark, spec, come, columns, quarantine)
         if spec.key is not None:
             return net_of_upserts(spec.name, spec.key, rows, spark)
         return net(spec.name, rows, columns, spark)
