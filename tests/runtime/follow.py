@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
+from typing import TypeAlias, TypeVar
 
 import attrs
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from mrql.algebra.evaluation.evaluate import evaluate
@@ -18,7 +23,12 @@ from mrql.runtime.engine.answer import Answer
 from mrql.runtime.engines import make_engine
 from mrql.runtime.sources.directory import Watched, next_batch, watch
 from mrql.runtime.streaming.stream_loop import Engine
+from tests.runtime.checkpoint.crashes import KilledStream, is_whole
+from tests.runtime.checkpoint.streams import Crash, Failing, Moment, Stream, batch_answer
 from tests.support import delta_tables, iceberg_tables
+
+Step = TypeVar("Step")
+Spark: TypeAlias = SparkSession | None
 
 CONTENT = {"delta": delta_tables.content, "iceberg": iceberg_tables.content}
 """The rows of tables at a version, as others read them, by their connectors."""
@@ -26,6 +36,56 @@ CONTENT = {"delta": delta_tables.content, "iceberg": iceberg_tables.content}
 ROWS = 'T = stream(delta, "t"); select r from r in T;'
 GROUPS = 'T = stream(delta, "t"); select (i, count(r), sum(r.id)) from r in T group by i: r.id;'
 JOIN = 'T = stream(delta, "t"); select (a, b) from a in T, b in T where a.id = b.id;'
+
+
+def assert_follows(
+    home: Path,
+    text: str,
+    steps: Sequence[Step],
+    apply: Callable[[Step], None],
+    data: st.DataObject,
+    spark: Spark = None,
+) -> None:
+    """After each batch, of one version or several, the answer is that over the table as others read it."""
+    first = data.draw(st.integers(0, len(steps)))
+    for step in steps[:first]:
+        apply(step)
+    followed = Followed.by(home, text, spark)
+    followed.step()
+    for step in steps[first:]:
+        apply(step)
+        if data.draw(st.booleans()):
+            followed.step(data.draw(st.none() | st.integers(1, 3)))
+    followed.step()
+    followed.engine.close()
+
+
+def assert_goes_on_where_cut_off(stream: Stream, operations: int, every: int) -> None:
+    """A stream that is cut off at any of so many operations on files, every so many of them, goes on."""
+    for at in range(1, operations + 1, every):
+        stream.clear()
+        for _ in range(2):
+            with contextlib.suppress(Crash):
+                stream.run(Failing(at=at, moment=Moment.AFTER if at % 2 else Moment.BEFORE))
+        stream.run()
+        last = stream.answers()
+        assert last[max(last)] == batch_answer(stream), at
+
+
+def assert_survives_kills(stream: Stream, kills: int) -> None:
+    """A stream that is killed so often while it takes what has come puts out what it does without."""
+    first = stream.answers()
+    shutil.copytree(stream.checkpoint, stream.home / "c")
+    shutil.copytree(stream.out, stream.home / "o")
+    stream.run()
+    expected = stream.answers()
+    for path, kept in ((stream.checkpoint, "c"), (stream.out, "o")):
+        shutil.rmtree(path)
+        shutil.move(stream.home / kept, path)
+    assert stream.answers() == first
+    assert KilledStream(Random(5), 0.01, stream).until_done(kills)
+    assert stream.answers() == expected
+    assert is_whole(stream)
 
 
 @attrs.define

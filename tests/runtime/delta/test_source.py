@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.runtime.follow import GROUPS, JOIN, ROWS, Followed
+from tests.runtime.follow import GROUPS, JOIN, ROWS, assert_follows
 from tests.runtime.spark.test_equivalence import few
 from tests.support.delta_tables import apply, create, histories, shapes
 
@@ -19,17 +20,8 @@ def follow_a_history(home: Path, data: st.DataObject, spark: SparkSession | None
     shape = data.draw(shapes())
     steps = data.draw(histories(shape))
     create(home / "t", shape)
-    first = data.draw(st.integers(0, len(steps)))
-    for step in steps[:first]:
-        apply(home / "t", shape, step)
-    followed = Followed.by(home, data.draw(st.sampled_from([ROWS, GROUPS, JOIN])), spark)
-    followed.step()
-    for step in steps[first:]:
-        apply(home / "t", shape, step)
-        if data.draw(st.booleans()):
-            followed.step(data.draw(st.none() | st.integers(1, 3)))
-    followed.step()
-    followed.engine.close()
+    text = data.draw(st.sampled_from([ROWS, GROUPS, JOIN]))
+    assert_follows(home, text, steps, partial(apply, home / "t", shape), data, spark)
 
 
 @settings(max_examples=40, deadline=None, phases=[Phase.generate])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -21,9 +20,8 @@ from mrql.jobs.loading import compile_over_files
 from mrql.runtime.delta.log import version_file
 from mrql.runtime.sources.partitions import MISSING
 from mrql.runtime.streaming.stream_loop import Emit
-from tests.runtime.checkpoint.crashes import KilledStream, is_whole
-from tests.runtime.checkpoint.streams import Counting, Crash, Failing, Moment, Stream, batch_answer
-from tests.runtime.follow import GROUPS, ROWS, Followed
+from tests.runtime.checkpoint.streams import Counting, Stream, batch_answer
+from tests.runtime.follow import GROUPS, ROWS, Followed, assert_goes_on_where_cut_off, assert_survives_kills
 
 TIME = {"modificationTime": 1}
 SUMS = 'T = stream(delta, "t"); select (k, sum(v), max(v)) from <k: k, v: v> in T group by k;'
@@ -300,14 +298,7 @@ def test_going_on(tmp_path: Path) -> None:
     expected = stream.answers()
     assert expected[max(expected)] == batch_answer(stream)
     assert len(expected) == 5
-    for at in range(1, whole.count + 1, 7):
-        stream.clear()
-        for _ in range(2):
-            with contextlib.suppress(Crash):
-                stream.run(Failing(at=at, moment=Moment.AFTER if at % 2 else Moment.BEFORE))
-        stream.run()
-        last = stream.answers()
-        assert last[max(last)] == batch_answer(stream), at
+    assert_goes_on_where_cut_off(stream, whole.count, 7)
 
 
 @pytest.mark.slow
@@ -317,18 +308,7 @@ def test_kills(tmp_path: Path) -> None:
     stream = Stream(tmp_path, SUMS, emit=Emit.CHANGES)
     stream.run()
     grow(tmp_path, 8, Random(4))
-    first = stream.answers()
-    shutil.copytree(stream.checkpoint, tmp_path / "c")
-    shutil.copytree(stream.out, tmp_path / "o")
-    stream.run()
-    expected = stream.answers()
-    for path, kept in ((stream.checkpoint, "c"), (stream.out, "o")):
-        shutil.rmtree(path)
-        shutil.move(tmp_path / kept, path)
-    assert stream.answers() == first
-    assert KilledStream(Random(5), 0.01, stream).until_done(2)
-    assert stream.answers() == expected
-    assert is_whole(stream)
+    assert_survives_kills(stream, 2)
 
 
 def test_a_changed_query(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from pathlib import Path
 from random import Random
@@ -17,8 +16,8 @@ import mrql
 from mrql.algebra.errors import UserError
 from mrql.algebra.values.values import Bag
 from mrql.cli.main import main
-from tests.runtime.checkpoint.crashes import KilledStream, is_whole
-from tests.runtime.checkpoint.streams import Counting, Crash, Failing, Moment, Stream, batch_answer
+from tests.runtime.checkpoint.streams import Counting, Stream, batch_answer
+from tests.runtime.follow import assert_goes_on_where_cut_off, assert_survives_kills
 from tests.support.iceberg_tables import append, create, delete, table_at
 
 SUMS = 'T = stream(iceberg, "t"); select (k, sum(v), max(v)) from <k: k, v: v> in T group by k;'
@@ -52,14 +51,7 @@ def test_going_on(home: Path) -> None:
     expected = stream.answers()
     assert expected[max(expected)] == batch_answer(stream)
     assert len(expected) > 3
-    for at in range(1, whole.count + 1, 17):
-        stream.clear()
-        for _ in range(2):
-            with contextlib.suppress(Crash):
-                stream.run(Failing(at=at, moment=Moment.AFTER if at % 2 else Moment.BEFORE))
-        stream.run()
-        last = stream.answers()
-        assert last[max(last)] == batch_answer(stream), at
+    assert_goes_on_where_cut_off(stream, whole.count, 17)
 
 
 @pytest.mark.slow
@@ -68,16 +60,7 @@ def test_kills(home: Path) -> None:
     stream = Stream(home, SUMS)
     stream.run()
     grow(home, 4, Random(4))
-    shutil.copytree(stream.checkpoint, home / "c")
-    shutil.copytree(stream.out, home / "o")
-    stream.run()
-    expected = stream.answers()
-    for path, kept in ((stream.checkpoint, "c"), (stream.out, "o")):
-        shutil.rmtree(path)
-        shutil.move(home / kept, path)
-    assert KilledStream(Random(5), 0.01, stream).until_done(1)
-    assert stream.answers() == expected
-    assert is_whole(stream)
+    assert_survives_kills(stream, 1)
 
 
 def test_a_changed_query(home: Path) -> None:

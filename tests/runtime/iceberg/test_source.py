@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.runtime.follow import GROUPS, JOIN, ROWS, Followed
+from tests.runtime.follow import GROUPS, JOIN, ROWS, assert_follows
 from tests.runtime.spark.test_equivalence import few
 from tests.support.delta_tables import histories
 from tests.support.iceberg_tables import KINDS_OF_STEPS, apply, create_shape, shapes
@@ -20,18 +21,8 @@ def follow_a_history(home: Path, data: st.DataObject, spark: SparkSession | None
     shape = data.draw(shapes())
     steps = data.draw(histories(shape, KINDS_OF_STEPS))
     create_shape(home / "t", shape)
-    first = data.draw(st.integers(0, len(steps)))
-    for step in steps[:first]:
-        apply(home / "t", shape, step)
     text = data.draw(st.sampled_from([ROWS, GROUPS, JOIN])).replace("delta", "iceberg")
-    followed = Followed.by(home, text, spark)
-    followed.step()
-    for step in steps[first:]:
-        apply(home / "t", shape, step)
-        if data.draw(st.booleans()):
-            followed.step(data.draw(st.none() | st.integers(1, 3)))
-    followed.step()
-    followed.engine.close()
+    assert_follows(home, text, steps, partial(apply, home / "t", shape), data, spark)
 
 
 @settings(max_examples=12, deadline=None, phases=[Phase.generate])
