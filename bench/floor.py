@@ -90,7 +90,7 @@ def measured(name: str, rows: int, batches: int) -> Floor:
             view.apply(**there)
             view.answer().collect()
             for number in range(batches):
-                row = spark.createDataFrame([(number // 2 * 101 % rows, number // 2)], "_1 long, _2 long")
+                row = spark.sql(f"SELECT {number // 2 * 101 % rows}L AS _1, {number // 2}L AS _2").localCheckpoint()
                 delta = mrql.Delta(delete=row) if number % 2 else mrql.Delta(insert=row)
                 start = time.perf_counter()
                 view.apply(s=delta)

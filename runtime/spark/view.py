@@ -26,6 +26,12 @@ from mrql.runtime.spark import jvm
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 from mrql.runtime.spark.maintenance.background_jobs import BackgroundJobs
+from mrql.runtime.spark.maintenance.batch_rows import (
+    arriving,
+    held_tables,
+    is_read_once,
+    is_the_same_again,
+)
 from mrql.runtime.spark.maintenance.deltas import Deltas
 from mrql.runtime.spark.maintenance.feedback import FeedbackState
 from mrql.runtime.spark.maintenance.input_rows import Ledger, without_passing
@@ -98,6 +104,7 @@ class SparkView:
         """Held while the settings of the session are others; whoever needs several things of a view in one holds it."""
         self.source = source
         self.tables = dict(tables or {})
+        self.held = held_tables(self.tables.values())
         self.columns = ColumnNames()
         self.settings = step_settings(spark, partitions)
         self.plans = Plans(spark, self.settings)
@@ -213,7 +220,7 @@ class SparkView:
         self.transaction = self.transaction.begin(self.all_tables(), self._snapshots)
         self.changes.temporaries = self.transaction.temporaries
         with settings(self.spark, self.settings):
-            changes = {name: _arriving(frame) for name, frame in deltas.items()}
+            changes = {name: self._arriving(name, frame) for name, frame in deltas.items()}
             for ledger in self.ledgers:
                 ledger.begin()
                 if ledger.stream in changes:
@@ -225,6 +232,13 @@ class SparkView:
             self._go_through(changes)
             self._plan_shortages()
             return BatchResult(self, self.transaction.before)
+
+    def _arriving(self, stream: str, batch: Frame) -> Frame:
+        """A batch of a stream as it is to be read: computed once, if it might be something else the next time."""
+        frame = arriving(batch)
+        if is_read_once(self.plan, stream, frame) or is_the_same_again(frame.df):
+            return frame
+        return self.changes.aside(frame)
 
     def _go_through(self, changes: dict[str, Frame], *, starting: bool = False) -> None:
         """Merges a batch stage by stage; how a stage changes what is derived from it is a batch for those after it.
@@ -434,6 +448,8 @@ class SparkView:
             table.close()
         self.transaction.free()
         self.table_loops.free()
+        for df in self.held:
+            df.unpersist()
 
     def all_tables(self) -> list[Table]:
         kept = [ledger.table for ledger in self.ledgers if ledger.table is not None]
@@ -474,9 +490,3 @@ class SparkView:
 
     def _snapshots(self) -> list[Snapshot]:
         return [state.snapshot() for state in self.states]
-
-
-def _arriving(batch: Frame) -> Frame:
-    """The rows of a batch, as they are to be read: few of them in one partition."""
-    rows = batch.df.of_batch()
-    return attrs.evolve(batch, df=rows.in_one_partition() if rows.is_small else rows, changes=True)

@@ -33,6 +33,7 @@ class Handles:
         self.kept = field(named("org.apache.spark.sql.execution.LogicalRDD"), "rdd")
         self.kept_order = field(named("org.apache.spark.sql.execution.LogicalRDD"), "outputOrdering")
         self.kept_partitioning = field(named("org.apache.spark.sql.execution.LogicalRDD"), "outputPartitioning")
+        self.python_udf = sql.catalyst.trees.TreePattern.PYTHON_UDF()
         self.rows_scanned = sql.execution.RDDScanExec
         files_scanned = named("org.apache.spark.sql.execution.FileSourceScanExec")
         self.files_scanned = field(files_scanned, "relation")

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mrql.runtime.spark.jvm.handles import handles
+from mrql.runtime.spark.jvm.handles import handles, items, name_of
 
 
 def opaque(spark: SparkSession, df: DataFrame) -> DataFrame:
@@ -33,6 +33,38 @@ def partitions_of(df: DataFrame) -> int:
 def estimated_bytes(df: DataFrame) -> int:
     """How large Spark takes the rows of a DataFrame to be: as large as can be where it knows nothing."""
     return int(df._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+
+
+_ROW_BY_ROW = frozenset({"Project", "Filter", "SubqueryAlias", "Union", "View"})
+"""Operators that compute each row by itself."""
+_AT_HAND = frozenset({"LocalRelation", "OneRowRelation", "Range", "InMemoryRelation"})
+"""Leaves whose rows are there, or are cached."""
+
+
+def is_read_in_place(df: DataFrame) -> bool:
+    """Whether a DataFrame has the same rows each time that it is computed, and they lie in files or are kept already,
+    each of them perhaps with something done to it by itself."""
+    plan = df._jdf.queryExecution().withCachedData()
+    if not plan.deterministic() or plan.containsPattern(handles(df.sparkSession).python_udf):
+        return False
+    below = [plan]
+    while below:
+        node = below.pop()
+        children = list(items(node.children()))
+        if name_of(node) not in _ROW_BY_ROW and (children or not _is_in_place(node)):
+            return False
+        below += children
+    return True
+
+
+def _is_in_place(leaf: Any) -> bool:
+    match name_of(leaf):
+        case "LogicalRDD":
+            return bool(leaf.rdd().getStorageLevel().isValid())
+        case "LogicalRelation":
+            return name_of(leaf.relation()) == "HadoopFsRelation"
+        case name:
+            return name in _AT_HAND
 
 
 def rdd_of(df: DataFrame) -> Any:

@@ -1,0 +1,67 @@
+"""The rows of a batch, and of static tables, as a view reads them.
+
+A batch is a DataFrame, and whatever reads it computes it: the record of what there is of the stream, each feed of a
+stage, and each table that a stage keeps. All of them are to find the same rows. Those of a query on a database that
+goes on, or of a function that says something else the next time, need not be the same; and rows that come from Python,
+or out of a join, are dear. So where several read them, they are computed once, and kept for the batch. Rows that lie in
+files, or are kept already, are read where they are. A static table is read by each batch, and held in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+
+from mrql.algebra.monoids import BagUnion
+from mrql.rewrite.plan.plan import Plan, Shape, Stage
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.relation.file_scans import FileScan
+from mrql.runtime.spark.relation.frame import Frame
+from mrql.runtime.spark.relation.relation import Relation, RelationOp
+
+
+def arriving(batch: Frame) -> Frame:
+    """The rows of a batch, as they are to be read: few of them in one partition."""
+    rows = batch.df.of_batch()
+    return attrs.evolve(batch, df=rows.in_one_partition() if rows.is_small else rows, changes=True)
+
+
+def is_read_once(plan: Plan, stream: str, batch: Frame) -> bool:
+    """Whether one plan reads a batch of a stream.
+
+    Of rows that replace each other the last of each key are found first, and what comes and goes within a batch is
+    taken out first; the rest reads what was found.
+    """
+    if stream in plan.keyed or (batch.mixed and stream in plan.looked_up | plan.trusted):
+        return True
+    looked_up = stream in plan.looked_up
+    return looked_up + sum(_readings(stage, stream) for stage in plan.stages) <= 1
+
+
+def _readings(stage: Stage, stream: str) -> int:
+    """How many plans of a stage read a batch of a stream."""
+    feeds = [feed for feed in stage.feeds if any(read.stream == stream for read in feed.rows.inputs)]
+    tables = (stage.shape is not Shape.BAG) + sum(isinstance(c.monoid, BagUnion) for c in stage.components)
+    # A join keeps what comes of an input, and reads that. One with itself reads it as often as it has sides.
+    return sum(
+        sum(read.stream == stream for read in feed.rows.inputs) if len(feed.rows.inputs) > 1 else tables
+        for feed in feeds
+    )
+
+
+def is_the_same_again(rows: Relation) -> bool:
+    """Whether rows are the same, and as cheap, each time that they are read."""
+    return all(
+        isinstance(node.leaf, FileScan) or jvm.is_read_in_place(node.leaf)
+        for node in rows.leaves
+        if node.op is RelationOp.BATCH
+    )
+
+
+def held_tables(tables: Iterable[Frame]) -> list[DataFrame]:
+    """Keeps those static tables from when they are first read that might be something else the next time."""
+    dfs = (frame.df.table for frame in tables)
+    return [df.persist() for df in dfs if df.storageLevel == StorageLevel.NONE and not jvm.is_read_in_place(df)]
