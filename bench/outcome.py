@@ -67,7 +67,7 @@ WITHIN = 1e-9
 
 
 def check_rows(name: str, found: Sequence[Sequence[Any]], expected: Sequence[Sequence[Any]]) -> None:
-    """Compares two answers, as bags of rows, whose numbers may differ by a share of their size.
+    """Compares two answers, as bags of rows, whose doubles may differ by a share of their size.
 
     Raises: WrongAnswer, with the first rows that differ.
     """
@@ -80,11 +80,22 @@ def check_rows(name: str, found: Sequence[Sequence[Any]], expected: Sequence[Seq
 
 
 def _plain(row: Sequence[Any] | Mapping[str, Any]) -> tuple[Any, ...]:
-    """A row without what Spark and mrql have different types for: dates are texts there and here, decimals doubles."""
-    return tuple(
-        round(float(v), 6) if isinstance(v, float | Decimal) else v if isinstance(v, int | None) else str(v)
-        for v in row
-    )
+    """A row without what Spark and mrql have different types for: dates and decimals are texts, which are compared as
+    they are."""
+    return tuple(map(_plain_value, row))
+
+
+def _plain_value(value: Any) -> Any:
+    match value:
+        case Decimal():
+            digits = f"{value:f}"
+            return digits.rstrip("0").rstrip(".") if "." in digits else digits
+        case float():
+            return round(value, 6)
+        case int() | None:
+            return value
+        case _:
+            return str(value)
 
 
 def _is_close(one: Any, other: Any) -> bool:

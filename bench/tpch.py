@@ -88,8 +88,7 @@ def recomputed(name: str, data: Path, batches: int, runs: int) -> Measured:
         for file in data.glob("*.parquet"):
             df = spark.read.parquet(str(file))
             df = _without(df, KEYS[file.stem], gone) if file.stem in KEYS else df
-            doubles = [F.col(c).cast("double").alias(c) if t.startswith("decimal") else F.col(c) for c, t in df.dtypes]
-            df = df.select(*doubles).coalesce(spark.sparkContext.defaultParallelism).cache()
+            df = df.coalesce(spark.sparkContext.defaultParallelism).cache()
             df.count()
             df.createOrReplaceTempView(file.stem)
         spent = []

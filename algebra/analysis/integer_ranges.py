@@ -22,6 +22,7 @@ from mrql.algebra.functions import (
     TIMES,
     Function,
 )
+from mrql.algebra.functions.decimals import LOW_DIGITS
 from mrql.algebra.monoids import PRODUCT, SUM, Fold
 from mrql.algebra.terms import Cast, Empty, If, Lit, Prim, Reduce, Single, Term, Union, element_type
 from mrql.algebra.types import Type
@@ -29,8 +30,6 @@ from mrql.algebra.types import Type
 Interval: TypeAlias = tuple[int, int]
 
 NARROW: Interval = (-(2**32), 2**32)
-NARROW_DIGITS = 20
-"""Decimals of so many digits are added up as they are (`runtime/spark/expressions/sum_columns.py`)."""
 _COMPUTED = (PLUS, MINUS, TIMES, DIVIDE, MODULO)
 _HALVES: dict[Function, Interval] = {HIGH: (-(2**31), 2**31 - 1), LOW: (0, 2**32 - 1)}
 _ABS = FUNCTIONS["abs"]
@@ -67,22 +66,39 @@ def is_narrow(term: Term) -> bool:
     """Whether a reduction adds up integers, or decimals, of half the width that their sum may have: no number of rows
     makes that too large."""
     if isinstance(term, Reduce) and isinstance(term.type, ty.DecimalType):
-        return all(t.precision <= NARROW_DIGITS for t in _decimal_addends(term.source))
+        return all(digits <= LOW_DIGITS for digits in _digits_of_addends(term.source))
     return isinstance(term, Reduce) and all(_within(addend, NARROW) for addend in _addends(term.source))
 
 
-def _decimal_addends(bag: Term) -> Iterator[ty.DecimalType]:
+def digits_of(number: Term) -> int:
+    """How many digits a decimal has at most, as many of them behind the point as its type has.
+
+    >>> from mrql.algebra.notation.parser import parse
+    >>> texts = ("x", "x as decimal(38, 2)", "x as decimal(38, 9)")
+    >>> [digits_of(parse(text, {}, {"x": ty.DecimalType(5, 2)})) for text in texts]
+    [5, 5, 12]
+    """
+    assert isinstance(number.type, ty.DecimalType)
+    match number:
+        case Cast(inner, ty.DecimalType() as t) if (source := ty.as_decimal(inner.type)) is not None:
+            carried = source.scale > t.scale
+            return min(t.precision, source.whole + t.scale + carried)
+        case _:
+            return number.type.precision
+
+
+def _digits_of_addends(bag: Term) -> Iterator[int]:
     match bag:
-        case Single(Cast(inner, _)) if (t := ty.as_decimal(inner.type)) is not None:
-            yield t
+        case Single(item) if isinstance(item.type, ty.DecimalType):
+            yield digits_of(item)
         case If(_, then, otherwise):
-            yield from _decimal_addends(then)
-            yield from _decimal_addends(otherwise)
+            yield from _digits_of_addends(then)
+            yield from _digits_of_addends(otherwise)
         case Union(left, right):
-            yield from _decimal_addends(left)
-            yield from _decimal_addends(right)
+            yield from _digits_of_addends(left)
+            yield from _digits_of_addends(right)
         case _ if (t := ty.as_decimal(element_type(bag))) is not None:
-            yield t
+            yield t.precision
 
 
 def _addends(bag: Term) -> list[Interval]:

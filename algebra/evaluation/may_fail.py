@@ -25,6 +25,7 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.functions import (
     AND,
     COALESCE,
+    DIGITS,
     DIVIDE,
     EQ,
     FUNCTIONS,
@@ -55,7 +56,7 @@ from mrql.algebra.terms import Cast, If, ListOf, Lit, Prim, Reduce, Repeat, Term
 from mrql.algebra.types import Type
 
 _ARITHMETIC = (PLUS, MINUS, TIMES, NEGATE, FUNCTIONS["abs"], RANGE)
-_TOTAL = (*_ARITHMETIC, *RUNNING, QUOTIENT, *TWO_VALUED, *DOCUMENTS, *ELEMENTS, TRACE)
+_TOTAL = (*_ARITHMETIC, *RUNNING, QUOTIENT, *TWO_VALUED, *DIGITS, *DOCUMENTS, *ELEMENTS, TRACE)
 _DIVISIONS = (DIVIDE, MODULO, FUNCTIONS["pmod"])
 _PLACE = "/* place */"
 

@@ -39,7 +39,19 @@ from mrql.algebra.functions.operators import (
     TRACE,
 )
 from mrql.algebra.functions.running import RUNNING
-from mrql.algebra.functions.side_sums import HIGH, LOW, MAGNITUDE, MAGNITUDES, MANTISSA, SIDES, TIMES_HIGH, TIMES_LOW
+from mrql.algebra.functions.side_sums import (
+    DIGITS,
+    FIRST_DIGITS,
+    HIGH,
+    LAST_DIGITS,
+    LOW,
+    MAGNITUDE,
+    MAGNITUDES,
+    MANTISSA,
+    SIDES,
+    TIMES_HIGH,
+    TIMES_LOW,
+)
 from mrql.algebra.functions.statistics import (
     CORR,
     COVAR,
@@ -85,9 +97,11 @@ __all__ = [
     "CORR",
     "COVAR",
     "COVAR_POP",
+    "DIGITS",
     "DIVIDE",
     "ELEMENT",
     "EQ",
+    "FIRST_DIGITS",
     "FUNCTIONS",
     "GE",
     "GT",
@@ -95,6 +109,7 @@ __all__ = [
     "HIGH",
     "INT_RANGES",
     "IS_NULL",
+    "LAST_DIGITS",
     "LE",
     "LIBRARY",
     "LOW",

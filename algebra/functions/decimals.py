@@ -20,6 +20,9 @@ from mrql.algebra.types import MAX_PRECISION, DecimalType, Type
 MIN_SCALE = 6
 """So many digits behind the point stay, of those that there are."""
 
+LOW_DIGITS = 20
+"""So many of a decimal's last digits are added up apart from the others, and decimals of so few as they are."""
+
 COUNT = ty.INTEGERS_AS_DECIMALS[ty.LONG]
 Rule = Callable[..., DecimalType]
 """From the types of the arguments to that of the result."""
@@ -83,6 +86,17 @@ def sum_of_many(element: DecimalType) -> DecimalType:
     return bounded(element.precision + 10, element.scale)
 
 
+def last_digits(element: DecimalType) -> DecimalType:
+    """The type of what the last digits of decimals add up to: integers, where there are more digits behind the point
+    than a product keeps in any case."""
+    return DecimalType(MAX_PRECISION, element.scale if element.scale <= MIN_SCALE else 0)
+
+
+def first_digits(element: DecimalType) -> DecimalType:
+    """The type of what the digits before those add up to."""
+    return DecimalType(MAX_PRECISION)
+
+
 def average_of_many(element: DecimalType) -> DecimalType:
     """The type of the average: four digits more behind the point, as far as the quotient of a sum and a count has them.
 
@@ -115,6 +129,19 @@ class OfDecimals:
         if len(taken) < len(widened) or any(t.precision > self.most for t in taken):
             return None
         return taken, self.rule(*taken)
+
+
+@attrs.frozen
+class ApartDecimals:
+    """What compares two numbers that no type of decimals holds both of: each is taken as it is."""
+
+    def __str__(self) -> str:
+        return "decimal, decimal → bool"
+
+    def fitted(self, args: Sequence[Type]) -> tuple[tuple[Type, ...], Type] | None:
+        """The decimals that each is one of, and the type of the result; None where they do not fit."""
+        taken = tuple(t for t in map(ty.as_decimal, args) if t is not None)
+        return (taken, ty.BOOL) if len(taken) == len(args) == 2 else None
 
 
 def of_decimals(rule: Rule, of: int, apply: Implementation, sql: str | Sql, most: int = MAX_PRECISION) -> Version:

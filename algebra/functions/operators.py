@@ -13,6 +13,7 @@ from typing import Any
 from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.decimals import (
     NEGATED,
+    ApartDecimals,
     itself,
     of_decimals,
     opposite_of_many_digits,
@@ -21,7 +22,7 @@ from mrql.algebra.functions.decimals import (
     remainder_of_two,
     sum_of_two,
 )
-from mrql.algebra.functions.function import Function, fails, version
+from mrql.algebra.functions.function import Function, Version, fails, version
 from mrql.algebra.values import decimals
 from mrql.algebra.values.values import Value, canonical, has_null
 
@@ -49,7 +50,8 @@ def _comparison(name: str, kind: str, test: Callable[[Any, Any], bool], takes: s
         # A comparison with something missing in it is false ([] and {} hold no missing values to speak of).
         return not has_null(a) and not has_null(b) and test(canonical(a), canonical(b))
 
-    return Function(name, (version(f"{kind}, {kind} -> bool", apply, None),), takes, meaning, null_safe=True)
+    apart = Version(ApartDecimals(), apply, None)
+    return Function(name, (version(f"{kind}, {kind} -> bool", apply, None), apart), takes, meaning, null_safe=True)
 
 
 def _and(a: Value, b: Value) -> Value:

@@ -3,14 +3,20 @@
 A long is `high · 2³² + low`, so that sums of both are wider than a long. A double is a *magnitude* and a *mantissa*:
 numbers of one magnitude have one sign and sizes within 2¹⁶ of each other, so their sum hides none of them, and the
 magnitude of a product says whether it is infinite or no number. The mantissa of a number of magnitude `±(1000 + k)` is
-the number times 2⁻¹⁶ᵏ; that of zero, of an infinity and of what is no number is 0.
+the number times 2⁻¹⁶ᵏ; that of zero, of an infinity and of what is no number is 0. A decimal is its last 20 digits and
+those before them, both of its sign.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from decimal import Decimal
 
-from mrql.algebra.functions.function import Function, version
+from mrql.algebra import types as ty
+from mrql.algebra.functions.decimals import LOW_DIGITS, OfDecimals, first_digits, last_digits
+from mrql.algebra.functions.function import Function, Version, version
+from mrql.algebra.values import decimals
 from mrql.algebra.values.values import Value
 
 ZERO, ONE, INFINITE, NO_NUMBER = 0, 1000, 2000, 3000
@@ -144,9 +150,51 @@ TIMES_LOW = Function(
     "the lower half of their product",
 )
 
-SIDES: tuple[Function, ...] = (MAGNITUDE, MANTISSA, MAGNITUDES, HIGH, LOW, TIMES_HIGH, TIMES_LOW)
+
+def _digits(value: Decimal, t: ty.DecimalType) -> int:
+    return int(value.scaleb(t.scale, decimals.EXACT))
+
+
+def _first(types: Sequence[ty.DecimalType], value: Decimal) -> Decimal:
+    digits = _digits(value, types[0])
+    return Decimal((1 if digits >= 0 else -1) * (abs(digits) // 10**LOW_DIGITS))
+
+
+def _last(types: Sequence[ty.DecimalType], value: Decimal) -> Decimal:
+    digits = _digits(value, types[0])
+    rest = Decimal((1 if digits >= 0 else -1) * (abs(digits) % 10**LOW_DIGITS))
+    return rest.scaleb(-last_digits(types[0]).scale, decimals.EXACT)
+
+
+FIRST_DIGITS = Function(
+    "first_digits",
+    (Version(OfDecimals(first_digits, 1), _first, None, of_types=True),),
+    "a decimal",
+    f"how often 10 to the power of {LOW_DIGITS} is in the integer of its digits",
+)
+LAST_DIGITS = Function(
+    "last_digits",
+    (Version(OfDecimals(last_digits, 1), _last, None, of_types=True),),
+    "a decimal",
+    f"its last {LOW_DIGITS} digits; the integer of them where many are behind the point",
+)
+DIGITS: tuple[Function, ...] = (FIRST_DIGITS, LAST_DIGITS)
+"""Functions whose form in SQL depends on the type (`runtime/spark/expressions/decimal_sums.py`)."""
+
+SIDES: tuple[Function, ...] = (MAGNITUDE, MANTISSA, MAGNITUDES, HIGH, LOW, TIMES_HIGH, TIMES_LOW, *DIGITS)
 
 
 def whole(high: Value, low: Value) -> Value:
     """The integer that two halves are of."""
     return high * WORD + low
+
+
+def decimal_of(first: Decimal, last: Decimal, t: ty.DecimalType) -> Decimal:
+    """The number of a type that has these digits, of which there may be more than it has room for.
+
+    >>> decimal_of(Decimal(1), Decimal("0.05"), ty.DecimalType(38, 2))
+    Decimal('1000000000000000000.05')
+    """
+    scale = last_digits(t).scale
+    rest = last.scaleb(scale - t.scale, decimals.EXACT)
+    return decimals.EXACT.add(first.scaleb(LOW_DIGITS - t.scale, decimals.EXACT), rest)

@@ -21,6 +21,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.analysis.variables import free_vars, pattern_vars
 from mrql.algebra.errors import InternalError
+from mrql.algebra.functions.decimals import first_digits, last_digits
 from mrql.algebra.monoids import BAG, SUM, Aggregate, BagUnion, Monoid
 from mrql.algebra.notation.typecheck import first_fault, flows_into, in_carrier, shorten
 from mrql.algebra.terms import Stream, Term
@@ -269,7 +270,7 @@ def _sums(feed: Feed) -> Iterator[str]:
 
 
 HALVES = ty.TupleType((ty.LONG, ty.LONG))
-"""Of a sum of longs that is wider than a long."""
+"""Of a sum of longs that is wider than a long; of one of decimals there are the first digits and the last ones."""
 PARTS = ty.TupleType((ty.LONG, ty.DOUBLE, ty.LONG))
 """Of a sum of doubles: the magnitude, the mantissas and how many there are."""
 
@@ -279,6 +280,12 @@ def _total(where: str, unit: Term, component: Component) -> Iterator[str]:
     if component.monoid != SUM:
         yield f"{where} is that of several rows, and its monoid {component.monoid}"
         return
-    narrow: tuple[Type, ...] = (ty.LONG,) if component.narrow else (HALVES,)
-    if unit.type not in (narrow if component.type == ty.LONG else (HALVES, PARTS)):
+    match component.type:
+        case ty.LONG:
+            known: tuple[Type, ...] = (ty.LONG,) if component.narrow else (HALVES,)
+        case ty.DecimalType() as t:
+            known = (ty.TupleType((first_digits(t), last_digits(t))),)
+        case _:
+            known = (HALVES, PARTS)
+    if unit.type not in known:
         yield f"{where} is {unit.type}, which is no total of {component.type}"

@@ -13,7 +13,11 @@ factors over different inputs, as the query has it. A sum or a difference over s
 small, or in range, where its parts are not. No factor may fail for a row that has no partner. Longs are added up by
 halves, wider than they are, and so computed from halves where they might overflow. Doubles are no ring: their sums are
 kept by magnitude, which says of a product whether it is infinite or no number (`algebra/functions/side_sums.py`), and
-products of three, which may be infinite or nothing on the way, are not taken apart.
+products of three, which may be infinite or nothing on the way, are not taken apart. Decimals are added up as their
+first digits and their last ones, each of which has room for 10¹⁷ addends; a sum over one input is so many of them times
+the rows that it is joined with, and so never more than the addends that the query has. A product of two such sums has
+no such bound, and is not taken apart; nor is a decimal that is computed in 38 digits, which may have no value for a row
+without a partner.
 
 *Source*: [CU] (the maps of its delta rules, `sum(price × rate)`); the design's small states.
 
@@ -23,6 +27,7 @@ products of three, which may be infinite or nothing on the way, are not taken ap
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from functools import reduce
 from typing import TypeAlias
 
@@ -30,9 +35,11 @@ import attrs
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.integer_ranges import has_halves, is_narrow, may_overflow
+from mrql.algebra.analysis.integer_ranges import digits_of, has_halves, is_narrow, may_overflow
 from mrql.algebra.analysis.variables import Names, all_names, free_vars, match_pattern, substitute
 from mrql.algebra.evaluation.may_fail import may_fail
+from mrql.algebra.functions.decimals import LOW_DIGITS
+from mrql.algebra.functions.function import Function
 from mrql.algebra.monoids import SUM
 from mrql.algebra.terms import (
     Cast,
@@ -52,6 +59,7 @@ from mrql.algebra.terms import (
     Var,
 )
 from mrql.algebra.types import Type
+from mrql.algebra.values.decimals import of_type
 from mrql.rewrite.analysis.multilinear import Input, Multilinear
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.join_tree import (
@@ -73,8 +81,8 @@ from mrql.rewrite.plan.join_tree import (
 from mrql.rewrite.plan.plan import Component, Feed, Plan, Stage
 
 MAX_FACTORS: Mapping[Type, int] = {ty.LONG: 3, ty.DOUBLE: 2}
-"""The sums that are taken apart, those of decimals not among them: Spark rounds a product of many digits. A product
-of more factors than this is not taken apart: one of doubles may be infinite, or nothing, on the way."""
+"""Of how many factors a product is taken apart: one of doubles may be infinite, or nothing, on the way. Of decimals it
+is one factor, which is added up as often as it has partners."""
 
 
 def aggregate_eagerly(plan: Plan) -> Plan:
@@ -158,7 +166,7 @@ def _product(term: Term, carrier: ty.Basic, owner: Mapping[str, int]) -> Product
                 raise Unknown
             return Factor(leaf, _number(term, carrier))
     match term:
-        case Prim(fn.TIMES, (a, b)) if term.type == carrier:
+        case Prim(fn.TIMES, (a, b)) if term.type == carrier and carrier in MAX_FACTORS:
             found = Times(_product(a, carrier, owner), _product(b, carrier, owner))
             leaves = [factor.leaf for factor in _factors(found) if isinstance(factor, Factor)]
             if len(set(leaves)) == len(leaves) and len([*_factors(found)]) <= MAX_FACTORS[carrier]:
@@ -193,10 +201,22 @@ def halves(term: Term) -> tuple[Term, Term] | None:
 
 def _number(term: Term, carrier: Type) -> Term:
     match term:
+        case _ if isinstance(carrier, ty.DecimalType):
+            return _unwidened(_cast(term, carrier))
         case Lit(int() | float() as value):
             return Lit(value if carrier == ty.LONG else float(value), carrier)
         case _:
             return _cast(term, carrier)
+
+
+def _unwidened(number: Term) -> Term:
+    """A decimal, of fewer digits where it was widened to more of them before the point."""
+    match number:
+        case Cast(inner, ty.DecimalType() as t) if isinstance(inner.type, ty.DecimalType):
+            is_widened = inner.type.scale == t.scale and inner.type.precision <= t.precision
+            return _unwidened(inner) if is_widened else number
+        case _:
+            return number
 
 
 def _product_of(factors: Iterable[Term]) -> Term:
@@ -278,7 +298,8 @@ class _Rewriter:
     def _share(self, index: int, component: Component, unit: Term) -> SumTerm | None:
         """A share of a sum, if it is a product; what may fail is computed for the rows that have partners alone."""
         carrier = component.type
-        if component.monoid != SUM or carrier not in MAX_FACTORS or not isinstance(unit, Reduce):
+        is_taken_apart = carrier in MAX_FACTORS or isinstance(carrier, ty.DecimalType)
+        if component.monoid != SUM or not is_taken_apart or not isinstance(unit, Reduce):
             return None
         assert isinstance(carrier, ty.Basic)
         conditions: list[Term] = []
@@ -288,11 +309,14 @@ class _Rewriter:
             bag = bag.then
         if not isinstance(bag, Single) or may_fail(unit):
             return None
-        try:
-            product = _product(bag.item, carrier, self.owner)
-        except Unknown:
-            return None
-        return SumTerm(index, carrier, tuple(conditions), product, component.narrow)
+        item: Term | None = bag.item
+        while item is not None:
+            try:
+                product = _product(item, carrier, self.owner)
+                return SumTerm(index, carrier, tuple(conditions), product, component.narrow)
+            except Unknown:
+                item = _added_if(item, conditions)
+        return None
 
     def _sum(self, share: SumTerm) -> Term:
         """What a joined row of sums adds to a total, all of its rows together."""
@@ -317,6 +341,8 @@ class _Rewriter:
                 return self._of_longs(longs, local, held)
             case _ if share.carrier == ty.DOUBLE:
                 return self._of_doubles(share.product, local, held)
+            case KeptFactor() | Factor() if isinstance(share.carrier, ty.DecimalType):
+                return self._of_decimals(share.product, local, held)
             case _:
                 return self._of_longs(share, local, held)
 
@@ -355,6 +381,23 @@ class _Rewriter:
             case Times(left, right):
                 parts = (*self._halves(left, local), *self._halves(right, local))
                 return Prim(fn.TIMES_HIGH, parts), Prim(fn.TIMES_LOW, parts)
+
+    def _of_decimals(self, number: KeptFactor | Factor, local: Mapping[int, Term], held: Term | None) -> Term:
+        """The first digits and the last ones, each added up as often as the number has partners: that is as often as
+        the query adds it, and no more than there is room for."""
+        own = {number.leaf} if isinstance(number, Factor) else set[int]()
+        times = [self._count(i, local.get(i)) for i, _ in enumerate(self.leaves) if i not in own]
+
+        def total(function: Function, name: str) -> Term:
+            part: Term = Prim(function, (number.term,))
+            zero = _zero(part.type)
+            if function == fn.FIRST_DIGITS and digits_of(number.term) <= LOW_DIGITS:
+                return zero
+            if isinstance(number, Factor):
+                part = self._measure(number.leaf, _present(part, local.get(number.leaf)), name)
+            return _where(held, _product_of([part, *times]), zero)
+
+        return Tup((total(fn.FIRST_DIGITS, "f"), total(fn.LAST_DIGITS, "l")))
 
     def _of_doubles(self, product: Product, local: Mapping[int, Term], held: Term | None) -> Term:
         """The magnitude of the addends, missing where they are; their mantissas added up; and how many there are."""
@@ -435,6 +478,28 @@ class _Rewriter:
 # --- conditions ----------------------------------------------------------------------
 
 
+def _added_if(number: Term, conditions: list[Term]) -> Term | None:
+    """What a number is, if it is not 0, and when, which is added to the conditions: nothing is added else."""
+    match number:
+        case Cast(inner, t) if (chosen := _added_if(inner, conditions)) is not None:
+            return _cast(chosen, t)
+        case If(condition, then, otherwise) if _is_zero(otherwise):
+            conditions.append(condition)
+            return then
+        case _:
+            return None
+
+
+def _is_zero(number: Term) -> bool:
+    match number:
+        case Cast(inner, _):
+            return _is_zero(inner)
+        case Lit(value):
+            return isinstance(value, int | float | Decimal) and value == 0
+        case _:
+            return False
+
+
 def _both(a: Term | None, b: Term) -> Term:
     return b if a is None else Prim(fn.AND, (a, b))
 
@@ -447,7 +512,15 @@ def _where(condition: Term | None, then: Term, otherwise: Term) -> Term:
     return then if condition is None else If(condition, then, otherwise)
 
 
+def _zero(t: Type) -> Lit:
+    match t:
+        case ty.DecimalType():
+            return Lit(of_type(0, t), t)
+        case _:
+            return Lit(0 if t == ty.LONG else 0.0, t)
+
+
 def _present(number: Term, condition: Term | None) -> Term:
     """A number, 0 where it is missing or a condition does not hold."""
-    zero = Lit(0 if number.type == ty.LONG else 0.0, number.type)
+    zero = _zero(number.type)
     return _where(condition, If(Prim(fn.IS_NULL, (number,)), zero, number), zero)

@@ -70,8 +70,9 @@ class Feed:
     `units` are over the variables of the two patterns. A feed that `supports` brings its keys into being.
 
     With a `weight`, the inputs are kept as sums: a row then stands for as many as its weight says. Its share of the
-    components in `totals` is that of all of them: a long, the two halves of a wider sum, also for a sum of doubles, or
-    the magnitude, the mantissas and the number of some doubles (`algebra/functions/side_sums.py`).
+    components in `totals` is that of all of them: a long, the two halves of a wider sum, also for a sum of doubles, the
+    magnitude, the mantissas and the number of some doubles, or the first and the last digits of decimals
+    (`algebra/functions/side_sums.py`).
     """
 
     rows: Multilinear

@@ -489,7 +489,7 @@ def _read(component: Component, stored: Value) -> Value:
         raise UserError(str(error), component.span) from None
 
 
-def _added(stored: Value, share: Value, times: int) -> Value:
+def _added(stored: Value, share: Value, times: int, t: Type) -> Value:
     """A sum with a share some times more, or less: a number, or what sides of a join multiplied (`Feed.totals`)."""
     match stored, share:
         case Total(), (high, low):
@@ -498,6 +498,8 @@ def _added(stored: Value, share: Value, times: int) -> Value:
             return _with_products(stored, magnitude, times * mantissas, times * count)
         case Total(), _:
             return stored.added(share, times)
+        case _, (first, last) if isinstance(t, ty.DecimalType):
+            return decimals.added(stored, decimals.times(side_sums.decimal_of(first, last, t), times))
         case _, (high, low):
             return stored + times * side_sums.whole(high, low)
         case _:
@@ -519,7 +521,7 @@ def _with_products(stored: Total, magnitude: int | None, mantissas: float, count
 def _merged(component: Component, stored: Value, share: Value, weight: int) -> Value:
     monoid = component.monoid
     if monoid == monoids.SUM:
-        return _added(stored, share, weight)
+        return _added(stored, share, weight, component.type)
     if isinstance(monoid, BagUnion):
         # All copies at once: one by one, each would copy the bag.
         share, weight = Bag([*share] * abs(weight)), 1 if weight > 0 else -1

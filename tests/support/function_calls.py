@@ -16,8 +16,8 @@ import attrs
 
 from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.functions import EvaluationError, Function
-from mrql.algebra.functions.decimals import OfDecimals
+from mrql.algebra.functions import EvaluationError, Function, convert
+from mrql.algebra.functions.decimals import ApartDecimals, OfDecimals
 from mrql.algebra.functions.running import KeyedDecimals
 from mrql.algebra.functions.signatures import Built, Pattern, Variable
 from mrql.algebra.terms import Get, Lit, Prim, Term, Var
@@ -148,6 +148,9 @@ def calls(seed: int, rows: int, functions: Sequence[Function]) -> Iterator[Call]
             if isinstance(version.signature, OfDecimals):
                 yield from _of_decimals(function, version.signature, rows, draw)
                 continue
+            if isinstance(version.signature, ApartDecimals):
+                yield from _of_decimals_apart(function, rows, draw)
+                continue
             if isinstance(version.signature, KeyedDecimals):
                 lists = [(ty.ListType(ty.TupleType((ty.STRING, t))),) for t in DECIMALS]
                 yield from (
@@ -173,6 +176,21 @@ def _of_decimals(function: Function, signature: OfDecimals, rows: int, draw: ran
             if function == fn.QUOTIENT:
                 types = (first, ty.LONG)
             yield Call(function, types, {}, tuple(_row(draw, types, {}) for _ in range(rows)))
+
+
+def _of_decimals_apart(function: Function, rows: int, draw: random.Random) -> Iterator[Call]:
+    """Calls with two decimals that no type holds both of; some are equal, or as good as equal."""
+    numbers = (*DECIMALS, ty.LONG)
+    apart = [(a, b) for a in numbers for b in numbers if ty.join_types(a, b) is None]
+    for types in draw.sample(apart, 2):
+        yield Call(function, types, {}, tuple(_near(_row(draw, types, {}), types[1], draw) for _ in range(rows)))
+
+
+def _near(row: tuple[Value, ...], t: Type, draw: random.Random) -> tuple[Value, ...]:
+    try:
+        return (row[0], convert(row[0], t)) if draw.random() < 0.5 else row
+    except EvaluationError:
+        return row
 
 
 def _constants(function: Function, params: Sequence[Pattern]) -> Iterator[dict[int, Value]]:

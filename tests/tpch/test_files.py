@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from mrql.algebra.values.values import Bag, Value, close
+from mrql.algebra.values.values import Bag, Value, same
 from mrql.jobs.loading import compile_over_files
 from mrql.runtime.sources.files import read_source
 from queries.tpch import generate
@@ -50,8 +51,8 @@ def test_run_and_stream(data: Path, name: str) -> None:
     streamed = run(sys.executable, "-m", "mrql", "stream", *options, "--once", "--max-files", "6")
     assert streamed.stderr.count("batch") > 4
     for done in (run(sys.executable, "-m", "mrql", "run", *options), streamed):
-        answer = json.loads(done.stdout.splitlines()[-1])["value"]
-        assert close([tuple(row.values()) for row in answer], in_sql)
+        answer = json.loads(done.stdout.splitlines()[-1], parse_float=Decimal)["value"]
+        assert same([tuple(row.values()) for row in answer], in_sql)
 
 
 def as_json(field: Value) -> Value:

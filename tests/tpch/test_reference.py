@@ -9,7 +9,7 @@ import pytest
 
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.value_text import show_value
-from mrql.algebra.values.values import Value, close
+from mrql.algebra.values.values import Value, same
 from mrql.rewrite.pipeline import normal_form
 from mrql.runtime.reference.view import ReferenceView
 from queries.tpch.generate import TABLES, Batch, history
@@ -43,9 +43,7 @@ def test_every_query_has_its_counterpart() -> None:
 def test_every_query_has_an_answer() -> None:
     """A few hundred orders are enough, as a rule, for answers that are not empty, nor sums of nothing."""
     found = [expected(arriving(300, seed)[1][-1]) for seed in range(5)]
-    answered = {
-        name: sum(bool(answers[name]) and answers[name] == answers[name] for answers in found) for name in NAMES
-    }
+    answered = {name: sum(bool(answers[name]) for answers in found) for name in NAMES}
     # The supplier with the most revenue of query 15 may be one that is gone.
     assert {name: count for name, count in answered.items() if count < (3 if name == "q15" else 5)} == {}
 
@@ -68,7 +66,7 @@ def test_batch(name: str) -> None:
     """Evaluated once, a query has the answer of its SQL."""
     data = case(name).contents(arriving(120, 1)[1][-1])
     found = evaluate(normal_form(case(name).query.term), data)
-    assert_close(found, answers(120, 1)[-1][name])
+    assert_same(found, answers(120, 1)[-1][name])
 
 
 @every_query
@@ -80,8 +78,8 @@ def test_stream(name: str, orders: int, seed: int) -> None:
     view = ReferenceView(wanted.query.trace().plan, fixed)
     for batch, in_sql in zip(arriving(orders, seed)[0], answers(orders, seed), strict=True):
         view.apply(wanted.changes(batch))
-        assert_close(view.answer(), in_sql[name])
+        assert_same(view.answer(), in_sql[name])
 
 
-def assert_close(found: Value, wanted: Value) -> None:
-    assert close(found, wanted), f"{show_value(found)}, not {show_value(wanted)}"
+def assert_same(found: Value, wanted: Value) -> None:
+    assert same(found, wanted), f"{show_value(found)}, not {show_value(wanted)}"

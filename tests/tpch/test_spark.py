@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import mrql
 from mrql.algebra.values.value_text import show_value
-from mrql.algebra.values.values import Value, close
+from mrql.algebra.values.values import Value, same
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from queries.tpch.generate import Batch, Row, history
@@ -52,7 +52,7 @@ def test_batch(spark: SparkSession, name: str) -> None:
     *_, contents = net(batches)
     frames = {table: frame(spark, wanted, table, contents[table]) for table in wanted.sources}
     found = collect_value(wanted.query.batch(spark, **frames), wanted.query.type)
-    assert close(found, answers[-1][name]), f"{show_value(found)}, not {show_value(answers[-1][name])}"
+    assert same(found, answers[-1][name]), f"{show_value(found)}, not {show_value(answers[-1][name])}"
 
 
 @pytest.mark.parametrize("name", STREAMED)
@@ -69,4 +69,4 @@ def follow(spark: SparkSession, name: str, batches: Sequence[Batch], in_sql: Seq
         for number, (batch, answers) in enumerate(zip(batches, in_sql, strict=True)):
             view.apply(**deltas(spark, wanted, batch))
             found = collect_value(view.answer(), wanted.query.type)
-            assert close(found, answers[name]), f"batch {number}: {show_value(found)}, not {show_value(answers[name])}"
+            assert same(found, answers[name]), f"batch {number}: {show_value(found)}, not {show_value(answers[name])}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from datetime import date
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from mrql.algebra.values.value_text import show_value
-from mrql.algebra.values.values import Value, close
+from mrql.algebra.values.values import Value, same
 from mrql.runtime.spark.io.collect import collect_value
 from queries.tpch.generate import COLUMNS, Batch, Row, history
 from tests.runtime.checkpoint.streams import Stream
@@ -29,8 +30,9 @@ DOCUMENT = {name: body for _, name, body in fences("tpch.md") if name}
 TEXT = (QUERIES / "q03.mrql").read_text(encoding="utf-8")
 SELECT = TEXT[TEXT.index("\nselect ") :]
 
-ARROW = {"long": pa.int64(), "int": pa.int32(), "double": pa.float64(), "date": pa.date32(), "string": pa.string()}
-SQL = {"long": "bigint", "int": "integer", "double": "double precision", "date": "date", "string": "text"}
+MONEY = "decimal(15, 2)"
+ARROW = {"long": pa.int64(), "int": pa.int32(), MONEY: pa.decimal128(15, 2), "date": pa.date32(), "string": pa.string()}
+SQL = {"long": "bigint", "int": "integer", MONEY: "numeric(15, 2)", "date": "date", "string": "text"}
 KEYS = {"customer": "c_custkey", "orders": "o_orderkey", "lineitem": "l_orderkey * 10 + l_linenumber"}
 """What a row is known by, in SQL."""
 TYPES = {
@@ -38,8 +40,8 @@ TYPES = {
     "orders": {"o_orderkey": "long", "o_custkey": "long", "o_orderdate": "date", "o_shippriority": "int"},
     "lineitem": {
         "l_orderkey": "long",
-        "l_extendedprice": "double",
-        "l_discount": "double",
+        "l_extendedprice": MONEY,
+        "l_discount": MONEY,
         "l_shipdate": "date",
         "l_linenumber": "long",
     },
@@ -121,7 +123,7 @@ def _arrow(columns: dict[str, str], rows: Sequence[Row]) -> pa.Table:
 
 
 def _value(cell: Any, t: str) -> Any:
-    return date.fromisoformat(cell) if t == "date" else cell
+    return date.fromisoformat(cell) if t == "date" else Decimal(str(cell)) if t == MONEY else cell
 
 
 def _known_by(table: str, row: Row) -> int:
@@ -198,13 +200,13 @@ def streamed(home: Path, declared: str) -> Value:
     stream.run()
     newest = max(stream.out.glob("batch-*"))
     lines = [line for part in sorted(newest.glob("part-*.json")) for line in part.read_text().splitlines()]
-    return [tuple(json.loads(line).values()) for line in lines]
+    return [tuple(json.loads(line, parse_float=Decimal).values()) for line in lines]
 
 
 def assert_right(found: Value, number: int) -> None:
     wanted = [tuple(row.fields.values()) for row in arriving()[1][number]]
     fields = [_plain(tuple(row.fields.values()) if hasattr(row, "fields") else row) for row in found]
-    assert close(fields, [_plain(row) for row in wanted]), f"batch {number}: {show_value(found)}, not {wanted}"
+    assert same(fields, [_plain(row) for row in wanted]), f"batch {number}: {show_value(found)}, not {wanted}"
 
 
 def _plain(row: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import attrs
 
-from mrql.algebra.analysis.integer_ranges import NARROW_DIGITS
-from mrql.algebra.functions.decimals import MIN_SCALE
+from mrql.algebra.functions import LAST_DIGITS, Function
+from mrql.algebra.functions.decimals import LOW_DIGITS, last_digits
 from mrql.algebra.functions.function import fails
 from mrql.algebra.functions.sql_text import let_sql
-from mrql.algebra.types import MAX_PRECISION, DecimalType
+from mrql.algebra.types import MAX_PRECISION, DecimalType, Type
 from mrql.algebra.values.decimals import out_of_range
 
-WEIGHT = MAX_PRECISION - 1 - NARROW_DIGITS
+WEIGHT = MAX_PRECISION - 1 - LOW_DIGITS
 """How many digits a weight has: of the product with a low part no digit is lost."""
 
 
@@ -39,18 +39,19 @@ class Halves:
     @property
     def scale(self) -> int:
         """How many digits of what is added up are behind the point."""
-        return self.type.scale if self.type.scale <= MIN_SCALE else 0
+        return self.low_type.scale
 
     @property
     def low_type(self) -> DecimalType:
         """What the low parts add up to; the high ones to integers."""
-        return DecimalType(MAX_PRECISION, self.scale)
+        return last_digits(self.type)
 
     def of(self, value: str) -> tuple[str, str]:
         """The low and the high part of a value."""
         whole = self._scaled(value)
-        low = f"CAST({whole} % {self._unit} AS DECIMAL({NARROW_DIGITS}, {self.scale}))"
-        return low, f"CAST({whole} div {self._unit} AS DECIMAL({MAX_PRECISION - NARROW_DIGITS}, 0))"
+        rest = whole if self.type.precision <= LOW_DIGITS else f"{whole} % {self._unit}"
+        low = f"CAST({rest} AS DECIMAL({LOW_DIGITS}, {self.scale}))"
+        return low, f"CAST({whole} div {self._unit} AS DECIMAL({MAX_PRECISION - LOW_DIGITS}, 0))"
 
     def value(self, low: str, high: str, at: str) -> str:
         """What low and high parts have added up to."""
@@ -60,26 +61,39 @@ class Halves:
         back = f"CASE WHEN {_H} > 0 AND {_L} < 0 THEN -1 WHEN {_H} < 0 AND {_L} > 0 THEN 1 ELSE 0 END"
         words = f"CAST(({_H} + {_C}) * {unit} AS DECIMAL(38, {self.scale}))"
         whole = f"CAST(({words} + ({_L} - {_C} * {unit})) AS DECIMAL(38, {self.scale}))"
-        held = f"abs({_H} + {_C}) < {10 ** (MAX_PRECISION - NARROW_DIGITS)}BD"
+        held = f"abs({_H} + {_C}) < {10 ** (MAX_PRECISION - LOW_DIGITS)}BD"
         wrong = fails(at, out_of_range(self.type))
-        made = f"CASE WHEN {held} THEN {self._unscaled(whole)} ELSE {wrong} END"
+        made = f"CASE WHEN {held} THEN {self.unscaled(whole)} ELSE {wrong} END"
         inner = let_sql(_L, f"{_PAIR}.l", let_sql(_H, f"{_PAIR}.h", let_sql(_C, back, made)))
         return let_sql(_PAIR, f"named_struct('l', {rest}, 'h', {carried})", inner)
 
     @property
     def _unit(self) -> str:
-        return f"{10 ** (NARROW_DIGITS - self.scale)}BD"
+        return f"{10 ** (LOW_DIGITS - self.scale)}BD"
 
     def _scaled(self, value: str) -> str:
         if self.scale == self.type.scale:
             return value
         return f"CAST(replace(CAST({value} AS STRING), '.', '') AS DECIMAL(38, 0))"
 
-    def _unscaled(self, whole: str) -> str:
+    def unscaled(self, whole: str) -> str:
+        """The decimal that a number of the low type stands for."""
         if self.scale == self.type.scale:
             return whole
         t = f"DECIMAL(38, {self.type.scale})"
         return f"CAST(concat(CAST({whole} AS STRING), 'E-{self.type.scale}') AS {t})"
+
+
+def digits_sql(function: Function, value: str, t: Type) -> str:
+    """The first digits of a decimal of a type, or the last ones (`algebra/functions/side_sums.py`)."""
+    assert isinstance(t, DecimalType)
+    low, high = Halves(t).of(value)
+    return low if function == LAST_DIGITS else high
+
+
+def of_sides(last: str, t: DecimalType) -> str:
+    """A sum of decimals of few digits, from what their last digits have added up to."""
+    return Halves(t).unscaled(last)
 
 
 def times_sql(part: str, weight: str | None) -> str:
@@ -89,7 +103,7 @@ def times_sql(part: str, weight: str | None) -> str:
 
 def narrow_sql(value: str, t: DecimalType) -> str:
     """A decimal of few digits, as it is added up."""
-    return f"CAST({value} AS DECIMAL({NARROW_DIGITS}, {t.scale}))"
+    return f"CAST({value} AS DECIMAL({LOW_DIGITS}, {t.scale}))"
 
 
 def over_rows(value: str, t: DecimalType, weight: str | None, narrow: bool, at: str) -> str:

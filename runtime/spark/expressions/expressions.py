@@ -53,10 +53,19 @@ from mrql.algebra.terms import (
     pair_type,
 )
 from mrql.algebra.types import Type
-from mrql.runtime.spark.expressions import json_variant, long_products, recursive_data, running, sorting, xml
+from mrql.runtime.spark.expressions import (
+    decimal_sums,
+    json_variant,
+    long_products,
+    recursive_data,
+    running,
+    sorting,
+    xml,
+)
 from mrql.runtime.spark.expressions.aggregates import added_sql, combine_sql, unit_sql, zero_sql
 from mrql.runtime.spark.expressions.canonical_order import in_order
 from mrql.runtime.spark.expressions.casts import canonical, cast, cast_array, has_null
+from mrql.runtime.spark.expressions.decimal_parts import in_parts
 from mrql.runtime.spark.expressions.grouping import KeyedArray, co_grouped_sql, grouped_sql, keys_sql
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, atoms, bind, label, part, sql_type, to_sql
 from mrql.runtime.spark.expressions.literals import literal_sql, place, value_sql
@@ -208,6 +217,9 @@ class Expressions:
         args = [to_sql(cast(self.value(a, env), a.type, t, "")) for a, t in zip(term.args, types, strict=True)]
         if function.name in xml.FUNCTIONS:
             return Atom(xml.FUNCTIONS[function.name](self.fresh, types[0], *args), term.type)
+        if function in fn.DIGITS:
+            made = decimal_sums.digits_sql(function, args[0], types[0])
+            return Atom(f"CAST({made} AS {sql_type(term.type)})", term.type)
         if function in fn.RUNNING:
             return Atom(running.running_sql(function, types[0], args[0], self.fresh, place(term.span)), term.type)
         if version.sql is None:
@@ -223,7 +235,9 @@ class Expressions:
         sides = [cast(self.value(a, env), a.type, t, "") for a, t in zip(term.args, types, strict=True)]
         operator = COMPARISONS[term.function.name]
         left, right = (to_sql(canonical(self, side)) for side in sides)
-        if isinstance(types[0], ty.Basic | ty.BagType | ty.ListType | ty.Nothing):
+        if types[0] != types[1]:
+            left, right = in_parts(left, right, types)
+        elif isinstance(types[0], ty.Basic | ty.BagType | ty.ListType | ty.Nothing):
             compared = f"({left} {operator} {right})"
             needed = exact and any(atom.missing for side in sides for atom in atoms(side))
             return f"coalesce({compared}, false)" if needed else compared

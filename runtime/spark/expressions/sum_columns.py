@@ -176,7 +176,8 @@ class NarrowDecimals(Sums):
         return (f"CAST({share} AS {sql_type(self.type)})",)
 
     def totals(self, parts: Sequence[str]) -> tuple[str, ...]:
-        raise InternalError("sums", "sums of decimals are not made of those of sides")
+        _, last = parts  # there are no digits before the last ones
+        return (f"CAST({decimal_sums.of_sides(last, self.type)} AS {sql_type(self.type)})",)
 
     def value(self, columns: Sequence[str], at: str) -> str:
         return f"coalesce({columns[0]}, CAST(0 AS {sql_type(self.type)}))"
@@ -199,7 +200,8 @@ class WideDecimals(Sums):
         )
 
     def totals(self, parts: Sequence[str]) -> tuple[str, ...]:
-        raise InternalError("sums", "sums of decimals are not made of those of sides")
+        first, last = parts
+        return last, first
 
     def value(self, columns: Sequence[str], at: str) -> str:
         low, high = (f"coalesce({column}, 0BD)" for column in columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import date, datetime
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.types import BOOL, DATE, DOUBLE, FLOAT, INT, LONG, NOTHING, STRING, TIMESTAMP, Type
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.data import Element
+from mrql.algebra.values.decimals import literal_type
 from mrql.algebra.values.json_values import of_value
 from mrql.algebra.values.values import Bag, Document, Record, Value, same
 from mrql.runtime.engine.row_format import to_json
@@ -38,6 +40,8 @@ def type_of(value: Value) -> Type:
         return ty.TupleType(tuple(map(type_of, value)))
     if isinstance(value, list):
         return ty.ListType(type_of(value[0]) if value else NOTHING)
+    if isinstance(value, Decimal):
+        return literal_type(value) or NOTHING
     return KINDS[type(value)]
 
 
@@ -203,6 +207,9 @@ SIDES: list[tuple[str, tuple[Value, ...], Value]] = [
     ("magnitudes", (1002, -1001), -1003),
     ("magnitudes", (0, 2000), 3000),
     ("magnitudes", (0, None), None),
+    ("first_digits", (Decimal("-123456789012345678901234.56"),), Decimal(-123456)),
+    ("last_digits", (Decimal("-123456789012345678901234.56"),), Decimal("-789012345678901234.56")),
+    ("last_digits", (Decimal("1.0000000001"),), Decimal(10000000001)),
 ]
 
 
@@ -349,7 +356,7 @@ def test_nulls_give_null(name: str) -> None:
         for i in set(range(len(args))) - set(call.constants):
             with_null = [*args[:i], None, *args[i + 1 :]]
             assert apply(name, with_null, call.types) is None
-            if isinstance(call.types[i], ty.Basic):
+            if isinstance(call.types[i], ty.Basic) and FUNCTIONS[name] not in fn.DIGITS:
                 assert apply(name, with_null, [*call.types[:i], NOTHING, *call.types[i + 1 :]]) is None
 
 

@@ -270,7 +270,8 @@ SOURCES = {
     "(k, i, x) in S": ("i", "x", "i + 1", "x - 0.1", "i * i", "x * x", "2 * i", "if i > 0 then x else 1.0"),
     "(k, i, x) in S, (l, j, y) in T where k = l": (
         "i", "y", "i * j", "x * y", "i - j", "x + y", "(x - y) * x", "i * (j + 1)", "x * (1.0 - y)", "i * y",
-        "(i * j) * 3", "if j > 0 then x else 0.5", "if i > j then x * y else 1.0", "j + 1", "i * j * i", "i * i",
+        "(i * j) * 3", "if j > 0 then x else 0.5", "if j > 0 then x else 0.0", "if i > j then x * y else 0",
+        "j + 1", "i * j * i", "i * i",
         "i * 2 * j", "(if i > 0 then 1 else 0) * (if j > 0 then 1 else 2)",
     ),
     "(k, i, x) in S, (l, j, y) in T, (m, n, z) in U where k = l and l = m": (

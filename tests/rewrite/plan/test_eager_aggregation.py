@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mrql
 from mrql.algebra import types as ty
+from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.notation.printer import show
-from mrql.algebra.values.values import close
+from mrql.algebra.values.values import Value, close, same
 from mrql.rewrite.analysis.multilinear import Input
 from mrql.runtime.reference.view import ReferenceView
 from tests.rewrite.incremental.test_document import ROWS
+from tests.rewrite.incremental.test_sums import after, attempt
+from tests.support.function_calls import a_decimal
 from tests.support.histories import histories, net
 from tests.support.incremental_cases import STREAMS
 from tests.support.planning import planned
 
 TYPES: dict[str, ty.Type] = {
-    "orders": parse_type("{<key: long, rate: double, day: long, count: long>}"),
-    "items": parse_type("{<key: long, price: double, tax: double, count: long>}"),
+    "orders": parse_type("{<key: long, rate: double, day: long, count: long, fee: decimal(9, 2)>}"),
+    "items": parse_type(
+        "{<key: long, price: double, tax: double, count: long, cost: decimal(12, 2), worth: decimal(38, 10)>}"
+    ),
 }
 
 
@@ -78,6 +85,14 @@ def mantissa(column: str) -> str:
         ("sum(i.price), min(i.tax)", [1, 2]),
         ("sum(sqrt(i.price * o.rate))", [0, 0]),
         ("min(i.price), max(o.rate)", [0, 0]),
+        # Decimals have first digits and last ones, or these alone.
+        ("sum(i.cost * (1 - i.cost))", [1, 3]),
+        ("sum(i.cost), avg(i.cost)", [1, 3]),
+        ("sum(i.worth), sum(o.fee)", [2, 3]),
+        ("sum(if o.rate > 0.5 then i.cost else 0m)", [2, 2]),
+        ("sum(i.cost * o.fee)", [0, 0]),
+        ("sum(i.cost - o.fee)", [0, 0]),
+        ("sum(i.worth + 1)", [0, 0]),
     ],
 )
 def test_what_is_kept(head: str, sums: list[int]) -> None:
@@ -130,3 +145,55 @@ def test_sums_over_joins_are_exact(text: str, data: st.DataObject) -> None:
         view.apply(batch.changes())
         expected = evaluate(query, net(history[:n], streams))
         assert close(view.answer(), expected), f"{text}: {view.answer()!r}, not {expected!r}"
+
+
+DIGITS = tuple(ty.DecimalType(*digits) for digits in ((15, 2), (20, 0), (20, 12), (21, 4), (38, 0), (38, 6), (38, 30)))
+"""Types of decimals that are added up as they are, in two, and as integers."""
+TO_ADD = [
+    *("x", "y", "if y > 0m then x else 0m", "if is_null(y) then null else x", "x * x", "x + 1", "x - y", "abs(x)"),
+    *("x as decimal(38, 2)", "i as decimal(20, 4)", "x * 0.5m", "x * i"),
+]
+
+
+@st.composite
+def sums_of_decimals(draw: st.DrawFn) -> tuple[dict[str, ty.Type], str]:
+    """The types of two streams, one of which has decimals x, the other decimals y, and sums over their join."""
+    x, y = (draw(st.sampled_from(DIGITS)) for _ in "xy")
+    types: dict[str, ty.Type] = {
+        name: ty.BagType(ty.TupleType((ty.LONG, t, ty.INT))) for name, t in (("S", x), ("T", y))
+    }
+    terms = ", ".join(f"sum({text})" for text in draw(st.lists(st.sampled_from(TO_ADD), min_size=1, max_size=2)))
+    key = draw(st.sampled_from(["k", "i", "y", "1"]))
+    return types, f"select (g, ({terms}, 0)) from (k, x, i) in S, (l, y, j) in T where k = l group by g: {key}"
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn=sums_of_decimals(), data=st.data())
+def test_sums_of_decimals_over_joins_are_exact(drawn: tuple[dict[str, ty.Type], str], data: st.DataObject) -> None:
+    """To the last digit, at the ends of what a decimal holds, and an error where the query is one."""
+    types, text = drawn
+    try:
+        query = mrql.compile(text, **types)
+    except UserError:
+        return  # decimals without a common type
+    rows = {name: rows_of(t) for name, t in types.items()}
+    streams = sorted(query.trace().plan.streams)
+    view = ReferenceView(planned(query.term, shrinking=frozenset(streams)).plan)
+    history = data.draw(histories(rows, deletions=True, largest=4))
+    for n, batch in enumerate(history, start=1):
+        contents = net(history[:n], streams)
+        expected = attempt(lambda contents=contents: evaluate(query.term, contents))
+        found = attempt(lambda batch=batch: after(view, batch))
+        assert same(found, expected), f"{text}: {found!r}, not {expected!r}"
+        if isinstance(found, str):
+            break
+
+
+def rows_of(t: ty.Type) -> st.SearchStrategy[Value]:
+    """Rows of a key, a decimal of a type, and a small integer."""
+    assert isinstance(t, ty.BagType)
+    assert isinstance(t.item, ty.TupleType)
+    _, number, _ = t.item.items
+    assert isinstance(number, ty.DecimalType)
+    decimals = st.integers(0, 2**32).map(lambda n: a_decimal(random.Random(n), number))
+    return st.tuples(st.sampled_from([1, 1, 2, None]), decimals | st.none(), st.sampled_from([0, 1, None]))

@@ -4,6 +4,7 @@ last digit."""
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -13,12 +14,13 @@ from pyspark.sql import SparkSession
 import mrql
 from mrql.algebra import types as ty
 from mrql.algebra.evaluation.evaluate import evaluate
+from mrql.algebra.values.decimals import EXACT, of_type, times
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value, same
 from tests.rewrite.incremental.test_sums import attempt
 from tests.runtime.spark.test_sums import Followed
 from tests.support.function_calls import value
-from tests.support.histories import histories, net
+from tests.support.histories import Batch, histories, net
 
 pytestmark = pytest.mark.spark
 
@@ -30,6 +32,10 @@ ROWS = (
     .map(lambda r: ((r[0] or 0) % 2, *r[1:]))
 )
 TYPES: dict[str, ty.Type] = {"S": ty.BagType(ROW), "T": ty.BagType(ROW)}
+OVER_A_JOIN = (
+    "select (k, sum(a), sum(b), sum(c), sum(a as decimal(18, 8)), avg(a), sum(if d > 0m then b else 0m))"
+    " from (k, a, b, c) in S, (l, d, e, f) in T where k = l and f < e group by k: k"
+)
 QUERIES = [
     # Sums of few digits and of many, which leave the range of 38 digits on the way to where they come back.
     "select (k, sum(a), sum(b), sum(c), avg(a), min(b), max(c), count(a)) from (k, a, b, c) in S group by k: k",
@@ -39,6 +45,8 @@ QUERIES = [
     "select (a, count(b)) from (k, a, b, c) in S group by a: a",
     "select (k, sum(x.A * y.A), sum(x.A)) from x in (select <K: k, A: a> from (k, a, b, c) in S),"
     " y in (select <K: k, A: a> from (k, a, b, c) in T) where x.K = y.K group by k: x.K",
+    # Sums of one side over a join, of few digits and of many, and two that no type holds both of.
+    OVER_A_JOIN,
     "select (a, d) from (k, a, b, c) in S, (j, d, e, f) in T where a = d and b <= e order by a, d desc limit 3",
     "select x.T from x in (select <K: k, T: sum(a)> from (k, a, b, c) in S group by k: k) where x.T > 0.5m",
 ]
@@ -65,6 +73,30 @@ def test_decimals_follow_rows_that_come_and_go(spark: SparkSession, data: st.Dat
             if isinstance(found, str):
                 return
     assert_same(attempt(lambda: followed.at_once(contents)), expected)
+
+
+def test_sums_over_a_join_at_the_ends_of_the_range(spark: SparkSession) -> None:
+    """A side has more than 38 digits on the way; what is taken back brings all of them into the range again."""
+    query = mrql.compile(OVER_A_JOIN, **TYPES)
+    most = (greatest(MANY), greatest(FRACTION))
+    more, less = ((1, greatest(MONEY), *(times(number, sign) for number in most)) for sign in (1, -1))
+    partner = (1, Decimal("0.01"), of_type(1, MANY), of_type(Decimal("0.5"), FRACTION))
+    history = [
+        Batch({"S": [more, more, less], "T": [partner]}),
+        Batch({"S": [less], "T": [partner, partner]}),
+        Batch({}, {"S": [less], "T": [partner, partner]}),
+        Batch({"S": [more]}),
+    ]
+    followed = Followed(spark, query, TYPES)
+    with followed.view:
+        for n, batch in enumerate(history, start=1):
+            contents = net(history[:n], ["S", "T"])
+            expected = attempt(lambda contents=contents: evaluate(query.term, contents))
+            assert_same(attempt(lambda batch=batch: followed.after(batch)), expected)
+
+
+def greatest(t: ty.DecimalType) -> Decimal:
+    return Decimal(10**t.precision - 1).scaleb(-t.scale, EXACT)
 
 
 def assert_same(found: Value, expected: Value) -> None:

@@ -38,7 +38,7 @@ ROWS = 24
 SEED = 2026
 KINDS: dict[str, tuple[Function, ...]] = {
     **fn.LIBRARY,
-    "Operators": tuple(f for f in OPERATORS if f not in (fn.ONLY, fn.AND, fn.OR, fn.NOT, fn.TRACE)),
+    "Operators": (*(f for f in OPERATORS if f not in (fn.ONLY, fn.AND, fn.OR, fn.NOT, fn.TRACE)), *fn.DIGITS),
     "JSON values and XML elements": tuple(f for f in DOCUMENTS if f != fn.ELEMENT),
 }
 
