@@ -27,6 +27,7 @@ from mrql.translate.program import CompiledExpression
 from tests.runtime.spark.test_equivalence import assert_equal_everywhere, few
 from tests.support.cases import Case, cases
 from tests.support.construct_queries import construct_queries
+from tests.support.generated import each_another, short
 from tests.support.interpreted import compiled
 from tests.support.queries import histories
 
@@ -84,9 +85,10 @@ def test_errors(spark: SparkSession, case: Case) -> None:
     assert (caught.value.message, caught.value.span) == (expected.value.message, expected.value.span)
 
 
+@each_another()
 @seed(2026)
 @settings(few, max_examples=5)
-@given(construct_queries(), st.data())
+@given(short(construct_queries()), st.data())
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Generated queries that have these constructs, over generated batches with deletions."""
     assert_equal_everywhere(spark, text, data.draw(histories(text, deletions=True, most=2)))
