@@ -157,10 +157,10 @@ def test_any_split_into_batches(text: str, data: st.DataObject) -> None:
     assert_incremental(text, data.draw(histories(text)))
 
 
-@cases(240)
+@cases(200)
 @given(st.one_of(queries(), queries(), construct_queries()), st.data())
 def test_deletions(text: str, data: st.DataObject) -> None:
-    """A deletion takes back what the row brought, under any query: more than fourteen hundred cases.
+    """A deletion takes back what the row brought, under any query: twelve hundred cases.
 
     Each query meets six histories, for to make a plan takes longer than to follow one.
     """
