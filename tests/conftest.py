@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from mrql.runtime.spark.session import class_archive
-from tests.support.interpreted import interpreted
+from tests.support.interpreted import COMPILED, interpreted
 from tests.support.postgresql import MISSING, Server, binaries
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -39,8 +39,8 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def local_spark() -> SparkSession:
-    """A local session with two cores and two shuffle partitions."""
+def local_spark(plans: Mapping[str, str] = COMPILED) -> SparkSession:
+    """A local session with two cores and two shuffle partitions; its plans are compiled as in a program, or not."""
     from mrql.runtime.spark.session.session import local_session
 
     # As in `tests/spark`. Without the second compiler there is little room for what the first one makes of the code
@@ -51,6 +51,7 @@ def local_spark() -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "4g",
         "spark.driver.extraJavaOptions": young,
+        **plans,
     }
     return local_session("local[2]", conf)
 

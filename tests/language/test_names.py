@@ -66,15 +66,19 @@ def test_names_make_no_difference(text: str, chosen: list[str]) -> None:
 
 @pytest.mark.spark
 def test_names_make_no_difference_on_spark(spark: SparkSession) -> None:
-    """Every second of all names, five in each query; and all queries with names that differ in case alone."""
+    """Every second of all names, five in each query; and all queries with names that differ in case alone.
+
+    Every other one is evaluated at once, too.
+    """
     cases = [(QUERIES[i % len(QUERIES)], to) for i, to in enumerate(OTHERS[::2])]
     # Several of them in one view, which takes a batch in little more time than one of them.
     cases += [(f"({', '.join(f'({text})' for text in QUERIES[i::4])})", CASES) for i in range(4)]
-    for text, to in cases:
+    for number, (text, to) in enumerate(cases):
         odd, rows = query(text, to), contents(to)
         expected, read_by = evaluate(odd.term, rows), odd.trace().plan.streams
         frames = {name: to_dataframe(spark, rows[name], odd.streams[name]) for name in read_by}
-        assert close(collect_value(odd.batch(spark, **frames), odd.term.type), expected), (text, to)
+        if number % 2 or to is CASES:
+            assert close(collect_value(odd.batch(spark, **frames), odd.term.type), expected), (text, to)
         with odd.view(spark) as view:
             view.apply(**frames)
             assert close(collect_value(view.answer(), odd.term.type), expected), (text, to)

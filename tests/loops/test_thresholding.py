@@ -158,7 +158,7 @@ def test_a_stream_goes_on(request: pytest.FixtureRequest, tmp_path: Path, engine
 
 
 EDGES = 'edges = stream(csv, "edges", ",", type((long, long)), tagged);'
-GRAPH = f"{EDGES}\n{RANKS.format(damping=0.85, steps=3).replace('in E', 'in edges')}"
+GRAPH = f"{EDGES}\n{RANKS.format(damping=0.85, steps=2).replace('in E', 'in edges')}"
 LINKS = (
     ("+,1,2", "+,1,3", "+,2,3", "+,3,1", "+,4,1", "+,4,2", "+,4,3", "+,5,4"),
     ("-,5,4", "+,2,1", "+,6,1"),

@@ -32,6 +32,8 @@ from tests.loops.test_streams import assert_kept_on_spark
 from tests.rewrite.incremental.test_theorems import assert_incremental
 from tests.rewrite.loops.test_strategies import History, assert_kept
 from tests.rewrite.normalize.test_guards import GUARDED, assert_guarded
+from tests.rewrite.plan.test_eager_aggregation import assert_sums_are_exact, sums_over_joins
+from tests.rewrite.plan.test_join_order import assert_any_order_is_exact, joins
 from tests.runtime.checkpoint.crashes import survives
 from tests.runtime.checkpoint.damage import SCENES, stopped, undelivered
 from tests.runtime.checkpoint.fed_views import FOLLOWED, NUMBERED, view_survives
@@ -77,8 +79,8 @@ LOGS = "of logs of tables"
 
 
 def cases(examples: int) -> settings:
-    """So many cases, none of them kept for the next run."""
-    return settings(max_examples=examples, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    """So many cases, none of them kept for the next run, after the simplest one, with which Hypothesis begins."""
+    return settings(max_examples=examples + 1, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 
 
 def wild_queries() -> st.SearchStrategy[tuple[str, str]]:
@@ -163,6 +165,14 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         done[IN_THE_REFERENCE] += 1
 
     @seed(number)
+    @cases(60)
+    @given(joins(), sums_over_joins(), st.data())
+    def joined(join: str, sums: str, data: st.DataObject) -> None:
+        assert_any_order_is_exact(join, data)
+        assert_sums_are_exact(sums, data)
+        done[IN_THE_REFERENCE] += 2
+
+    @seed(number)
     @cases(2)
     @given(several_queries(TOGETHER), st.data())
     def together(text: str, data: st.DataObject) -> None:
@@ -225,6 +235,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
     wild()
     looped()
     guarded()
+    joined()
     # Every other round has the code that Spark generates, which takes longer to make than to run.
     with interpreted(spark) if number % 2 else nullcontext():
         alone()

@@ -19,7 +19,7 @@ from mrql.translate.compile_program import compile_program
 from tests.soak.fuzz import Text, outcome, over_these, programs
 from tests.soak.large_data import SHAPES, assert_bounded
 
-EXAMPLES = {"texts": 1200, "mutants": 1000, "grammatical": 100}
+EXAMPLES = {"texts": 1200, "mutants": 600, "grammatical": 100}
 DEEP: dict[str, Callable[[int], str]] = {
     "tuples": lambda n: "(" * n + "1" + ",2)" * n,
     "bags": lambda n: "{" * n + "1" + "}" * n,

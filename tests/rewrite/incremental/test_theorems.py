@@ -157,10 +157,10 @@ def test_any_split_into_batches(text: str, data: st.DataObject) -> None:
     assert_incremental(text, data.draw(histories(text)))
 
 
-@cases(360)
+@cases(200)
 @given(st.one_of(queries(), queries(), construct_queries()), st.data())
 def test_deletions(text: str, data: st.DataObject) -> None:
-    """A deletion takes back what the row brought, under any query: more than two thousand cases.
+    """A deletion takes back what the row brought, under any query: twelve hundred cases.
 
     Each query meets six histories, for to make a plan takes longer than to follow one.
     """
@@ -168,7 +168,7 @@ def test_deletions(text: str, data: st.DataObject) -> None:
         assert_incremental(text, data.draw(histories(text, deletions=True)), deletions=True)
 
 
-@cases(130)
+@cases(80)
 @given(st.one_of(queries(), queries(), construct_queries()), st.data())
 def test_static_tables(text: str, data: st.DataObject) -> None:
     """Some of the streams may be tables that never change, known from the start, and others lose rows beside them."""
@@ -190,7 +190,7 @@ def test_wild_values(text: str, wild: str, deletions: bool, data: st.DataObject)
         assert_incremental(text, history, deletions=deletions, tables=tables, wild=wild)
 
 
-@cases(120)
+@cases(80)
 @given(sum_queries(), st.sampled_from(sorted(KINDS)), st.booleans(), st.data())
 def test_wild_sums_over_joins(text: str, wild: str, deletions: bool, data: st.DataObject) -> None:
     """Sums that are kept as sums of sides are those of the query as it is written, too."""

@@ -78,7 +78,7 @@ def changes(*batches: tuple[list[Value], list[Value]]) -> History:
 # --- fixpoints ------------------------------------------------------------------------------------------------------
 
 
-@cases(120)
+@cases(80)
 @given(adding_loops(), edge_histories())
 def test_what_only_adds_is_kept_as_a_fixpoint(text: str, history: History) -> None:
     """Under insertions and deletions, however the edges form cycles."""

@@ -240,7 +240,7 @@ def test_the_stage_is_named() -> None:
         check_plan("share", broken)
 
 
-CASES = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+CASES = settings(max_examples=45, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @CASES

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 import mrql
 from mrql.api import View
 from tests.runtime.checkpoint.crashes import KilledProcess
+from tests.support.interpreted import INTERPRETED
 
 QUERY = mrql.compile(
     "select (l.A, sum(r.D), max(r.D)) from l in left, r in right where l.B = r.C group by l.A",
@@ -77,7 +78,7 @@ def feed(home: Path, way: str) -> None:
     """Opens the view, and gives it all that there is."""
     from tests.conftest import local_spark
 
-    spark = local_spark()
+    spark = local_spark(INTERPRETED)
     with QUERY.view(spark, checkpoint=home / "state") as view:
         {NUMBERED: number_them, FOLLOWED: follow_them}[way](view, spark, home)
     spark.stop()

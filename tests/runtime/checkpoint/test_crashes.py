@@ -15,16 +15,16 @@ from tests.runtime.checkpoint.fed_views import FOLLOWED, view_survives
 from tests.runtime.checkpoint.streams import Stream, batch_answer, fill
 from tests.support.postgresql import Server
 
-BATCHES = 36
+BATCHES = 24
 
 
 @pytest.mark.slow
 def test_kills_of_the_reference_engine(tmp_path: Path, postgresql: Server) -> None:
-    """Batches with deletions, killed twelve times, with a directory and a table; a state is larger than
+    """Batches with deletions, killed eight times, with a directory and a table; a state is larger than
     what is written whole. In `make soak` it is changes that are put out in every other one."""
     fill(tmp_path, BATCHES, Random(1), first=1200)
     stream = Stream(tmp_path, emit=Emit.SNAPSHOT)
-    assert survives(stream, Random(2), kills=12, delay=0.2, server=postgresql) == 12
+    assert survives(stream, Random(2), kills=8, delay=0.2, server=postgresql) == 8
     assert len(stream.answers()) == BATCHES
     assert close(stream.answers()[f"batch-{BATCHES - 1:06d}"], batch_answer(stream))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from itertools import cycle
 from pathlib import Path
 from random import Random
 
@@ -21,6 +22,11 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A policy under which a few batches have all that many have: runs of changes, and snapshots that replace them."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     monkeypatch.setattr(policy, "MOST_RUNS", 3)
+
+
+EVERY = {Moment.BEFORE: 1, Moment.HALF: 1, Moment.AFTER: 3, Moment.POWER: 1}
+"""Which operations a stream dies at. After one is what is before the next, unless something is written past what counts
+them: some tell that."""
 
 
 def operations(stream: Stream) -> int:
@@ -47,7 +53,7 @@ def test_a_crash_at_every_operation(tmp_path: Path, moment: Moment, text: str) -
     expected = stream.uninterrupted()
     last = operations(stream)
     assert last > 60
-    for at in range(1, last + 1):
+    for at in range(1, last + 1, EVERY[moment]):
         stream.clear()
         dies(stream, at, moment)
         known = latest(stream.checkpoint)
@@ -115,7 +121,7 @@ def test_malformed_rows_are_kept_with_their_batch(tmp_path: Path, moment: Moment
     last = operations(stream)
     expected, found = stream.answers(), kept_aside(tmp_path)
     assert sorted(found) == ["batch-000001", "tables"]
-    for at in range(1, last + 1, 2):
+    for at in range(1, last + 1, 2 * EVERY[moment]):
         stream.clear()
         dies(stream, at, moment)
         stream.run()
@@ -157,17 +163,14 @@ def test_a_full_disk_on_spark(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", [Moment.HALF, Moment.AFTER])
-def test_a_crash_of_the_driver_on_spark(
-    tmp_path: Path, spark: SparkSession, moment: Moment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_of_the_driver_on_spark(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """On Spark some of the operations of the driver are cut off; in the reference semantics each of them is."""
     monkeypatch.setattr(policy, "REWRITTEN_WHOLE_MAX_ROWS", 0)
     fill(tmp_path, 3, Random(5))
     stream = Stream(tmp_path, engine="spark", spark=spark)
     expected = stream.uninterrupted()
     last = operations(stream)
-    for at in range(1, last + 1, 40):
+    for at, moment in zip(range(1, last + 1, 25), cycle((Moment.HALF, Moment.AFTER)), strict=False):
         stream.clear()
         dies(stream, at, moment)
         stream.run()

@@ -29,6 +29,7 @@ from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.relation import plan_cache
 from mrql.runtime.spark.state import compaction
+from tests.support.generated import each_another, short
 from tests.support.histories import Batch, net
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
 from tests.support.incremental_cases import STREAMS as TYPES
@@ -101,44 +102,52 @@ def assert_kept_up_to_date(
 
 
 # Of the generated cases a query with a history is one. With deletions there are 7 + 11 × 3, without 10 + 15 × 3, 5 of
-# `test_cases.py` for the rarer constructs, 6 × 3 beside static tables, and over wild values 32 of `test_wild.py` and 8
-# of `test_sums.py`: 158. `make soak` runs as many as it is given time for.
+# `test_cases.py` for the rarer constructs, 6 × 3 beside static tables, and over wild values 26 of `test_wild.py` and 8
+# of `test_sums.py`: 152. `make soak` runs as many as it is given time for, of queries of any length.
+
+LONGEST_TOGETHER = 600
+"""So many characters have those of one view, at most: the longest take half a minute."""
 
 
+@each_another()
 @seed(2026)
 @settings(few, max_examples=7)
-@given(queries(), st.data())
+@given(short(queries()), st.data())
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Generated queries over generated batches with deletions have the reference's answers and changes."""
     assert_equal_everywhere(spark, text, data.draw(histories(text, deletions=True, most=3)))
 
 
+@each_another()
 @seed(2026)
 @settings(few, max_examples=11)
-@given(several_queries(TOGETHER), st.data())
+@given(short(several_queries(TOGETHER), LONGEST_TOGETHER), st.data())
 def test_generated_queries_together(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Queries that follow the same history in one view, which costs less than a view for each."""
     assert_kept_up_to_date(spark, text, data.draw(histories(text, deletions=True, fewest=2, most=2, largest=3)))
 
 
+@each_another()
 @seed(2026)
 @settings(few, max_examples=10)
-@given(queries(), st.data())
+@given(short(queries()), st.data())
 def test_generated_queries_over_insertions(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """The cheaper states of streams that only grow give the same answers."""
     assert_equal_everywhere(spark, text, data.draw(histories(text, most=2)), insert_only=True)
 
 
+@each_another()
 @seed(2026)
 @settings(few, max_examples=15)
-@given(several_queries(TOGETHER), st.data())
+@given(short(several_queries(TOGETHER), LONGEST_TOGETHER), st.data())
 def test_generated_queries_together_over_insertions(spark: SparkSession, text: str, data: st.DataObject) -> None:
     assert_kept_up_to_date(spark, text, data.draw(histories(text, fewest=2, most=2)), insert_only=True)
 
 
+@each_another()
 @seed(2026)
 @settings(few, max_examples=6)
-@given(several_queries(TOGETHER), st.data())
+@given(short(several_queries(TOGETHER), LONGEST_TOGETHER), st.data())
 def test_generated_queries_beside_tables(spark: SparkSession, text: str, data: st.DataObject) -> None:
     """Some of the streams are tables that never change."""
     assume(len(streams_of(text)) > 1)

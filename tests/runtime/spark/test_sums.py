@@ -68,9 +68,10 @@ class Followed:
 
 @pytest.mark.parametrize("whole", [compaction.MERGED_WHOLE_MAX_ROWS, 0], ids=["merged whole", "in runs"])
 def test_the_answer_is_that_of_the_query(spark: SparkSession, whole: int) -> None:
-    """After each batch, whether groups are merged whole or looked up in runs; and evaluated once."""
+    """After each batch, whether groups are merged whole or looked up in runs, of which there are some after the first
+    batch; and evaluated once."""
     with patch.object(compaction, "MERGED_WHOLE_MAX_ROWS", whole):
-        for case in CASES:
+        for case in [case for case in CASES if whole or len(case.history) > 1]:
             assert_case(spark, case, once=whole > 0)
 
 

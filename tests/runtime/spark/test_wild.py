@@ -15,6 +15,7 @@ from mrql.runtime.spark.session.errors import translated
 from mrql.verify.rounding import Rounding
 from tests.runtime.spark.test_equivalence import deltas_of, few
 from tests.support.construct_queries import construct_queries
+from tests.support.generated import each_another, short
 from tests.support.histories import Batch
 from tests.support.queries import STREAMS, Tables, histories, queries, streams_of, tables
 from tests.support.sum_queries import sum_queries
@@ -46,9 +47,10 @@ def assert_follows_wild(
         )
 
 
+@each_another()
 @seed(2026)
-@settings(few, max_examples=32)
-@given(queries() | construct_queries() | sum_queries(), st.sampled_from(sorted(KINDS)), st.booleans(), st.data())
+@settings(few, max_examples=26)
+@given(short(queries() | construct_queries() | sum_queries()), st.sampled_from(sorted(KINDS)), st.booleans(), st.data())
 def test_wild_values(spark: SparkSession, text: str, wild: str, deletions: bool, data: st.DataObject) -> None:
     assume(streams_of(text))
     static = data.draw(tables(text, wild=wild))

@@ -180,7 +180,7 @@ def test_a_fixpoint_over_blocks(spark: SparkSession, monkeypatch: pytest.MonkeyP
     query = mrql.compile(LOOPS[name], S=PAIRS)
     present = list[Row]()
     with query.view(spark, loop="fixpoint") as view:
-        for _ in range(4):
+        for _ in range(3):
             gone = random.sample(present, len(present) // 4)
             come = [(random.randrange(8), random.randrange(8)) for _ in range(6)]
             for row in gone:
