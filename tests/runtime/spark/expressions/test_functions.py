@@ -146,8 +146,8 @@ def test_text_of_zeros(spark: SparkSession) -> None:
 
 
 def test_every_function_has_a_catalyst_form() -> None:
-    """Those that look into tuples, bags and documents, and the parts of decimals, are compiled by themselves, all others
-    have theirs in the table; `trace` has none."""
+    """Those that look into tuples, bags and documents, and the parts of decimals, are compiled by themselves, all
+    others have theirs in the table; `trace` has none."""
     without = {f.name for f in fn.FUNCTIONS.values() if any(version.sql is None for version in f.versions)}
     by_themselves = {f.name for f in (*fn.RUNNING, *fn.DIGITS)}
     assert without == {*COMPARISONS, "has_null", "member", "trace", *xml.FUNCTIONS, *by_themselves}
