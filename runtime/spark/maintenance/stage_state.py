@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.monoids import Aggregate, BagUnion
-from mrql.algebra.terms import Term
+from mrql.algebra.terms import Term, Var, element_type
 from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there, delta_choices
 from mrql.rewrite.plan.circuit import Access
 from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
@@ -39,6 +39,7 @@ from mrql.runtime.spark.expressions.layout import (
     with_columns,
 )
 from mrql.runtime.spark.maintenance.join_inputs import CHANGES, InputState, Versions
+from mrql.runtime.spark.maintenance.keyed_elements import is_put_together, with_key
 from mrql.runtime.spark.maintenance.snapshot import BagRows, Snapshot, TableSnapshot
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, fit, numbered, retracting
 from mrql.runtime.spark.relation.keys import Keys
@@ -211,10 +212,10 @@ class StageState:
         assert self.keys is not None
         return self.keys.names if self.stage.shape is Shape.KEYED else ()
 
-    def _key_columns(self, share: FeedDelta) -> list[str]:
+    def _key_columns(self, key: Layout) -> list[str]:
         """The key of rows as these columns, in SQL."""
         assert self.keys is not None
-        return self.keys.columns(share.key) if self.stage.shape is Shape.KEYED else []
+        return self.keys.columns(key) if self.stage.shape is Shape.KEYED else []
 
     def _merge(self, shares: list[FeedDelta]) -> None:
         if not shares:
@@ -264,7 +265,7 @@ class StageState:
         rows = []
         for share in shares:
             df, measures = self._measures(share, f"CAST({share.frame.weight or 1} AS BIGINT)", one_by_one=True)
-            rows.append(df.select(*self._key_columns(share), *measures))
+            rows.append(df.select(*self._key_columns(share.key), *measures))
         return union_all(rows).aggregate(table.keys, table.added_up)
 
     def _group_changes(self, share: FeedDelta) -> Relation:
@@ -272,7 +273,7 @@ class StageState:
         weight = share.frame.weight
         counted = "count(1)" if weight is None else f"coalesce(sum({weight}), 0L)"
         df, measures = self._measures(share, counted)
-        return df.aggregate(self._key_columns(share), measures)
+        return df.aggregate(self._key_columns(share.key), measures)
 
     def _measures(self, share: FeedDelta, counted: str, *, one_by_one: bool = False) -> tuple[Relation, list[str]]:
         """The columns of the groups but their keys: how often rows count, and what they are worth as often as that,
@@ -333,13 +334,23 @@ class StageState:
         """The rows (key…, element…, weight) that a feed adds to a bag."""
         compiler = self._compiler({})
         env = {**bind(feed.key, share.key), **bind(feed.element, share.element)}
-        elements = compiler.over(unit, share.frame, env)
-        value = canonical(compiler.expressions, elements.value)
+        key = share.key
+        if self.stage.shape is Shape.KEYED and is_put_together(unit):
+            compiler.meet(unit)
+            own = Var(compiler.names.fresh("k"), self.stage.key_type)
+            pairs = with_key(unit, own, compiler.names.fresh("x"))
+            elements = compiler.over(pairs, share.frame, {**env, own.name: key})
+            key = part(elements.value, "_1", key.type)
+            element = part(elements.value, "_2", element_type(unit))
+        else:
+            elements = compiler.over(unit, share.frame, env)
+            element = elements.value
+        value = canonical(compiler.expressions, element)
         if index not in self.bags:
             self.bag_shapes[index] = with_columns(value, numbered("e"))
             self.bags[index] = self._bag_table(index)
         fitted = fit(value, self.bag_shapes[index])
-        columns = [*self._key_columns(share), *as_columns(fitted, self.bag_shapes[index])]
+        columns = [*self._key_columns(key), *as_columns(fitted, self.bag_shapes[index])]
         return elements.df.select(*columns, f"CAST({elements.weight or '1L'} AS BIGINT) AS w")
 
     def _bag_table(self, index: int) -> Table:
