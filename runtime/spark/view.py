@@ -26,12 +26,7 @@ from mrql.runtime.spark import jvm
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 from mrql.runtime.spark.maintenance.background_jobs import BackgroundJobs
-from mrql.runtime.spark.maintenance.batch_rows import (
-    arriving,
-    held_tables,
-    is_read_once,
-    is_the_same_again,
-)
+from mrql.runtime.spark.maintenance.batch_rows import arriving, held_tables, is_read_once, is_the_same_again
 from mrql.runtime.spark.maintenance.deltas import Deltas
 from mrql.runtime.spark.maintenance.feedback import FeedbackState
 from mrql.runtime.spark.maintenance.input_rows import Ledger, without_passing

@@ -9,16 +9,7 @@ from __future__ import annotations
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.terms import CMap, Empty, If, Lambda, Let, PVar, Single, Term, Tup, Union, Var, element_type
-
-
-def is_put_together(bag: Term) -> bool:
-    """Whether a bag is a union, or may be."""
-    branches = (t for t in subterms(bag) if isinstance(t, If) and ty.is_collection(t.type))
-    return any(isinstance(t, Union) for t in subterms(bag)) or any(
-        not isinstance(branch.otherwise, Empty) for branch in branches
-    )
 
 
 def with_key(bag: Term, key: Var, element: str) -> Term:

@@ -39,7 +39,7 @@ from mrql.runtime.spark.expressions.layout import (
     with_columns,
 )
 from mrql.runtime.spark.maintenance.join_inputs import CHANGES, InputState, Versions
-from mrql.runtime.spark.maintenance.keyed_elements import is_put_together, with_key
+from mrql.runtime.spark.maintenance.keyed_elements import with_key
 from mrql.runtime.spark.maintenance.snapshot import BagRows, Snapshot, TableSnapshot
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, fit, numbered, retracting
 from mrql.runtime.spark.relation.keys import Keys
@@ -334,17 +334,12 @@ class StageState:
         """The rows (key…, element…, weight) that a feed adds to a bag."""
         compiler = self._compiler({})
         env = {**bind(feed.key, share.key), **bind(feed.element, share.element)}
-        key = share.key
-        if self.stage.shape is Shape.KEYED and is_put_together(unit):
-            compiler.meet(unit)
-            own = Var(compiler.names.fresh("k"), self.stage.key_type)
-            pairs = with_key(unit, own, compiler.names.fresh("x"))
-            elements = compiler.over(pairs, share.frame, {**env, own.name: key})
-            key = part(elements.value, "_1", key.type)
-            element = part(elements.value, "_2", element_type(unit))
-        else:
-            elements = compiler.over(unit, share.frame, env)
-            element = elements.value
+        compiler.meet(unit)
+        own = Var(compiler.names.fresh("k"), self.stage.key_type)
+        pairs = with_key(unit, own, compiler.names.fresh("x"))
+        elements = compiler.over(pairs, share.frame, {**env, own.name: share.key})
+        key = part(elements.value, "_1", own.type)
+        element = part(elements.value, "_2", element_type(unit))
         value = canonical(compiler.expressions, element)
         if index not in self.bags:
             self.bag_shapes[index] = with_columns(value, numbered("e"))

@@ -9,7 +9,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.notation.parser import parse
 from mrql.algebra.notation.printer import pretty
 from mrql.algebra.terms import Var
-from mrql.runtime.spark.maintenance.keyed_elements import is_put_together, with_key
+from mrql.runtime.spark.maintenance.keyed_elements import with_key
 from tests.runtime.spark.test_equivalence import assert_equal_everywhere
 from tests.support.histories import Batch
 
@@ -49,4 +49,3 @@ def test_pairs(bag: str, pairs: str) -> None:
     variables = {"b": ty.BOOL, "s": ty.BagType(ty.INT)}
     term = parse(bag, {}, variables)
     assert pretty(with_key(term, Var("k", ty.LONG), "x"), types=False) == pairs
-    assert is_put_together(term) == (bag != "s")
