@@ -168,7 +168,28 @@ WRONG: list[tuple[str, Change, Change, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "before", "batch", "said"), WRONG, ids=[text for text, *_ in WRONG])
+WITH_MISSING_PARTS: list[tuple[str, Change, Change, str]] = [
+    (
+        "select z from z in S",
+        {"S": ([(1, 5), (None, 4)], [])},
+        {"S": ([], [(None, 6)])},
+        "less than nothing is left under () in X1",
+    ),
+    (  # there is nothing of the other side
+        "select (a, d) from (a, b) in S, (c, d) in T",
+        {"S": ([(1, 5)], [])},
+        {"T": ([], [(None, 1)])},
+        "a row is deleted from `T` that is not there: less than nothing is left under",
+    ),
+]
+"""What lies by its own columns is found by them where they are null, too."""
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "batch", "said"),
+    [*WRONG, *WITH_MISSING_PARTS],
+    ids=[text for text, *_ in [*WRONG, *WITH_MISSING_PARTS]],
+)
 def test_what_shows_is_an_error(text: str, before: Change, batch: Change, said: str) -> None:
     """With the key under which it shows; the states are as they were, and a look-up names the row."""
     view = ReferenceView(plan_of(text))
@@ -193,7 +214,7 @@ def test_what_does_not_show() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("large", "some"), [(False, WRONG[1::3]), (True, WRONG[0::3])])
+@pytest.mark.parametrize(("large", "some"), [(False, WRONG[1::3]), (True, [*WRONG[0::3], *WITH_MISSING_PARTS])])
 def test_on_spark(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, large: bool, some: Sequence[tuple[str, Change, Change, str]]
 ) -> None:

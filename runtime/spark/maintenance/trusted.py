@@ -19,7 +19,7 @@ from mrql.algebra.errors import WrongDeletion
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.from_spark import from_spark
-from mrql.runtime.spark.expressions.layout import Layout, Struct, to_sql
+from mrql.runtime.spark.expressions.layout import Layout, Struct, atoms, to_sql, unquote
 from mrql.runtime.spark.maintenance.input_rows import left_of
 from mrql.runtime.spark.maintenance.stage_state import StageState
 from mrql.runtime.spark.relation.frame import Frame
@@ -70,21 +70,29 @@ def shortages(
     seen: set[Table] = set()
     for state in states:
         streams = sorted(taking & {*state.stage.streams})
-        for table, key in _tables(state) if streams else ():
+        for table, key, shape in _tables(state) if streams else ():
             # A side of a join may have changed where there is nothing yet to join it with.
             if table not in seen and (table.batch.merged or table.batch.added):
                 seen.add(table)
-                yield Shortage(streams, state.stage.name, key, Run.of(plans, _below_nothing(table)))
+                below = _below_nothing(table, with_nulls=_may_be_null(table, shape))
+                yield Shortage(streams, state.stage.name, key, Run.of(plans, below))
 
 
-def _tables(state: StageState) -> Iterator[tuple[Table, Layout]]:
-    """The tables of a state, each with what is shown of its rows."""
+def _tables(state: StageState) -> Iterator[tuple[Table, Layout, Layout | None]]:
+    """The tables of a state, each with what is shown of its rows, and with what they are, if that may be missing."""
     if state.keys is not None:
-        own = [*([] if state.groups is None else [state.groups]), *state.bags.values()]
-        yield from ((table, state.keys.value) for table in own)
+        if state.groups is not None:
+            yield state.groups, state.keys.value, None
+        yield from ((table, state.keys.value, state.bag_shapes[i]) for i, table in state.bags.items())
     for kept in state.inputs.values():
         if kept.table is not None and kept.shape is not None:
-            yield kept.table, _key_of(kept.shape)
+            yield kept.table, _key_of(kept.shape), kept.shape
+
+
+def _may_be_null(table: Table, shape: Layout | None) -> bool:
+    """Whether a table lies by columns of its rows that may be null; those of a key never are (`relation/keys.py`)."""
+    parts = atoms(shape) if shape is not None else ()
+    return any(part.missing and unquote(part) in table.partition_by for part in parts)
 
 
 def _key_of(shape: Layout) -> Layout:
@@ -92,7 +100,7 @@ def _key_of(shape: Layout) -> Layout:
     return shape.fields[0][1] if isinstance(shape, Struct) and len(shape.fields) == 2 else shape
 
 
-def _below_nothing(table: Table) -> Relation:
+def _below_nothing(table: Table, *, with_nulls: bool) -> Relation:
     """The rows that a batch has changed of a table, and of which there are fewer than none now."""
     counts = _counts(table)
     short = " OR ".join(f"{count} < 0" for count in counts)
@@ -101,7 +109,8 @@ def _below_nothing(table: Table) -> Relation:
         return rows.where(short)
     parts = table.relations
     if table.keys:
-        found = table.lookup(parts, union_all([run.relation for run in table.batch.added]).where(short))
+        change = union_all([run.relation for run in table.batch.added])
+        found = table.lookup(parts, change.where(short), with_nulls=with_nulls)
         assert found is not None
         parts = [found]
     return union_all(parts).aggregate(table.keys, [f"sum({count}) AS {count}" for count in counts]).where(short)

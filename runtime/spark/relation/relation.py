@@ -188,8 +188,8 @@ class Relation:
     def where(self, condition: str) -> Relation:
         return Relation(RelationOp.WHERE, (condition,), (self,))
 
-    def join(self, other: Relation, condition: str) -> Relation:
-        return Relation(RelationOp.JOIN, (condition, "inner"), (self, other))
+    def join(self, other: Relation, condition: str, how: str = "inner") -> Relation:
+        return Relation(RelationOp.JOIN, (condition, how), (self, other))
 
     def semi_join(self, other: Relation, columns: Sequence[str]) -> Relation:
         """The rows for which the other has one with the same values in some columns."""

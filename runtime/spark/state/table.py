@@ -222,13 +222,18 @@ class Table:
         """The rows of some runs, those of equal keys merged."""
         return runs[0] if len(runs) == 1 else self.merged(runs)
 
-    def lookup(self, runs: Sequence[Relation], wanted: Relation) -> Relation | None:
+    def lookup(self, runs: Sequence[Relation], wanted: Relation, *, with_nulls: bool = False) -> Relation | None:
         """The rows of some runs that are where `wanted` has rows, by the columns of the partitioning; not merged.
 
-        Those must never be null: of a join on `a <=> b`, Spark moves both sides to where `coalesce(a, …)` would be.
+        Those must never be null: of a join on `a <=> b`, Spark moves both sides to where `coalesce(a, …)` would be. So
+        `with_nulls` all tasks are sent what is wanted, which should be little.
         """
         if not runs:
             return None
+        if with_nulls:
+            keys = wanted.select(*(f"{name} AS {name}_wanted" for name in self.partition_by)).broadcast()
+            same = " AND ".join(f"{name} <=> {name}_wanted" for name in self.partition_by)
+            return union_all([run.join(keys, same, "left_semi") for run in side_by_side(runs)])
         keys = wanted.select(*self.partition_by).hint("shuffle_hash")
         narrow = [narrowed(run, self.partition_by, wanted) for run in runs]
         # A semi-join puts the columns that it is by before the others; it does not where rows are gathered.
