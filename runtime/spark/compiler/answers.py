@@ -11,6 +11,8 @@ from mrql.algebra import types as ty
 from mrql.algebra.terms import OrderBy, Take, Term
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
+from mrql.runtime.spark.compiler.order import order, top
+from mrql.runtime.spark.compiler.single_values import listed
 from mrql.runtime.spark.expressions.casts import unsigned
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, is_taken_apart, labels, part, quote, to_sql
@@ -34,7 +36,7 @@ def answer_rows(compiler: RelationCompiler, term: Term) -> Relation:
         case OrderBy() | Take(_, OrderBy()):
             return _ordered(compiler, term)
         case _ if isinstance(term.type, ty.ListType):
-            return output_rows(compiler.listed(term))
+            return output_rows(listed(compiler, term))
         case _:
             return output_rows(expanded(compiler.bag(term), compiler.columns))
 
@@ -42,10 +44,10 @@ def answer_rows(compiler: RelationCompiler, term: Term) -> Relation:
 def _ordered(compiler: RelationCompiler, term: Term) -> Relation:
     if isinstance(term, Take):
         assert isinstance(term.source, OrderBy)
-        return output_rows(compiler.top(term.count, term.source))
+        return output_rows(top(compiler, term.count, term.source))
     assert isinstance(term, OrderBy)
     frame = expanded(compiler.bag(term.source), compiler.columns)
-    ordered = frame.df.order(*compiler.order(frame, term))
+    ordered = frame.df.order(*order(compiler, frame, term))
     pair = frame.value.type
     assert isinstance(pair, ty.TupleType)
     return output_rows(attrs.evolve(frame, df=ordered, value=part(frame.value, "_2", pair.items[1])))

@@ -16,6 +16,7 @@ from mrql.rewrite.plan.circuit import Circuit
 from mrql.rewrite.plan.delta_rules import DeltaRules, Rule
 from mrql.rewrite.plan.plan import Stage
 from mrql.runtime.spark.compiler.answers import answer_rows, output_columns, output_rows
+from mrql.runtime.spark.compiler.comparison import compared
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
@@ -175,7 +176,7 @@ class Deltas:
         index = self._index(bag)
         now, was = after[index], before[index]
         body = substitute(term.function.body, earlier)
-        frames = [self._over(states, columns).compared(term.function, body, was.elements())]
+        frames = [compared(self._over(states, columns), term.function, body, was.elements())]
         if not now.is_as(was):
             frames.append(self._over_change(term, bag, now.change(was), states, columns))
         return frames

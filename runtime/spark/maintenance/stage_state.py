@@ -21,6 +21,7 @@ from mrql.rewrite.plan.circuit import Access
 from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
 from mrql.rewrite.plan.plan import Component, Feed, Shape, Stage
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
+from mrql.runtime.spark.compiler.row_values import attached
 from mrql.runtime.spark.expressions import sum_columns
 from mrql.runtime.spark.expressions.aggregates import aggregate_sql, repeated_sql
 from mrql.runtime.spark.expressions.casts import canonical, cast
@@ -158,7 +159,7 @@ class StageState:
         for i, unit in feed.units:
             if isinstance(self.stage.components[i].monoid, Aggregate):
                 # What it reads of static tables as a whole comes beside each row.
-                frame, scope, units[i] = compiler.attached(frame, scope, unit)
+                frame, scope, units[i] = attached(compiler, frame, scope, unit)
         return FeedDelta(index, frame, key, element, units, scope, shrinks)
 
     def _versions(self, feed: int, read: Input, delta: Frame | None) -> Versions:
