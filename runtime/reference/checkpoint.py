@@ -20,7 +20,8 @@ from mrql.runtime.checkpoint.live import LiveState
 from mrql.runtime.checkpoint.manifest import SavedState
 from mrql.runtime.checkpoint.restore import Restored
 from mrql.runtime.checkpoint.values import from_plain, to_plain
-from mrql.runtime.reference.view import Entry, ReferenceView, StageState
+from mrql.runtime.reference.stage_state import Entry, StageState
+from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.sources.current_rows import Current, CurrentRows
 
 # --- writing ------------------------------------------------------------------------------------

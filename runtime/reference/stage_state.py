@@ -1,0 +1,155 @@
+"""The state of a stage in the reference semantics: a dictionary, into which the share of a row is merged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from mrql.algebra import monoids
+from mrql.algebra import types as ty
+from mrql.algebra.errors import EvaluationError, UserError
+from mrql.algebra.evaluation.evaluate import convert_zero
+from mrql.algebra.evaluation.merge import combine
+from mrql.algebra.functions import convert, side_sums
+from mrql.algebra.monoids import Aggregate, BagUnion
+from mrql.algebra.types import Type
+from mrql.algebra.values import decimals
+from mrql.algebra.values.exact_sums import Total
+from mrql.algebra.values.values import Bag, Canonical, Value, canonical
+from mrql.algebra.values.zset import ZSet
+from mrql.rewrite.incremental.diminish import diminish
+from mrql.rewrite.plan.plan import Component, Shape, Stage
+
+
+@attrs.define
+class Entry:
+    """What is stored under one key: the support that each feed gives it, and the components."""
+
+    key: Value
+    support: list[int]
+    values: list[Value]
+
+
+@attrs.define
+class StageState:
+    """The state of a stage: its entries by key, and what the joins of each feed keep of their inputs."""
+
+    stage: Stage
+    entries: dict[Canonical, Entry] = attrs.Factory(dict)
+    inputs: dict[tuple[int, str], ZSet] = attrs.Factory(dict)
+    touched_keys: set[Canonical] = attrs.Factory(set)
+    changed: dict[tuple[int, str], int] = attrs.Factory(dict)
+    """How many rows of each input of a join the last batch has changed."""
+
+    def copy(self) -> StageState:
+        """The same state, which stays as it is when this one changes."""
+        entries = {k: Entry(entry.key, [*entry.support], [*entry.values]) for k, entry in self.entries.items()}
+        return StageState(self.stage, entries, dict(self.inputs), set(self.touched_keys), dict(self.changed))
+
+    @property
+    def touched(self) -> int:
+        """How many keys the last batch touched."""
+        return len(self.touched_keys)
+
+    def size(self) -> int:
+        """How many rows the state holds."""
+        return len(self.entries) + sum(map(len, self.inputs.values()))
+
+    def value(self) -> Value:
+        """The value of the stage's variable in the answer."""
+        match self.stage.shape:
+            case Shape.KEYED:
+                return Bag(
+                    (entry.key, self._value(entry.values)) for entry in self.entries.values() if self._is_there(entry)
+                )
+            case Shape.TOTAL | Shape.BAG:
+                entry = self.entries.get(canonical(()))
+                return self._value(_zeros(self.stage.components) if entry is None else entry.values)
+
+    def _value(self, kept: list[Value]) -> Value:
+        values = [_read(component, value) for component, value in zip(self.stage.components, kept, strict=True)]
+        return values[0] if len(values) == 1 else tuple(values)
+
+    def _is_there(self, entry: Entry) -> bool:
+        return any(n for n, feed in zip(entry.support, self.stage.feeds, strict=True) if feed.supports)
+
+    def merge(self, feed_index: int, key: Value, share: Mapping[int, tuple[Value, int]], weight: int) -> None:
+        """Merges the share of one row, each part as often as is said beside it; a negative number takes it back."""
+        found = canonical(key)
+        if found not in self.entries:
+            self.entries[found] = Entry(key, [0] * len(self.stage.feeds), _zeros(self.stage.components))
+        self.touched_keys.add(found)
+        entry = self.entries[found]
+        entry.support[feed_index] += weight
+        for i, (value, times) in share.items():
+            entry.values[i] = _merged(self.stage.components[i], entry.values[i], value, times)
+
+    def drop_unsupported(self) -> None:
+        """A key lives while there are rows behind it."""
+        for found in [found for found, entry in self.entries.items() if not any(entry.support)]:
+            del self.entries[found]
+
+
+def _zeros(components: Iterable[Component]) -> list[Value]:
+    return [Total() if _is_total(c) else convert_zero(c.monoid, c.type) for c in components]
+
+
+def _is_total(component: Component) -> bool:
+    return component.monoid == monoids.SUM and component.type == ty.DOUBLE
+
+
+def _read(component: Component, stored: Value) -> Value:
+    """The value of what is stored: a sum of longs may have left their range on the way to it."""
+    if isinstance(stored, Total):
+        return stored.value
+    try:
+        return convert(stored, component.type) if component.monoid == monoids.SUM else stored
+    except EvaluationError as error:
+        raise UserError(str(error), component.span) from None
+
+
+def _added(stored: Value, share: Value, times: int, t: Type) -> Value:
+    """A sum with a share some times more, or less: a number, or what sides of a join multiplied (`Feed.totals`)."""
+    match stored, share:
+        case Total(), (high, low):
+            return stored.with_integer(times * side_sums.whole(high, low))
+        case Total(), (magnitude, mantissas, count):
+            return _with_products(stored, magnitude, times * mantissas, times * count)
+        case Total(), _:
+            return stored.added(share, times)
+        case _, (first, last) if isinstance(t, ty.DecimalType):
+            return decimals.added(stored, decimals.times(side_sums.decimal_of(first, last, t), times))
+        case _, (high, low):
+            return stored + times * side_sums.whole(high, low)
+        case _:
+            return decimals.added(stored, decimals.times(share, times))
+
+
+def _with_products(stored: Total, magnitude: int | None, mantissas: float, count: int) -> Total:
+    """A sum of doubles with some that are of one magnitude."""
+    if magnitude is None or magnitude == side_sums.ZERO:
+        return stored
+    if abs(magnitude) == side_sums.NO_NUMBER:
+        return stored.added(math.nan, count)
+    exponent = abs(magnitude) - side_sums.ONE
+    if exponent >= side_sums.LARGEST:
+        return stored.added(math.copysign(math.inf, magnitude), count)
+    return stored.scaled(mantissas, side_sums.WIDTH * exponent)
+
+
+def _merged(component: Component, stored: Value, share: Value, weight: int) -> Value:
+    monoid = component.monoid
+    if monoid == monoids.SUM:
+        return _added(stored, share, weight, component.type)
+    if isinstance(monoid, BagUnion):
+        # All copies at once: one by one, each would copy the bag.
+        share, weight = Bag([*share] * abs(weight)), 1 if weight > 0 else -1
+    for _ in range(1 if monoids.is_idempotent(monoid) and weight > 0 else abs(weight)):
+        stored = combine(monoid, stored, share) if weight > 0 else diminish(monoid, stored, share)
+    return _in_range(stored, monoid, component.type)
+
+
+def _in_range(value: Value, monoid: Aggregate | BagUnion, t: Type) -> Value:
+    return convert(value, t) if isinstance(monoid, Aggregate) else value
