@@ -26,20 +26,15 @@ without a partner.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from functools import reduce
-from typing import TypeAlias
 
 import attrs
 
-from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
-from mrql.algebra.analysis.integer_ranges import digits_of, has_halves, is_narrow, may_overflow
+from mrql.algebra.analysis.integer_ranges import is_narrow
 from mrql.algebra.analysis.variables import Names, all_names, free_vars, match_pattern, substitute
 from mrql.algebra.evaluation.may_fail import may_fail
-from mrql.algebra.functions.decimals import LOW_DIGITS
-from mrql.algebra.functions.function import Function
 from mrql.algebra.monoids import SUM
 from mrql.algebra.terms import (
     Cast,
@@ -49,7 +44,6 @@ from mrql.algebra.terms import (
     Lambda,
     Lit,
     PAny,
-    Prim,
     PTuple,
     Reduce,
     Single,
@@ -58,8 +52,6 @@ from mrql.algebra.terms import (
     Tup,
     Var,
 )
-from mrql.algebra.types import Type
-from mrql.algebra.values.decimals import of_type
 from mrql.rewrite.analysis.multilinear import Input, Multilinear
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.join_tree import (
@@ -79,10 +71,8 @@ from mrql.rewrite.plan.join_tree import (
     tuple_of,
 )
 from mrql.rewrite.plan.plan import Component, Feed, Plan, Stage
-
-MAX_FACTORS: Mapping[Type, int] = {ty.LONG: 3, ty.DOUBLE: 2}
-"""Of how many factors a product is taken apart: one of doubles may be infinite, or nothing, on the way. Of decimals it
-is one factor, which is added up as often as it has partners."""
+from mrql.rewrite.plan.products import MAX_FACTORS, as_product, cast, product_of
+from mrql.rewrite.plan.side_sums import SideSums, SumTerm
 
 
 def aggregate_eagerly(plan: Plan) -> Plan:
@@ -114,127 +104,7 @@ def _narrow(index: int, component: Component, feeds: tuple[Feed, ...]) -> Compon
     return attrs.evolve(component, narrow=narrow)
 
 
-# --- shares as products ---------------------------------------------------------------------------------------------
-
-
-@attrs.frozen
-class KeptFactor:
-    """A factor of which the rows that are joined have the value."""
-
-    term: Term
-
-
-@attrs.frozen
-class Factor:
-    """A factor over one input, by the number of its leaf."""
-
-    leaf: int
-    term: Term
-
-
-@attrs.frozen
-class Times:
-    """A product in the order in which the query has it, of factors over different inputs."""
-
-    left: Product
-    right: Product
-
-
-Product: TypeAlias = KeptFactor | Factor | Times
-
-
-def _factors(product: Product) -> Iterator[KeptFactor | Factor]:
-    match product:
-        case Times(left, right):
-            yield from _factors(left)
-            yield from _factors(right)
-        case _:
-            yield product
-
-
-def _product(term: Term, carrier: ty.Basic, owner: Mapping[str, int]) -> Product:
-    """A number as a product.
-
-    Raises: Unknown where it is none, or has a factor that may leave its range.
-    """
-    owners = {owner.get(name) for name in free_vars(term)}
-    match list(owners):
-        case [] | [None]:
-            return KeptFactor(_number(term, carrier))
-        case [int(leaf)]:
-            if may_overflow(term) and (carrier != ty.LONG or halves(term) is None):
-                raise Unknown
-            return Factor(leaf, _number(term, carrier))
-    match term:
-        case Prim(fn.TIMES, (a, b)) if term.type == carrier and carrier in MAX_FACTORS:
-            found = Times(_product(a, carrier, owner), _product(b, carrier, owner))
-            leaves = [factor.leaf for factor in _factors(found) if isinstance(factor, Factor)]
-            if len(set(leaves)) == len(leaves) and len([*_factors(found)]) <= MAX_FACTORS[carrier]:
-                return found
-    raise Unknown
-
-
-def halves(term: Term) -> tuple[Term, Term] | None:
-    """The halves of a long, which leave no range on the way; None where there may be some that do.
-
-    >>> from mrql.algebra.notation.parser import parse
-    >>> from mrql.algebra.notation.printer import show
-    >>> show(Tup(halves(parse("x + 1L", {}, {"x": ty.LONG}))))
-    '(high(x) + high(1L), low(x) + low(1L))'
-    """
-    if not may_overflow(term):
-        return Prim(fn.HIGH, (term,)), Prim(fn.LOW, (term,))
-    match term:
-        case Prim(function, (a, b)) if function in (fn.PLUS, fn.MINUS, fn.TIMES) and term.type == ty.LONG:
-            left, right = halves(_cast(a, ty.LONG)), halves(_cast(b, ty.LONG))
-            if left is None or right is None:
-                return None
-            if function == fn.TIMES:
-                if may_overflow(a) or may_overflow(b) or not has_halves(term):
-                    return None
-                parts = (*left, *right)
-                return Prim(fn.TIMES_HIGH, parts), Prim(fn.TIMES_LOW, parts)
-            return Prim(function, (left[0], right[0])), Prim(function, (left[1], right[1]))
-        case _:
-            return None
-
-
-def _number(term: Term, carrier: Type) -> Term:
-    match term:
-        case _ if isinstance(carrier, ty.DecimalType):
-            return _unwidened(_cast(term, carrier))
-        case Lit(int() | float() as value):
-            return Lit(value if carrier == ty.LONG else float(value), carrier)
-        case _:
-            return _cast(term, carrier)
-
-
-def _unwidened(number: Term) -> Term:
-    """A decimal, of fewer digits where it was widened to more of them before the point."""
-    match number:
-        case Cast(inner, ty.DecimalType() as t) if isinstance(inner.type, ty.DecimalType):
-            is_widened = inner.type.scale == t.scale and inner.type.precision <= t.precision
-            return _unwidened(inner) if is_widened else number
-        case _:
-            return number
-
-
-def _product_of(factors: Iterable[Term]) -> Term:
-    return reduce(lambda a, b: Prim(fn.TIMES, (a, b)), factors)
-
-
 # --- the pass -----------------------------------------------------------------------------------
-
-
-@attrs.frozen
-class SumTerm:
-    """What a sum gets of a row: the number, if all `conditions` hold and it is not missing."""
-
-    component: int
-    carrier: ty.Basic
-    conditions: tuple[Term, ...]
-    product: Product
-    narrow: bool
 
 
 def _feed(feed: Feed, components: tuple[Component, ...]) -> Feed:
@@ -265,15 +135,12 @@ class _Rewriter:
         found = [(i, unit, self._share(i, components[i], unit)) for i, unit in units]
         self.shares = [share for _, _, share in found if share is not None]
         self.others = [(i, unit) for i, unit, share in found if share is None]
-        self.measures: list[dict[Term, Var]] = [{} for _ in self.leaves]
-        """For each leaf, the numbers that it keeps the sums of."""
-        self.magnitudes: list[dict[Term, Var]] = [{} for _ in self.leaves]
-        """For each leaf, the magnitudes of numbers, by which it keeps such sums."""
+        self.sums = SideSums(self.names, self.owner, [{} for _ in self.leaves], [{} for _ in self.leaves])
 
     def feed(self) -> Feed:
-        counts = [self._measure(i, Lit(1, ty.LONG), "n") for i, _ in enumerate(self.leaves)]
-        weight = _product_of(counts)
-        sums = [(share.component, self._sum(share)) for share in self.shares]
+        counts = [self.sums.measure(i, Lit(1, ty.LONG), "n") for i, _ in enumerate(self.leaves)]
+        weight = product_of(counts)
+        sums = [(share.component, self.sums.of(share)) for share in self.shares]
         kept = self._kept([*(unit for _, unit in self.others), *(unit for _, unit in sums)])
         if not any(self._dropped(leaf, kept) for leaf in self.leaves):
             return self.original
@@ -293,8 +160,6 @@ class _Rewriter:
             totals=tuple(share.component for share in self.shares),
         )
 
-    # --- sums ---------------------------------------------------------------------------------
-
     def _share(self, index: int, component: Component, unit: Term) -> SumTerm | None:
         """A share of a sum, if it is a product; what may fail is computed for the rows that have partners alone."""
         carrier = component.type
@@ -312,129 +177,11 @@ class _Rewriter:
         item: Term | None = bag.item
         while item is not None:
             try:
-                product = _product(item, carrier, self.owner)
+                product = as_product(item, carrier, self.owner)
                 return SumTerm(index, carrier, tuple(conditions), product, component.narrow)
             except Unknown:
                 item = _added_if(item, conditions)
         return None
-
-    def _sum(self, share: SumTerm) -> Term:
-        """What a joined row of sums adds to a total, all of its rows together."""
-        local: dict[int, Term] = {}
-        conditions: list[Term] = [
-            Prim(fn.NOT, (Prim(fn.IS_NULL, (factor.term,)),))
-            for factor in _factors(share.product)
-            if isinstance(factor, KeptFactor) and free_vars(factor.term)
-        ]
-        for condition in share.conditions:
-            owners = {self.owner.get(name) for name in free_vars(condition)}
-            match list(owners):
-                case [int(leaf)] if not may_overflow(condition):
-                    local[leaf] = _both(local.get(leaf), condition)
-                case _:
-                    conditions.append(condition)
-        held = reduce(_both, conditions[1:], conditions[0]) if conditions else None
-        match share.product:
-            case Factor(leaf, Cast(inner, ty.DOUBLE)) if inner.type == ty.LONG:
-                # What is an integer is added up as one.
-                longs = attrs.evolve(share, product=Factor(leaf, inner), narrow=False)
-                return self._of_longs(longs, local, held)
-            case _ if share.carrier == ty.DOUBLE:
-                return self._of_doubles(share.product, local, held)
-            case KeptFactor() | Factor() if isinstance(share.carrier, ty.DecimalType):
-                return self._of_decimals(share.product, local, held)
-            case _:
-                return self._of_longs(share, local, held)
-
-    def _of_longs(self, share: SumTerm, local: Mapping[int, Term], held: Term | None) -> Term:
-        """A long where no addend is larger than an int, and otherwise its halves."""
-        zero = Lit(0, ty.LONG)
-        own = {factor.leaf for factor in _factors(share.product) if isinstance(factor, Factor)}
-        times = [self._count(i, local.get(i)) for i, _ in enumerate(self.leaves) if i not in own]
-        if share.narrow:
-            return _where(held, _product_of([*self._narrow(share.product, local), *times]), zero)
-        halves = self._halves(share.product, local)
-        return Tup(tuple(_where(held, _product_of([half, *times]), zero) for half in halves))
-
-    def _narrow(self, product: Product, local: Mapping[int, Term]) -> list[Term]:
-        match product:
-            case Times(left, right):
-                return [*self._narrow(left, local), *self._narrow(right, local)]
-            case KeptFactor(Lit(1)):
-                return []
-            case KeptFactor(term):
-                return [term]
-            case Factor(leaf, term):
-                return [self._measure(leaf, _present(term, local.get(leaf)), "s")]
-
-    def _halves(self, product: Product, local: Mapping[int, Term]) -> tuple[Term, Term]:
-        """The halves of a sum of longs, each wider than that of a long."""
-        match product:
-            case KeptFactor(term):
-                return Prim(fn.HIGH, (term,)), Prim(fn.LOW, (term,))
-            case Factor(leaf, term):
-                found = halves(term)
-                assert found is not None
-                high, low = found
-                held = local.get(leaf)
-                return self._measure(leaf, _present(high, held), "h"), self._measure(leaf, _present(low, held), "l")
-            case Times(left, right):
-                parts = (*self._halves(left, local), *self._halves(right, local))
-                return Prim(fn.TIMES_HIGH, parts), Prim(fn.TIMES_LOW, parts)
-
-    def _of_decimals(self, number: KeptFactor | Factor, local: Mapping[int, Term], held: Term | None) -> Term:
-        """The first digits and the last ones, each added up as often as the number has partners: that is as often as
-        the query adds it, and no more than there is room for."""
-        own = {number.leaf} if isinstance(number, Factor) else set[int]()
-        times = [self._count(i, local.get(i)) for i, _ in enumerate(self.leaves) if i not in own]
-
-        def total(function: Function, name: str) -> Term:
-            part: Term = Prim(function, (number.term,))
-            zero = _zero(part.type)
-            if function == fn.FIRST_DIGITS and digits_of(number.term) <= LOW_DIGITS:
-                return zero
-            if isinstance(number, Factor):
-                part = self._measure(number.leaf, _present(part, local.get(number.leaf)), name)
-            return _where(held, _product_of([part, *times]), zero)
-
-        return Tup((total(fn.FIRST_DIGITS, "f"), total(fn.LAST_DIGITS, "l")))
-
-    def _of_doubles(self, product: Product, local: Mapping[int, Term], held: Term | None) -> Term:
-        """The magnitude of the addends, missing where they are; their mantissas added up; and how many there are."""
-        own = {factor.leaf for factor in _factors(product) if isinstance(factor, Factor)}
-        counts = [self._count(i, None if i in own else local.get(i)) for i, _ in enumerate(self.leaves)]
-        magnitude, mantissa = self._parts(product, local)
-        times = [_cast(count, ty.DOUBLE) for i, count in enumerate(counts) if i not in own]
-        missing = Lit(None, ty.LONG)
-        return Tup((_where(held, magnitude, missing), _product_of([mantissa, *times]), _product_of(counts)))
-
-    def _parts(self, product: Product, local: Mapping[int, Term]) -> tuple[Term, Term]:
-        match product:
-            case KeptFactor(term):
-                return Prim(fn.MAGNITUDE, (term,)), _present(Prim(fn.MANTISSA, (term,)), None)
-            case Factor(leaf, term):
-                number = _where(local.get(leaf), term, Lit(None, ty.DOUBLE))
-                mantissa = _present(Prim(fn.MANTISSA, (term,)), local.get(leaf))
-                return self._magnitude(leaf, Prim(fn.MAGNITUDE, (number,))), self._measure(leaf, mantissa, "s")
-            case Times(left, right):
-                a, b = self._parts(left, local), self._parts(right, local)
-                return Prim(fn.MAGNITUDES, (a[0], b[0])), Prim(fn.TIMES, (a[1], b[1]))
-
-    def _count(self, leaf: int, held: Term | None) -> Var:
-        """How many rows of an input a joined row stands for, of those that a condition holds for."""
-        return self._measure(leaf, _where(held, Lit(1, ty.LONG), Lit(0, ty.LONG)), "n")
-
-    def _magnitude(self, leaf: int, number: Term) -> Var:
-        return self._named(self.magnitudes[leaf], number, "m")
-
-    def _measure(self, leaf: int, number: Term, name: str) -> Var:
-        return self._named(self.measures[leaf], number, name)
-
-    def _named(self, known: dict[Term, Var], number: Term, name: str) -> Var:
-        number = normalize(number)
-        if number not in known:
-            known[number] = Var(self.names.fresh(name), number.type)
-        return known[number]
 
     # --- columns ------------------------------------------------------------------------------
 
@@ -461,7 +208,7 @@ class _Rewriter:
 
     def _columns(self, index: int, kept: frozenset[str]) -> tuple[Var, ...]:
         columns = tuple(column for column in self.leaves[index].columns if column.name in kept)
-        return (*columns, *self.magnitudes[index].values(), *self.measures[index].values())
+        return (*columns, *self.sums.magnitudes[index].values(), *self.sums.measures[index].values())
 
     def _input(self, index: int, inputs: Mapping[str, Input], kept: frozenset[str]) -> Input:
         leaf = self.leaves[index]
@@ -469,20 +216,17 @@ class _Rewriter:
         read = inputs[leaf.label]
         key = self._key(leaf)
         columns = [column for column in leaf.columns if column.name in kept]
-        values = (*columns, *self.magnitudes[index], *self.measures[index])
+        values = (*columns, *self.sums.magnitudes[index], *self.sums.measures[index])
         row = Single(Tup((key, values[0] if len(values) == 1 else Tup(values))))
         term = normalize(CMap(Lambda(pattern_of(leaf.element), row), read.term))
-        return attrs.evolve(read, term=term, sums=len(self.measures[index]))
-
-
-# --- conditions ----------------------------------------------------------------------
+        return attrs.evolve(read, term=term, sums=len(self.sums.measures[index]))
 
 
 def _added_if(number: Term, conditions: list[Term]) -> Term | None:
     """What a number is, if it is not 0, and when, which is added to the conditions: nothing is added else."""
     match number:
         case Cast(inner, t) if (chosen := _added_if(inner, conditions)) is not None:
-            return _cast(chosen, t)
+            return cast(chosen, t)
         case If(condition, then, otherwise) if _is_zero(otherwise):
             conditions.append(condition)
             return then
@@ -498,29 +242,3 @@ def _is_zero(number: Term) -> bool:
             return isinstance(value, int | float | Decimal) and value == 0
         case _:
             return False
-
-
-def _both(a: Term | None, b: Term) -> Term:
-    return b if a is None else Prim(fn.AND, (a, b))
-
-
-def _cast(term: Term, t: Type) -> Term:
-    return term if term.type == t else Cast(term, t)
-
-
-def _where(condition: Term | None, then: Term, otherwise: Term) -> Term:
-    return then if condition is None else If(condition, then, otherwise)
-
-
-def _zero(t: Type) -> Lit:
-    match t:
-        case ty.DecimalType():
-            return Lit(of_type(0, t), t)
-        case _:
-            return Lit(0 if t == ty.LONG else 0.0, t)
-
-
-def _present(number: Term, condition: Term | None) -> Term:
-    """A number, 0 where it is missing or a condition does not hold."""
-    zero = _zero(number.type)
-    return _where(condition, If(Prim(fn.IS_NULL, (number,)), zero, number), zero)

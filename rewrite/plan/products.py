@@ -1,0 +1,138 @@
+"""The addends of a sum over a join as products of factors, each over one input of it (`eager_aggregation.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from typing import TypeAlias
+
+import attrs
+
+from mrql.algebra import functions as fn
+from mrql.algebra import types as ty
+from mrql.algebra.analysis.integer_ranges import has_halves, may_overflow
+from mrql.algebra.analysis.variables import free_vars
+from mrql.algebra.terms import (
+    Cast,
+    Lit,
+    Prim,
+    Term,
+)
+from mrql.algebra.types import Type
+from mrql.rewrite.plan.join_tree import (
+    Unknown,
+)
+
+MAX_FACTORS: Mapping[Type, int] = {ty.LONG: 3, ty.DOUBLE: 2}
+"""Of how many factors a product is taken apart: one of doubles may be infinite, or nothing, on the way. Of decimals it
+is one factor, which is added up as often as it has partners."""
+
+
+@attrs.frozen
+class KeptFactor:
+    """A factor of which the rows that are joined have the value."""
+
+    term: Term
+
+
+@attrs.frozen
+class Factor:
+    """A factor over one input, by the number of its leaf."""
+
+    leaf: int
+    term: Term
+
+
+@attrs.frozen
+class Times:
+    """A product in the order in which the query has it, of factors over different inputs."""
+
+    left: Product
+    right: Product
+
+
+Product: TypeAlias = KeptFactor | Factor | Times
+
+
+def factors(product: Product) -> Iterator[KeptFactor | Factor]:
+    match product:
+        case Times(left, right):
+            yield from factors(left)
+            yield from factors(right)
+        case _:
+            yield product
+
+
+def as_product(term: Term, carrier: ty.Basic, owner: Mapping[str, int]) -> Product:
+    """A number as a product.
+
+    Raises: Unknown where it is none, or has a factor that may leave its range.
+    """
+    owners = {owner.get(name) for name in free_vars(term)}
+    match list(owners):
+        case [] | [None]:
+            return KeptFactor(_number(term, carrier))
+        case [int(leaf)]:
+            if may_overflow(term) and (carrier != ty.LONG or halves(term) is None):
+                raise Unknown
+            return Factor(leaf, _number(term, carrier))
+    match term:
+        case Prim(fn.TIMES, (a, b)) if term.type == carrier and carrier in MAX_FACTORS:
+            found = Times(as_product(a, carrier, owner), as_product(b, carrier, owner))
+            leaves = [factor.leaf for factor in factors(found) if isinstance(factor, Factor)]
+            if len(set(leaves)) == len(leaves) and len([*factors(found)]) <= MAX_FACTORS[carrier]:
+                return found
+    raise Unknown
+
+
+def halves(term: Term) -> tuple[Term, Term] | None:
+    """The halves of a long, which leave no range on the way; None where there may be some that do.
+
+    >>> from mrql.algebra.notation.parser import parse
+    >>> from mrql.algebra.notation.printer import show
+    >>> show(Tup(halves(parse("x + 1L", {}, {"x": ty.LONG}))))
+    '(high(x) + high(1L), low(x) + low(1L))'
+    """
+    if not may_overflow(term):
+        return Prim(fn.HIGH, (term,)), Prim(fn.LOW, (term,))
+    match term:
+        case Prim(function, (a, b)) if function in (fn.PLUS, fn.MINUS, fn.TIMES) and term.type == ty.LONG:
+            left, right = halves(cast(a, ty.LONG)), halves(cast(b, ty.LONG))
+            if left is None or right is None:
+                return None
+            if function == fn.TIMES:
+                if may_overflow(a) or may_overflow(b) or not has_halves(term):
+                    return None
+                parts = (*left, *right)
+                return Prim(fn.TIMES_HIGH, parts), Prim(fn.TIMES_LOW, parts)
+            return Prim(function, (left[0], right[0])), Prim(function, (left[1], right[1]))
+        case _:
+            return None
+
+
+def _number(term: Term, carrier: Type) -> Term:
+    match term:
+        case _ if isinstance(carrier, ty.DecimalType):
+            return _unwidened(cast(term, carrier))
+        case Lit(int() | float() as value):
+            return Lit(value if carrier == ty.LONG else float(value), carrier)
+        case _:
+            return cast(term, carrier)
+
+
+def _unwidened(number: Term) -> Term:
+    """A decimal, of fewer digits where it was widened to more of them before the point."""
+    match number:
+        case Cast(inner, ty.DecimalType() as t) if isinstance(inner.type, ty.DecimalType):
+            is_widened = inner.type.scale == t.scale and inner.type.precision <= t.precision
+            return _unwidened(inner) if is_widened else number
+        case _:
+            return number
+
+
+def product_of(factors: Iterable[Term]) -> Term:
+    return reduce(lambda a, b: Prim(fn.TIMES, (a, b)), factors)
+
+
+def cast(term: Term, t: Type) -> Term:
+    return term if term.type == t else Cast(term, t)
