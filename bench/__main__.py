@@ -23,7 +23,8 @@ BENCHMARKS = {
     "keys": keys.run_benchmark,
     "loops": loops.run_benchmark,
     "start": start.run_benchmark,
-    "tpch": tpch.run_benchmark,
+    "tpch": tpch.run_small,
+    "tpch1": tpch.run_large,
 }
 
 

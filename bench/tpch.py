@@ -2,7 +2,7 @@
 
 The tables are those of the specification's generator (`tpchgen-cli`, a development dependency). A batch inserts a share
 of the orders and deletes as many others; what is deleted is looked up. Beside mrql, Spark computes the query in SQL
-anew from frames that it has cached, which is what one would do without a view.
+anew from frames that it has cached, which is what one would do without a view, and so does DuckDB from its tables.
 """
 
 from __future__ import annotations
@@ -10,19 +10,21 @@ from __future__ import annotations
 import random
 import subprocess
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from functools import cached_property
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from time import perf_counter
 from typing import Any
 
+import duckdb
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import mrql
-from bench.contender import alone, spark_session
+from bench.contender import alone, fast_directory, spark_session
 from bench.outcome import Outcome, Target, check_rows
 from mrql.algebra import types as ty
 from mrql.algebra.types import Type
@@ -34,78 +36,133 @@ QUERIES = ROOT / "queries" / "tpch"
 SQL = ROOT / "tests" / "tpch"
 KEYS = {"orders": "o_orderkey", "lineitem": "l_orderkey"}
 """What comes and goes, and the key of its order."""
-SHARE = 0.002
-"""Of all orders so many come in a batch, and as many go."""
-BATCHES, WARM = 40, 30
-"""Batches in all, and those before the ones that count."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How much data there is, and what is measured of it."""
+
+    scale: float
+    share: float
+    """Of all orders so many come in a batch, and as many go."""
+    batches: int
+    warm: int
+    """Batches before the first one that counts."""
+    runs: int
+    """How often a rival computes the query; the second half counts."""
+
+
+SMALL = Setting(0.1, 0.002, batches=40, warm=30, runs=15)
+LARGE = Setting(1, 0.001, batches=24, warm=14, runs=7)
+QUICK = Setting(0.01, 0.002, batches=6, warm=1, runs=4)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Milliseconds of each batch, or of each time that a query was computed, and the last answer."""
+    """Milliseconds of each batch, or of each time that a query was computed, the last answer, and the bytes that are
+    kept for it."""
 
     milliseconds: tuple[float, ...]
     answer: tuple[tuple[Any, ...], ...]
+    stored: int
 
 
-def ours(name: str, data: Path, batches: int) -> Measured:
+class Query:
+    """A query of TPC-H, and the tables that it reads."""
+
+    def __init__(self, name: str) -> None:
+        self.sql = (SQL / f"{name}.sql").read_text(encoding="utf-8")
+        self._program = compile_over_files((QUERIES / f"{name}.mrql").read_text(encoding="utf-8"), f"{name}.mrql")
+
+    @cached_property
+    def compiled(self) -> mrql.api.Query:
+        types = {table: source.type for table, source in self._program.sources.items()}
+        return mrql.api.Query(self._program.queries[0], types)
+
+    @property
+    def rows(self) -> dict[str, Type]:
+        """The type of a row of each table."""
+        return {table: source.row for table, source in self._program.sources.items()}
+
+    @property
+    def streams(self) -> set[str]:
+        return {table for table, source in self._program.sources.items() if source.stream}
+
+
+def ours(name: str, data: Path, setting: Setting) -> Measured:
     """From the changed rows of a batch to the complete new answer."""
-    program = compile_over_files((QUERIES / f"{name}.mrql").read_text(encoding="utf-8"), f"{name}.mrql")
-    query = mrql.api.Query(program.queries[0], {table: source.type for table, source in program.sources.items()})
-    rows = {table: source.row for table, source in program.sources.items()}
+    query = Query(name)
+    rows, streams = query.rows, query.streams
     with spark_session() as spark:
         tables = {table: spark.read.parquet(str(data / f"{table}.parquet")) for table in rows}
-        moving = [table for table in rows if table in KEYS]
-        come, go = _batches(spark, data, batches)
-        streams = {table for table, source in program.sources.items() if source.stream}
+        come, go = _batches(spark, data, setting)
         fixed: dict[str, Any] = {table: _fitted(tables[table], rows[table]) for table in rows.keys() - streams}
-        spent = []
-        with query.view(spark, **fixed) as view:
-            later = [key for keys in come for key in keys]
-            first = {t: _without(tables[t], KEYS[t], later) if t in KEYS else tables[t] for t in streams}
+        moving = [table for table in rows if table in KEYS]
+        inserted = {table: _parts(tables[table], KEYS[table], come, rows[table]) for table in moving}
+        deleted = {table: _parts(tables[table], KEYS[table], go, rows[table]) for table in moving}
+        later = [key for keys in come for key in keys]
+        first = {t: _without(tables[t], KEYS[t], later) if t in KEYS else tables[t] for t in streams}
+        prepared, spent = _stored(spark), []
+        with query.compiled.view(spark, **fixed) as view:
             view.apply(**{table: mrql.Delta(_fitted(df, rows[table])) for table, df in first.items()})
             view.answer().collect()
-            for inserted, deleted in zip(come, go, strict=True):
-                deltas = {
-                    table: mrql.Delta(
-                        *(_part(tables[table], KEYS[table], keys, rows[table]) for keys in (inserted, deleted))
-                    )
-                    for table in moving
-                }
+            for batch in range(setting.batches):
+                deltas = {table: mrql.Delta(inserted[table][batch], deleted[table][batch]) for table in moving}
                 started = perf_counter()
                 view.apply(**deltas)
                 answer = view.answer().collect()
                 spent.append((perf_counter() - started) * 1000)
-        return Measured(tuple(spent), tuple(map(tuple, answer)))
+            return Measured(tuple(spent), tuple(map(tuple, answer)), _stored(spark) - prepared)
 
 
-def recomputed(name: str, data: Path, batches: int, runs: int) -> Measured:
+def recomputed(name: str, data: Path, setting: Setting) -> Measured:
     """The query in SQL over all rows that are left, from cached frames."""
-    text = (SQL / f"{name}.sql").read_text(encoding="utf-8")
+    query = Query(name)
     with spark_session() as spark:
-        _, go = _batches(spark, data, batches)
+        _, go = _batches(spark, data, setting)
         gone = [key for keys in go for key in keys]
-        for file in data.glob("*.parquet"):
-            df = spark.read.parquet(str(file))
-            df = _without(df, KEYS[file.stem], gone) if file.stem in KEYS else df
+        for table in query.rows:
+            df = spark.read.parquet(str(data / f"{table}.parquet"))
+            df = _without(df, KEYS[table], gone) if table in KEYS else df
             df = df.coalesce(spark.sparkContext.defaultParallelism).cache()
             df.count()
-            df.createOrReplaceTempView(file.stem)
+            df.createOrReplaceTempView(table)
         spent = []
-        for _ in range(runs):
+        for _ in range(setting.runs):
             started = perf_counter()
-            answer = spark.sql(text).collect()
+            answer = spark.sql(query.sql).collect()
             spent.append((perf_counter() - started) * 1000)
-        return Measured(tuple(spent), tuple(map(tuple, answer)))
+        return Measured(tuple(spent), tuple(map(tuple, answer)), _stored(spark))
 
 
-def _batches(spark: SparkSession, data: Path, batches: int) -> tuple[list[list[int]], list[list[int]]]:
+def in_duckdb(name: str, data: Path, setting: Setting) -> Measured:
+    """The query in SQL over all rows that are left, from DuckDB's own tables."""
+    query = Query(name)
+    with spark_session() as spark:
+        _, go = _batches(spark, data, setting)
+    gone = [key for keys in go for key in keys]
+    with fast_directory() as directory, duckdb.connect(directory / "tpch.duckdb") as connection:
+        for table in query.rows:
+            connection.execute(f"create table {table} as select * from read_parquet('{data / table}.parquet')")
+            if table in KEYS:
+                connection.execute(f"delete from {table} where {KEYS[table]} in (select unnest($1))", [gone])
+        connection.execute("checkpoint")
+        stored = connection.execute("select block_size * used_blocks from pragma_database_size()").fetchall()[0][0]
+        spent = []
+        for _ in range(setting.runs):
+            started = perf_counter()
+            answer = connection.execute(query.sql).fetchall()
+            spent.append((perf_counter() - started) * 1000)
+        return Measured(tuple(spent), tuple(answer), stored)
+
+
+def _batches(spark: SparkSession, data: Path, setting: Setting) -> tuple[list[list[int]], list[list[int]]]:
     """The keys of the orders that each batch inserts, and of those that it deletes."""
     keys = [row[0] for row in spark.read.parquet(str(data / "orders.parquet")).select("o_orderkey").collect()]
     random.Random(1).shuffle(keys)
-    few = max(1, int(len(keys) * SHARE))
-    parts = [keys[i * few : (i + 1) * few] for i in range(2 * batches)]
-    return parts[:batches], parts[batches:]
+    few = max(1, int(len(keys) * setting.share))
+    parts = [keys[i * few : (i + 1) * few] for i in range(2 * setting.batches)]
+    return parts[: setting.batches], parts[setting.batches :]
 
 
 def _fitted(df: DataFrame, row: Type) -> DataFrame:
@@ -114,52 +171,118 @@ def _fitted(df: DataFrame, row: Type) -> DataFrame:
     return df.select(*(F.col(name).cast(sql_type(t)).alias(name) for name, t in row.fields))
 
 
-def _keys(df: DataFrame, keys: Sequence[int]) -> DataFrame:
-    return F.broadcast(df.sparkSession.createDataFrame([(key,) for key in keys], "key long"))
-
-
 def _without(df: DataFrame, key: str, keys: Sequence[int]) -> DataFrame:
-    return df.join(_keys(df, keys), F.col(key) == F.col("key"), "left_anti")
+    those = F.broadcast(df.sparkSession.createDataFrame([(key,) for key in keys], "key long"))
+    return df.join(those, F.col(key) == F.col("key"), "left_anti")
 
 
-def _part(df: DataFrame, key: str, keys: Sequence[int], row: Type) -> DataFrame:
-    """The rows of some orders, computed beforehand."""
-    found = df.join(_keys(df, keys), F.col(key) == F.col("key"), "left_semi")
-    return _fitted(found, row).coalesce(1).localCheckpoint()
+def _parts(df: DataFrame, key: str, batches: Sequence[Sequence[int]], row: Type) -> list[DataFrame]:
+    """The rows of the orders of each batch, computed beforehand."""
+    numbered = [(key, number) for number, keys in enumerate(batches) for key in keys]
+    those = F.broadcast(df.sparkSession.createDataFrame(numbered, "key long, batch int"))
+    moving = df.join(those, F.col(key) == F.col("key")).coalesce(1).cache()
+    parts = [_fitted(moving.where(F.col("batch") == number), row).localCheckpoint() for number in range(len(batches))]
+    moving.unpersist(blocking=True)
+    return parts
+
+
+def _stored(spark: SparkSession) -> int:
+    """The bytes of all rows that Spark keeps."""
+    kept = spark.sparkContext._jsc.sc().getRDDStorageInfo()
+    return sum(int(each.memSize()) + int(each.diskSize()) for each in kept)
 
 
 # --- the benchmark ------------------------------------------------------------------------------
 
 
-def run_benchmark(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
-    """Measures each query, after so many batches that the JVM has compiled what it will.
+@dataclass(frozen=True)
+class Compared:
+    """The medians of a query: milliseconds, and bytes for each row of its tables, of mrql, of Spark, of DuckDB."""
+
+    milliseconds: tuple[float, float, float]
+    bytes_a_row: tuple[float, float, float]
+
+    @property
+    def line(self) -> str:
+        mrql, spark, duck = self.milliseconds
+        kept = " | ".join(f"{each:.0f}" for each in self.bytes_a_row)
+        return f"{mrql:.0f} | {spark:.0f} | {mrql / spark:.2f} × | {duck:.0f} | {mrql / duck:.2f} × | {kept}"
+
+
+def compared(name: str, data: Path, setting: Setting, rounds: int) -> Compared:
+    """Measures one query.
 
     Raises: WrongAnswer when the answers differ.
     """
-    scale, batches = (0.01, 6) if quick else (0.1, BATCHES)
-    data = generated(directory / "tpch", scale)
-    lines = ["| query | mrql, a batch, ms | Spark, from cached frames, ms | mrql takes |", "|---|---:|---:|---:|"]
-    ratios = {}
-    for name in names():
-        report(f"{name}, at a scale of {scale}")
-        found = [alone(ours, name, data, batches) for _ in range(rounds)]
-        rival = [alone(recomputed, name, data, batches, 4 if quick else 15) for _ in range(rounds)]
-        for measured in found:
-            check_rows(name, measured.answer, rival[0].answer)
-        batch = median(ms for m in found for ms in m.milliseconds[WARM if len(m.milliseconds) > WARM else 1 :])
-        again = median(ms for m in rival for ms in m.milliseconds[len(m.milliseconds) // 2 :])
-        ratios[name] = batch / again
-        lines.append(f"| {name} | {batch:.0f} | {again:.0f} | {ratios[name]:.2f} × |")
-    mean = prod(ratios.values()) ** (1 / len(ratios))
-    lines.append(f"| geometric mean | | | {mean:.2f} × |")
-    worst = max(ratios, key=lambda name: ratios[name])
+    found, spark, duck = (
+        [alone(contender, name, data, setting) for _ in range(rounds)] for contender in (ours, recomputed, in_duckdb)
+    )
+    for measured in (*found, *duck):
+        check_rows(name, measured.answer, spark[0].answer)
+    batch = median(ms for m in found for ms in m.milliseconds[setting.warm :])
+    again, elsewhere = (
+        median(ms for m in rival for ms in m.milliseconds[setting.runs // 2 :]) for rival in (spark, duck)
+    )
+    rows = sum(pq.read_metadata(data / f"{table}.parquet").num_rows for table in Query(name).rows)
+    kept = [each[-1].stored / rows for each in (found, spark, duck)]
+    return Compared((batch, again, elsewhere), (kept[0], kept[1], kept[2]))
+
+
+def run_small(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
+    """Measures each query at a scale of 0.1, after so many batches that the JVM has compiled what it will.
+
+    Raises: WrongAnswer when the answers differ.
+    """
+    found = _measured(QUICK if quick else SMALL, directory, rounds, report)
+    ratios = [ours / spark for ours, spark, _ in (each.milliseconds for each in found.values())]
     return Outcome(
-        lines,
+        _lines(found),
         [
-            Target("at a scale of 0.1, each query at most as long as Spark from cached frames", ratios[worst], 1.0),
-            Target("the geometric mean at most half of that", mean, 0.5),
+            Target("at a scale of 0.1, each query at most as long as Spark from cached frames", max(ratios), 1.0),
+            Target("the geometric mean at most half of that", geometric_mean(ratios), 0.5),
         ],
     )
+
+
+def run_large(quick: bool, directory: Path, rounds: int, report: Callable[[str], None]) -> Outcome:
+    """Measures each query at a scale of 1.
+
+    Raises: WrongAnswer when the answers differ.
+    """
+    found = _measured(QUICK if quick else LARGE, directory, rounds, report)
+    times = [each.milliseconds for each in found.values()]
+    ratios = [ours / spark for ours, spark, _ in times]
+    slower = sum(ours > duck for ours, _, duck in times)
+    return Outcome(
+        _lines(found),
+        [
+            Target("at a scale of 1, each query at most 0.4 of Spark from cached frames", max(ratios), 0.4),
+            Target("the geometric mean at most a tenth of that", geometric_mean(ratios), 0.1),
+            Target("the share of the queries that take longer than in DuckDB at most a half", slower / len(times), 0.5),
+        ],
+    )
+
+
+def _measured(setting: Setting, directory: Path, rounds: int, report: Callable[[str], None]) -> dict[str, Compared]:
+    data = generated(directory / "tpch", setting.scale)
+    found = {}
+    for name in names():
+        report(f"{name}, at a scale of {setting.scale}")
+        found[name] = compared(name, data, setting, rounds)
+        report(found[name].line)
+    return found
+
+
+def _lines(found: Mapping[str, Compared]) -> list[str]:
+    mean = geometric_mean(ours / spark for ours, spark, _ in (each.milliseconds for each in found.values()))
+    beside = geometric_mean(ours / duck for ours, _, duck in (each.milliseconds for each in found.values()))
+    return [
+        "| query | mrql, a batch, ms | Spark, from cached frames, ms | mrql takes | DuckDB, from its tables, ms "
+        "| mrql takes | mrql keeps, bytes a row | Spark | DuckDB |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        *(f"| {name} | {each.line} |" for name, each in found.items()),
+        f"| geometric mean | | | {mean:.2f} × | | {beside:.2f} × | | | |",
+    ]
 
 
 def names() -> Iterator[str]:
