@@ -13,6 +13,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.envelope import Envelope
+from mrql.algebra.functions.number_locales import NumberLocale, number_locale
 from mrql.algebra.functions.time_patterns import FieldPattern, field_pattern
 from mrql.algebra.row_key import RowKey
 from mrql.algebra.span import Span
@@ -159,6 +160,19 @@ class CsvOptions:
     """The pattern that dates are written by (`algebra.functions.time_patterns`)."""
     timestamp_format: str | None = None
     """The pattern that timestamps are written by."""
+    locale: str | None = None
+    """The locale that numbers are written in (`algebra.functions.number_locales`)."""
+
+    def way_of(self, t: Type) -> str | None:
+        """How the values of a type are written, where that is said, in words."""
+        if ty.is_numeric(t):
+            return None if self.locale is None else f"in {self.locale}"
+        return self.time_format(t)
+
+    @property
+    def numbers(self) -> NumberLocale | None:
+        """How numbers are written, where that is said."""
+        return None if self.locale is None else number_locale(self.locale)
 
     def time_format(self, t: Type) -> str | None:
         """The pattern that the values of a type are written by, where one is given."""

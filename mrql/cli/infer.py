@@ -47,6 +47,7 @@ INFERRED = [name for name, format in FORMATS.items() if format.infer is not None
 @click.option("--comment", help="The sign that lines of csv begin with that are no records.")
 @click.option("--date-format", help="The pattern that dates of csv are written by: dd.MM.yyyy")
 @click.option("--timestamp-format", help="The pattern that timestamps of csv are written by.")
+@click.option("--locale", help="The locale that numbers of csv are written in: de-DE")
 @reports_errors
 def infer(
     files: tuple[Path, ...],
@@ -58,6 +59,7 @@ def infer(
     comment: str | None,
     date_format: str | None,
     timestamp_format: str | None,
+    locale: str | None,
 ) -> None:
     """Print a type that the rows of all files have, and a source for each, to paste into a query file.
 
@@ -72,7 +74,7 @@ def infer(
     options: dict[str, tuple[str, ...]] = {"header": ()} if header else {}
     options |= {"multiline": ()} if multiline else {}
     options |= {"nullValue": nulls} if nulls else {}
-    texts = {"comment": comment, "dateFormat": date_format, "timestampFormat": timestamp_format}
+    texts = {"comment": comment, "dateFormat": date_format, "timestampFormat": timestamp_format, "locale": locale}
     options |= {option: (text,) for option, text in texts.items() if text is not None}
     if not is_csv and delimiter is not None:
         raise click.UsageError("--delimiter is for csv")

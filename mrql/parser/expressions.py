@@ -22,6 +22,7 @@ OPTIONS = {
     "comment": 'comment("#")',
     "dateFormat": 'dateFormat("dd.MM.yyyy")',
     "timestampFormat": 'timestampFormat("dd.MM.yyyy HH:mm:ss")',
+    "locale": 'locale("de-DE")',
 }
 """The options of sources, each as it is written."""
 

@@ -8,6 +8,7 @@ from mrql import syntax
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import CsvOptions, Format
 from mrql.algebra.errors import UserError
+from mrql.algebra.functions.number_locales import number_locale
 from mrql.algebra.functions.time_patterns import field_pattern
 from mrql.algebra.types import Type
 from mrql.algebra.values.xml_elements import BLANKS
@@ -55,6 +56,7 @@ def csv_options(options: Mapping[str, Sequence[str]], delimiter: str) -> CsvOpti
         comment=_comment(options.get("comment"), delimiter),
         date_format=_pattern(options.get("dateFormat"), ty.DATE),
         timestamp_format=_pattern(options.get("timestampFormat"), ty.TIMESTAMP),
+        locale=_locale(options.get("locale")),
     )
 
 
@@ -79,6 +81,17 @@ def _pattern(texts: Sequence[str] | None, t: Type) -> str | None:
     except ValueError as error:
         raise UserError(str(error)) from None
     return text
+
+
+def _locale(texts: Sequence[str] | None) -> str | None:
+    if texts is None:
+        return None
+    (tag,) = texts
+    try:
+        number_locale(tag)
+    except ValueError as error:
+        raise UserError(f"nothing is known of numbers in the locale `{tag}`", hint=str(error)) from None
+    return tag
 
 
 def _comment(texts: Sequence[str] | None, delimiter: str) -> str | None:

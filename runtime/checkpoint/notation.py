@@ -131,6 +131,7 @@ SOURCE: Mapping[str, tuple[str, Any]] = {
     "comment": ("csv.comment", None),
     "date_format": ("csv.date_format", None),
     "timestamp_format": ("csv.timestamp_format", None),
+    "locale": ("csv.locale", None),
 }
 """The fields of a source, and with which value each is not written: a state stays what it is when sources learn another
 option."""

@@ -28,6 +28,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import AS_USUAL, Column, Columns, CsvOptions, SourceSpec
 from mrql.algebra.errors import EvaluationError, UserError
 from mrql.algebra.functions import INT_RANGES, convert, single_from_text, to_single
+from mrql.algebra.functions.number_locales import NumberLocale
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
@@ -408,28 +409,39 @@ def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -
             raise ValueError(f"{NOT_UTF8} (column {column})")
         return field
     found: Value = None
-    if t == ty.BOOL:
-        found = {"true": True, "false": False}.get(field.lower())
-    elif t in INT_RANGES and _INTEGER.fullmatch(field):
-        low, high = INT_RANGES[t]
-        found = int(field) if len(field) < 30 and low <= int(field) <= high else None
-    elif t in (ty.FLOAT, ty.DOUBLE):
-        number = _NUMBER.fullmatch(field)
-        if number:
-            found = single_from_text(number[1]) if t == ty.FLOAT else float(number[1])
-        elif _HEXADECIMAL.fullmatch(field):
-            found = _from_hexadecimal(field, t)
-        else:
-            found = _NAMED.get(field)
-    elif t in (ty.DATE, ty.TIMESTAMP) or isinstance(t, ty.DecimalType):
-        pattern = options.time_pattern(t)
-        written = field if pattern is None else pattern.canonical(field)
-        with suppress(EvaluationError):
+    with suppress(EvaluationError):
+        if t == ty.BOOL:
+            found = {"true": True, "false": False}.get(field.lower())
+        elif t in (ty.DATE, ty.TIMESTAMP):
+            pattern = options.time_pattern(t)
+            written = field if pattern is None else pattern.canonical(field)
             found = None if written is None else convert(written, t)
+        else:
+            found = _number_of(field, t) if options.numbers is None else _local_number_of(field, t, options.numbers)
     if found is None:
-        written = f", written as {given}" if (given := options.time_format(t)) is not None else ""
-        raise ValueError(f'"{field}" is not a value of type {t}{written} (column {column})')
+        how = f", written as {given}" if (given := options.way_of(t)) is not None else ""
+        raise ValueError(f'"{field}" is not a value of type {t}{how} (column {column})')
     return found
+
+
+def _number_of(field: str, t: Type) -> Value:
+    """A number, None where it is none of its type."""
+    if t in INT_RANGES and _INTEGER.fullmatch(field):
+        low, high = INT_RANGES[t]
+        return int(field) if len(field) < 30 and low <= int(field) <= high else None
+    if t in (ty.FLOAT, ty.DOUBLE):
+        if number := _NUMBER.fullmatch(field):
+            return single_from_text(number[1]) if t == ty.FLOAT else float(number[1])
+        return _from_hexadecimal(field, t) if _HEXADECIMAL.fullmatch(field) else _NAMED.get(field)
+    return convert(field, t) if isinstance(t, ty.DecimalType) else None
+
+
+def _local_number_of(field: str, t: Type, locale: NumberLocale) -> Value:
+    """A number as it is written in a locale; what is not one is written as ever."""
+    written = locale.canonical(field)
+    if written is not None:
+        return _number_of(written, t)
+    return _NAMED.get(field) if t in (ty.FLOAT, ty.DOUBLE) else None
 
 
 def _from_hexadecimal(field: str, t: Type) -> float:
@@ -499,6 +511,7 @@ CSV = FileFormat(
             "comment",
             "dateFormat",
             "timestampFormat",
+            "locale",
         }
     ),
     read=read_csv,

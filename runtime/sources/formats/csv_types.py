@@ -17,6 +17,7 @@ from mrql.algebra.types import Type
 
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _FRACTION = re.compile(r"-?((?:0|[1-9][0-9]*)\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NAMED = ("NaN", "Infinity", "-Infinity")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}.*")
 MOST_DIGITS = 17
@@ -54,12 +55,13 @@ def field_type(field: str, options: CsvOptions = AS_USUAL) -> Type:
     >>> [str(field_type(text)) for text in ("7", "007", "1e3", "true", "2024-02-30", "2024-01-01 10:00", "9" * 20)]
     ['long', 'string', 'double', 'bool', 'string', 'timestamp', 'string']
     """
-    if _WHOLE.fullmatch(field):
+    number = _number_in(field, options)
+    if _WHOLE.fullmatch(number):
         low, high = INT_RANGES[ty.LONG]
-        return ty.LONG if low <= int(field) <= high else ty.STRING
+        return ty.LONG if low <= int(number) <= high else ty.STRING
     if field.lower() in ("true", "false"):
         return ty.BOOL
-    if _is_fraction(field):
+    if _is_fraction(number):
         return ty.DOUBLE
     for usual, t in ((_DAY, ty.DATE), (_MOMENT, ty.TIMESTAMP)):
         pattern = options.time_pattern(t)
@@ -69,11 +71,18 @@ def field_type(field: str, options: CsvOptions = AS_USUAL) -> Type:
     return ty.STRING
 
 
+def _number_in(field: str, options: CsvOptions) -> str:
+    """A field as a number would be written without a locale; empty where it is none."""
+    if options.numbers is None or field in _NAMED:
+        return field
+    return options.numbers.canonical(field) or ""
+
+
 def _is_fraction(field: str) -> bool:
     """Whether a field is a number with a fraction, or an exponent, that a double holds."""
     number = _FRACTION.fullmatch(field)
     if number is None:
-        return field in ("NaN", "Infinity", "-Infinity")
+        return field in _NAMED
     has_more = len(number[1]) < len(field.lstrip("-")) or "." in field
     return has_more and len(number[1].replace(".", "").lstrip("0")) <= MOST_DIGITS
 

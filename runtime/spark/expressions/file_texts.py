@@ -5,6 +5,7 @@ dates and timestamps, and decimals, of which Spark would round the digits away t
 from __future__ import annotations
 
 from mrql.algebra import types as ty
+from mrql.algebra.functions.number_locales import NumberLocale
 from mrql.algebra.functions.time_parsing import date_sql, timestamp_sql
 from mrql.algebra.functions.time_patterns import FieldPattern
 from mrql.algebra.types import Type
@@ -40,3 +41,22 @@ def patterned(text: str, pattern: FieldPattern, t: Type, encoding: str) -> str:
     which the text was read."""
     regex, form = text_sql(f"^{pattern.regex(encoding)}\\z"), text_sql(pattern.form("${}"))
     return f"if({text} RLIKE {regex}, try_cast(regexp_replace({text}, {regex}, {form}) AS {sql_type(t)}), NULL)"
+
+
+def local_number(text: str, locale: NumberLocale, t: Type, encoding: str) -> str:
+    """The number of a text that is written as in a locale, missing where it is none; an `encoding` says as which the
+    text was read."""
+    is_fraction = t in (ty.FLOAT, ty.DOUBLE)
+    regex = text_sql(f"^{locale.regex(encoding, whole=not is_fraction and not isinstance(t, ty.DecimalType))}\\z")
+    written = f"regexp_replace({text}, {text_sql(locale.separator(encoding))}, '')"
+    written = f"replace({written}, {text_sql(locale.point)}, '.')"
+    number = value_of(written, t) if isinstance(t, ty.DecimalType) else f"try_cast({written} AS {sql_type(t)})"
+    named = f"try_cast({NAMED}[{text}] AS {sql_type(t)})" if is_fraction else "NULL"
+    return f"if({text} RLIKE {regex}, {number}, {named})"
+
+
+NAMED = (
+    "map('NaN', 'NaN', '+NaN', 'NaN', '-NaN', 'NaN', 'Inf', 'Infinity', 'Infinity', 'Infinity', "
+    "'+Infinity', 'Infinity', '-Inf', '-Infinity', '-Infinity', '-Infinity')"
+)
+"""What is no number, or none that is finite, as CSV has it."""

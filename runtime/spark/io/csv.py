@@ -25,7 +25,7 @@ from mrql.runtime.sources.formats.csv import (
     is_read_as_utf8,
 )
 from mrql.runtime.spark.expressions.casts import converted
-from mrql.runtime.spark.expressions.file_texts import is_read_as_text, patterned, text_type, value_of
+from mrql.runtime.spark.expressions.file_texts import is_read_as_text, local_number, patterned, text_type, value_of
 from mrql.runtime.spark.expressions.layout import label, quote, sql_type, text_sql
 from mrql.runtime.spark.expressions.literals import place
 from mrql.runtime.spark.io.spark_format import FILE, ONCE, ParsedRows, SparkFormat
@@ -45,7 +45,7 @@ BYTES = "ISO-8859-1"
 def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> ParsedRows:
     """The columns are those of the files, of which a record is made by name; where it is none, they are its own."""
     given = [(f"m{i}", c.type) for i, c in enumerate(spec.columns)]
-    schema = ", ".join(f"{name} {text_type(t or ty.STRING)}" for name, t in given)
+    schema = ", ".join(f"{name} {_read_type(t or ty.STRING, spec)}" for name, t in given)
     if spec.tagged:
         schema = f"{TAG} STRING, {schema}"
     keeps_text = apart or spec.surplus
@@ -63,7 +63,9 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
     found = [fields.get(name, f"CAST(NULL AS {sql_type(t)})") for name, t in wanted]
     kept = [f"{field} AS {label(i)}" for i, field in enumerate(found)]
     faults = [f"NOT is_valid_utf8({fields[c.name]})" for c in spec.columns if c.type == ty.STRING]
-    faults += [f"{name} IS NOT NULL AND {_field(name, t, spec)} IS NULL" for name, t in read if is_read_as_text(t)]
+    faults += [
+        f"{name} IS NOT NULL AND {_field(name, t, spec)} IS NULL" for name, t in read if _is_read_as_text(t, spec)
+    ]
     if spec.tagged:
         faults.append(f"{TAG} NOT IN ('+', '-') OR {TAG} IS NULL")
     # Spark converts only the columns that are asked for, but a row is malformed or not whatever the query uses of it.
@@ -187,7 +189,7 @@ def _has_all(spec: SourceSpec) -> str:
     conditions += [
         f"(m{i} IS NOT NULL OR regexp_replace(get({fields}, {first + i}), {empty}, '') = '')"
         for i, column in wanted
-        if column.type is not None and text_type(column.type) != "STRING"
+        if column.type is not None and _read_type(column.type, spec) != "STRING"
     ]
     return " AND ".join(conditions)
 
@@ -197,10 +199,22 @@ def _blank(delimiter: str) -> str:
     return "(?!)" if delimiter == " " else f"[\\x00-\\x20&&[^\\x{{{ord(delimiter):x}}}]]"
 
 
+def _is_read_as_text(t: Type, spec: SourceSpec) -> bool:
+    """Whether the values of a column come as texts, though they are none."""
+    return is_read_as_text(t) or (spec.csv.locale is not None and ty.is_numeric(t))
+
+
+def _read_type(t: Type, spec: SourceSpec) -> str:
+    """The Spark type in which the values of a column are read."""
+    return "STRING" if _is_read_as_text(t, spec) else text_type(t)
+
+
 def _field(column: str, t: Type, spec: SourceSpec) -> str:
     """The value of a field, which was read byte by byte, if the file is not read as UTF-8."""
     if t == ty.STRING and not spec.as_utf8:
         return f"CAST(encode({column}, '{BYTES}') AS STRING)"
+    if spec.csv.numbers is not None and ty.is_numeric(t):
+        return local_number(column, spec.csv.numbers, t, _encoding(spec))
     pattern = spec.csv.time_pattern(t)
     return value_of(column, t) if pattern is None else patterned(column, pattern, t, _encoding(spec))
 

@@ -90,6 +90,7 @@ def test_headers(tmp_path: Path, names: list[str], fields: list[str]) -> None:
         ({"f": "2024-02-01,12h\n"}, """csv, "f", timestampFormat("yyyy-MM-dd','HH'h'")""", "<_1: date, _2: string>"),
         ({"f": '"2024-02-01,12h"\n'}, """csv, "f", timestampFormat("yyyy-MM-dd','HH'h'")""", "<_1: timestamp>"),
         ({"f": 'NA,"NA"\n'}, 'csv, "f", nullValue("NA")', "<_1: string, _2: string>"),
+        ({"f": "1.234;1,5;1.5\n-7;NaN;x\n"}, 'csv, "f", ";", locale("de")', "<_1: long, _2: double, _3: string>"),
         ({"f": "1|a|\n2|b|\n"}, 'line, "f", "|"', "<_1: long, _2: string>"),
         ({"f": "1,\n,\n"}, 'csv, "f"', "<_1: long>"),
         ({"f": '"1","2024-01-01"\n2,2024-01-01 10:00:00\n'}, 'csv, "f"', "<_1: long, _2: timestamp>"),

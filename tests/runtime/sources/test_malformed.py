@@ -134,6 +134,12 @@ BAD: dict[str, Bad] = {
         "<T: timestamp>",
         ', timestampFormat("dd.MM.yyyy HHmm")',
     ),
+    "csv, not written as in the locale": csv(
+        '"1.234,5"\n"1,234.5"\n',
+        f'2:1: {ROW}"1,234.5" is not a value of type double, written as in de-DE (column D)',
+        "<D: double>",
+        ', locale("de-DE")',
+    ),
     "csv, one field, which is a null value": csv(
         "NA\n1,NA\n", f"1:1: {ROW}1 field, where 2 were expected", options=', nullValue("NA")'
     ),

@@ -164,6 +164,40 @@ def test_patterns_of_times(
     assert_same(spark, f'source(csv, "f.csv", ",", {options}, nullValue("01.01.2024"))', base)
 
 
+SIGNS = ["", "", "-", "+"]
+SEPARATORS = [".", ",", " ", "\u00a0", "\u202f", "'", "\u2019", ""]
+
+
+@st.composite
+def local_numbers(draw: st.DrawFn) -> str:
+    """Numbers with separators, mostly of one locale, and not always where they belong."""
+    point, between = draw(st.sampled_from([",.", ".,", ",\u202f", ".\u2019", ", ", "\u00a0."]))
+    groups = [draw(st.sampled_from(["7", "12", "007", "999"]))]
+    groups += [draw(st.sampled_from(["000", "999", "808", "80"])) for _ in range(draw(st.integers(0, 7)))]
+    separators = [draw(st.sampled_from([*[between] * 9, *SEPARATORS])) for _ in groups]
+    whole = "".join(group + sign for group, sign in zip(groups, [*separators[1:], ""], strict=True))
+    rest = draw(st.sampled_from(["", "", f"{point}5", f"{point}00", point, f"{point}5e3", "E-2", "e999", "d"]))
+    return draw(st.sampled_from(SIGNS)) + whole + rest
+
+
+@seed(2026)
+@settings(few, max_examples=6)
+@given(
+    st.lists(local_numbers() | st.sampled_from([*NUMERALS, *NAMED, "+NaN", "-Inf"]), min_size=30, max_size=60),
+    st.sampled_from(["de", "de-AT", "de-CH", "en", "fr"]),
+    st.sampled_from(["int", "long", "float", "double", "decimal(12, 2)"]),
+    st.sampled_from([";", "é"]),
+)
+def test_numbers_of_a_locale(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, numbers: list[str], tag: str, t: str, between: str
+) -> None:
+    """Also in a file that is read as UTF-8, and not byte by byte, and where types are found."""
+    base = tmp_path_factory.mktemp("locales")
+    (base / "f.csv").write_text("".join(f'{number}{between}"{number}"\n' for number in numbers))
+    for row in (f", type((string, {t}))", "", f', type(({t}, string)), nullValue("7")'):
+        assert_same(spark, f'source(csv, "f.csv", "{between}"{row}, locale("{tag}"))', base)
+
+
 @seed(2026)
 @settings(few, max_examples=3)
 @given(st.lists(st.tuples(TIMES, TIMES), min_size=20, max_size=40))

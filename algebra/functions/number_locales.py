@@ -1,0 +1,74 @@
+"""Numbers as people of a country write them: `1.234,5`.
+
+A locale says by a tag of BCP 47 what stands before a fraction, and what may stand between groups of three digits. A
+number is a sign or none, digits, in groups or not, a fraction or none, and an exponent or none; between all groups of a
+number is the same sign. It is brought into the form that the language reads, in Python and in SQL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import attrs
+
+SPACES = " \u00a0\u202f"
+"""A blank, and those that no line is broken at: people type the first, and programs write the others."""
+POINT_COMMA = (".", ",")
+COMMA_POINT = (",", ".")
+COMMA_SPACE = (",", SPACES)
+
+WRITTEN: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("en", "en-US", "en-GB", "en-AU", "en-CA", "en-IE", "en-NZ"), POINT_COMMA),
+    **dict.fromkeys(("es-MX", "ja", "ja-JP", "ko", "ko-KR", "th", "th-TH", "zh", "zh-CN", "zh-TW"), POINT_COMMA),
+    **dict.fromkeys(("de", "de-DE", "da", "da-DK", "el", "el-GR", "es", "es-ES", "es-AR", "id", "id-ID"), COMMA_POINT),
+    **dict.fromkeys(("it", "it-IT", "nl", "nl-NL", "nl-BE", "pt", "pt-BR", "ro", "ro-RO", "tr", "tr-TR"), COMMA_POINT),
+    **dict.fromkeys(("de-AT", "pt-PT"), (",", f".{SPACES}")),
+    **dict.fromkeys(("de-CH", "it-CH", "de-LI"), (".", "\u2019'")),
+    **dict.fromkeys(("bg", "bg-BG", "cs", "cs-CZ", "fi", "fi-FI", "fr", "fr-FR", "fr-BE", "fr-CA"), COMMA_SPACE),
+    **dict.fromkeys(("hu", "hu-HU", "nb", "nb-NO", "pl", "pl-PL", "ru", "ru-RU", "sk", "sk-SK"), COMMA_SPACE),
+    **dict.fromkeys(("sv", "sv-SE", "uk", "uk-UA"), COMMA_SPACE),
+}
+"""By the tag, what stands before a fraction, and what may stand between groups."""
+
+
+@attrs.frozen
+class NumberLocale:
+    """How numbers are written."""
+
+    point: str
+    between: str
+    """The signs that may stand between groups of three digits."""
+
+    def regex(self, encoding: str = "utf-8", *, whole: bool = False) -> str:
+        """A number, or a `whole` one, that is written so, for Python and for Java. Signs beside ASCII may have been
+        read byte by byte, as those of another `encoding`."""
+        groups = rf"[0-9]{{1,3}}(?:({self.separator(encoding)})[0-9]{{3}}(?:\1[0-9]{{3}})*+)?+"
+        rest = "" if whole else f"(?:{re.escape(self.point)}[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+        return f"[+-]?(?:{groups}|[0-9]++){rest}"
+
+    def separator(self, encoding: str = "utf-8") -> str:
+        """What may stand between groups, for Python and for Java."""
+        return "|".join(re.escape(sign.encode().decode(encoding)) for sign in self.between)
+
+    def canonical(self, field: str) -> str | None:
+        """A number in the form that the language reads; None where it is not written so.
+
+        >>> number_locale("de").canonical("-1.234.567,5"), number_locale("de").canonical("1,234.5")
+        ('-1234567.5', None)
+        >>> number_locale("fr").canonical("1 234"), number_locale("fr").canonical("1 23")
+        ('1234', None)
+        """
+        if re.fullmatch(self.regex(), field) is None:
+            return None
+        return re.sub(self.separator(), "", field).replace(self.point, ".")
+
+
+def number_locale(tag: str) -> NumberLocale:
+    """How numbers are written in a locale.
+
+    Raises: ValueError, which names those that are known, at another one.
+    """
+    if tag not in WRITTEN:
+        raise ValueError(f"it is one of {', '.join(sorted(WRITTEN))}")
+    return NumberLocale(*WRITTEN[tag])
