@@ -65,10 +65,8 @@ class SparkEngine:
         self.source = source
         self.quarantine = quarantine
         self.tables = {name: read(spark, sources[name], None, quarantine) for name in plan.tables}
-        for frame in self.tables.values():
-            frame.df.table.persist()
         restored = None if going_on is None else going_on.restored
-        self.view = SparkView(plan, spark, self.tables, source, partitions, start=restored is None)
+        self.view = SparkView(plan, spark, self.tables, source, partitions, start=restored is None, hold_tables=True)
         self.states: SparkStates | None = None
         if going_on is not None:
             self.states = SparkStates(self.view, going_on.identities)
@@ -123,8 +121,6 @@ class SparkEngine:
     def close(self) -> None:
         with unless_stopped():
             self.view.close()
-            for frame in self.tables.values():
-                frame.df.table.unpersist()
 
 
 def spark_sizes(view: SparkView, kept: Mapping[int, int]) -> dict[str, StateSize]:

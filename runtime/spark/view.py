@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial, reduce
 
 import attrs
@@ -90,8 +90,13 @@ class SparkView:
         partitions: int | None = None,
         *,
         start: bool = True,
+        hold_tables: bool = False,
     ) -> None:
-        """A view of nothing yet. One that does not `start` has its states put in, and is then to `resume`."""
+        """A view of nothing yet. One that does not `start` has its states put in, and is then to `resume`.
+
+        Static tables that might be something else the next time are kept from when they are first read; with
+        `hold_tables` all are.
+        """
         self.plan = plan
         self.circuit = circuit_of(plan)
         self.spark = spark
@@ -99,50 +104,54 @@ class SparkView:
         """Held while the settings of the session are others; whoever needs several things of a view in one holds it."""
         self.source = source
         self.tables = dict(tables or {})
-        self.held = held_tables(self.tables.values())
-        self.columns = ColumnNames()
-        self.settings = step_settings(spark, partitions)
-        self.plans = Plans(spark, self.settings)
+        self.held = held_tables(self.tables.values(), every=hold_tables)
         self.table_loops = LoopCheckpoints()
-        with settings(spark, self.settings), translated(source):
-            for name, loop in plan.loops:
-                self.tables[name] = RelationCompiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
-        inputs: dict[Input, InputState] = {}
-        self.states = [
-            StageState(
-                stage,
-                spark,
-                self.tables,
-                self.columns,
-                self.plans,
-                access=self.circuit.access[stage.name],
-                shared=inputs if start else None,
+        with ExitStack() as unless_made:
+            unless_made.callback(self._free_tables)
+            self.columns = ColumnNames()
+            self.settings = step_settings(spark, partitions)
+            self.plans = Plans(spark, self.settings)
+            with settings(spark, self.settings), translated(source):
+                for name, loop in plan.loops:
+                    self.tables[name] = RelationCompiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
+            inputs: dict[Input, InputState] = {}
+            self.states = [
+                StageState(
+                    stage,
+                    spark,
+                    self.tables,
+                    self.columns,
+                    self.plans,
+                    access=self.circuit.access[stage.name],
+                    shared=inputs if start else None,
+                )
+                for stage in plan.stages
+            ]
+            self.transaction = Transaction(self._snapshots())
+            self.changes = Deltas(
+                self.circuit, spark, self.plans, self.tables, self.columns, self.states, self.transaction.temporaries
             )
-            for stage in plan.stages
-        ]
-        self.transaction = Transaction(self._snapshots())
-        self.changes = Deltas(
-            self.circuit, spark, self.plans, self.tables, self.columns, self.states, self.transaction.temporaries
-        )
-        self.computing = BackgroundJobs(spark, self._uncomputed, self._check)
-        self.rounds = Rounds(plan, self.changes, self._merge, self.computing, self._planning_ahead)
-        self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
-        self.upserts = [UpsertedRows(name, key, self.plans) for name, key in sorted(plan.keyed.items())]
-        self.ledgers: list[Ledger | UpsertedRows] = [
-            Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.looked_up)
-        ]
-        self.ledgers += self.upserts
-        self.ledgers += [each.ledger for loop in self.carried for each in loop]
-        self.withheld = {derived.name: WithheldChanges(derived, self.changes) for derived in plan.withholding}
-        self.ledgers += [each.ledger for each in self.withheld.values()]
-        self.arrived: Mapping[str, Frame] = {}
-        """The batch that is applied."""
-        self.last: BatchResult | None = None
-        """The batch that was applied last."""
-        self.closed = False
-        self.aside = BackgroundCompaction(spark)
-        if start:
-            self._start()
+            self.computing = BackgroundJobs(spark, self._uncomputed, self._check)
+            self.rounds = Rounds(plan, self.changes, self._merge, self.computing, self._planning_ahead)
+            self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
+            self.upserts = [UpsertedRows(name, key, self.plans) for name, key in sorted(plan.keyed.items())]
+            self.ledgers: list[Ledger | UpsertedRows] = [
+                Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans)
+                for name in sorted(plan.looked_up)
+            ]
+            self.ledgers += self.upserts
+            self.ledgers += [each.ledger for loop in self.carried for each in loop]
+            self.withheld = {derived.name: WithheldChanges(derived, self.changes) for derived in plan.withholding}
+            self.ledgers += [each.ledger for each in self.withheld.values()]
+            self.arrived: Mapping[str, Frame] = {}
+            """The batch that is applied."""
+            self.last: BatchResult | None = None
+            """The batch that was applied last."""
+            self.closed = False
+            self.aside = BackgroundCompaction(spark)
+            if start:
+                self._start()
+            unless_made.pop_all()
 
     def _start(self) -> None:
         with settings(self.spark, self.settings), translated(self.source):
@@ -442,6 +451,10 @@ class SparkView:
         for table in self.all_tables():
             table.close()
         self.transaction.free()
+        self._free_tables()
+
+    def _free_tables(self) -> None:
+        """Frees what is kept of static tables."""
         self.table_loops.free()
         for df in self.held:
             df.unpersist()

@@ -61,7 +61,10 @@ def is_the_same_again(rows: Relation) -> bool:
     )
 
 
-def held_tables(tables: Iterable[Frame]) -> list[DataFrame]:
-    """Keeps those static tables from when they are first read that might be something else the next time."""
+def held_tables(tables: Iterable[Frame], *, every: bool) -> list[DataFrame]:
+    """Keeps static tables from when they are first read: those that might be something else the next time, or `every`
+    one. What somebody keeps already is left to them."""
     dfs = (frame.df.table for frame in tables)
-    return [df.persist() for df in dfs if df.storageLevel == StorageLevel.NONE and not jvm.is_read_in_place(df)]
+    return [
+        df.persist() for df in dfs if df.storageLevel == StorageLevel.NONE and (every or not jvm.is_read_in_place(df))
+    ]

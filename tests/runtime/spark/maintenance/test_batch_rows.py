@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType
 
 import mrql
+from mrql.algebra.errors import UserError
 from mrql.runtime.spark import jvm
 
 
@@ -76,3 +77,16 @@ def test_what_is_read_in_place(spark: SparkSession, tmp_path: Path) -> None:
     ]
     assert [jvm.is_read_in_place(df) for df, _ in expected] == [known for _, known in expected]
     cached.unpersist()
+
+
+def test_nothing_is_held_for_a_view_that_is_not_made(spark: SparkSession) -> None:
+    """A loop over static tables is computed when the view is made, and may have no value then."""
+    names = spark.createDataFrame(spark.sparkContext.parallelize([(0,)], 1), "_1 long")
+    query = mrql.compile(
+        "select x from x in S, y in (repeat z = T step select w / w from w in z limit 2) where x = y",
+        S="bag(long)",
+        T="bag(long)",
+    )
+    with pytest.raises(UserError, match="division by zero"):
+        query.view(spark, T=names)
+    assert not names.is_cached
