@@ -36,22 +36,7 @@ from mrql.algebra.analysis.integer_ranges import is_narrow
 from mrql.algebra.analysis.variables import Names, all_names, free_vars, match_pattern, substitute
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.monoids import SUM
-from mrql.algebra.terms import (
-    Cast,
-    CMap,
-    Empty,
-    If,
-    Lambda,
-    Lit,
-    PAny,
-    PTuple,
-    Reduce,
-    Single,
-    Stream,
-    Term,
-    Tup,
-    Var,
-)
+from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, Lit, PAny, PTuple, Reduce, Single, Stream, Term, Tup, Var
 from mrql.rewrite.analysis.multilinear import Input, Multilinear
 from mrql.rewrite.normalize.normalize import normalize
 from mrql.rewrite.plan.join_tree import (

@@ -12,16 +12,9 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.integer_ranges import has_halves, may_overflow
 from mrql.algebra.analysis.variables import free_vars
-from mrql.algebra.terms import (
-    Cast,
-    Lit,
-    Prim,
-    Term,
-)
+from mrql.algebra.terms import Cast, Lit, Prim, Term
 from mrql.algebra.types import Type
-from mrql.rewrite.plan.join_tree import (
-    Unknown,
-)
+from mrql.rewrite.plan.join_tree import Unknown
 
 MAX_FACTORS: Mapping[Type, int] = {ty.LONG: 3, ty.DOUBLE: 2}
 """Of how many factors a product is taken apart: one of doubles may be infinite, or nothing, on the way. Of decimals it
@@ -90,6 +83,7 @@ def halves(term: Term) -> tuple[Term, Term] | None:
 
     >>> from mrql.algebra.notation.parser import parse
     >>> from mrql.algebra.notation.printer import show
+    >>> from mrql.algebra.terms import Tup
     >>> show(Tup(halves(parse("x + 1L", {}, {"x": ty.LONG}))))
     '(high(x) + high(1L), low(x) + low(1L))'
     """

@@ -16,15 +16,7 @@ from mrql.algebra.analysis.integer_ranges import digits_of, may_overflow
 from mrql.algebra.analysis.variables import Names, free_vars
 from mrql.algebra.functions.decimals import LOW_DIGITS
 from mrql.algebra.functions.function import Function
-from mrql.algebra.terms import (
-    Cast,
-    If,
-    Lit,
-    Prim,
-    Term,
-    Tup,
-    Var,
-)
+from mrql.algebra.terms import Cast, If, Lit, Prim, Term, Tup, Var
 from mrql.algebra.types import Type
 from mrql.algebra.values.decimals import of_type
 from mrql.rewrite.normalize.normalize import normalize

@@ -20,7 +20,7 @@ from mrql.algebra.types import Type
 from mrql.algebra.values.values import Record, Value
 from mrql.runtime.files.compression import NOT_UTF8, shown
 from mrql.runtime.files.quarantine import Malformed
-from mrql.runtime.sources.formats.csv import value_of
+from mrql.runtime.sources.formats.csv_values import value_of
 from mrql.runtime.sources.formats.file_format import file_format
 from mrql.runtime.sources.path_patterns import fits
 

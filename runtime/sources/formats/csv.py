@@ -14,38 +14,29 @@ What is not asked for is not read.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from fractions import Fraction
 from itertools import islice
 from pathlib import Path
 
 import attrs
 
 from mrql.algebra import types as ty
-from mrql.algebra.catalog import AS_USUAL, Column, Columns, CsvOptions, SourceSpec
-from mrql.algebra.errors import EvaluationError, UserError
-from mrql.algebra.functions import INT_RANGES, convert, single_from_text, to_single
-from mrql.algebra.functions.number_locales import NumberLocale
+from mrql.algebra.catalog import Column, Columns, SourceSpec
+from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.file_names import is_odd
 from mrql.algebra.values.values import Record, Value
-from mrql.algebra.values.xml_elements import BLANKS
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.engine.row_format import row_cells
 from mrql.runtime.files.compression import NOT_UTF8, decoded_exactly, fed_lines, is_marked, lines, shown
 from mrql.runtime.files.quarantine import Malformed, Reject
+from mrql.runtime.sources.formats.csv_records import Fields, all_records, blanks, is_no_record, records, split
 from mrql.runtime.sources.formats.csv_types import column_types
+from mrql.runtime.sources.formats.csv_values import value_of
 from mrql.runtime.sources.formats.file_format import FileFormat, count_lines
 from mrql.runtime.sources.formats.foreign_types import twice
-
-Fields = Sequence[tuple[str, bool]]
-"""The fields of a record, each with whether it was in quotes: an empty one in quotes is a string."""
-
 
 NO_CHARACTER = "\uffff"
 """What Spark puts for an empty field without quotes."""
@@ -89,7 +80,7 @@ def check_csv(spec: SourceSpec, file: Path) -> Malformed | None:
             if is_odd(text) or NO_CHARACTER in text:
                 return Malformed(file, number, NOT_UTF8 if is_odd(text) else "a character U+FFFF", shown(text))
     if spec.multiline and _has_quotes(file):
-        for number, text, _, closed in _all_records(spec, file):
+        for number, text, _, closed in all_records(spec, file):
             if not closed:
                 return Malformed(file, number, "a quote that is not closed", shown(text))
     columns = columns_of(spec, file)
@@ -142,7 +133,7 @@ def is_missing(spec: SourceSpec, field: str) -> bool:
 
 def columns_of(spec: SourceSpec, file: Path) -> tuple[Column, ...] | Malformed:
     """What the fields of a record of a file are, or what is wrong with its header. What is not read has no type."""
-    header = next(_all_records(spec, file), None) if spec.header else None
+    header = next(all_records(spec, file), None) if spec.header else None
     if header is None:
         return spec.columns
     number, text, fields, _ = header
@@ -177,7 +168,7 @@ def _is_ended(text: str, delimiter: str) -> bool:
     """Whether the last field of a record is empty and has no quotes."""
     if '"' in text:
         return split(text, delimiter)[0][-1] == ("", False)
-    return text.rstrip(_blanks(delimiter)).endswith(delimiter)
+    return text.rstrip(blanks(delimiter)).endswith(delimiter)
 
 
 def _record_texts(spec: SourceSpec, file: Path) -> Iterator[str]:
@@ -189,125 +180,13 @@ def _record_texts(spec: SourceSpec, file: Path) -> Iterator[str]:
 
 def _record_lines(spec: SourceSpec, file: Path) -> Iterator[str]:
     """The lines of a file that are records, the header too."""
-    return (text for _, line in lines(file) if not _is_no_record(spec, text := decoded_exactly(line)))
-
-
-def _is_no_record(spec: SourceSpec, line: str) -> bool:
-    return not line.strip(BLANKS) or (spec.csv.comment is not None and line.startswith(spec.csv.comment))
+    return (text for _, line in lines(file) if not is_no_record(spec, text := decoded_exactly(line)))
 
 
 def _no_such(name: str, names: Sequence[str]) -> str:
     alike = [other for other in names if other.strip().lower() == name.strip().lower()]
     there = f"it has `{alike[0]}`" if alike else f"its columns: {', '.join(names)}"
     return f"the header has no column `{name}`; {there}"
-
-
-# --- records ------------------------------------------------------------------------------------
-
-
-def records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields]]:
-    """The records of a file: the number of the first line, the text, the fields."""
-    header = spec.header
-    for number, text, fields, _ in _all_records(spec, file):
-        if not header:
-            yield number, text, fields
-        header = False
-
-
-def _all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields, bool]]:
-    """The records, the header too, and of each whether its last quote is closed."""
-    waiting: list[str] = []
-    open_field: list[str] = []
-    known: list[tuple[str, bool]] = []
-    first = 0
-    for number, line in fed_lines(file) if spec.multiline else lines(file):
-        text = decoded_exactly(line)
-        if not waiting and _is_no_record(spec, text):
-            continue
-        first = first if waiting else number
-        waiting.append(text)
-        open_field.append(text)
-        if len(waiting) > 1 and _STAYS_OPEN.fullmatch(text):
-            continue
-        # Only the field that was open is looked at again, so that a record of many lines takes no longer than its size.
-        piece = "\n".join(open_field)
-        fields, opened_at = _split(piece, spec.delimiter)
-        if opened_at is None or not spec.multiline:
-            yield first, "\n".join(waiting), [*known, *fields], opened_at is None
-            waiting, open_field, known = [], [], []
-        else:
-            known += fields[:-1]
-            open_field = [piece[opened_at:]]
-    if waiting:
-        yield first, "\n".join(waiting), (), False
-
-
-_STAYS_OPEN = re.compile(r'[^"]*+(?:""[^"]*+)*+')
-"""A line in a field in quotes that does not end there."""
-
-
-def split(text: str, delimiter: str) -> tuple[Fields, bool]:
-    """The fields of a record, and whether the last quote is closed.
-
-    >>> split('1, "a ""b"" , c" ,,""', ",")
-    ([('1', False), ('a "b" , c', True), ('', False), ('', True)], True)
-    >>> split('"a""b" c ""d"" ,', ",")
-    ([('"a"b" c ""d""', False), ('', False)], True)
-    """
-    fields, opened_at = _split(text, delimiter)
-    return fields, opened_at is None
-
-
-def _split(text: str, delimiter: str) -> tuple[list[tuple[str, bool]], int | None]:
-    """The fields of a record, and where the last one begins if it is in quotes that are not closed."""
-    blanks = _blanks(delimiter)
-    fields: list[tuple[str, bool]] = []
-    at, closed = 0, True
-    while True:
-        start = at
-        while start < len(text) and text[start] in blanks:
-            start += 1
-        if text.startswith('"', start):
-            stop, field, quoted, closed = _quoted(text, start, delimiter, blanks)
-        else:
-            stop, quoted = _end(text, at, delimiter), False
-            field = text[at:stop].strip(blanks)
-        fields.append((field, quoted))
-        if stop == len(text):
-            return fields, None if closed else at
-        at = stop + 1
-
-
-def _blanks(delimiter: str) -> str:
-    """What is taken away around a field; a blank that separates fields is none."""
-    return BLANKS.replace(delimiter, "") if delimiter != " " else ""
-
-
-def _end(text: str, at: int, delimiter: str) -> int:
-    found = text.find(delimiter, at)
-    return len(text) if found < 0 else found
-
-
-def _quoted(text: str, start: int, delimiter: str, blanks: str) -> tuple[int, str, bool, bool]:
-    """A field that begins with a quote: where it ends, what is in it, whether that is in quotes, and whether they are
-    closed.
-
-    With something else behind the closing quote, the quotes are part of the text; of one that was written twice before
-    that, one is.
-    """
-    content = _STAYS_OPEN.match(text, start + 1)
-    assert content is not None
-    inside, at = content[0].replace('""', '"'), content.end()
-    if at == len(text):
-        # Spark takes a quote with nothing behind it for the text of the field.
-        return at, inside or '"', True, False
-    end = at + 1
-    while end < len(text) and text[end] in blanks:
-        end += 1
-    if end == len(text) or text[end] == delimiter:
-        return end, inside, True, True
-    end = _end(text, at + 1, delimiter)
-    return end, f'"{inside}"{text[at + 1 : end]}'.rstrip(blanks), False, True
 
 
 # --- types that are found -----------------------------------------------------------------------
@@ -364,7 +243,7 @@ def _columns_in(sample: Sequence[tuple[Path, Sequence[Fields]]]) -> int:
 
 def _header(spec: SourceSpec, file: Path) -> list[str] | None:
     """The names that a file has for its columns; None in one that is empty, or where there is no header."""
-    header = next(_all_records(spec, file), None) if spec.header else None
+    header = next(all_records(spec, file), None) if spec.header else None
     if header is None:
         return None
     return ["" if is_odd(name) else name for name, _ in header[2][int(spec.tagged) :]]
@@ -388,75 +267,6 @@ def _by_name(own: Sequence[str] | None, names: Sequence[str], records: Iterable[
     places = [own.index(name) if name in own else len(own) for name in names]
     for fields in records:
         yield [(*fields, *[("", False)] * len(own))[place] for place in places]
-
-
-# --- values -------------------------------------------------------------------------------------
-
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?")
-_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?")
-_NAMED = {"NaN": math.nan, "Inf": math.inf, "-Inf": -math.inf}
-_NAMED |= {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf, "+NaN": math.nan, "-NaN": math.nan}
-
-
-def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -> Value:
-    """A field as a value of its column's type.
-
-    Raises: ValueError where it is none.
-    """
-    if t == ty.STRING:
-        if is_odd(field):
-            raise ValueError(f"{NOT_UTF8} (column {column})")
-        return field
-    found: Value = None
-    with suppress(EvaluationError):
-        if t == ty.BOOL:
-            found = {"true": True, "false": False}.get(field.lower())
-        elif t in (ty.DATE, ty.TIMESTAMP):
-            pattern = options.time_pattern(t)
-            written = field if pattern is None else pattern.canonical(field)
-            found = None if written is None else convert(written, t)
-        else:
-            found = _number_of(field, t) if options.numbers is None else _local_number_of(field, t, options.numbers)
-    if found is None:
-        how = f", written as {given}" if (given := options.way_of(t)) is not None else ""
-        raise ValueError(f'"{field}" is not a value of type {t}{how} (column {column})')
-    return found
-
-
-def _number_of(field: str, t: Type) -> Value:
-    """A number, None where it is none of its type."""
-    if t in INT_RANGES and _INTEGER.fullmatch(field):
-        low, high = INT_RANGES[t]
-        return int(field) if len(field) < 30 and low <= int(field) <= high else None
-    if t in (ty.FLOAT, ty.DOUBLE):
-        if number := _NUMBER.fullmatch(field):
-            return single_from_text(number[1]) if t == ty.FLOAT else float(number[1])
-        return _from_hexadecimal(field, t) if _HEXADECIMAL.fullmatch(field) else _NAMED.get(field)
-    return convert(field, t) if isinstance(t, ty.DecimalType) else None
-
-
-def _local_number_of(field: str, t: Type, locale: NumberLocale) -> Value:
-    """A number as it is written in a locale; what is not one is written as ever."""
-    written = locale.canonical(field)
-    if written is not None:
-        return _number_of(written, t)
-    return _NAMED.get(field) if t in (ty.FLOAT, ty.DOUBLE) else None
-
-
-def _from_hexadecimal(field: str, t: Type) -> float:
-    """As Java has it: what is too large is infinite. A letter behind the exponent says nothing."""
-    digits = field.rstrip("dDfF")
-    try:
-        double = float.fromhex(digits)
-    except OverflowError:
-        return float("-inf" if digits.startswith("-") else "inf")
-    if t == ty.DOUBLE or not double:
-        return double
-    mantissa, exponent = digits[digits.lower().index("x") + 1 :].lower().split("p")
-    whole, _, fraction = mantissa.partition(".")
-    size = Fraction(int(whole + fraction, 16)) * Fraction(2) ** (int(exponent) - 4 * len(fraction))
-    return to_single(-size if digits.startswith("-") else size)
 
 
 # --- answers ------------------------------------------------------------------------------------

@@ -6,28 +6,13 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
-from mrql.algebra.terms import (
-    If,
-    Lambda,
-    Single,
-    Term,
-    element_type,
-)
+from mrql.algebra.terms import If, Lambda, Single, Term, element_type
 from mrql.runtime.spark.compiler.protocol import TermCompiler
 from mrql.runtime.spark.compiler.row_values import attached
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Environment
-from mrql.runtime.spark.expressions.layout import (
-    Atom,
-    bind,
-    quote,
-    to_sql,
-)
-from mrql.runtime.spark.relation.frame import (
-    Frame,
-    common_shape,
-    fit,
-)
+from mrql.runtime.spark.expressions.layout import Atom, bind, quote, to_sql
+from mrql.runtime.spark.relation.frame import Frame, common_shape, fit
 
 
 def compared(compiler: TermCompiler, function: Lambda, earlier: Term, frame: Frame) -> Frame:

@@ -14,13 +14,7 @@ from pyspark.sql import SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import children, subterms
-from mrql.algebra.analysis.variables import (
-    Names,
-    free_vars,
-    match_pattern,
-    substitute,
-    taken_names,
-)
+from mrql.algebra.analysis.variables import Names, free_vars, match_pattern, substitute, taken_names
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.functions import RANGE, TRACE
@@ -66,23 +60,8 @@ from mrql.runtime.spark.compiler.single_values import listed
 from mrql.runtime.spark.compiler.trace import trace
 from mrql.runtime.spark.expressions.casts import cast
 from mrql.runtime.spark.expressions.expressions import Environment, Expressions
-from mrql.runtime.spark.expressions.layout import (
-    Atom,
-    Layout,
-    Struct,
-    atoms,
-    bind,
-    part,
-    quote,
-    with_columns,
-)
-from mrql.runtime.spark.relation.frame import (
-    ColumnNames,
-    Frame,
-    flat,
-    null_of,
-    union,
-)
+from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, atoms, bind, part, quote, with_columns
+from mrql.runtime.spark.relation.frame import ColumnNames, Frame, flat, null_of, union
 from mrql.runtime.spark.relation.relation import Relation
 
 PARALLEL_RANGE_MIN_ELEMENTS = 10_000

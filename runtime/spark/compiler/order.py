@@ -7,25 +7,11 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
-from mrql.algebra.terms import (
-    OrderBy,
-    Term,
-    pair_type,
-)
+from mrql.algebra.terms import OrderBy, Term, pair_type
 from mrql.runtime.spark.compiler.protocol import TermCompiler
 from mrql.runtime.spark.expressions.casts import canonical
-from mrql.runtime.spark.expressions.layout import (
-    atoms,
-    label,
-    part,
-    sql_type,
-    to_sql,
-)
-from mrql.runtime.spark.relation.frame import (
-    Frame,
-    as_a_bag,
-    expanded,
-)
+from mrql.runtime.spark.expressions.layout import atoms, label, part, sql_type, to_sql
+from mrql.runtime.spark.relation.frame import Frame, as_a_bag, expanded
 
 
 def top(compiler: TermCompiler, n: Term, ordered: OrderBy) -> Frame:

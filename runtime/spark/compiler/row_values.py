@@ -6,29 +6,12 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import children, map_children, with_children
-from mrql.algebra.analysis.variables import (
-    bound_names,
-    free_vars,
-    scopes,
-)
+from mrql.algebra.analysis.variables import bound_names, free_vars, scopes
 from mrql.algebra.evaluation.may_fail import may_fail
-from mrql.algebra.terms import (
-    Cast,
-    CMap,
-    If,
-    Lambda,
-    Let,
-    Prim,
-    Repeat,
-    Term,
-    Var,
-)
+from mrql.algebra.terms import Cast, CMap, If, Lambda, Let, Prim, Repeat, Term, Var
 from mrql.runtime.spark.compiler.protocol import TermCompiler
 from mrql.runtime.spark.expressions.expressions import Environment
-from mrql.runtime.spark.relation.frame import (
-    Frame,
-    flat,
-)
+from mrql.runtime.spark.relation.frame import Frame, flat
 
 
 def attached(compiler: TermCompiler, frame: Frame, env: Environment, term: Term) -> tuple[Frame, Environment, Term]:

@@ -8,9 +8,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.integer_ranges import is_narrow
 from mrql.algebra.analysis.missing import may_be_missing
 from mrql.algebra.analysis.traversal import map_children, subterms
-from mrql.algebra.analysis.variables import (
-    free_vars,
-)
+from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.errors import InternalError
 from mrql.algebra.functions import TRACE
 from mrql.algebra.monoids import Aggregate, Fold
@@ -39,19 +37,9 @@ from mrql.runtime.spark.compiler.loop_values import loop_value, opened_term
 from mrql.runtime.spark.compiler.protocol import TermCompiler
 from mrql.runtime.spark.compiler.trace import trace
 from mrql.runtime.spark.expressions.aggregates import total_sql
-from mrql.runtime.spark.expressions.layout import (
-    Atom,
-    Layout,
-    quote,
-    to_sql,
-)
+from mrql.runtime.spark.expressions.layout import Atom, Layout, quote, to_sql
 from mrql.runtime.spark.expressions.literals import place
-from mrql.runtime.spark.relation.frame import (
-    Frame,
-    as_a_bag,
-    expanded,
-    flat,
-)
+from mrql.runtime.spark.relation.frame import Frame, as_a_bag, expanded, flat
 
 
 def one(compiler: TermCompiler, term: Term) -> Frame:

@@ -19,8 +19,8 @@ from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.values import Bag
 from mrql.jobs.loading import compile_over_files
 from mrql.runtime.sources.files import read_source
-from mrql.runtime.sources.formats.csv import value_of
 from mrql.runtime.sources.formats.csv_types import column_types, field_type
+from mrql.runtime.sources.formats.csv_values import value_of
 from tests.runtime.checkpoint.streams import Stream, write
 
 NUMBERS = ["1", "-1", "+7", "007", "-0", "00", "9223372036854775807", "9223372036854775808", "1.5", ".5", "5.", "1e3"]

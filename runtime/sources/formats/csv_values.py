@@ -1,0 +1,84 @@
+"""The fields of CSV as values of the types of their columns."""
+
+from __future__ import annotations
+
+import math
+import re
+from contextlib import suppress
+from fractions import Fraction
+
+from mrql.algebra import types as ty
+from mrql.algebra.catalog import AS_USUAL, CsvOptions
+from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions import INT_RANGES, convert, single_from_text, to_single
+from mrql.algebra.functions.number_locales import NumberLocale
+from mrql.algebra.types import Type
+from mrql.algebra.values.file_names import is_odd
+from mrql.algebra.values.values import Value
+from mrql.runtime.files.compression import NOT_UTF8
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?")
+_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?")
+_NAMED = {"NaN": math.nan, "Inf": math.inf, "-Inf": -math.inf}
+_NAMED |= {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf, "+NaN": math.nan, "-NaN": math.nan}
+
+
+def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -> Value:
+    """A field as a value of its column's type.
+
+    Raises: ValueError where it is none.
+    """
+    if t == ty.STRING:
+        if is_odd(field):
+            raise ValueError(f"{NOT_UTF8} (column {column})")
+        return field
+    found: Value = None
+    with suppress(EvaluationError):
+        if t == ty.BOOL:
+            found = {"true": True, "false": False}.get(field.lower())
+        elif t in (ty.DATE, ty.TIMESTAMP):
+            pattern = options.time_pattern(t)
+            written = field if pattern is None else pattern.canonical(field)
+            found = None if written is None else convert(written, t)
+        else:
+            found = _number_of(field, t) if options.numbers is None else _local_number_of(field, t, options.numbers)
+    if found is None:
+        how = f", written as {given}" if (given := options.way_of(t)) is not None else ""
+        raise ValueError(f'"{field}" is not a value of type {t}{how} (column {column})')
+    return found
+
+
+def _number_of(field: str, t: Type) -> Value:
+    """A number, None where it is none of its type."""
+    if t in INT_RANGES and _INTEGER.fullmatch(field):
+        low, high = INT_RANGES[t]
+        return int(field) if len(field) < 30 and low <= int(field) <= high else None
+    if t in (ty.FLOAT, ty.DOUBLE):
+        if number := _NUMBER.fullmatch(field):
+            return single_from_text(number[1]) if t == ty.FLOAT else float(number[1])
+        return _from_hexadecimal(field, t) if _HEXADECIMAL.fullmatch(field) else _NAMED.get(field)
+    return convert(field, t) if isinstance(t, ty.DecimalType) else None
+
+
+def _local_number_of(field: str, t: Type, locale: NumberLocale) -> Value:
+    """A number as it is written in a locale; what is not one is written as ever."""
+    written = locale.canonical(field)
+    if written is not None:
+        return _number_of(written, t)
+    return _NAMED.get(field) if t in (ty.FLOAT, ty.DOUBLE) else None
+
+
+def _from_hexadecimal(field: str, t: Type) -> float:
+    """As Java has it: what is too large is infinite. A letter behind the exponent says nothing."""
+    digits = field.rstrip("dDfF")
+    try:
+        double = float.fromhex(digits)
+    except OverflowError:
+        return float("-inf" if digits.startswith("-") else "inf")
+    if t == ty.DOUBLE or not double:
+        return double
+    mantissa, exponent = digits[digits.lower().index("x") + 1 :].lower().split("p")
+    whole, _, fraction = mantissa.partition(".")
+    size = Fraction(int(whole + fraction, 16)) * Fraction(2) ** (int(exponent) - 4 * len(fraction))
+    return to_single(-size if digits.startswith("-") else size)
