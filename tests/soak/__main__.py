@@ -52,7 +52,8 @@ from tests.runtime.spark.test_equivalence import (
 from tests.runtime.spark.test_wild import assert_follows_wild
 from tests.runtime.test_trusted_deletions import assert_engines_agree_on_trust
 from tests.runtime.test_upserts import assert_like_the_reference
-from tests.soak import fuzz, large_data, loop_memory
+from tests.soak import fuzz, large_data, loop_memory, properties
+from tests.soak.properties import PROPERTIES
 from tests.support.construct_queries import construct_queries
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
 from tests.support.interpreted import interpreted
@@ -76,6 +77,9 @@ KILLED = "of processes killed"
 DEATHS = "of Spark ended"
 DAMAGED = "of damaged checkpoints"
 LOGS = "of logs of tables"
+PROPERTIES_HELD = "of properties on Spark"
+FEW = 3
+"""How many of these a round holds."""
 
 
 def cases(examples: int) -> settings:
@@ -245,6 +249,9 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         trusting()
         replacing()
         assert_follows(spark, [INCREMENTAL[number % len(INCREMENTAL)]], ONE_BY_ONE)
+        for place in range(FEW):
+            properties.hold(PROPERTIES[(number + place) % len(PROPERTIES)], number, spark)
+            done[PROPERTIES_HELD] += 1
     assert_construct(spark, CONSTRUCTS[number % len(CONSTRUCTS)])
     name, way = EVERY_WAY[number % len(EVERY_WAY)]
     with TemporaryDirectory() as home:

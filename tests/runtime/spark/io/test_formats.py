@@ -181,7 +181,7 @@ def local_numbers(draw: st.DrawFn) -> str:
 
 
 @seed(2026)
-@settings(few, max_examples=6)
+@settings(few, max_examples=3)
 @given(
     st.lists(local_numbers() | st.sampled_from([*NUMERALS, *NAMED, "+NaN", "-Inf"]), min_size=30, max_size=60),
     st.sampled_from(["de", "de-AT", "de-CH", "en", "fr"]),
