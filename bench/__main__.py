@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from bench import floor, groupby, joins, keys, loops, start, tpch
+from bench import regressions as slower
 from bench.contender import alone
 from bench.document import machine, replace
 from bench.outcome import WrongAnswer, verdicts
@@ -33,16 +34,21 @@ BENCHMARKS = {
 @click.option("--quick", is_flag=True, help="A tenth of the data and fewer batches: whether it runs, not how fast.")
 @click.option("--rounds", type=click.IntRange(1), default=1, show_default=True, help="How often each is measured.")
 @click.option("--write", is_flag=True, help="Put the tables into docs/benchmarks.md.")
-def main(names: tuple[str, ...], quick: bool, rounds: int, write: bool) -> None:
+@click.option("--regressions", is_flag=True, help="A few rows, held against docs/benchmarks.md, in some minutes.")
+def main(names: tuple[str, ...], quick: bool, rounds: int, write: bool, regressions: bool) -> None:
     """Measures mrql and its rivals, in all benchmarks or in those named.
 
-    Exits with 1 when answers differ, or with 4 when a promise is not kept.
+    Exits with 1 when answers differ, or with 4 when a promise is not kept, or something is slower than it was.
     """
     if quick and write:
         raise click.UsageError("--quick measures nothing that is worth keeping; leave out --write")
+    if regressions and (names or quick or write):
+        raise click.UsageError("--regressions stands alone: it says by itself what it measures")
     load = os.getloadavg()[0]
     if load > 0.5:
         progress(f"the machine is busy (load {load:.1f}): the figures will be worse than they should be")
+    if regressions:
+        sys.exit(4 if _is_slower() else 0)
     kept = True
     for name in names or BENCHMARKS:
         progress(f"--- {name}")
@@ -70,6 +76,14 @@ def main(names: tuple[str, ...], quick: bool, rounds: int, write: bool) -> None:
         progress("a quick run: the promises are about the full one")
     elif not kept:
         sys.exit(4)
+
+
+def _is_slower() -> bool:
+    """Whether something takes longer than the figures that are kept; says what was measured."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
+        found = slower.regressions(DOCUMENT, Path(directory), progress)
+    click.echo("\n".join(slower.table(found)))
+    return any(each.is_slower for each in found)
 
 
 def progress(line: str) -> None:

@@ -42,10 +42,23 @@ def replace(document: Path, name: str, lines: Iterable[str]) -> None:
 
     Raises: ValueError when the markers are not there.
     """
+    before, _, after = _parts(document, name)
+    document.write_text("\n".join([before, "", *lines, "", after]), encoding="utf-8")
+
+
+def section(document: Path, name: str) -> list[str]:
+    """The lines between the markers of that name in a document.
+
+    Raises: ValueError when the markers are not there.
+    """
+    return _parts(document, name)[1].splitlines()
+
+
+def _parts(document: Path, name: str) -> tuple[str, str, str]:
+    """A document up to the first marker of a name, with it, what is between both, and the rest."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    text = document.read_text(encoding="utf-8")
-    before, found_begin, rest = text.partition(begin)
-    _, found_end, after = rest.partition(end)
+    before, found_begin, rest = document.read_text(encoding="utf-8").partition(begin)
+    inside, found_end, after = rest.partition(end)
     if not (found_begin and found_end):
         raise ValueError(f"{document} has no lines {begin} and {end}")
-    document.write_text("\n".join([before + begin, "", *lines, "", end + after]), encoding="utf-8")
+    return before + begin, inside, end + after
