@@ -17,8 +17,8 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from mrql.runtime.spark.session import class_archive
-from tests.support.interpreted import COMPILED, interpreted
 from tests.support.postgresql import MISSING, Server, binaries
+from tests.support.spark_settings import COMPILED, interpreted
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", derandomize=False, deadline=None)

@@ -20,6 +20,8 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
+from mrql.algebra.functions.sql_text import text_sql
+from mrql.algebra.functions.time_parsing import moment_sql
 from mrql.algebra.types import Type
 
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -49,6 +51,44 @@ WRITTEN: Mapping[str, Callable[[datetime], str]] = {
     "SSS": lambda t: f"{t.microsecond // 1000:03d}",
     "SSSSSS": lambda t: f"{t.microsecond:06d}",
 }
+
+
+def _digits(number: str, width: int) -> str:
+    return f"lpad(CAST({number} AS STRING), {width}, '0')"
+
+
+def _named(names: Sequence[str], place: str) -> str:
+    return f"element_at(array({', '.join(map(text_sql, names))}), {place})"
+
+
+def _micros(time: str) -> str:
+    return f"pmod(unix_micros({moment_sql(time)}), 1000000)"
+
+
+WRITTEN_SQL: Mapping[str, Callable[[str], str]] = {
+    "yyyy": lambda t: _digits(f"year({t})", 4),
+    "MMMM": lambda t: _named(_MONTHS, f"month({t})"),
+    "MMM": lambda t: _named([name[:3] for name in _MONTHS], f"month({t})"),
+    "MM": lambda t: _digits(f"month({t})", 2),
+    "M": lambda t: f"CAST(month({t}) AS STRING)",
+    "dd": lambda t: _digits(f"day({t})", 2),
+    "d": lambda t: f"CAST(day({t}) AS STRING)",
+    "D": lambda t: f"CAST(dayofyear({t}) AS STRING)",
+    "EEEE": lambda t: _named(_DAYS, f"weekday({t}) + 1"),
+    "EEE": lambda t: _named([name[:3] for name in _DAYS], f"weekday({t}) + 1"),
+    "HH": lambda t: _digits(f"hour({t})", 2),
+    "H": lambda t: f"CAST(hour({t}) AS STRING)",
+    "hh": lambda t: _digits(f"((hour({t}) + 11) % 12 + 1)", 2),
+    "h": lambda t: f"CAST((hour({t}) + 11) % 12 + 1 AS STRING)",
+    "a": lambda t: f"if(hour({t}) < 12, 'AM', 'PM')",
+    "mm": lambda t: _digits(f"minute({t})", 2),
+    "m": lambda t: f"CAST(minute({t}) AS STRING)",
+    "ss": lambda t: _digits(f"second({t})", 2),
+    "s": lambda t: f"CAST(second({t}) AS STRING)",
+    "SSS": lambda t: _digits(f"({_micros(t)} DIV 1000)", 3),
+    "SSSSSS": lambda t: _digits(_micros(t), 6),
+}
+"""The same in SQL. What Spark's own `date_format` writes depends on a setting of the session, when it is computed."""
 READ: Mapping[str, str] = {"yyyy": "year", "MM": "month", "dd": "day", "HH": "hour", "mm": "minute", "ss": "second"}
 _PIECE = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|[^A-Za-z'#{}\[\]]")
 
@@ -103,6 +143,12 @@ def written(time: datetime, pattern: str) -> str:
     return "".join(WRITTEN[letters](time) if letters else text for letters, text in _pieces(pattern))
 
 
+def written_sql(time: str, pattern: str) -> str:
+    """The same in SQL."""
+    pieces = (WRITTEN_SQL[letters](time) if letters else text_sql(text) for letters, text in _pieces(pattern))
+    return f"concat({', '.join(pieces)})"
+
+
 @lru_cache(maxsize=256)
 def _expression(pattern: str) -> re.Pattern[str]:
     parts = (
@@ -126,6 +172,14 @@ def read(text: str, pattern: str) -> datetime:
         return datetime(*fields.values())  # type: ignore[arg-type]
     except ValueError:
         raise EvaluationError(f'"{text}" is not written as {pattern}') from None
+
+
+def read_sql(text: str, pattern: str) -> str:
+    """The timestamp that a text is, in SQL, missing where it is none. Whether 30 February is a day for Spark's own
+    function depends on a setting of the session, when it is computed."""
+    found = FieldPattern(tuple(_pieces(pattern)))
+    regex, form = text_sql(f"(?iu)^{found.regex()}\\z"), text_sql(found.form("${}"))
+    return f"if({text} RLIKE {regex}, try_cast(regexp_replace({text}, {regex}, {form}) AS TIMESTAMP_NTZ), NULL)"
 
 
 # --- files --------------------------------------------------------------------------------------
@@ -158,17 +212,18 @@ class FieldPattern:
         )
 
     def form(self, group: str) -> str:
-        """The form that the language reads, of the groups as they are written where they are put.
+        """The form that the language reads, of the groups as they are written where they are put; what is not named is
+        that of 1970-01-01 00:00:00.
 
         >>> field_pattern("HH:mm, dd.MM.yyyy", ty.TIMESTAMP).form("${}")
         '$5-$4-$3 $1:$2:00'
         """
         numbers = [letters[0] for letters, _ in self.pieces if letters]
         places = {letter: group.format(number) for number, letter in enumerate(numbers, start=1)}
-        day = "{y}-{M}-{d}".format(**places)
-        if "H" not in places:
+        day = f"{places.get('y', '1970')}-{places.get('M', '01')}-{places.get('d', '01')}"
+        if not {*"HmsS"} & places.keys():
             return day
-        clock = f"{places['H']}:{places.get('m', '00')}:{places.get('s', '00')}"
+        clock = ":".join(places.get(letter, "00") for letter in "Hms")
         return f"{day} {clock}.{places['S']}" if "S" in places else f"{day} {clock}"
 
     def canonical(self, field: str) -> str | None:

@@ -16,6 +16,7 @@ from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions import time_patterns
 from mrql.algebra.functions.conversion import convert
 from mrql.algebra.functions.function import Function, Sql, clamped, fails, version
+from mrql.algebra.functions.sql_text import text_of
 from mrql.algebra.functions.time_parsing import moment_sql, parsed_date_sql, parsed_timestamp_sql
 from mrql.algebra.values.atom_conversion import parse_atom
 from mrql.algebra.values.values import Value
@@ -133,7 +134,7 @@ def _made_sql(*fields: str) -> str:
 
 def _read_sql(kind: str) -> Sql:
     def sql(text: str, pattern: str, at: str) -> str:
-        read = f"CAST(try_to_timestamp({text}, {pattern}) AS {kind})"
+        read = f"CAST({time_patterns.read_sql(text, text_of(pattern))} AS {kind})"
         wrong = fails(at, '"{}" is not written as {}', text, pattern)
         return f"CASE WHEN {text} IS NULL THEN NULL WHEN {read} IS NULL THEN {wrong} ELSE {read} END"
 
@@ -307,7 +308,7 @@ TIMES: tuple[Function, ...] = (
             version(
                 "timestamp, string -> string",
                 time_patterns.written,
-                lambda t, pattern, at: f"date_format({moment_sql(t)}, {pattern})",
+                lambda t, pattern, at: time_patterns.written_sql(t, text_of(pattern)),
             ),
         ),
         "a date or a timestamp and a pattern",

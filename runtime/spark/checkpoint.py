@@ -27,6 +27,7 @@ from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.checkpoint_layouts import layout_from_json, layout_to_json
 from mrql.runtime.spark.expressions.layout import quote
+from mrql.runtime.spark.io.file_reader import file_reader
 from mrql.runtime.spark.io.paths import path_to_read, path_to_write
 from mrql.runtime.spark.maintenance.input_rows import Ledger
 from mrql.runtime.spark.maintenance.join_inputs import InputState
@@ -287,7 +288,7 @@ class CheckpointReader:
             raise InternalError("checkpoint", "a table without a file")
         _must_be_whole(saved, self.root)
         # What is damaged from now on, until it is read, Parquet finds in the page that it reads.
-        df = spark.read.schema(schema).option(VERIFIED, "true").parquet(*paths)
+        df = file_reader(spark).schema(schema).option(VERIFIED, "true").parquet(*paths)
         by = saved.form["partition_by"]
         partitions = partitions_of(file.name for run in saved.runs for file in run.files)
         if partitions is not None and str(partitions) == spark.conf.get("spark.sql.shuffle.partitions"):

@@ -56,12 +56,12 @@ from tests.soak import fuzz, large_data, loop_memory, properties
 from tests.soak.properties import PROPERTIES
 from tests.support.construct_queries import construct_queries
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
-from tests.support.interpreted import interpreted
 from tests.support.loop_files import EVERY_WAY, FILES
 from tests.support.loop_queries import adding_loops, edge_histories
 from tests.support.postgresql import MISSING, Server, binaries
 from tests.support.queries import histories, queries, several_queries, streams_of
 from tests.support.queries import tables as tables_of
+from tests.support.spark_settings import interpreted, oddly_set
 from tests.support.sum_queries import sum_queries
 from tests.support.upserts import KINDS as KEYS
 from tests.support.upserts import histories as upsert_histories
@@ -240,8 +240,9 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
     looped()
     guarded()
     joined()
-    # Every other round has the code that Spark generates, which takes longer to make than to run.
-    with interpreted(spark) if number % 2 else nullcontext():
+    # Every other round has the code that Spark generates, which takes longer to make than to run, and every third one a
+    # session that is set otherwise.
+    with interpreted(spark) if number % 2 else nullcontext(), oddly_set(spark) if number % 3 == 0 else nullcontext():
         alone()
         wilder()
         rarer()

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import mrql
-from tests.support.interpreted import INTERPRETED
+from tests.support.spark_settings import INTERPRETED
 
 ROWS = "bag(<k: string, v: long, d: double>)"
 QUERIES = {

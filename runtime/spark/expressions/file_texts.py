@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from mrql.algebra import types as ty
 from mrql.algebra.functions.number_locales import NumberLocale
+from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.functions.time_parsing import date_sql, timestamp_sql
 from mrql.algebra.functions.time_patterns import FieldPattern
 from mrql.algebra.types import Type
 from mrql.algebra.values.decimals import decimal_text
-from mrql.runtime.spark.expressions.layout import sql_type, text_sql
+from mrql.runtime.spark.expressions.layout import sql_type
 
 
 def is_read_as_text(t: Type) -> bool:

@@ -11,12 +11,13 @@ from collections.abc import Callable
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
+from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_conversion import BLANKS, NUMBER_TEXT
 from mrql.algebra.values.json_typed import NOT_FINITE
 from mrql.runtime.spark.expressions.canonical_order import Fresh, in_order, let
 from mrql.runtime.spark.expressions.file_texts import is_read_as_text, value_of
-from mrql.runtime.spark.expressions.layout import labels, quote, record_sql, sql_type, text_sql
+from mrql.runtime.spark.expressions.layout import labels, quote, record_sql, sql_type
 from mrql.runtime.spark.expressions.number_text import number_text
 
 Template = Callable[..., str]

@@ -15,6 +15,7 @@ import attrs
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError
+from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.terms import PAny, Pattern, PTuple, PVar
 from mrql.algebra.types import Type
 
@@ -96,17 +97,6 @@ def quote(name: str) -> str:
     """
     escaped = name.replace("`", "``")
     return f"`{escaped}`"
-
-
-def text_sql(text: str) -> str:
-    """A string in SQL, the name of a field as `named_struct` takes it among them; what could end it, is not printable
-    or begins a variable of Spark's is written as its code.
-
-    >>> print(text_sql("it's"))
-    'it\\U00000027s'
-    """
-    plain = (c if c.isprintable() and c not in "'\\$" else f"\\U{ord(c):08x}" for c in text)
-    return f"'{''.join(plain)}'"
 
 
 def record_sql(parts: Iterable[tuple[str, str]]) -> str:

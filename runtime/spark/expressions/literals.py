@@ -6,12 +6,13 @@ from datetime import date
 from urllib.parse import quote as urlquote
 
 from mrql.algebra import types as ty
+from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.span import Span
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.json_text import has_exponent
 from mrql.algebra.values.values import Document, Value
-from mrql.runtime.spark.expressions.layout import Atom, Struct, labels, sql_type, text_sql, to_sql
+from mrql.runtime.spark.expressions.layout import Atom, Struct, labels, sql_type, to_sql
 
 
 def place(span: Span | None) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from mrql.algebra.functions.function import fails
 from mrql.algebra.functions.recursive_data import Folding, too_deep
+from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.types import RecordType, Type
 from mrql.algebra.values.data import TAG
 from mrql.algebra.values.json_text import quoted
 from mrql.runtime.spark.expressions import json_variant
 from mrql.runtime.spark.expressions.canonical_order import Fresh, in_order, let
-from mrql.runtime.spark.expressions.layout import quote, record_sql, text_sql
+from mrql.runtime.spark.expressions.layout import quote, record_sql
 
 
 def folded(function: Folding, value: str, at: str, fresh: Fresh) -> str:

@@ -9,9 +9,10 @@ from pyspark.sql import types as spark_types
 from mrql.algebra import types as ty
 from mrql.algebra.envelope import Envelope
 from mrql.algebra.errors import UserError
+from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.types import Type
 from mrql.runtime.sources.formats.envelopes import ENVELOPES
-from mrql.runtime.spark.expressions.layout import quote, text_sql
+from mrql.runtime.spark.expressions.layout import quote
 
 
 @attrs.frozen

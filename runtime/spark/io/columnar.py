@@ -12,6 +12,7 @@ from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
 from mrql.runtime.sources.formats.columnar import ArrowReader, of_one_type
 from mrql.runtime.spark.expressions.layout import label, quote
+from mrql.runtime.spark.io.file_reader import file_reader
 from mrql.runtime.spark.io.paths import place_of
 from mrql.runtime.spark.io.schema import conformed
 from mrql.runtime.spark.io.spark_format import ParsedRows, SparkFormat, Writer
@@ -25,7 +26,7 @@ def columnar_format(
     def read(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> ParsedRows:
         # Spark takes the types of one file for those of all.
         alike = [paths] if len(paths) == 1 else of_one_type(columnar, spec, paths, place_of)
-        found = [load(spark.read, some) for some in alike]
+        found = [load(file_reader(spark), some) for some in alike]
         if isinstance(spec.row, ty.RecordType) and not spec.row.fields:
             return ParsedRows(found[0], [])  # without a column there is one type
         missing = spec.missing_columns

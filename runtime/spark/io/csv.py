@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.types import Type
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.quarantine import Malformed
@@ -26,8 +27,9 @@ from mrql.runtime.sources.formats.csv import (
 )
 from mrql.runtime.spark.expressions.casts import converted
 from mrql.runtime.spark.expressions.file_texts import is_read_as_text, local_number, patterned, text_type, value_of
-from mrql.runtime.spark.expressions.layout import label, quote, sql_type, text_sql
+from mrql.runtime.spark.expressions.layout import label, quote, sql_type
 from mrql.runtime.spark.expressions.literals import place
+from mrql.runtime.spark.io.file_reader import file_reader
 from mrql.runtime.spark.io.spark_format import FILE, ONCE, ParsedRows, SparkFormat
 
 TAG = "mrql_tag"
@@ -55,7 +57,7 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
         df = _parsed(_records(spark, spec, paths, apart), schema, {**_record_options(spec), "mode": mode}, spec)
     else:
         options = {**_record_options(spec), **_file_options(spec), "mode": mode}
-        df = spark.read.schema(schema).options(**options).csv(paths)
+        df = file_reader(spark).schema(schema).options(**options).csv(paths)
         df = df.selectExpr("*", FILE) if apart else df
     read = [(name, t) for name, t in given if t is not None]
     fields = {c.name: _field(f"m{i}", c.type, spec) for i, c in enumerate(spec.columns) if c.type}
@@ -124,8 +126,10 @@ def _records(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
         schema, mode, text = f"{RECORD} STRING", "FAILFAST", RECORD
         options = {"sep": NO_CHARACTER * 2, "quote": NO_CHARACTER, "escape": NO_CHARACTER}
         options |= {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
-    read = spark.read.schema(schema).options(
-        **{**_record_options(spec), **_file_options(spec), **options, "mode": mode}
+    read = (
+        file_reader(spark)
+        .schema(schema)
+        .options(**{**_record_options(spec), **_file_options(spec), **options, "mode": mode})
     )
     return read.csv(paths).selectExpr(f"{text} AS {RECORD}", *([FILE] if apart else []))
 

@@ -14,12 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.envelope import Envelope
+from mrql.algebra.functions.sql_text import text_sql
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.spark.expressions import json_variant
 from mrql.runtime.spark.expressions.canonical_order import Fresh
-from mrql.runtime.spark.expressions.layout import label, quote, text_sql
+from mrql.runtime.spark.expressions.layout import label, quote
 from mrql.runtime.spark.io.create_dataframe import to_write
 from mrql.runtime.spark.io.csv import TAG
+from mrql.runtime.spark.io.file_reader import file_reader
 from mrql.runtime.spark.io.spark_format import FILE, ONCE, ParsedRows, SparkFormat
 
 FIRST, SECOND = (json_variant.element("mrql_array", place) for place in (0, 1))
@@ -49,14 +51,14 @@ def read_json(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bo
 
 def _lines(spark: SparkSession, paths: list[str]) -> DataFrame:
     """The values of lines, each as an array. What stands behind a value is no JSON in that, or a second element."""
-    lines = spark.read.text(paths).selectExpr("value", FILE).where(r"value RLIKE '[^ \\t]'")
+    lines = file_reader(spark).text(paths).selectExpr("value", FILE).where(r"value RLIKE '[^ \\t]'")
     parsed = "if(is_valid_utf8(value), try_parse_json(concat('[', value, ']')), NULL)"
     return lines.selectExpr("mrql_file", ONCE, f"{parsed} AS mrql_array")
 
 
 def _elements(spark: SparkSession, paths: list[str]) -> DataFrame:
     """The elements of documents, each as an array of it. One that Spark cannot read is an error, not no rows."""
-    texts = spark.read.text(paths, wholetext=True).selectExpr("value", FILE)
+    texts = file_reader(spark).text(paths, wholetext=True).selectExpr("value", FILE)
     text = r"regexp_replace(value, '^\\uFEFF', '')"
     array = rf"if({text} RLIKE '^[ \\t\\r\\n]*\\[', {text}, concat('[', {text}, ']'))"
     parsed = f"from_json({array}, 'ARRAY<VARIANT>', map('mode', 'FAILFAST'))"

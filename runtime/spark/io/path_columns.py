@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.types import Type
 from mrql.runtime.sources.partitions import MISSING, Apart
 from mrql.runtime.spark.expressions.file_texts import is_read_as_text, value_of
-from mrql.runtime.spark.expressions.layout import label, quote, sql_type, text_sql
+from mrql.runtime.spark.expressions.layout import label, quote, sql_type
 
 PATH = "_metadata.file_path"
 

@@ -35,6 +35,7 @@ from mrql.runtime.spark.io.spark_format import ParsedRows
 from mrql.runtime.spark.relation.file_scans import FileScan
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, changes, from_dataframe, net, union
 from mrql.runtime.spark.relation.keyed_columns import net_of_upserts
+from mrql.runtime.spark.session.session import AS_WRITTEN, settings
 
 
 def read(
@@ -102,16 +103,21 @@ def _table(
     def whole(found: ParsedRows) -> DataFrame:
         return completed(found.kept(), spec, parts, [TAG] if spec.tagged else [])
 
+    def all_rows() -> DataFrame:
+        with settings(spark, AS_WRITTEN):
+            return whole(rows())
+
     names = FORMATS[spec.format.name].columns(spec)
     if reject is not None:
-        found = rows()
-        _set_aside(spec, found, named, reject)
-        return whole(found)
+        with settings(spark, AS_WRITTEN):
+            found = rows()
+            _set_aside(spec, found, named, reject)
+            return whole(found)
     if names is None:
-        return whole(rows())
+        return all_rows()
     kind = (_kind(spec), attrs.evolve(parts, own=_kind(parts.own)), apart)
     size = sum(path.stat().st_size for path in paths)
-    return FileScan(spark, kind, names, [*named], lambda: whole(rows()), size)
+    return FileScan(spark, kind, names, [*named], all_rows, size)
 
 
 def _kind(spec: SourceSpec) -> SourceSpec:

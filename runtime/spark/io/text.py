@@ -5,11 +5,12 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from mrql.algebra.catalog import SourceSpec
+from mrql.runtime.spark.io.file_reader import file_reader
 from mrql.runtime.spark.io.spark_format import FILE, ParsedRows, SparkFormat
 
 
 def read_text(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> ParsedRows:
-    df = spark.read.text(paths).selectExpr("value", FILE)
+    df = file_reader(spark).text(paths).selectExpr("value", FILE)
     return ParsedRows(df, ["value"], "NOT is_valid_utf8(value)", apart)
 
 

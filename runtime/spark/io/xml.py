@@ -19,10 +19,11 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra.catalog import SourceSpec
+from mrql.algebra.functions.sql_text import text_sql
 from mrql.runtime.sources.formats.xml import is_cut_by_rows
 from mrql.runtime.spark.expressions.canonical_order import Fresh, let
-from mrql.runtime.spark.expressions.layout import text_sql
 from mrql.runtime.spark.expressions.xml import BLANKS, NODE_END, attribute_json, node_start, text_json
+from mrql.runtime.spark.io.file_reader import file_reader
 from mrql.runtime.spark.io.spark_format import ParsedRows, SparkFormat
 
 CDATA = r"<!\[CDATA\[(?s:.*?)\]\]>"
@@ -55,9 +56,9 @@ def _rows(spark: SparkSession, spec: SourceSpec, paths: list[str], tag: str) -> 
     fresh = _names()
     end = f"</{tag}>"
     if spec.whole:
-        texts, text = spark.read.text(paths, wholetext=True), "value"
+        texts, text = file_reader(spark).text(paths, wholetext=True), "value"
     else:
-        texts, text = spark.read.text(paths, lineSep=end), f"concat(value, {text_sql(end)})"
+        texts, text = file_reader(spark).text(paths, lineSep=end), f"concat(value, {text_sql(end)})"
     lines = rf"regexp_replace({text}, {text_sql(chr(13) + '?' + chr(10) + '|' + chr(13))}, {text_sql(chr(10))})"
     tokens = texts.selectExpr(f"regexp_extract_all({lines}, {text_sql(TOKEN)}, 0) AS tokens")
     rows = tokens.selectExpr(f"explode({_cut(fresh, tag)}) AS row")

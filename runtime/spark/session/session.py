@@ -27,11 +27,33 @@ logger = logging.getLogger(__name__)
 AS_WRITTEN: Mapping[str, str] = {
     "spark.sql.variable.substitute": "false",
     "spark.sql.caseSensitive": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
 }
-"""What keeps `${env:HOME}` in a query what it is, and fields that differ in case alone two fields. In a string the
-first is also written so that Spark sees no variable in it; for names there is no other way."""
+"""What keeps `${env:HOME}` in a query what it is, and fields that differ in case alone two fields; and by which strings
+and names are what they are written as here. In a string the first is also written so that Spark sees no variable in it;
+for names there is no other way."""
+
+MEANING: Mapping[str, str] = {
+    # Integer overflow and division by zero are errors.
+    "spark.sql.ansi.enabled": "true",
+    # Timestamps are those of UTC, whatever the zone of the session is.
+    "spark.sql.session.timeZone": "UTC",
+    # Of how many digits a decimal is that is computed.
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # Of which types an array without elements, and a timestamp, are.
+    "spark.sql.legacy.createEmptyCollectionUsingStringType": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # Spark would put values of the environment for what looks like a variable, in constants and in names as well.
+    **AS_WRITTEN,
+}
+"""What the meaning of an expression rests on when it is analysed. What counts when it is computed is not here: that is
+for the frames that a program hands over, too, and so no expression of ours rests on it."""
 
 STEP_SETTINGS: Mapping[str, str] = {
+    **MEANING,
     # Adaptive execution plans again between stages, and puts an Exchange above the state.
     "spark.sql.adaptive.enabled": "false",
     # A union of runs that are partitioned alike is partitioned alike (Spark ≥ 4.1).
@@ -49,21 +71,10 @@ STEP_SETTINGS: Mapping[str, str] = {
     "spark.sql.requireAllClusterKeysForCoPartition": "false",
     # It tests of each row of a state whether an array has elements, before the join that few rows have a partner in.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.InferFiltersFromGenerate",
-    # Integer overflow and division by zero are errors.
-    "spark.sql.ansi.enabled": "true",
-    # Timestamps are those of UTC, whatever the zone of the session is.
-    "spark.sql.session.timeZone": "UTC",
     # Each select that is nested in another takes rounds of Spark's analyzer, which gives up after 100 otherwise.
     "spark.sql.analyzer.maxIterations": "10000",
-    # Spark would put values of the environment for what looks like a variable, in constants and in names as well.
-    **AS_WRITTEN,
 }
 """What the plan of a step rests on; set for the time of a step in a session that has it otherwise."""
-
-MEANING: Mapping[str, str] = {
-    name: STEP_SETTINGS[name] for name in ("spark.sql.ansi.enabled", "spark.sql.session.timeZone", *AS_WRITTEN)
-}
-"""What the meaning of an expression rests on."""
 
 BATCH_SETTINGS: Mapping[str, str] = {
     **MEANING,

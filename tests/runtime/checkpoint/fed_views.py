@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 import mrql
 from mrql.api import View
 from tests.runtime.checkpoint.crashes import KilledProcess
-from tests.support.interpreted import INTERPRETED
+from tests.support.spark_settings import INTERPRETED
 
 QUERY = mrql.compile(
     "select (l.A, sum(r.D), max(r.D)) from l in left, r in right where l.B = r.C group by l.A",

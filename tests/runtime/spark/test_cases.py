@@ -28,8 +28,8 @@ from tests.runtime.spark.test_equivalence import assert_equal_everywhere, few
 from tests.support.cases import Case, cases
 from tests.support.construct_queries import construct_queries
 from tests.support.generated import each_another, short
-from tests.support.interpreted import compiled
 from tests.support.queries import histories
+from tests.support.spark_settings import compiled
 
 pytestmark = pytest.mark.spark
 

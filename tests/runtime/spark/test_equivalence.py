@@ -34,9 +34,9 @@ from tests.support.histories import Batch, net
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
 from tests.support.incremental_cases import STREAMS as TYPES
 from tests.support.incremental_cases import Construct
-from tests.support.interpreted import compiled
 from tests.support.queries import STREAMS, Tables, histories, queries, several_queries, streams_of
 from tests.support.queries import tables as tables_of
+from tests.support.spark_settings import compiled
 from tests.support.wild import bags
 
 pytestmark = pytest.mark.spark

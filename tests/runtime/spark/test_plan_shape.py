@@ -27,7 +27,7 @@ from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import MARK, TOUCHED, Table
 from mrql.runtime.spark.view import SparkView
-from tests.support.interpreted import interpreted
+from tests.support.spark_settings import interpreted
 
 pytestmark = pytest.mark.spark
 

@@ -1,4 +1,4 @@
-"""Plans on Spark that run as they are, and not as generated code: what tests do over a handful of rows."""
+"""Sessions that are set otherwise: to run plans as they are, and not as generated code; or as they may be anywhere."""
 
 from __future__ import annotations
 
@@ -43,3 +43,33 @@ def _set_everywhere(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[No
         finally:
             for key, earlier in before.items():
                 context.setLocalProperty(key, earlier)  # type: ignore[arg-type]
+
+
+ODD: Mapping[str, str] = {
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.files.ignoreCorruptFiles": "true",
+    "spark.sql.files.ignoreMissingFiles": "true",
+    "spark.sql.legacy.createEmptyCollectionUsingStringType": "true",
+    "spark.sql.legacy.sizeOfNull": "true",
+    "spark.sql.legacy.statisticalAggregate": "true",
+    "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY",
+    "spark.sql.parquet.int96RebaseModeInRead": "LEGACY",
+    "spark.sql.parser.escapedStringLiterals": "true",
+    "spark.sql.parser.quotedRegexColumnNames": "true",
+    "spark.sql.session.timeZone": "Asia/Kolkata",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+}
+"""What a session may have been set to, for whatever else runs in it: no answer depends on that."""
+
+
+@contextmanager
+def oddly_set(spark: SparkSession) -> Iterator[None]:
+    """A block in a session in which that is set."""
+    with _set_everywhere(spark, ODD):
+        yield
