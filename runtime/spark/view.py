@@ -229,6 +229,7 @@ class SparkView:
                 ledger.begin()
                 if ledger.stream in changes:
                     changes[ledger.stream] = self._recorded(ledger, changes[ledger.stream])
+            self.computing.go_on()
             for name in self.plan.trusted & changes.keys():
                 changes[name], run = netted_trusted(changes[name], self.plans)
                 self.transaction.temporaries.counted += [] if run is None else [run]

@@ -13,7 +13,7 @@ none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 
@@ -74,10 +74,12 @@ class Ledger:
             self.keys = self.keys_like(canonical(Expressions(), change.value))
             self.table = self._table(self.keys)
         rows = self.keys.rows(change)
-        if change.mixed:
-            self.batch = left_of(change, self.keys, self.plans)
-            rows = self.batch.relation
         self.arrived = rows.select("*", *self._digests(self.keys)) if self._is_digested(self.keys) else rows
+        if change.mixed:
+            # Moved to where its digests are, and then to nowhere else to be looked up.
+            moved = self.table.partitioned(self.arrived) if self._is_digested(self.keys) else self.arrived
+            self.batch = _netted(moved, self.keys, self.plans, DIGEST if self._is_digested(self.keys) else ())
+            rows = self.arrived = self.batch.relation
         self.table.shrinks |= change.weight is not None
         kept = self.arrived.select(*self.table.keys, "w")
         # What is left of a batch has different rows; two with one digest are added up when they are looked up.
@@ -140,7 +142,12 @@ class Ledger:
 
 def left_of(batch: Frame, keys: Keys, plans: Plans) -> Run:
     """What is left of a batch in which rows come and go, computed once: each row with its weight `w`."""
-    return Run.of(plans, keys.rows(batch).aggregate(keys.names, ["sum(w) AS w"]).where("w <> 0"))
+    return _netted(keys.rows(batch), keys, plans)
+
+
+def _netted(rows: Relation, keys: Keys, plans: Plans, more: Sequence[str] = ()) -> Run:
+    """What is left of rows, each with columns more that depend on it."""
+    return Run.of(plans, rows.aggregate([*more, *keys.names], ["sum(w) AS w"]).where("w <> 0"))
 
 
 def without_passing(rows: Frame, columns: ColumnNames) -> Frame:
