@@ -44,8 +44,10 @@ class NumberLocale:
         """A number, or a `whole` one, that is written so, for Python and for Java. Signs beside ASCII may have been
         read byte by byte, as those of another `encoding`."""
         groups = rf"[0-9]{{1,3}}(?:({self.separator(encoding)})[0-9]{{3}}(?:\1[0-9]{{3}})*+)?+"
-        rest = "" if whole else f"(?:{re.escape(self.point)}[0-9]++)?(?:[eE][+-]?[0-9]++)?"
-        return f"[+-]?(?:{groups}|[0-9]++){rest}"
+        if whole:
+            return f"[+-]?(?:{groups}|[0-9]++)"
+        point = re.escape(self.point)
+        return f"[+-]?(?:(?:{groups}|[0-9]++)(?:{point}[0-9]*+)?|{point}[0-9]++)(?:[eE][+-]?[0-9]++)?"
 
     def separator(self, encoding: str = "utf-8") -> str:
         """What may stand between groups, for Python and for Java."""

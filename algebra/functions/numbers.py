@@ -21,8 +21,9 @@ DIGITS = 30
 
 
 def _round(x: float) -> int:
-    """The nearest integer; halves go up, as in Java."""
-    return math.floor(x + 0.5)
+    """The nearest integer; halves go up, as in Java. The sum of a number and a half may have no double."""
+    whole = math.floor(x)
+    return whole + 1 if x - whole >= 0.5 else whole
 
 
 def _to_long(rounding: Callable[[float], int]) -> Implementation:
@@ -39,7 +40,7 @@ def _to_long(rounding: Callable[[float], int]) -> Implementation:
 
 def _rounded(rounding: str) -> Sql:
     def template(a: str, at: str) -> str:
-        fits = f"(abs({a}) < 9.223372036854775E18D)"
+        fits = f"({a} >= -9.223372036854775808E18D AND {a} < 9.223372036854775808E18D)"
         message = fails(at, "not a number that a long can hold")
         return f"CASE WHEN {a} IS NULL THEN NULL WHEN {fits} THEN {rounding.format(a)} ELSE {message} END"
 
@@ -154,7 +155,7 @@ NUMBERS: tuple[Function, ...] = (
     _to_integer(
         "round",
         _round,
-        "CAST(floor({0} + 0.5D) AS BIGINT)",
+        "(CAST(floor({0}) AS BIGINT) + if({0} - floor({0}) >= 0.5D, 1L, 0L))",
         "the nearest integer, halves upwards; or with so many digits behind the point, halves away from zero; of a"
         " decimal a decimal, halves away from zero",
         ("round(2.5)", "3"),

@@ -56,6 +56,7 @@ HABITS: tuple[Habit, ...] = (
         r"\*",
         r"\bcount\s*\(\s*",
     ),
+    Habit("write `year(d)`, `month(d)`, `day(d)`, `hour(t)`", r"from\b", r"\bextract\s*\(\s*\w+\s+"),
     Habit("write `count_distinct(e)`, or `sum(distinct(e))`", before=r"\w\s*\(\s*distinct\s+"),
     Habit(
         "missing values come first, with `desc` last: put `is_null(e)` before `e` for last, `not is_null(e)` for first",

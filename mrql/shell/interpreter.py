@@ -75,7 +75,13 @@ class Interpreter:
             raise self._unknown(text, command.start(1) - 1, command.end(1))
         else:
             act: Callable[[str, int], None] = getattr(self, f"_{command[1]}")
-            act(text, command.end())
+            transcript = self.session.transcript
+            before = len(transcript.text)
+            try:
+                act(text, command.end())
+            finally:
+                if len(transcript.text) == before:  # what is not read as a query is a line all the same
+                    transcript.add(text)
 
     def _answer(self, queries: tuple[CompiledExpression, ...]) -> None:
         for query in queries:

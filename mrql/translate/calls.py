@@ -218,6 +218,8 @@ def _collection_term(arg: syntax.Expr, scope: Scope, function: str = "this") -> 
 
 def _row_hint(arg: syntax.Expr, scope: Scope, function: str) -> str | None:
     """The hint for an aggregation of what is one row, since there is no `group by`."""
+    if function == "count" and isinstance(arg, syntax.IntLit):
+        return "`count(x)` counts the elements of a collection, or of a group by a variable of its `from`"
     if scope.group is not None or not names_in(arg) & set(scope.variables):
         return None
     written = arg.span.text

@@ -136,12 +136,23 @@ def _no_value(expr: syntax.Expr) -> UserError:
 # --- names, structures --------------------------------------------------------------------------
 
 
+def _field_hint(name: str, scope: Scope) -> str | None:
+    """The hint for a field without the variable that has it."""
+    for variable, bound in scope.variables.items():
+        t = bound.type if isinstance(bound, Term) else None
+        row = t.item if isinstance(t, ty.BagType) else t
+        if isinstance(row, ty.RecordType) and row.field(name) is not None:
+            return f"a field is written behind what it is of: `{variable}.{name}`"
+    return None
+
+
 def _name(expr: syntax.Name, scope: Scope) -> Term:
     match scope.lookup(expr.name):
         case None:
             if expr.name in scope.globals.constructors:
                 return construct(scope.globals.constructors[expr.name], (), expr.span)
-            raise scope.unknown("name", expr.name, [*scope.variables, *scope.globals.values], expr.span)
+            candidates = [*scope.variables, *scope.globals.values]
+            raise scope.unknown("name", expr.name, candidates, expr.span, _field_hint(expr.name, scope))
         case Thunk(argument, outer):
             return outer.translate(argument)
         case Closure():

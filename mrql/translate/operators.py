@@ -51,12 +51,18 @@ def unary(expr: syntax.Unary, scope: Scope) -> Term:
 
 
 def binary(expr: syntax.Binary, scope: Scope) -> Term:
+    if expr.op is syntax.BinaryOp.UNION and isinstance(expr.right, syntax.Call) and expr.right.function == "all":
+        # As SQL has it, with what follows in brackets.
+        raise UserError("`union` keeps all elements of both sides", expr.right.span, "leave out `all`")
     left, right = met(expr.op, scope.translate(expr.left), scope.translate(expr.right))
     left, right = met_by_times(expr.op, left, right)
     if expr.op is syntax.BinaryOp.UNION or (expr.op is syntax.BinaryOp.ADD and ty.is_collection(left.type)):
         joined = ty.join_types(left.type, right.type)
         if joined is None or not ty.is_collection(joined):
-            hint = lifted_hint(expr, [left, right], scope) or "both sides must be bags, or lists"
+            alike = "both sides must be bags, or lists"
+            if isinstance(left.type, ty.BagType | ty.ListType) and type(left.type) is type(right.type):
+                alike = "no type has the elements of both: bring them into one, as by `x as string`"
+            hint = lifted_hint(expr, [left, right], scope) or alike
             raise UserError(f"`{expr.op.value}` of {left.type} and {right.type}", expr.span, hint)
         return Union(
             coerce(left, joined, expr.left.span, "the left side"),

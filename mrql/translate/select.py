@@ -102,7 +102,8 @@ def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, condition
     for key, term in zip(group.keys, keys, strict=True):
         if ty.has_collection(term.type) and any(isinstance(t, ty.ListType) for t in ty.walk(term.type)):
             # In a tuple of selects, the one behind `group by x,` is read as a second key.
-            hint = "put the select before it in brackets" if isinstance(key.expr, syntax.Select) else None
+            bag = f"a bag is one: `(select x from x in {key.expr.span.text})`"
+            hint = "put the select before it in brackets" if isinstance(key.expr, syntax.Select) else bag
             raise UserError(f"a group-by key of type {term.type}: lists are no keys", key.span, hint)
     key_value = _one_or_tuple(tuple(keys))
     element = _one_or_tuple(tuple(variables.values()))

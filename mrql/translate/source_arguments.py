@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 import attrs
 
 from mrql import syntax
@@ -10,6 +12,7 @@ from mrql.algebra.analysis.traversal import subterms
 from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Stream
+from mrql.parser.expressions import OPTIONS
 from mrql.translate.scope import Globals, Scope
 
 
@@ -37,7 +40,7 @@ def arguments_of(source: syntax.SourceExpr, known: Globals) -> Arguments:
     sorted_arguments = Arguments()
     _no_argument_twice(source)
     for given in source.args:
-        arg = _text(given, known) if isinstance(given, syntax.Expr) else given
+        arg = _text_or_option(given, known) if isinstance(given, syntax.Expr) else given
         match arg:
             case syntax.StringLit():
                 sorted_arguments.strings.append(arg)
@@ -83,6 +86,31 @@ def _no_argument_twice(source: syntax.SourceExpr) -> None:
         if word in found:
             raise UserError(f"`{word}` is given twice", arg.span)
         found |= {word} if word is not None else set()
+
+
+def _text_or_option(arg: syntax.Expr, known: Globals) -> syntax.StringLit:
+    """A text; what has no meaning as one is likely to be an option that is called otherwise."""
+    try:
+        return _text(arg, known)
+    except UserError as error:
+        match arg:
+            case syntax.Name(name) | syntax.Call(name):
+                pass
+            case syntax.Binary(syntax.BinaryOp.EQUAL, syntax.Name(name)):
+                pass
+            case _:
+                raise
+        words = [*OPTIONS, *(word for word in _WORDS.values() if word.isidentifier())]
+        near = [word for word in words if word.lower() == name.lower()] or get_close_matches(
+            name, words, n=1, cutoff=0.8
+        )
+        if near:
+            hint = f"it is written `{OPTIONS.get(near[0], near[0])}`"
+            raise UserError(f"a source has no option `{arg.span.text}`", arg.span, hint) from None
+        if isinstance(arg, syntax.Call) and error.message.startswith("unknown function"):
+            hint = f"there are {', '.join(words)}"
+            raise UserError(f"a source has no option `{name}`", arg.span, hint) from None
+        raise
 
 
 def _text(arg: syntax.Expr, known: Globals, what: str = "a path or delimiter") -> syntax.StringLit:

@@ -30,14 +30,14 @@ def options_of(arguments: Arguments, format: Format, known: Globals) -> Mapping[
         if option.name not in format.takes:
             hint = f"it is for {known.catalog.names_taking(option.name)}"
             raise UserError(f"{format} source has no option `{option.name}`", option.span, hint)
+        _must_be_as_many(option)
         texts = tuple(known_text(value, known, f"what `{option.name}` is given") for value in option.values)
-        _must_be_as_many(option, texts)
         found[option.name] = texts
     return found
 
 
-def _must_be_as_many(option: syntax.OptionArg, texts: Sequence[str]) -> None:
-    example = OPTIONS[option.name]
+def _must_be_as_many(option: syntax.OptionArg) -> None:
+    example, texts = OPTIONS[option.name], option.values
     takes_texts = "(" in example
     if texts and not takes_texts:
         raise UserError(f"`{option.name}` takes nothing", option.span, example)

@@ -250,7 +250,10 @@ def row_type(spec: SourceSpec) -> Type:
         found = found and with_partitions(spec, found, files[0])
     if found is None:
         what = "row" if files else "file"
-        raise UserError(f"no {what} in {spec.path} to take the type of the rows from", hint="add type(<A: long>), say")
+        hint = "add `type(<A: long>)`, say"
+        if files and spec.format.name == "json" and not spec.multiline:
+            hint = f"a line is a row; where a document goes over several, add `multiline`. Else {hint}"
+        raise UserError(f"no {what} in {spec.path} to take the type of the rows from", hint=hint)
     return found
 
 

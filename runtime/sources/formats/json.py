@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 
@@ -242,6 +243,10 @@ MOST_FIELDS = 200
 """An object with more keys than that is a table by itself, and of type `any`."""
 
 
+LARGE = ty.DecimalType(38)
+"""The type of whole numbers that no long has: as doubles, several would be one."""
+
+
 def type_of(value: Json) -> Type:
     """The type that a JSON value has by itself; `nothing` is that of null.
 
@@ -256,7 +261,9 @@ def type_of(value: Json) -> Type:
         case str():
             return ty.STRING
         case int():
-            return ty.LONG
+            return ty.LONG if -(2**63) <= value < 2**63 else LARGE
+        case Decimal() if value.as_tuple().exponent == 0:
+            return LARGE
         case dict():
             if len(value) > MOST_FIELDS or any('"' in key or "\\" in key for key in value):
                 return ty.ANY
@@ -288,8 +295,8 @@ def joined_types(a: Type, b: Type) -> Type:
             return ty.RecordType(tuple(named.items())) if len(named) <= MOST_FIELDS else ty.ANY
         case ty.ListType(x), ty.ListType(y):
             return ty.ListType(joined_types(x, y))
-        case (ty.Basic(ty.Kind.LONG), ty.Basic(ty.Kind.DOUBLE)) | (ty.Basic(ty.Kind.DOUBLE), ty.Basic(ty.Kind.LONG)):
-            return ty.DOUBLE
+        case _ if {a, b} <= {ty.LONG, ty.DOUBLE, LARGE}:
+            return ty.DOUBLE if ty.DOUBLE in (a, b) else LARGE
         case _:
             return ty.ANY
 
@@ -328,8 +335,8 @@ def widened_by(known: Type, found: Type) -> Type | None:
         case ty.ListType(item), ty.ListType(other):
             inner = widened_by(item, other)
             return None if inner is None else ty.ListType(inner)
-        case ty.LONG | ty.DOUBLE, ty.LONG | ty.DOUBLE:
-            return ty.DOUBLE
+        case _ if {known, found} <= {ty.LONG, ty.DOUBLE, LARGE}:
+            return joined_types(known, found)
         case _:
             return None
 

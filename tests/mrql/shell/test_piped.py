@@ -54,6 +54,13 @@ def test_commands_work_too(tmp_path: Path) -> None:
     assert (code, out) == (0, "long\n2\n")
 
 
+def test_commands_are_lines(tmp_path: Path) -> None:
+    """What is wrong behind them is in the line in which it stands."""
+    (tmp_path / "q.mrql").write_text("n = 1;")
+    _, _, err = shell(f":load {tmp_path / 'q.mrql'}\n:names\n:help size\n:type n\nm;\n")
+    assert err.startswith("<stdin>:5:1: error: unknown name `m`")
+
+
 def test_nothing_is_a_session() -> None:
     """An empty one."""
     assert shell("") == (0, "", "")

@@ -155,7 +155,14 @@ def test_what_fits_no_wider_type_is_malformed(tmp_path: Path, engine: str, reque
     shutil.rmtree(tmp_path / "checkpoint")
 
 
-LEAVES = st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False, width=16) | st.just("x")
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 5)
+    | st.sampled_from([2**63, -(2**70)])
+    | st.floats(allow_nan=False, width=16)
+    | st.just("x")
+)
 OBJECTS = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("aAb`"), inner, max_size=2)
 )
@@ -179,3 +186,23 @@ def test_a_wider_type_holds_what_the_narrower_one_held(
     for row in rows:
         wider = widened_by(wide, type_of(row))
         assert wider is None or wider == wide
+
+
+@pytest.mark.parametrize(
+    ("numbers", "found"),
+    [
+        (["9223372036854775808", "9223372036854775809"], "decimal(38, 0)"),
+        (["1", "-9223372036854775809"], "decimal(38, 0)"),
+        (["9223372036854775808", "1.5"], "double"),
+        (["1" * 39, "1"], "double"),
+    ],
+)
+def test_whole_numbers_that_no_long_has(tmp_path: Path, numbers: list[str], found: str) -> None:
+    """Two of them are two, and not the one double that is next to both."""
+    (tmp_path / "f.json").write_text("".join(f'{{"n": {number}}}\n' for number in numbers))
+    row = infer_row([tmp_path / "f.json"])
+    assert str(row) == f"<n: {found}>"
+    (tmp_path / "g.json").write_text('{"n": 1}\n')
+    known = infer_row([tmp_path / "g.json"])
+    assert known is not None
+    assert widened(known, [tmp_path / "f.json"]) == row

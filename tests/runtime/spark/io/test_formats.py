@@ -177,7 +177,7 @@ def local_numbers(draw: st.DrawFn) -> str:
     separators = [draw(st.sampled_from([*[between] * 9, *SEPARATORS])) for _ in groups]
     whole = "".join(group + sign for group, sign in zip(groups, [*separators[1:], ""], strict=True))
     rest = draw(st.sampled_from(["", "", f"{point}5", f"{point}00", point, f"{point}5e3", "E-2", "e999", "d"]))
-    return draw(st.sampled_from(SIGNS)) + whole + rest
+    return draw(st.sampled_from(SIGNS)) + draw(st.sampled_from([whole, whole, whole, ""])) + rest
 
 
 @seed(2026)
