@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -603,3 +604,11 @@ def test_texts_of_doubles_and_floats() -> None:
         9e9: "9.0E9",
     }
     assert {convert_from(to_single(x), FLOAT, STRING): x for x in floats} == {text: x for x, text in floats.items()}
+
+
+@given(st.floats(-9e18, 9e18) | st.integers(-(2**54), 2**54).map(lambda n: n / 2))
+def test_rounding_is_exact(x: float) -> None:
+    """As of the fraction that a double is: no sum on the way has to have a double."""
+    exact = Fraction(x)
+    assert apply("round", (x,)) == math.floor(exact + Fraction(1, 2))
+    assert (apply("floor", (x,)), apply("ceil", (x,))) == (math.floor(exact), math.ceil(exact))
