@@ -72,7 +72,8 @@ def _shown(line: str, column: int) -> tuple[str, int]:
 
 
 class WrongRow(UserError):
-    """A row of a stream cannot be what it is, beside the others. Its place is that of the stream."""
+    """A row of a stream cannot be what it is, beside the others. Its place is that of the stream; rows and keys are
+    given as texts."""
 
     def __init__(self, stream: str, message: str, span: Span | None = None, hint: str | None = None) -> None:
         super().__init__(message, span, hint)
@@ -82,36 +83,36 @@ class WrongRow(UserError):
 class MissingRow(WrongRow):
     """A row is deleted from a stream more often than it is there; `times` says how much more often."""
 
-    def __init__(self, stream: str, row: object, times: int = 1, span: Span | None = None) -> None:
+    def __init__(self, stream: str, row: str, times: int = 1, span: Span | None = None) -> None:
         often = "" if times == 1 else f" ({times} times)"
-        super().__init__(stream, f"a row is deleted from `{stream}` that is not there{often}: {row!r}", span)
+        super().__init__(stream, f"a row is deleted from `{stream}` that is not there{often}: {row}", span)
 
 
 class AmbiguousRow(WrongRow):
     """Two rows of a stream have one key, and nothing says which of them is later."""
 
-    def __init__(self, stream: str, key: object, version: object, *, versioned: bool, span: Span | None = None) -> None:
+    def __init__(self, stream: str, key: str, version: str, *, versioned: bool, span: Span | None = None) -> None:
         if versioned:
-            what = f"two different rows of `{stream}` have the key {key!r} and the version {version!r}"
+            what = f"two different rows of `{stream}` have the key {key} and the version {version}"
             super().__init__(stream, what, span, "each change of a row needs a version of its own")
         else:
-            what = f"two different rows of `{stream}` in one batch have the key {key!r}"
+            what = f"two different rows of `{stream}` in one batch have the key {key}"
             super().__init__(stream, what, span, "a version, a field that grows with each change, says which is later")
 
 
 class MissingVersion(WrongRow):
     """A row of a stream has no version."""
 
-    def __init__(self, stream: str, key: object, field: str, span: Span | None = None) -> None:
-        super().__init__(stream, f"a row of `{stream}` with the key {key!r} has no version: `{field}` is missing", span)
+    def __init__(self, stream: str, key: str, field: str, span: Span | None = None) -> None:
+        super().__init__(stream, f"a row of `{stream}` with the key {key} has no version: `{field}` is missing", span)
 
 
 class WrongDeletion(UserError):
     """A deletion that was trusted has left less than nothing under a key of a state."""
 
-    def __init__(self, streams: Sequence[str], state: str, key: object) -> None:
+    def __init__(self, streams: Sequence[str], state: str, key: str) -> None:
         named = " or ".join(f"`{name}`" for name in streams)
-        message = f"a row is deleted from {named} that is not there: less than nothing is left under {key!r} in {state}"
+        message = f"a row is deleted from {named} that is not there: less than nothing is left under {key} in {state}"
         super().__init__(message, hint="where deletions are not trusted, they are looked up, and the row is named")
 
 

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from mrql.algebra.errors import MissingRow, WrongDeletion
 from mrql.algebra.evaluation.evaluate import bind, endless, evaluate
 from mrql.algebra.terms import Term, element_type
+from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there
@@ -183,7 +184,7 @@ class ReferenceView:
         for found in sorted(state.touched_keys & state.entries.keys(), key=repr) if trusted else ():
             entry = state.entries[found]
             if min(entry.support) < 0:
-                raise WrongDeletion(trusted, state.stage.name, entry.key)
+                raise WrongDeletion(trusted, state.stage.name, show_value(entry.key))
 
     def _feed_back(self, loop: Feedbacks, changes: dict[str, ZSet]) -> None:
         """Feeds back what a batch has changed of a loop's bags, step by step, as far as it matters."""
@@ -252,7 +253,7 @@ class ReferenceView:
             for row, _ in change:
                 left = present[name].weight(row)
                 if left < 0:
-                    raise MissingRow(name, row, -left)
+                    raise MissingRow(name, show_value(row), -left)
         # Another dictionary: the one before is gone back to when the batch fails.
         self.present = {**self.present, **present}
 
@@ -296,7 +297,7 @@ class ReferenceView:
                 trusted = _taking(self.plan.trusted & {read.stream}, deltas)
                 below = join_inputs.below_nothing(read, old[label] + changes[label]) if trusted else []
                 if below:
-                    raise WrongDeletion(trusted, state.stage.name, below[0])
+                    raise WrongDeletion(trusted, state.stage.name, show_value(below[0]))
 
         def version(label: str, which: str) -> Bag:
             return join_inputs.kept(inputs[label], join_inputs.version(which, old[label], changes[label]))
@@ -337,7 +338,7 @@ class ReferenceView:
                 state.merge(index, key, share, stands_for)
             except TakenTooOften:
                 trusted = sorted(self.plan.trusted & {*state.stage.streams})
-                raise WrongDeletion(trusted, state.stage.name, key) from None
+                raise WrongDeletion(trusted, state.stage.name, show_value(key)) from None
 
 
 def _taking(trusted: frozenset[str], changes: Mapping[str, ZSet]) -> list[str]:

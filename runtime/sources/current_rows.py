@@ -14,6 +14,7 @@ import attrs
 
 from mrql.algebra.errors import AmbiguousRow, MissingVersion
 from mrql.algebra.row_key import RowKey
+from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Canonical, Value, canonical
 from mrql.algebra.values.zset import ZSet
 
@@ -102,10 +103,10 @@ class CurrentRows:
         first, *others = rows
         if not all(map(first.is_like, others)):
             versioned = self.key.version is not None
-            raise AmbiguousRow(self.stream, shown_key(first.key), first.version, versioned=versioned)
+            raise AmbiguousRow(self.stream, shown_key(first.key), show_value(first.version), versioned=versioned)
         return first
 
 
-def shown_key(key: tuple[Value, ...]) -> Value:
+def shown_key(key: tuple[Value, ...]) -> str:
     """A key as errors have it: that of one field is its value."""
-    return key[0] if len(key) == 1 else key
+    return show_value(key[0] if len(key) == 1 else key)

@@ -12,6 +12,7 @@ from pathlib import Path
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import MissingRow, UserError
 from mrql.algebra.types import RecordType, Type
+from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
 from mrql.runtime.files.quarantine import Malformed, Reject, fail
@@ -175,7 +176,7 @@ def read_source(spec: SourceSpec, reject: Reject = fail) -> Bag:
     rows = ZSet.weighted(_all_changes(spec, reject))
     for row, count in rows if spec.adapter is None else ():
         if count < 0:
-            raise MissingRow(spec.name, row, -count, spec.span)
+            raise MissingRow(spec.name, show_value(row), -count, spec.span)
     return rows.bag()
 
 
@@ -250,9 +251,9 @@ def row_type(spec: SourceSpec) -> Type:
         found = found and with_partitions(spec, found, files[0])
     if found is None:
         what = "row" if files else "file"
-        hint = "add `type(<A: long>)`, say"
-        if files and spec.format.name == "json" and not spec.multiline:
-            hint = f"a line is a row; where a document goes over several, add `multiline`. Else {hint}"
+        hint = "add type(<A: long>), say"
+        if spec.format.name == "json" and not spec.multiline and files and files[0].read_bytes().strip():
+            hint = f"a line is a row: where a document goes over several, add `multiline`; else {hint}"
         raise UserError(f"no {what} in {spec.path} to take the type of the rows from", hint=hint)
     return found
 

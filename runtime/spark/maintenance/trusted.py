@@ -16,6 +16,7 @@ import attrs
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import WrongDeletion
+from mrql.algebra.values.value_text import show_value
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.from_spark import from_spark
@@ -47,10 +48,10 @@ class Shortage:
         if self.below.rows:
             raise WrongDeletion(self.streams, self.stage, self._first(plans.spark))
 
-    def _first(self, spark: SparkSession) -> object:
+    def _first(self, spark: SparkSession) -> str:
         row = self.below.relation.select(f"{to_sql(self.key)} AS key").dataframe(spark).head()
         assert row is not None
-        return from_spark(row["key"], self.key.type)
+        return show_value(from_spark(row["key"], self.key.type))
 
 
 def netted_trusted(change: Frame, plans: Plans) -> tuple[Frame, Run | None]:

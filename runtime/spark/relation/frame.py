@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.errors import InternalError, MissingRow
 from mrql.algebra.types import Type
+from mrql.algebra.values.value_text import show_value
 from mrql.runtime.spark.expressions.casts import canonical, cast
 from mrql.runtime.spark.expressions.expressions import Expressions
 from mrql.runtime.spark.expressions.from_spark import from_spark
@@ -264,4 +265,4 @@ def raise_if_missing(stream: str, rows: Frame, spark: SparkSession) -> None:
     missing = rows.df.where(f"{rows.weight} < 0").select(f"{to_sql(rows.value)} AS row", f"{rows.weight} AS w")
     first = missing.dataframe(spark).head()
     if first is not None:
-        raise MissingRow(stream, from_spark(first["row"], rows.value.type), -first["w"])
+        raise MissingRow(stream, show_value(from_spark(first["row"], rows.value.type)), -first["w"])

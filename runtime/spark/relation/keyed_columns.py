@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from mrql.algebra import types as ty
 from mrql.algebra.errors import AmbiguousRow, MissingVersion
 from mrql.algebra.row_key import RowKey
+from mrql.algebra.values.value_text import show_value
 from mrql.runtime.sources.current_rows import shown_key
 from mrql.runtime.spark.expressions.casts import canonical
 from mrql.runtime.spark.expressions.expressions import Expressions
@@ -157,7 +158,7 @@ class KeyedColumns:
         if first["fault"] == UNVERSIONED:
             assert self.key.version is not None
             raise MissingVersion(stream, found, self.key.version)
-        at = None if version is None else from_spark(first["version"], version.type)
+        at = "" if version is None else show_value(from_spark(first["version"], version.type))
         raise AmbiguousRow(stream, found, at, versioned=version is not None)
 
 

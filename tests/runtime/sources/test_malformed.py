@@ -352,6 +352,11 @@ SOURCES: list[tuple[str, str, str]] = [
     ('json, "f.csv", type(<A: XML>)', "a json file holds records and collections, no XML", ""),
     ('json, "empty.json"', "no row in empty.json to take the type of the rows from", "add type(<A: long>), say"),
     ('json, "nothing"', "no file in nothing to take the type of the rows from", "add type(<A: long>), say"),
+    (
+        'json, "lines.json"',
+        "no row in lines.json to take the type of the rows from",
+        "a line is a row: where a document goes over several, add `multiline`; else add type(<A: long>), say",
+    ),
     ('parquet, "nothing"', "no file in nothing to take the type of the rows from", "add type(<A: long>), say"),
     ('parquet, "f.csv"', "f.csv is not a Parquet file", ""),
     ('parquet, "d.parquet"', "d.parquet has no column of a type that the language has, but <D: time64[us]>", ""),
@@ -382,6 +387,7 @@ def test_a_wrong_source(tmp_path: Path, source: str, message: str, hint: str) ->
     (tmp_path / "nothing").mkdir()
     (tmp_path / "d.json").write_text('\n{\n"A": 1}')
     (tmp_path / "nothing.json").write_text("[]")
+    (tmp_path / "lines.json").write_text('[{"A": 1},\n{"A": 2}]')
     (tmp_path / "f.zst").write_text("no")
     (tmp_path / "f.lz4").write_text("no")
     (tmp_path / "cut.zst").write_bytes(pa.compress(b"a\n" * 1000, "zstd", asbytes=True)[:-2])
