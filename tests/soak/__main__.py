@@ -230,7 +230,8 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
         clear(kills.server, f"log_{number}")
         done[LOGS] += 1
     for kind in KINDS:
-        found = disagreements(spark, kind, number)
+        with oddly_set(spark) if number % 3 == 0 else nullcontext():
+            found = disagreements(spark, kind, number)
         if found:
             raise AssertionError("\n".join(found))
         done[CALLS] += 1

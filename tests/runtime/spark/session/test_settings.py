@@ -22,7 +22,7 @@ from mrql.runtime.reference.view import ReferenceView
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.io.file_reader import file_reader
-from tests.runtime.spark.expressions.test_functions import KINDS, disagreements
+from tests.runtime.spark.expressions.test_functions import disagreements
 from tests.runtime.spark.io.test_formats import assert_same
 from tests.runtime.spark.test_equivalence import assert_equal_everywhere, few
 from tests.support.planning import planned
@@ -33,9 +33,10 @@ pytestmark = pytest.mark.spark
 
 
 def test_functions(spark: SparkSession) -> None:
+    """Of some kinds; `make soak` has all."""
     with oddly_set(spark):
-        for kind in KINDS:
-            assert not disagreements(spark, kind, 2026, rows=3)
+        for kind in ("Dates and timestamps", "Lists", "Operators"):
+            assert not disagreements(spark, kind, 2026, rows=2)
 
 
 @seed(2026)
