@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
@@ -19,6 +20,13 @@ from mrql.runtime.spark.io.collect import collect_changes, collect_value
 from mrql.runtime.spark.io.formats import writer_of
 from mrql.runtime.spark.io.paths import path_to_write
 from mrql.runtime.spark.session.session import AS_WRITTEN, settings
+
+IN_FILES: Mapping[str, str] = {
+    **AS_WRITTEN,
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+}
+"""So that days before the calendar of Gregory are the same for whoever reads them, and lists are as Parquet has them."""
 
 
 @attrs.frozen
@@ -38,7 +46,7 @@ class SparkRows:
     def write(self, output: Output, directory: Path, files: DurableFiles) -> None:
         """Has Spark write them, in as many files as there are partitions."""
         spark = self.df.sparkSession
-        with settings(spark, AS_WRITTEN):
+        with settings(spark, IN_FILES):
             rows = rows_alone(self.df, self.type, weighted=self.changes)
             writer_of(output.format)(rows, output, path_to_write(spark, directory))
         # Hadoop has noted a checksum of what says that all is there, which may be written anew.

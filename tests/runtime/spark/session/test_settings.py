@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,9 +17,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import mrql
+from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Record, same
 from mrql.algebra.values.zset import ZSet
+from mrql.runtime.engine.answer import Output
+from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.reference.view import ReferenceView
+from mrql.runtime.sources.formats.csv import CSV
+from mrql.runtime.sources.formats.file_format import FileFormat
+from mrql.runtime.sources.formats.json import JSON
+from mrql.runtime.sources.formats.parquet import PARQUET
+from mrql.runtime.spark.io.answer import SparkRows
 from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.io.file_reader import file_reader
@@ -94,3 +103,22 @@ def test_a_file_that_is_gone_or_damaged_is_an_error(spark: SparkSession, tmp_pat
         for df in (gone, damaged):
             with pytest.raises((PySparkException, Py4JJavaError)):
                 df.collect()
+
+
+@pytest.mark.parametrize("format", [PARQUET, JSON, CSV], ids=str)
+def test_answers_in_files(spark: SparkSession, tmp_path: Path, format: FileFormat) -> None:
+    """What is written there, and who else reads it."""
+    t = parse_type("{<d: date, t: timestamp, m: decimal(10, 2), n: long>}")
+    row = {"d": date(1500, 3, 1), "t": datetime(1500, 3, 1, 10), "m": Decimal("1.50"), "n": None}
+    with oddly_set(spark):
+        rows = SparkRows(to_dataframe(spark, [Record(row)], t), t)
+        rows.write(Output(t, False, format), tmp_path / "out", DurableFiles())
+    (part,) = (tmp_path / "out").glob("part-*")
+    match format.name:
+        case "parquet":
+            assert pq.read_table(part).to_pylist() == [row]
+        case "json":
+            said = {"d": "1500-03-01", "t": "1500-03-01 10:00:00", "m": 1.50, "n": None}
+            assert json.loads(part.read_text()) == said
+        case _:
+            assert part.read_text() == "1500-03-01,1500-03-01 10:00:00,1.50,\n"
