@@ -26,7 +26,7 @@ IN_FILES: Mapping[str, str] = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
-"""So that days before the calendar of Gregory are the same for whoever reads them, and lists are as Parquet has them."""
+"""By which days before the calendar of Gregory are the same for every reader, and lists are as Parquet has them."""
 
 
 @attrs.frozen
