@@ -52,12 +52,23 @@ def leaves_its_range(term: Term) -> bool:
             return not _within(_computed(term), _of_type(term.type))
         case Prim(function, _) if function in _COMPUTED and isinstance(term.type, ty.DecimalType):
             return term.type.precision == ty.MAX_PRECISION  # any other result has all digits that it needs
-        case Reduce(monoid, _) if monoid == SUM and (term.type == ty.LONG or isinstance(term.type, ty.DecimalType)):
-            return not is_narrow(term)
+        case Reduce(monoid, bag) if monoid == SUM and (term.type == ty.LONG or isinstance(term.type, ty.DecimalType)):
+            return not (_has_one_at_most(bag) or is_narrow(term))
         case Reduce(monoid, _) if monoid == PRODUCT:
             return term.type == ty.LONG
         case Reduce(Fold(combine=combine)):
             return may_overflow(combine.body)
+        case _:
+            return False
+
+
+def _has_one_at_most(bag: Term) -> bool:
+    """Whether a bag has no second element: to add up what it has adds nothing."""
+    match bag:
+        case Single() | Empty():
+            return True
+        case If(_, then, otherwise):
+            return _has_one_at_most(then) and _has_one_at_most(otherwise)
         case _:
             return False
 

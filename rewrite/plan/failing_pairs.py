@@ -36,6 +36,11 @@ def may_fail_for_pairs(feed: Feed, *, overflows: bool = True) -> bool:
     >>> terms = [parse(q % number, types) for number in ("b * d", "b + 1L", "b - d", "6L / d")]
     >>> [may_fail_for_pairs(plan_query(term).plan.stages[0].feeds[0]) for term in terms]
     [False, False, True, True]
+    >>> types = {name: "{(long, decimal(15, 2))}" for name in "ST"}
+    >>> terms = [parse(q.replace("{}:{long}", "{}:{%s}") % pair, types) for pair in (
+    ...     ("b - d", "decimal(16, 2)"), ("b * b * d", "decimal(38, 6)"))]
+    >>> [may_fail_for_pairs(plan_query(term).plan.stages[0].feeds[0]) for term in terms]
+    [False, True]
     """
     if len(feed.rows.inputs) < 2:
         return False

@@ -11,8 +11,10 @@ from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Value, same
 from mrql.rewrite.pipeline import normal_form
+from mrql.rewrite.plan.failing_pairs import may_fail_for_pairs
 from mrql.runtime.reference.view import ReferenceView
 from queries.tpch.generate import TABLES, Batch, history
+from tests.support.planning import planned
 from tests.tpch.cases import FIXED, NAMES, SQL, Tables, case, expected, net
 
 every_query = pytest.mark.parametrize("name", NAMES)
@@ -59,6 +61,13 @@ def test_rows_come_and_go_in_every_table() -> None:
             at_once += sum(len(set(b.inserted.get(table, ())) & set(b.deleted.get(table, ()))) for b in batches)
         assert gone > back > 0, table
         assert at_once > 0 or table == "supplier", table
+
+
+@every_query
+def test_no_join_may_fail(name: str) -> None:
+    """Of no query a batch has to read what is there of each table, row by row, before it is joined."""
+    feeds = [feed for stage in planned(case(name).query.term).plan.stages for feed in stage.feeds]
+    assert not any(map(may_fail_for_pairs, feeds))
 
 
 @every_query
