@@ -133,7 +133,7 @@ def sums_over_joins(draw: st.DrawFn) -> str:
     return f"sum(select {text[4:-1]} from {source} where {where})"
 
 
-@settings(max_examples=90, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=sums_over_joins(), data=st.data())
 def test_sums_over_joins_are_exact(text: str, data: st.DataObject) -> None:
     assert_sums_are_exact(text, data)

@@ -110,7 +110,7 @@ def joins(draw: st.DrawFn) -> str:
     return f"select (k, sum({columns[0][0]}), count(d)) {text} group by k: {draw(some)}"
 
 
-@settings(max_examples=90, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=joins(), data=st.data())
 def test_any_join_is_exact(text: str, data: st.DataObject) -> None:
     assert_any_order_is_exact(text, data)

@@ -65,7 +65,7 @@ OPTIONS = st.sampled_from(["", NULL_VALUES, ', comment("#")', f'{NULL_VALUES}, c
 
 
 @seed(2026)
-@settings(few, max_examples=8)
+@settings(few, max_examples=6)
 @given(
     st.lists(st.tuples(RECORD, END), min_size=20, max_size=60),
     st.sampled_from(["string", "int", "float", "double", "bool", "decimal(6, 2)"]),
@@ -368,7 +368,7 @@ LINE = st.one_of(
 
 
 @seed(2026)
-@settings(few, max_examples=6)
+@settings(few, max_examples=4)
 @given(st.lists(LINE, min_size=20, max_size=40))
 def test_json(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, rows: list[str]) -> None:
     """Values that fit a type and that do not, with any type and with one that is found in the file."""
@@ -454,7 +454,7 @@ ELEMENT = st.recursive(st.just("<a/>"), _element, max_leaves=8)
 
 
 @seed(2026)
-@settings(few, max_examples=8)
+@settings(few, max_examples=6)
 @given(
     st.lists(ELEMENT, min_size=5, max_size=30),
     st.sampled_from(["", "<!-- a <remark> -->", "<?instruction?>", '<!-- </a> <a> " -->']),

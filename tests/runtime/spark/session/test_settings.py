@@ -49,7 +49,7 @@ def test_functions(spark: SparkSession) -> None:
 
 
 @seed(2026)
-@settings(few, max_examples=2)
+@settings(few, max_examples=1)
 @given(queries(), st.data())
 def test_generated_queries(spark: SparkSession, text: str, data: st.DataObject) -> None:
     with oddly_set(spark):
