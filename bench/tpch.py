@@ -203,10 +203,22 @@ class Compared:
     bytes_a_row: tuple[float, float, float]
 
     @property
+    def of_spark(self) -> float:
+        """How often Spark's time a batch takes."""
+        ours, spark, _ = self.milliseconds
+        return ours / spark
+
+    @property
+    def of_duckdb(self) -> float:
+        """How often DuckDB's time a batch takes."""
+        ours, _, duck = self.milliseconds
+        return ours / duck
+
+    @property
     def line(self) -> str:
-        mrql, spark, duck = self.milliseconds
+        ours, spark, duck = self.milliseconds
         kept = " | ".join(f"{each:.0f}" for each in self.bytes_a_row)
-        return f"{mrql:.0f} | {spark:.0f} | {mrql / spark:.2f} × | {duck:.0f} | {mrql / duck:.2f} × | {kept}"
+        return f"{ours:.0f} | {spark:.0f} | {self.of_spark:.2f} × | {duck:.0f} | {self.of_duckdb:.2f} × | {kept}"
 
 
 def compared(name: str, data: Path, setting: Setting, rounds: int) -> Compared:
@@ -234,7 +246,7 @@ def run_small(quick: bool, directory: Path, rounds: int, report: Callable[[str],
     Raises: WrongAnswer when the answers differ.
     """
     found = _measured(QUICK if quick else SMALL, directory, rounds, report)
-    ratios = [ours / spark for ours, spark, _ in (each.milliseconds for each in found.values())]
+    ratios = [each.of_spark for each in found.values()]
     return Outcome(
         _lines(found),
         [
@@ -250,15 +262,14 @@ def run_large(quick: bool, directory: Path, rounds: int, report: Callable[[str],
     Raises: WrongAnswer when the answers differ.
     """
     found = _measured(QUICK if quick else LARGE, directory, rounds, report)
-    times = [each.milliseconds for each in found.values()]
-    ratios = [ours / spark for ours, spark, _ in times]
-    slower = sum(ours > duck for ours, _, duck in times)
+    ratios = [each.of_spark for each in found.values()]
+    slower = sum(each.of_duckdb > 1 for each in found.values())
     return Outcome(
         _lines(found),
         [
             Target("at a scale of 1, each query at most 0.4 of Spark from cached frames", max(ratios), 0.4),
             Target("the geometric mean at most a tenth of that", geometric_mean(ratios), 0.1),
-            Target("the share of the queries that take longer than in DuckDB at most a half", slower / len(times), 0.5),
+            Target("the share of the queries that take longer than in DuckDB at most a half", slower / len(found), 0.5),
         ],
     )
 
@@ -274,8 +285,8 @@ def _measured(setting: Setting, directory: Path, rounds: int, report: Callable[[
 
 
 def _lines(found: Mapping[str, Compared]) -> list[str]:
-    mean = geometric_mean(ours / spark for ours, spark, _ in (each.milliseconds for each in found.values()))
-    beside = geometric_mean(ours / duck for ours, _, duck in (each.milliseconds for each in found.values()))
+    mean = geometric_mean(each.of_spark for each in found.values())
+    beside = geometric_mean(each.of_duckdb for each in found.values())
     return [
         "| query | mrql, a batch, ms | Spark, from cached frames, ms | mrql takes | DuckDB, from its tables, ms "
         "| mrql takes | mrql keeps, bytes a row | Spark | DuckDB |",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 import attrs
 
@@ -61,11 +62,16 @@ class NumberLocale:
         >>> number_locale("fr").canonical("1 234"), number_locale("fr").canonical("1 23")
         ('1234', None)
         """
-        if re.fullmatch(self.regex(), field) is None:
-            return None
-        return re.sub(self.separator(), "", field).replace(self.point, ".")
+        number, separator = _for_python(self)
+        return None if number.fullmatch(field) is None else separator.sub("", field).replace(self.point, ".")
 
 
+@lru_cache(maxsize=64)
+def _for_python(locale: NumberLocale) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    return re.compile(locale.regex()), re.compile(locale.separator())
+
+
+@lru_cache(maxsize=64)
 def number_locale(tag: str) -> NumberLocale:
     """How numbers are written in a locale.
 

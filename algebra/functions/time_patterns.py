@@ -53,40 +53,41 @@ WRITTEN: Mapping[str, Callable[[datetime], str]] = {
 }
 
 
-def _digits(number: str, width: int) -> str:
-    return f"lpad(CAST({number} AS STRING), {width}, '0')"
+def _digits(number: str, width: int = 0) -> str:
+    """A number as text, with at least so many digits."""
+    text = f"CAST({number} AS STRING)"
+    return f"lpad({text}, {width}, '0')" if width else text
 
 
 def _named(names: Sequence[str], place: str) -> str:
     return f"element_at(array({', '.join(map(text_sql, names))}), {place})"
 
 
-def _micros(time: str) -> str:
-    return f"pmod(unix_micros({moment_sql(time)}), 1000000)"
+_HOUR_OF_12 = "((hour({0}) + 11) % 12 + 1)"
+_MICROS = f"pmod(unix_micros({moment_sql('{0}')}), 1000000)"
 
-
-WRITTEN_SQL: Mapping[str, Callable[[str], str]] = {
-    "yyyy": lambda t: _digits(f"year({t})", 4),
-    "MMMM": lambda t: _named(_MONTHS, f"month({t})"),
-    "MMM": lambda t: _named([name[:3] for name in _MONTHS], f"month({t})"),
-    "MM": lambda t: _digits(f"month({t})", 2),
-    "M": lambda t: f"CAST(month({t}) AS STRING)",
-    "dd": lambda t: _digits(f"day({t})", 2),
-    "d": lambda t: f"CAST(day({t}) AS STRING)",
-    "D": lambda t: f"CAST(dayofyear({t}) AS STRING)",
-    "EEEE": lambda t: _named(_DAYS, f"weekday({t}) + 1"),
-    "EEE": lambda t: _named([name[:3] for name in _DAYS], f"weekday({t}) + 1"),
-    "HH": lambda t: _digits(f"hour({t})", 2),
-    "H": lambda t: f"CAST(hour({t}) AS STRING)",
-    "hh": lambda t: _digits(f"((hour({t}) + 11) % 12 + 1)", 2),
-    "h": lambda t: f"CAST((hour({t}) + 11) % 12 + 1 AS STRING)",
-    "a": lambda t: f"if(hour({t}) < 12, 'AM', 'PM')",
-    "mm": lambda t: _digits(f"minute({t})", 2),
-    "m": lambda t: f"CAST(minute({t}) AS STRING)",
-    "ss": lambda t: _digits(f"second({t})", 2),
-    "s": lambda t: f"CAST(second({t}) AS STRING)",
-    "SSS": lambda t: _digits(f"({_micros(t)} DIV 1000)", 3),
-    "SSSSSS": lambda t: _digits(_micros(t), 6),
+WRITTEN_SQL: Mapping[str, str] = {
+    "yyyy": _digits("year({0})", 4),
+    "MMMM": _named(_MONTHS, "month({0})"),
+    "MMM": _named([name[:3] for name in _MONTHS], "month({0})"),
+    "MM": _digits("month({0})", 2),
+    "M": _digits("month({0})"),
+    "dd": _digits("day({0})", 2),
+    "d": _digits("day({0})"),
+    "D": _digits("dayofyear({0})"),
+    "EEEE": _named(_DAYS, "weekday({0}) + 1"),
+    "EEE": _named([name[:3] for name in _DAYS], "weekday({0}) + 1"),
+    "HH": _digits("hour({0})", 2),
+    "H": _digits("hour({0})"),
+    "hh": _digits(_HOUR_OF_12, 2),
+    "h": _digits(_HOUR_OF_12),
+    "a": "if(hour({0}) < 12, 'AM', 'PM')",
+    "mm": _digits("minute({0})", 2),
+    "m": _digits("minute({0})"),
+    "ss": _digits("second({0})", 2),
+    "s": _digits("second({0})"),
+    "SSS": _digits(f"({_MICROS} DIV 1000)", 3),
+    "SSSSSS": _digits(_MICROS, 6),
 }
 """The same in SQL. What Spark's own `date_format` writes depends on a setting of the session, when it is computed."""
 READ: Mapping[str, str] = {"yyyy": "year", "MM": "month", "dd": "day", "HH": "hour", "mm": "minute", "ss": "second"}
@@ -145,7 +146,7 @@ def written(time: datetime, pattern: str) -> str:
 
 def written_sql(time: str, pattern: str) -> str:
     """The same in SQL."""
-    pieces = (WRITTEN_SQL[letters](time) if letters else text_sql(text) for letters, text in _pieces(pattern))
+    pieces = (WRITTEN_SQL[letters].format(time) if letters else text_sql(text) for letters, text in _pieces(pattern))
     return f"concat({', '.join(pieces)})"
 
 
@@ -177,9 +178,7 @@ def read(text: str, pattern: str) -> datetime:
 def read_sql(text: str, pattern: str) -> str:
     """The timestamp that a text is, in SQL, missing where it is none. Whether 30 February is a day for Spark's own
     function depends on a setting of the session, when it is computed."""
-    found = FieldPattern(tuple(_pieces(pattern)))
-    regex, form = text_sql(f"(?iu)^{found.regex()}\\z"), text_sql(found.form("${}"))
-    return f"if({text} RLIKE {regex}, try_cast(regexp_replace({text}, {regex}, {form}) AS TIMESTAMP_NTZ), NULL)"
+    return FieldPattern(tuple(_pieces(pattern))).sql(text, "TIMESTAMP_NTZ", flags="(?iu)")
 
 
 # --- files --------------------------------------------------------------------------------------
@@ -225,6 +224,11 @@ class FieldPattern:
             return day
         clock = ":".join(places.get(letter, "00") for letter in "Hms")
         return f"{day} {clock}.{places['S']}" if "S" in places else f"{day} {clock}"
+
+    def sql(self, text: str, kind: str, *, encoding: str = "utf-8", flags: str = "") -> str:
+        """A text as a value of a type of Spark's, in SQL, missing where it does not fit or is none."""
+        regex, form = text_sql(f"{flags}^{self.regex(encoding)}\\z"), text_sql(self.form("${}"))
+        return f"if({text} RLIKE {regex}, try_cast(regexp_replace({text}, {regex}, {form}) AS {kind}), NULL)"
 
     def canonical(self, field: str) -> str | None:
         """A field in the form that the language reads, in which it need not be a value; None where it does not fit.

@@ -13,6 +13,7 @@ JOIN = "join by a condition: `select … from a in A, b in B where a.K = b.K`"
 PARTNERS = "what may have no partner is nested: `select (a, (select b from b in B where b.K = a.K)) from a in A`"
 IF = "write `if c then a else b`"
 ROUND = "a `,` behind a `from` goes on with it: put the select in round brackets"
+COUNT = "`count(x)` counts the elements of a collection, or of a group by a variable of its `from`"
 GENERATOR = "a `from` names the elements of each collection: `from x in X`"
 
 
@@ -51,11 +52,7 @@ HABITS: tuple[Habit, ...] = (
     Habit("name it before the query: `name = select …;`", before=r"\bwith\s+(recursive\s+)?"),
     Habit(f"{IF}, or `case e {{ 1: a | 2: b | _: c }}`", before=r"\bcase\s+when\s+"),
     Habit(f"write `case e {{ 1: a | 2: b | _: c }}`, or {IF.removeprefix('write ')}", r"when\b"),
-    Habit(
-        "`count(x)` counts the elements of a collection, or of a group by a variable of its `from`",
-        r"\*",
-        r"\bcount\s*\(\s*",
-    ),
+    Habit(COUNT, r"\*", r"\bcount\s*\(\s*"),
     Habit("write `year(d)`, `month(d)`, `day(d)`, `hour(t)`", r"from\b", r"\bextract\s*\(\s*\w+\s+"),
     Habit("write `count_distinct(e)`, or `sum(distinct(e))`", before=r"\w\s*\(\s*distinct\s+"),
     Habit(

@@ -14,6 +14,7 @@ from mrql.algebra.analysis.missing import there
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import TRACE, Function
 from mrql.algebra.terms import Let, PVar, Single, Term, Var, element_type
+from mrql.parser.sql_hints import COUNT
 from mrql.translate.builtin_aggregates import AGGREGATIONS, aggregate
 from mrql.translate.coercion import coerce, resolve, taken_as
 from mrql.translate.collection_functions import DERIVED, check_arguments, derived
@@ -219,7 +220,7 @@ def _collection_term(arg: syntax.Expr, scope: Scope, function: str = "this") -> 
 def _row_hint(arg: syntax.Expr, scope: Scope, function: str) -> str | None:
     """The hint for an aggregation of what is one row, since there is no `group by`."""
     if function == "count" and isinstance(arg, syntax.IntLit):
-        return "`count(x)` counts the elements of a collection, or of a group by a variable of its `from`"
+        return COUNT
     if scope.group is not None or not names_in(arg) & set(scope.variables):
         return None
     written = arg.span.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import attrs
@@ -190,13 +190,25 @@ class Scope:
         """The error for a name that nothing has, with what is called so `elsewhere`, or the nearest name that something
         has."""
         known = list(candidates)
-        near = [other for other in known if other.lower() == name.lower()] or difflib.get_close_matches(
-            name, known, n=1
-        )
-        guess = f"did you mean `{near[0]}`?" if near else None
-        if what == "field" and not near and len(known) <= SHOWN:
+        near = nearest(name, known)
+        guess = f"did you mean `{near}`?" if near is not None else None
+        if what == "field" and near is None and len(known) <= SHOWN:
             guess = f"there are {', '.join(f'`{field}`' for field in known)}"
-        return UserError(f"unknown {what} `{name}`", span, elsewhere or guess)
+        return UnknownName(what, name, span, elsewhere or guess)
+
+
+class UnknownName(UserError):
+    """A name that nothing has."""
+
+    def __init__(self, what: str, name: str, span: Span, hint: str | None) -> None:
+        super().__init__(f"unknown {what} `{name}`", span, hint)
+        self.what = what
+
+
+def nearest(name: str, known: Sequence[str], cutoff: float = 0.6) -> str | None:
+    """The one of some names that a name is likely to be a mistake for."""
+    alike = (other for other in known if other.lower() == name.lower())
+    return next(alike, None) or next(iter(difflib.get_close_matches(name, known, n=1, cutoff=cutoff)), None)
 
 
 def foreign_field(name: str, record: ty.RecordType, span: Span) -> UserError | None:

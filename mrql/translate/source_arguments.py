@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 import attrs
 
 from mrql import syntax
@@ -13,7 +11,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.terms import Stream
 from mrql.parser.expressions import OPTIONS
-from mrql.translate.scope import Globals, Scope
+from mrql.translate.scope import Globals, Scope, UnknownName, nearest
 
 
 @attrs.define
@@ -94,20 +92,16 @@ def _text_or_option(arg: syntax.Expr, known: Globals) -> syntax.StringLit:
         return _text(arg, known)
     except UserError as error:
         match arg:
-            case syntax.Name(name) | syntax.Call(name):
-                pass
-            case syntax.Binary(syntax.BinaryOp.EQUAL, syntax.Name(name)):
+            case syntax.Name(name) | syntax.Call(name) | syntax.Binary(syntax.BinaryOp.EQUAL, syntax.Name(name)):
                 pass
             case _:
                 raise
         words = [*OPTIONS, *(word for word in _WORDS.values() if word.isidentifier())]
-        near = [word for word in words if word.lower() == name.lower()] or get_close_matches(
-            name, words, n=1, cutoff=0.8
-        )
-        if near:
-            hint = f"it is written `{OPTIONS.get(near[0], near[0])}`"
+        near = nearest(name, words, cutoff=0.8)
+        if near is not None:
+            hint = f"it is written `{OPTIONS.get(near, near)}`"
             raise UserError(f"a source has no option `{arg.span.text}`", arg.span, hint) from None
-        if isinstance(arg, syntax.Call) and error.message.startswith("unknown function"):
+        if isinstance(arg, syntax.Call) and isinstance(error, UnknownName) and error.what == "function":
             hint = f"there are {', '.join(words)}"
             raise UserError(f"a source has no option `{name}`", arg.span, hint) from None
         raise

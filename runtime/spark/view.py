@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial, reduce
 
 import attrs
@@ -106,52 +106,57 @@ class SparkView:
         self.tables = dict(tables or {})
         self.held = held_tables(self.tables.values(), every=hold_tables)
         self.table_loops = LoopCheckpoints()
-        with ExitStack() as unless_made:
-            unless_made.callback(self._free_tables)
-            self.columns = ColumnNames()
-            self.settings = step_settings(spark, partitions)
-            self.plans = Plans(spark, self.settings)
-            with settings(spark, self.settings), translated(source):
-                for name, loop in plan.loops:
-                    self.tables[name] = RelationCompiler(spark, self.tables, self.columns, self.table_loops).bag(loop)
-            inputs: dict[Input, InputState] = {}
-            self.states = [
-                StageState(
-                    stage,
-                    spark,
-                    self.tables,
-                    self.columns,
-                    self.plans,
-                    access=self.circuit.access[stage.name],
-                    shared=inputs if start else None,
-                )
-                for stage in plan.stages
-            ]
-            self.transaction = Transaction(self._snapshots())
-            self.changes = Deltas(
-                self.circuit, spark, self.plans, self.tables, self.columns, self.states, self.transaction.temporaries
+        self.columns = ColumnNames()
+        self.settings = step_settings(spark, partitions)
+        self.plans = Plans(spark, self.settings)
+        inputs: dict[Input, InputState] = {}
+        self.states = [
+            StageState(
+                stage,
+                spark,
+                self.tables,
+                self.columns,
+                self.plans,
+                access=self.circuit.access[stage.name],
+                shared=inputs if start else None,
             )
-            self.computing = BackgroundJobs(spark, self._uncomputed, self._check)
-            self.rounds = Rounds(plan, self.changes, self._merge, self.computing, self._planning_ahead)
-            self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
-            self.upserts = [UpsertedRows(name, key, self.plans) for name, key in sorted(plan.keyed.items())]
-            self.ledgers: list[Ledger | UpsertedRows] = [
-                Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans)
-                for name in sorted(plan.looked_up)
-            ]
-            self.ledgers += self.upserts
-            self.ledgers += [each.ledger for loop in self.carried for each in loop]
-            self.withheld = {derived.name: WithheldChanges(derived, self.changes) for derived in plan.withholding}
-            self.ledgers += [each.ledger for each in self.withheld.values()]
-            self.arrived: Mapping[str, Frame] = {}
-            """The batch that is applied."""
-            self.last: BatchResult | None = None
-            """The batch that was applied last."""
-            self.closed = False
-            self.aside = BackgroundCompaction(spark)
+            for stage in plan.stages
+        ]
+        self.transaction = Transaction(self._snapshots())
+        self.changes = Deltas(
+            self.circuit, spark, self.plans, self.tables, self.columns, self.states, self.transaction.temporaries
+        )
+        self.computing = BackgroundJobs(spark, self._uncomputed, self._check)
+        self.rounds = Rounds(plan, self.changes, self._merge, self.computing, self._planning_ahead)
+        self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
+        self.upserts = [UpsertedRows(name, key, self.plans) for name, key in sorted(plan.keyed.items())]
+        self.ledgers: list[Ledger | UpsertedRows] = [
+            Ledger(name, element_type(Stream(name, plan.streams[name])), self.plans) for name in sorted(plan.looked_up)
+        ]
+        self.ledgers += self.upserts
+        self.ledgers += [each.ledger for loop in self.carried for each in loop]
+        self.withheld = {derived.name: WithheldChanges(derived, self.changes) for derived in plan.withholding}
+        self.ledgers += [each.ledger for each in self.withheld.values()]
+        self.arrived: Mapping[str, Frame] = {}
+        """The batch that is applied."""
+        self.last: BatchResult | None = None
+        """The batch that was applied last."""
+        self.closed = False
+        self.aside = BackgroundCompaction(spark)
+        try:
+            self._compute_loops()
             if start:
                 self._start()
-            unless_made.pop_all()
+        except BaseException:
+            self._free_tables()
+            raise
+
+    def _compute_loops(self) -> None:
+        """Computes the loops that are over static tables alone, which are tables then."""
+        with settings(self.spark, self.settings), translated(self.source):
+            for name, loop in self.plan.loops:
+                compiler = RelationCompiler(self.spark, self.tables, self.columns, self.table_loops)
+                self.tables[name] = compiler.bag(loop)
 
     def _start(self) -> None:
         with settings(self.spark, self.settings), translated(self.source):

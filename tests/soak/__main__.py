@@ -10,7 +10,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -229,8 +229,13 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
             read_history(kills.server, f"log_{number}", Path(home), Random(number), 400)
         clear(kills.server, f"log_{number}")
         done[LOGS] += 1
+
+    def somehow_set() -> AbstractContextManager[None]:
+        """Every third round has a session that is set otherwise."""
+        return oddly_set(spark) if number % 3 == 0 else nullcontext()
+
     for kind in KINDS:
-        with oddly_set(spark) if number % 3 == 0 else nullcontext():
+        with somehow_set():
             found = disagreements(spark, kind, number)
         if found:
             raise AssertionError("\n".join(found))
@@ -241,9 +246,8 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
     looped()
     guarded()
     joined()
-    # Every other round has the code that Spark generates, which takes longer to make than to run, and every third one a
-    # session that is set otherwise.
-    with interpreted(spark) if number % 2 else nullcontext(), oddly_set(spark) if number % 3 == 0 else nullcontext():
+    # Every other round has the code that Spark generates, which takes longer to make than to run.
+    with interpreted(spark) if number % 2 else nullcontext(), somehow_set():
         alone()
         wilder()
         rarer()

@@ -20,8 +20,9 @@ from mrql.runtime.files.compression import NOT_UTF8
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?")
 _HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?")
-_NAMED = {"NaN": math.nan, "Inf": math.inf, "-Inf": -math.inf}
-_NAMED |= {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf, "+NaN": math.nan, "-NaN": math.nan}
+NAMED = {"NaN": math.nan, "Inf": math.inf, "-Inf": -math.inf}
+NAMED |= {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf, "+NaN": math.nan, "-NaN": math.nan}
+"""What is no number, or none that is finite."""
 
 
 def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -> Value:
@@ -57,7 +58,7 @@ def _number_of(field: str, t: Type) -> Value:
     if t in (ty.FLOAT, ty.DOUBLE):
         if number := _NUMBER.fullmatch(field):
             return single_from_text(number[1]) if t == ty.FLOAT else float(number[1])
-        return _from_hexadecimal(field, t) if _HEXADECIMAL.fullmatch(field) else _NAMED.get(field)
+        return _from_hexadecimal(field, t) if _HEXADECIMAL.fullmatch(field) else NAMED.get(field)
     return convert(field, t) if isinstance(t, ty.DecimalType) else None
 
 
@@ -66,7 +67,7 @@ def _local_number_of(field: str, t: Type, locale: NumberLocale) -> Value:
     written = locale.canonical(field)
     if written is not None:
         return _number_of(written, t)
-    return _NAMED.get(field) if t in (ty.FLOAT, ty.DOUBLE) else None
+    return NAMED.get(field) if t in (ty.FLOAT, ty.DOUBLE) else None
 
 
 def _from_hexadecimal(field: str, t: Type) -> float:

@@ -18,6 +18,7 @@ import attrs
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import Records, SourceSpec
 from mrql.algebra.errors import UserError
+from mrql.algebra.functions import INT_RANGES
 from mrql.algebra.stack import deep
 from mrql.algebra.types import Type
 from mrql.algebra.values.json_text import Json, NotJson, elements, read
@@ -261,7 +262,8 @@ def type_of(value: Json) -> Type:
         case str():
             return ty.STRING
         case int():
-            return ty.LONG if -(2**63) <= value < 2**63 else LARGE
+            low, high = INT_RANGES[ty.LONG]
+            return ty.LONG if low <= value <= high else LARGE
         case Decimal() if value.as_tuple().exponent == 0:
             return LARGE
         case dict():

@@ -10,7 +10,9 @@ from mrql.algebra.functions.sql_text import text_sql
 from mrql.algebra.functions.time_parsing import date_sql, timestamp_sql
 from mrql.algebra.functions.time_patterns import FieldPattern
 from mrql.algebra.types import Type
+from mrql.algebra.values.atom_text import show_atom
 from mrql.algebra.values.decimals import decimal_text
+from mrql.runtime.sources.formats.csv_values import NAMED
 from mrql.runtime.spark.expressions.layout import sql_type
 
 
@@ -40,8 +42,7 @@ def value_of(text: str, t: Type) -> str:
 def patterned(text: str, pattern: FieldPattern, t: Type, encoding: str) -> str:
     """The date or timestamp of a text that is written by a pattern, missing where it is none; an `encoding` says as
     which the text was read."""
-    regex, form = text_sql(f"^{pattern.regex(encoding)}\\z"), text_sql(pattern.form("${}"))
-    return f"if({text} RLIKE {regex}, try_cast(regexp_replace({text}, {regex}, {form}) AS {sql_type(t)}), NULL)"
+    return pattern.sql(text, sql_type(t), encoding=encoding)
 
 
 def local_number(text: str, locale: NumberLocale, t: Type, encoding: str) -> str:
@@ -52,12 +53,8 @@ def local_number(text: str, locale: NumberLocale, t: Type, encoding: str) -> str
     written = f"regexp_replace({text}, {text_sql(locale.separator(encoding))}, '')"
     written = f"replace({written}, {text_sql(locale.point)}, '.')"
     number = value_of(written, t) if isinstance(t, ty.DecimalType) else f"try_cast({written} AS {sql_type(t)})"
-    named = f"try_cast({NAMED}[{text}] AS {sql_type(t)})" if is_fraction else "NULL"
+    named = f"try_cast(map({_NAMES})[{text}] AS {sql_type(t)})" if is_fraction else "NULL"
     return f"if({text} RLIKE {regex}, {number}, {named})"
 
 
-NAMED = (
-    "map('NaN', 'NaN', '+NaN', 'NaN', '-NaN', 'NaN', 'Inf', 'Infinity', 'Infinity', 'Infinity', "
-    "'+Infinity', 'Infinity', '-Inf', '-Infinity', '-Infinity', '-Infinity')"
-)
-"""What is no number, or none that is finite, as CSV has it."""
+_NAMES = ", ".join(f"'{name}', '{show_atom(value)}'" for name, value in NAMED.items())

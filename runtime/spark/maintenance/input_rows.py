@@ -73,12 +73,12 @@ class Ledger:
         if self.table is None or self.keys is None:
             self.keys = self.keys_like(canonical(Expressions(), change.value))
             self.table = self._table(self.keys)
-        rows = self.keys.rows(change)
-        self.arrived = rows.select("*", *self._digests(self.keys)) if self._is_digested(self.keys) else rows
+        rows, digested = self.keys.rows(change), self._is_digested(self.keys)
+        self.arrived = rows.select("*", *self._digests(self.keys)) if digested else rows
         if change.mixed:
             # Moved to where its digests are, and then to nowhere else to be looked up.
-            moved = self.table.partitioned(self.arrived) if self._is_digested(self.keys) else self.arrived
-            self.batch = _netted(moved, self.keys, self.plans, DIGEST if self._is_digested(self.keys) else ())
+            moved = self.table.partitioned(self.arrived) if digested else self.arrived
+            self.batch = _netted(moved, self.keys, self.plans, DIGEST if digested else ())
             rows = self.arrived = self.batch.relation
         self.table.shrinks |= change.weight is not None
         kept = self.arrived.select(*self.table.keys, "w")

@@ -71,29 +71,29 @@ def shortages(
     seen: set[Table] = set()
     for state in states:
         streams = sorted(taking & {*state.stage.streams})
-        for table, key, shape in _tables(state) if streams else ():
+        for table, key, with_nulls in _tables(state) if streams else ():
             # A side of a join may have changed where there is nothing yet to join it with.
             if table not in seen and (table.batch.merged or table.batch.added):
                 seen.add(table)
-                below = _below_nothing(table, with_nulls=_may_be_null(table, shape))
+                below = _below_nothing(table, with_nulls=with_nulls)
                 yield Shortage(streams, state.stage.name, key, Run.of(plans, below))
 
 
-def _tables(state: StageState) -> Iterator[tuple[Table, Layout, Layout | None]]:
-    """The tables of a state, each with what is shown of its rows, and with what they are, if that may be missing."""
+def _tables(state: StageState) -> Iterator[tuple[Table, Layout, bool]]:
+    """The tables of a state, each with what is shown of its rows, and whether it lies by what may be null."""
     if state.keys is not None:
         if state.groups is not None:
-            yield state.groups, state.keys.value, None
-        yield from ((table, state.keys.value, state.bag_shapes[i]) for i, table in state.bags.items())
+            yield state.groups, state.keys.value, False
+        for i, table in state.bags.items():
+            yield table, state.keys.value, _may_be_null(table, state.bag_shapes[i])
     for kept in state.inputs.values():
         if kept.table is not None and kept.shape is not None:
-            yield kept.table, _key_of(kept.shape), kept.shape
+            yield kept.table, _key_of(kept.shape), _may_be_null(kept.table, kept.shape)
 
 
-def _may_be_null(table: Table, shape: Layout | None) -> bool:
+def _may_be_null(table: Table, shape: Layout) -> bool:
     """Whether a table lies by columns of its rows that may be null; those of a key never are (`relation/keys.py`)."""
-    parts = atoms(shape) if shape is not None else ()
-    return any(part.missing and unquote(part) in table.partition_by for part in parts)
+    return any(part.missing and unquote(part) in table.partition_by for part in atoms(shape))
 
 
 def _key_of(shape: Layout) -> Layout:
