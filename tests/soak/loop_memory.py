@@ -126,11 +126,15 @@ def heap(spark: SparkSession) -> float:
 
 def growth(found: Sequence[Sample]) -> tuple[int, float]:
     """How many RDDs there are more in the last third of the batches than in the second, at most, and how many megabytes
-    are lost with each batch from the one to the other, at least: Spark's own caches go up and down."""
+    are lost with each batch from the one to the other, at least.
+
+    Spark's own caches go up and down, by more than a third of the batches may lose. What is lost raises the least and
+    the most that is in use alike, so the smaller of the two counts.
+    """
     third = len(found) // 3
     second, last = found[third : 2 * third], found[2 * third :]
     rdds = max(sample.rdds for sample in last) - max(sample.rdds for sample in second)
-    megabytes = min(sample.megabytes for sample in last) - min(sample.megabytes for sample in second)
+    megabytes = min(end(s.megabytes for s in last) - end(s.megabytes for s in second) for end in (min, max))
     return rdds, megabytes / (last[0].batch - second[0].batch)
 
 

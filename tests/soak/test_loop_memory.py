@@ -17,6 +17,14 @@ def test_what_grows_is_seen() -> None:
     assert growth([Sample(n, 5, 100.0) for n in range(3, 31, 3)]) == (0, 0.0)
 
 
+def test_what_goes_up_and_down_is_not_lost() -> None:
+    """The least that is in use may be some megabytes more by chance, where the most is the same."""
+    used = [111.8, 108.2, 110.2, 96.0, 110.2, 93.9, 110.2, 100.0, 110.4, 102.0]
+    rdds, megabytes = growth([Sample(20 * n, 15, each) for n, each in enumerate(used, 1)])
+    assert rdds == 0
+    assert megabytes < 0.01
+
+
 @pytest.mark.spark
 def test_what_only_the_steps_of_a_loop_change_stays_in_a_few_runs(spark: SparkSession) -> None:
     """A table of the join in the loop gets nothing from the streams, and once got a run with each batch for ever."""
