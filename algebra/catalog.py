@@ -152,6 +152,10 @@ class Column:
 class CsvOptions:
     """How the fields of CSV are written, where that is said."""
 
+    quote: str = '"'
+    """The character around a field in quotes; no character where there are none."""
+    escape: str | None = None
+    """The character that makes a quote, or itself, part of a field in quotes, where a quote is not written twice."""
     null_values: tuple[str, ...] = ()
     """Texts that stand for a missing value where they are not in quotes, as an empty field does."""
     comment: str | None = None
@@ -222,6 +226,8 @@ class SourceSpec:
     """Whether fields behind the last column are not read; else a record that has some is malformed."""
     as_utf8: bool = False
     """Of files that Spark reads as UTF-8, and not byte by byte (`runtime.sources.formats.csv.is_read_as_utf8`)."""
+    ends_in_blanks: bool = False
+    """Of files with a record whose last field may be of nothing but blanks."""
     whole: bool = False
     """Of XML files that Spark cannot cut into pieces (`runtime.sources.formats.xml.is_cut_by_rows`)."""
     tags: tuple[str, ...] = ()

@@ -43,6 +43,8 @@ INFERRED = [name for name, format in FORMATS.items() if format.infer is not None
 @click.option("--delimiter", help="What stands between the fields of csv.  [default: by the name, or `,`]")
 @click.option("--header", is_flag=True, help="The first record of csv has the names of the columns.")
 @click.option("--multiline", is_flag=True, help="A record of csv may go over lines; a file of json is one document.")
+@click.option("--quote", help='The quote of csv, or nothing where quotes are part of the text.  [default: "]')
+@click.option("--escape", help="The sign that escapes a quote in quotes.  [default: it is written twice]")
 @click.option("--null-value", "nulls", multiple=True, help="A text of csv that stands for a missing value.")
 @click.option("--comment", help="The sign that lines of csv begin with that are no records.")
 @click.option("--date-format", help="The pattern that dates of csv are written by: dd.MM.yyyy")
@@ -55,6 +57,8 @@ def infer(
     delimiter: str | None,
     header: bool,
     multiline: bool,
+    quote: str | None,
+    escape: str | None,
     nulls: tuple[str, ...],
     comment: str | None,
     date_format: str | None,
@@ -74,7 +78,8 @@ def infer(
     options: dict[str, tuple[str, ...]] = {"header": ()} if header else {}
     options |= {"multiline": ()} if multiline else {}
     options |= {"nullValue": nulls} if nulls else {}
-    texts = {"comment": comment, "dateFormat": date_format, "timestampFormat": timestamp_format, "locale": locale}
+    texts = {"quote": quote, "escape": escape, "comment": comment}
+    texts |= {"dateFormat": date_format, "timestampFormat": timestamp_format, "locale": locale}
     options |= {option: (text,) for option, text in texts.items() if text is not None}
     if not is_csv and delimiter is not None:
         raise click.UsageError("--delimiter is for csv")

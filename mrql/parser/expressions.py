@@ -18,6 +18,8 @@ from mrql.parser.xml_literals import XmlReader
 
 OPTIONS = {
     **{word: word for word in ("header", "allowMissingColumns", "multiline")},
+    "quote": """quote("'")""",
+    "escape": r'escape("\\")',
     "nullValue": 'nullValue("NA", "-")',
     "comment": 'comment("#")',
     "dateFormat": 'dateFormat("dd.MM.yyyy")',

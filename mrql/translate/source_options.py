@@ -51,20 +51,50 @@ def csv_options(options: Mapping[str, Sequence[str]], delimiter: str) -> CsvOpti
 
     Raises: UserError, without a place, where a text cannot be what its option says.
     """
+    quote = _quote(options.get("quote"), delimiter)
     return CsvOptions(
-        null_values=_null_values(options.get("nullValue", ()), delimiter),
-        comment=_comment(options.get("comment"), delimiter),
+        quote=quote,
+        escape=_escape(options.get("escape"), quote, delimiter),
+        null_values=_null_values(options.get("nullValue", ()), quote, delimiter),
+        comment=_comment(options.get("comment"), quote, delimiter),
         date_format=_pattern(options.get("dateFormat"), ty.DATE),
         timestamp_format=_pattern(options.get("timestampFormat"), ty.TIMESTAMP),
         locale=_locale(options.get("locale")),
     )
 
 
-def _null_values(texts: Sequence[str], delimiter: str) -> tuple[str, ...]:
+def _is_sign(text: str, *others: str) -> bool:
+    """Whether a text is one sign of ASCII, no blank, and none of some others."""
+    return len(text) == 1 and "!" <= text <= "~" and text not in others
+
+
+def _quote(texts: Sequence[str] | None, delimiter: str) -> str:
+    if texts is None:
+        return CsvOptions().quote
+    (text,) = texts
+    if text and not _is_sign(text, delimiter):
+        hint = 'quote("") where quotes are part of the text'
+        raise UserError("a quote is one sign of ASCII, which is no blank and no delimiter", hint=hint)
+    return text
+
+
+def _escape(texts: Sequence[str] | None, quote: str, delimiter: str) -> str | None:
+    """None where a quote is written twice."""
+    if texts is None:
+        return None
+    (text,) = texts
+    if not _is_sign(text, delimiter):
+        raise UserError("what escapes a quote is one sign of ASCII, which is no blank and no delimiter")
+    if not quote:
+        raise UserError("where there are no quotes, nothing escapes them", hint='`quote("")` says that there are none')
+    return None if text == quote else text
+
+
+def _null_values(texts: Sequence[str], quote: str, delimiter: str) -> tuple[str, ...]:
     """In their order, as what they mean does not depend on that; an empty field is missing anyway."""
     for text in texts:
-        if '"' in text:
-            raise UserError('a null value has no `"` in it: what is in quotes is a text')
+        if quote and quote in text:
+            raise UserError(f"a null value has no `{quote}` in it: what is in quotes is a text")
         if text.strip(BLANKS) != text:
             raise UserError("a null value has no blanks around it: those around a field are no part of it")
         if (delimiter and delimiter in text) or "\n" in text or "\r" in text:
@@ -94,10 +124,10 @@ def _locale(texts: Sequence[str] | None) -> str | None:
     return tag
 
 
-def _comment(texts: Sequence[str] | None, delimiter: str) -> str | None:
+def _comment(texts: Sequence[str] | None, quote: str, delimiter: str) -> str | None:
     if texts is None:
         return None
     (text,) = texts
-    if len(text) != 1 or not "!" <= text <= "~" or text == '"' or text == delimiter:
+    if not _is_sign(text, quote, delimiter):
         raise UserError("a comment begins with one sign of ASCII, which is no quote, no blank and no delimiter")
     return text

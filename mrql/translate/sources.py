@@ -102,10 +102,11 @@ def _check_format(spec: SourceSpec, source: syntax.SourceExpr, arguments: Argume
 
 
 def _csv_options(arguments: Arguments, options: Mapping[str, Sequence[str]], delimiter: str) -> CsvOptions:
-    """Raises: UserError at the first option that cannot be so."""
-    for option in arguments.options:
+    """Raises: UserError at the first option that cannot be so, for itself or beside the quotes."""
+    quotes = {name: options[name] for name in ("quote",) if name in options}
+    for option in sorted(arguments.options, key=lambda option: option.name not in quotes):
         try:
-            csv_options({option.name: options[option.name]}, delimiter)
+            csv_options({**quotes, option.name: options[option.name]}, delimiter)
         except UserError as error:
             raise UserError(error.message, option.span, error.hint or OPTIONS[option.name]) from None
     return csv_options(options, delimiter)
@@ -125,8 +126,9 @@ def _check_deletions(spec: SourceSpec, arguments: Arguments, known: Globals) -> 
         raise UserError(f"the rows of {those} stream can be tagged; others have a directory of deletions", written.span)
     if arguments.tagged is not None and arguments.deletions is not None:
         raise UserError("a stream is tagged or has a directory of deletions, not both", arguments.tagged.span)
-    if arguments.tagged is not None and spec.csv.comment in ("+", "-"):
-        raise UserError(f"a line with the tag {spec.csv.comment} is no comment", arguments.tagged.span)
+    for sign, called in ((spec.csv.comment, "comment"), (spec.csv.quote, "quote")):
+        if arguments.tagged is not None and sign in ("+", "-"):
+            raise UserError(f"the tag {sign} is no {called}", arguments.tagged.span)
 
 
 def _name_from(path: str) -> str:

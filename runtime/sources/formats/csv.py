@@ -2,8 +2,9 @@
 
 A field in quotes may hold the delimiter, and a quote that is written twice; one that has something behind its closing
 quote is no field in quotes but a text with them. One that is not closed ends with its line, and is a fault of the
-whole file where records go over lines. A field that is empty, or one of the null values, and has no quotes is missing.
-Blanks around a field are not part of it. A line of blanks is no record, and one that begins as comments do neither.
+whole file where records go over lines. Where a sign escapes quotes, both are faults of the record. A field that is
+empty, or one of the null values, and has no quotes is missing. Blanks around a field are not part of it. A line of
+blanks is no record, and one that begins as comments do neither.
 
 A record has as many fields as there are columns. As `line`, which is CSV in the dialect of Apache MRQL, it may have
 more, which are not read. In a file of TPC's (`.tbl`), each record ends with the delimiter: nothing stands behind it.
@@ -32,11 +33,13 @@ from mrql.runtime.engine.answer import Output
 from mrql.runtime.engine.row_format import row_cells
 from mrql.runtime.files.compression import NOT_UTF8, decoded_exactly, fed_lines, is_marked, lines, shown
 from mrql.runtime.files.quarantine import Malformed, Reject
-from mrql.runtime.sources.formats.csv_records import Fields, all_records, blanks, is_no_record, records, split
+from mrql.runtime.sources.formats.csv_records import Dialect, Fields, all_records, is_no_record, records
 from mrql.runtime.sources.formats.csv_types import column_types
 from mrql.runtime.sources.formats.csv_values import value_of
 from mrql.runtime.sources.formats.file_format import FileFormat, count_lines
 from mrql.runtime.sources.formats.foreign_types import twice
+
+UNCLEAR_QUOTES = "quotes that are not closed, or that something stands behind"
 
 NO_CHARACTER = "\uffff"
 """What Spark puts for an empty field without quotes."""
@@ -51,8 +54,11 @@ def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Val
     columns = columns_of(spec, file)
     assert not isinstance(columns, Malformed)
     columns = columns if spec.surplus else columns + behind(spec, columns, file)
+    dialect = Dialect.of(spec)
     for number, text, fields in records(spec, file):
         try:
+            if not dialect.is_well_formed(text):
+                raise ValueError(UNCLEAR_QUOTES)
             yield _weighted(spec, columns, fields)
         except ValueError as error:
             reject(Malformed(file, number, shown(str(error)), shown(text)))
@@ -69,8 +75,8 @@ def count_csv(spec: SourceSpec, file: Path) -> int:
 
 
 def check_csv(spec: SourceSpec, file: Path) -> Malformed | None:
-    """What is wrong with a file as a whole: a quote that is never closed, where records go over lines, or a header
-    without the columns.
+    """What is wrong with a file as a whole: a quote that is never closed, or is where none can be, if records go over
+    lines; or a header without the columns.
 
     All that stands behind such a quote is in quotes, and it cannot be told where the record was meant to end.
     """
@@ -79,10 +85,13 @@ def check_csv(spec: SourceSpec, file: Path) -> Malformed | None:
             text = decoded_exactly(line)
             if is_odd(text) or NO_CHARACTER in text:
                 return Malformed(file, number, NOT_UTF8 if is_odd(text) else "a character U+FFFF", shown(text))
-    if spec.multiline and _has_quotes(file):
+    if spec.multiline and _has_quotes(spec, file):
+        dialect = Dialect.of(spec)
         for number, text, _, closed in all_records(spec, file):
             if not closed:
                 return Malformed(file, number, "a quote that is not closed", shown(text))
+            if not dialect.is_well_formed(text):
+                return Malformed(file, number, UNCLEAR_QUOTES, shown(text))
     columns = columns_of(spec, file)
     return columns if isinstance(columns, Malformed) else None
 
@@ -93,8 +102,9 @@ def is_read_as_utf8(spec: SourceSpec, file: Path) -> bool:
     return not spec.delimiter.isascii() or (spec.multiline and is_marked(file))
 
 
-def _has_quotes(file: Path) -> bool:
-    return any(b'"' in line for _, line in fed_lines(file))
+def _has_quotes(spec: SourceSpec, file: Path) -> bool:
+    quote = spec.csv.quote.encode()
+    return quote != b"" and any(quote in line for _, line in fed_lines(file))
 
 
 def _weighted(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> tuple[Value, int]:
@@ -137,6 +147,8 @@ def columns_of(spec: SourceSpec, file: Path) -> tuple[Column, ...] | Malformed:
     if header is None:
         return spec.columns
     number, text, fields, _ = header
+    if not Dialect.of(spec).is_well_formed(text):
+        return Malformed(file, number, UNCLEAR_QUOTES, shown(text))
     names = [name for name, _ in fields[int(spec.tagged) :]]
     wanted = {column.name: column.type for column in spec.columns if column.type is not None}
     for name in wanted:
@@ -160,15 +172,16 @@ def behind(spec: SourceSpec, columns: Sequence[Column], file: Path) -> tuple[Col
     more = len(first) - len(columns) - int(spec.tagged)
     if spec.surplus:
         return (SURPLUS,) * max(0, more)
-    ended = more == 1 and all(_is_ended(text, spec.delimiter) for text in _record_texts(spec, file))
+    dialect = Dialect.of(spec)
+    ended = more == 1 and all(_is_ended(text, dialect) for text in _record_texts(spec, file))
     return (SURPLUS,) if ended else ()
 
 
-def _is_ended(text: str, delimiter: str) -> bool:
+def _is_ended(text: str, dialect: Dialect) -> bool:
     """Whether the last field of a record is empty and has no quotes."""
-    if '"' in text:
-        return split(text, delimiter)[0][-1] == ("", False)
-    return text.rstrip(blanks(delimiter)).endswith(delimiter)
+    if dialect.has_quotes(text):
+        return dialect.split(text)[0][-1] == ("", False)
+    return text.rstrip(dialect.blanks).endswith(dialect.delimiter)
 
 
 def _record_texts(spec: SourceSpec, file: Path) -> Iterator[str]:
@@ -317,6 +330,8 @@ CSV = FileFormat(
             "allowMissingColumns",
             "multiline",
             "tagged",
+            "quote",
+            "escape",
             "nullValue",
             "comment",
             "dateFormat",

@@ -4,14 +4,157 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
+
+import attrs
 
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.values.xml_elements import BLANKS
-from mrql.runtime.files.compression import decoded_exactly, fed_lines, lines
+from mrql.runtime.files.compression import decoded_exactly, fed_lines, lines, opened
 
 Fields = Sequence[tuple[str, bool]]
 """The fields of a record, each with whether it was in quotes: an empty one in quotes is a string."""
+
+
+@attrs.frozen
+class Dialect:
+    """What tells the fields of a record apart. Its patterns mean the same in Python and in Java."""
+
+    delimiter: str
+    quote: str = '"'
+    """What stands around a field in quotes; nothing where there are none."""
+    escape: str = ""
+    """What makes a quote, or itself, part of a field in quotes; nothing where a quote is written twice for that."""
+
+    @staticmethod
+    def of(spec: SourceSpec) -> Dialect:
+        return Dialect(spec.delimiter, spec.csv.quote, spec.csv.escape or "")
+
+    @cached_property
+    def blanks(self) -> str:
+        """What is taken away around a field; a blank that separates fields is none."""
+        return BLANKS.replace(self.delimiter, "") if self.delimiter != " " else ""
+
+    @cached_property
+    def blank(self) -> str:
+        """A pattern of any number of these."""
+        return f"[{''.join(map(_code, self.blanks))}]*+" if self.blanks else ""
+
+    @cached_property
+    def between(self) -> str:
+        """A pattern of the delimiter."""
+        return _code(self.delimiter)
+
+    @cached_property
+    def plain(self) -> str:
+        """A pattern of a field that does not begin with a quote, or of the rest of one."""
+        return f"[^{self.between}]*+"
+
+    @cached_property
+    def inside(self) -> str:
+        """A pattern of what is in quotes, without them."""
+        quote, escape = _code(self.quote), _code(self.escape) if self.escape else ""
+        pair = rf"{escape}[\s\S]" if escape else quote * 2
+        return f"[^{quote}{escape}]*+(?:{pair}[^{quote}{escape}]*+)*+"
+
+    @cached_property
+    def field(self) -> str:
+        """A pattern of a field as it is written, whatever quotes there are."""
+        if not self.quote:
+            return self.plain
+        quote = _code(self.quote)
+        return f"(?:{self.blank}{quote}{self.inside}(?:{quote}{self.plain})?+|{self.plain})"
+
+    @cached_property
+    def record(self) -> str:
+        """A pattern of a record in which each field that begins with a quote is in quotes."""
+        quote = _code(self.quote)
+        field = f"{self.blank}(?:{quote}{self.inside}{quote}{self.blank}|(?!{quote}){self.plain})"
+        return f"{field}(?:{self.between}{field})*+"
+
+    @cached_property
+    def _inside(self) -> re.Pattern[str]:
+        """What is in quotes, as far as a text has it: the sign that escapes may be the last one of a line."""
+        return re.compile(self.inside + (rf"(?:{_code(self.escape)}\Z)?+" if self.escape else ""))
+
+    @cached_property
+    def _record(self) -> re.Pattern[str]:
+        return re.compile(self.record)
+
+    @cached_property
+    def _escaped(self) -> re.Pattern[str]:
+        return re.compile(f"{_code(self.escape)}([{_code(self.escape)}{_code(self.quote)}])")
+
+    def has_quotes(self, text: str) -> bool:
+        return self.quote != "" and self.quote in text
+
+    def stays_open(self, line: str) -> bool:
+        """Whether a field in quotes does not end in a line."""
+        return self._inside.fullmatch(line) is not None
+
+    def is_well_formed(self, record: str) -> bool:
+        """Whether it is clear what a record is: with a sign that escapes, quotes are closed, and nothing stands behind
+        them. Where a quote is written twice, such a field is a text that has quotes in it."""
+        return not self.escape or self._record.fullmatch(record) is not None
+
+    def split(self, text: str) -> tuple[list[tuple[str, bool]], int | None]:
+        """The fields of a record, and where the last one begins if it is in quotes that are not closed.
+
+        >>> Dialect(",").split('1, "a ""b"" , c" ,,""')
+        ([('1', False), ('a "b" , c', True), ('', False), ('', True)], None)
+        >>> Dialect(",").split('"a""b" c ""d"" ,')
+        ([('"a"b" c ""d""', False), ('', False)], None)
+        >>> Dialect(",", escape="/").split('1, "a /"b//, /c",/')
+        ([('1', False), ('a "b/, /c', True), ('/', False)], None)
+        >>> Dialect(",", quote="").split('5" pipe, "a')
+        ([('5" pipe', False), ('"a', False)], None)
+        """
+        fields: list[tuple[str, bool]] = []
+        at, closed = 0, True
+        while True:
+            start = at
+            while start < len(text) and text[start] in self.blanks:
+                start += 1
+            if self.quote and text.startswith(self.quote, start):
+                stop, field, quoted, closed = self._quoted(text, start)
+            else:
+                stop, quoted = self._end(text, at), False
+                field = text[at:stop].strip(self.blanks)
+            fields.append((field, quoted))
+            if stop == len(text):
+                return fields, None if closed else at
+            at = stop + 1
+
+    def _end(self, text: str, at: int) -> int:
+        found = text.find(self.delimiter, at)
+        return len(text) if found < 0 else found
+
+    def _quoted(self, text: str, start: int) -> tuple[int, str, bool, bool]:
+        """A field that begins with a quote: where it ends, what is in it, whether that is in quotes, and whether they
+        are closed.
+
+        With something else behind the closing quote, the quotes are part of the text; of one that was written twice
+        before that, one is.
+        """
+        content = self._inside.match(text, start + 1)
+        assert content is not None
+        inside, at = self._unescaped(content[0]), content.end()
+        if at == len(text):
+            # Spark takes a quote with nothing behind it for the text of the field.
+            return at, inside or self.quote, True, False
+        end = at + 1
+        while end < len(text) and text[end] in self.blanks:
+            end += 1
+        if end == len(text) or text[end] == self.delimiter:
+            return end, inside, True, True
+        end = self._end(text, at + 1)
+        return end, f"{self.quote}{inside}{self.quote}{text[at + 1 : end]}".rstrip(self.blanks), False, True
+
+    def _unescaped(self, inside: str) -> str:
+        if self.escape:
+            return self._escaped.sub(r"\1", inside)
+        return inside.replace(self.quote * 2, self.quote)
 
 
 def records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields]]:
@@ -25,6 +168,7 @@ def records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields]]:
 
 def all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields, bool]]:
     """The records, the header too, and of each whether its last quote is closed."""
+    dialect = Dialect.of(spec)
     waiting: list[str] = []
     open_field: list[str] = []
     known: list[tuple[str, bool]] = []
@@ -36,11 +180,11 @@ def all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields
         first = first if waiting else number
         waiting.append(text)
         open_field.append(text)
-        if len(waiting) > 1 and _STAYS_OPEN.fullmatch(text):
+        if len(waiting) > 1 and dialect.stays_open(text):
             continue
         # Only the field that was open is looked at again, so that a record of many lines takes no longer than its size.
         piece = "\n".join(open_field)
-        fields, opened_at = _split(piece, spec.delimiter)
+        fields, opened_at = dialect.split(piece)
         if opened_at is None or not spec.multiline:
             yield first, "\n".join(waiting), [*known, *fields], opened_at is None
             waiting, open_field, known = [], [], []
@@ -51,74 +195,35 @@ def all_records(spec: SourceSpec, file: Path) -> Iterator[tuple[int, str, Fields
         yield first, "\n".join(waiting), (), False
 
 
-_STAYS_OPEN = re.compile(r'[^"]*+(?:""[^"]*+)*+')
-"""A line in a field in quotes that does not end there."""
-
-
-def split(text: str, delimiter: str) -> tuple[Fields, bool]:
-    """The fields of a record, and whether the last quote is closed.
-
-    >>> split('1, "a ""b"" , c" ,,""', ",")
-    ([('1', False), ('a "b" , c', True), ('', False), ('', True)], True)
-    >>> split('"a""b" c ""d"" ,', ",")
-    ([('"a"b" c ""d""', False), ('', False)], True)
-    """
-    fields, opened_at = _split(text, delimiter)
-    return fields, opened_at is None
-
-
-def _split(text: str, delimiter: str) -> tuple[list[tuple[str, bool]], int | None]:
-    """The fields of a record, and where the last one begins if it is in quotes that are not closed."""
-    around = blanks(delimiter)
-    fields: list[tuple[str, bool]] = []
-    at, closed = 0, True
-    while True:
-        start = at
-        while start < len(text) and text[start] in around:
-            start += 1
-        if text.startswith('"', start):
-            stop, field, quoted, closed = _quoted(text, start, delimiter, around)
-        else:
-            stop, quoted = _end(text, at, delimiter), False
-            field = text[at:stop].strip(around)
-        fields.append((field, quoted))
-        if stop == len(text):
-            return fields, None if closed else at
-        at = stop + 1
-
-
-def blanks(delimiter: str) -> str:
-    """What is taken away around a field; a blank that separates fields is none."""
-    return BLANKS.replace(delimiter, "") if delimiter != " " else ""
-
-
-def _end(text: str, at: int, delimiter: str) -> int:
-    found = text.find(delimiter, at)
-    return len(text) if found < 0 else found
-
-
-def _quoted(text: str, start: int, delimiter: str, around: str) -> tuple[int, str, bool, bool]:
-    """A field that begins with a quote: where it ends, what is in it, whether that is in quotes, and whether they are
-    closed.
-
-    With something else behind the closing quote, the quotes are part of the text; of one that was written twice before
-    that, one is.
-    """
-    content = _STAYS_OPEN.match(text, start + 1)
-    assert content is not None
-    inside, at = content[0].replace('""', '"'), content.end()
-    if at == len(text):
-        # Spark takes a quote with nothing behind it for the text of the field.
-        return at, inside or '"', True, False
-    end = at + 1
-    while end < len(text) and text[end] in around:
-        end += 1
-    if end == len(text) or text[end] == delimiter:
-        return end, inside, True, True
-    end = _end(text, at + 1, delimiter)
-    return end, f'"{inside}"{text[at + 1 : end]}'.rstrip(around), False, True
-
-
 def is_no_record(spec: SourceSpec, line: str) -> bool:
     """Whether a line between records is none: one of blanks, or a comment."""
     return not line.strip(BLANKS) or (spec.csv.comment is not None and line.startswith(spec.csv.comment))
+
+
+CHUNK_BYTES = 1 << 20
+
+
+def may_end_in_blanks(spec: SourceSpec, file: Path) -> bool:
+    """Whether a file has quotes, and behind the first of them a line that ends in a delimiter and blanks."""
+    dialect = Dialect.of(spec)
+    if not dialect.quote or not dialect.blanks:
+        return False
+    quote, delimiter = dialect.quote.encode(), dialect.delimiter.encode()
+    blanks = dialect.blanks.replace("\r", "").replace("\n", "").encode()
+    alike = bytes.maketrans(blanks + b"\r", b" " * len(blanks) + b"\n")
+    found = re.compile(re.escape(delimiter) + rb" +\n")
+    has_quotes, left = False, b""
+    with opened(file) as stream:
+        while read := stream.read(CHUNK_BYTES):
+            chunk = left + read
+            has_quotes = has_quotes or quote in chunk
+            if has_quotes and b" \n" in (searched := chunk.translate(alike)) and found.search(searched):
+                return True
+            # What may go on in the next one: blanks, and a delimiter before them.
+            left = chunk[max(0, len(chunk.rstrip(blanks)) - len(delimiter)) :]
+    return has_quotes and found.fullmatch(left.translate(alike) + b"\n") is not None
+
+
+def _code(character: str) -> str:
+    """A character in a pattern."""
+    return f"\\x{ord(character):02x}" if character.isascii() else character

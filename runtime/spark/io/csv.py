@@ -25,6 +25,7 @@ from mrql.runtime.sources.formats.csv import (
     columns_of,
     is_read_as_utf8,
 )
+from mrql.runtime.sources.formats.csv_records import Dialect, may_end_in_blanks
 from mrql.runtime.spark.expressions.casts import converted
 from mrql.runtime.spark.expressions.file_texts import is_read_as_text, local_number, patterned, text_type, value_of
 from mrql.runtime.spark.expressions.layout import label, quote, sql_type
@@ -53,7 +54,7 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
     keeps_text = apart or spec.surplus
     schema = f"{schema}, {CORRUPT} STRING" if keeps_text else schema
     mode = "PERMISSIVE" if keeps_text else "FAILFAST"
-    if spec.csv.null_values:
+    if _is_taken_apart(spec):
         df = _parsed(_records(spark, spec, paths, apart), schema, {**_record_options(spec), "mode": mode}, spec)
     else:
         options = {**_record_options(spec), **_file_options(spec), "mode": mode}
@@ -68,6 +69,8 @@ def read_csv(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
     faults += [
         f"{name} IS NOT NULL AND {_field(name, t, spec)} IS NULL" for name, t in read if _is_read_as_text(t, spec)
     ]
+    if spec.csv.escape is not None:
+        faults.append(UNCLEAR)
     if spec.tagged:
         faults.append(f"{TAG} NOT IN ('+', '-') OR {TAG} IS NULL")
     # Spark converts only the columns that are asked for, but a row is malformed or not whatever the query uses of it.
@@ -86,11 +89,14 @@ def _record_options(spec: SourceSpec) -> Options:
     """How the fields of a record are told apart."""
     # A record ends with a line feed; what ends the lines in quotes is left as it is.
     lines: Options = {"multiLine": True, "lineSep": "\n"} if spec.multiline else {}
+    quote, escape = spec.csv.quote or NO_CHARACTER, spec.csv.escape
     return {
         "sep": spec.delimiter,
         "columnNameOfCorruptRecord": CORRUPT,
-        "escape": '"',
-        "charToEscapeQuoteEscaping": NO_CHARACTER,  # which is NUL otherwise, and leaves that out where it is in quotes
+        "quote": quote,
+        "escape": escape or quote,
+        "charToEscapeQuoteEscaping": escape
+        or NO_CHARACTER,  # which is NUL otherwise, and leaves that out where it is in quotes
         "nullValue": NOTHING_UNQUOTED,
         "emptyValue": "",
         "ignoreLeadingWhiteSpace": spec.delimiter != " ",
@@ -106,12 +112,23 @@ def _file_options(spec: SourceSpec) -> Options:
     return {"encoding": _encoding(spec), "header": spec.header, "enforceSchema": True, **comment}
 
 
-# --- null values --------------------------------------------------------------------------------
+# --- records as texts ---------------------------------------------------------------------------
 #
-# Spark takes a null value in quotes for missing too, and one text only. So where there are some, the records are read
-# as texts, the fields that are null values are taken out of them, and then the records are taken apart.
+# Spark takes a null value in quotes for missing too, and one text only. And its parser remembers quotes for too long:
+# blanks that end a record are a text without characters to it, and not missing, where the field before is in quotes
+# with blanks or quotes around or inside, or where all fields before are missing and the record before ended with a
+# quote. So where there are such, records are read as texts, the fields that are missing are taken out of them, and then
+# they are taken apart. And where a sign escapes quotes, a record is held against a pattern: Spark reads quotes that are
+# where there should be none in its own way.
 
 RECORD = "mrql_record"
+UNCLEAR = "mrql_unclear"
+"""Whether quotes are where there should be none."""
+
+
+def _is_taken_apart(spec: SourceSpec) -> bool:
+    """Whether records are read as texts first."""
+    return bool(spec.csv.null_values) or spec.csv.escape is not None or spec.ends_in_blanks
 
 
 def _records(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: bool) -> DataFrame:
@@ -135,24 +152,30 @@ def _records(spark: SparkSession, spec: SourceSpec, paths: list[str], apart: boo
 
 
 def _parsed(records: DataFrame, schema: str, options: Options, spec: SourceSpec) -> DataFrame:
-    """The fields of records, without those that are null values."""
+    """The fields of records, without those that are missing."""
     given = ", ".join(f"'{name}', {text_sql(str(value))}" for name, value in options.items())
-    fields = f"from_csv({_without_null_values(RECORD, spec)}, {text_sql(schema)}, map({given})) AS mrql_fields"
+    fields = f"from_csv({_without_missing(RECORD, spec)}, {text_sql(schema)}, map({given})) AS mrql_fields"
     others = [name for name in records.columns if name != RECORD]
+    if spec.csv.escape is not None:
+        pattern = text_sql(rf"\A{Dialect.of(spec).record}\z")
+        records, others = records.selectExpr("*", f"NOT {RECORD} RLIKE {pattern} AS {UNCLEAR}"), [*others, UNCLEAR]
     return records.selectExpr(*others, ONCE, fields).where("mrql_number >= 0L").selectExpr(*others, "mrql_fields.*")
 
 
-def _without_null_values(record: str, spec: SourceSpec) -> str:
-    """A record with nothing in the place of each null value without quotes; a tag is none."""
-    delimiter, blank = _code(spec.delimiter), _blank(spec.delimiter)
+def _without_missing(record: str, spec: SourceSpec) -> str:
+    """A record with nothing in the place of each field of blanks, and of each null value, without quotes; a tag is
+    none."""
+    dialect = Dialect.of(spec)
     # As the files are read: otherwise byte by byte.
-    nulls = "|".join(re.escape(text.encode().decode(_encoding(spec))) for text in spec.csv.null_values)
-    is_null = f"x__v_0 RLIKE {text_sql(f'^{delimiter}{blank}*+(?:{nulls}){blank}*+{chr(92)}z')}"
-    is_null += " AND x__v_1 > 0" if spec.tagged else ""
+    nulls = [re.escape(text.encode().decode(_encoding(spec))) for text in spec.csv.null_values]
+    missing = f"{dialect.blank}(?:{'|'.join(['', *nulls])}){dialect.blank}"
+    is_missing = f"x__v_0 RLIKE {text_sql(rf'^{dialect.between}{missing}{chr(92)}z')}"
+    is_missing += " AND x__v_1 > 0" if spec.tagged else ""
     empty = text_sql(spec.delimiter)
-    kept = f"transform({_fields(record, spec)}, (x__v_0, x__v_1) -> if({is_null}, {empty}, x__v_0))"
+    kept = f"transform({_fields(record, spec)}, (x__v_0, x__v_1) -> if({is_missing}, {empty}, x__v_0))"
     left = f"coalesce(nullif(substring(array_join({kept}, ''), 2), ''), {_instead_of_nothing(record, spec)})"
-    return f"if({record} RLIKE {text_sql(nulls)}, {left}, {record})"
+    some = text_sql("|".join([rf"{dialect.between}{dialect.blank}\z", *nulls]))
+    return f"if({record} RLIKE {some}, {left}, {record})"
 
 
 def _instead_of_nothing(record: str, spec: SourceSpec) -> str:
@@ -165,15 +188,9 @@ def _instead_of_nothing(record: str, spec: SourceSpec) -> str:
 
 def _fields(record: str, spec: SourceSpec) -> str:
     """The fields of a record as they are written, each with the delimiter before it."""
-    delimiter = _code(spec.delimiter)
-    quoted = f'{_blank(spec.delimiter)}*+"[^"]*+(?:""[^"]*+)*+(?:"[^{delimiter}]*+)?+'
-    pattern = text_sql(f"{delimiter}(?:{quoted}|[^{delimiter}]*+)")
+    dialect = Dialect.of(spec)
+    pattern = text_sql(f"{dialect.between}{dialect.field}")
     return f"regexp_extract_all(concat({text_sql(spec.delimiter)}, {record}), {pattern}, 0)"
-
-
-def _code(character: str) -> str:
-    """A character in a pattern."""
-    return f"\\x{{{ord(character):x}}}"
 
 
 # --- fields behind the columns ------------------------------------------------------------------
@@ -188,7 +205,8 @@ def _has_all(spec: SourceSpec) -> str:
     fields = _fields(CORRUPT, spec)
     first = int(spec.tagged)
     wanted = [*enumerate(spec.columns[: spec.columns.index(SURPLUS)] if SURPLUS in spec.columns else spec.columns)]
-    empty = text_sql(f"{_code(spec.delimiter)}{_blank(spec.delimiter)}*+")
+    dialect = Dialect.of(spec)
+    empty = text_sql(f"{dialect.between}{dialect.blank}")
     conditions = [f"size({fields}) >= {first + len(wanted)}"]
     conditions += [
         f"(m{i} IS NOT NULL OR regexp_replace(get({fields}, {first + i}), {empty}, '') = '')"
@@ -196,11 +214,6 @@ def _has_all(spec: SourceSpec) -> str:
         if column.type is not None and _read_type(column.type, spec) != "STRING"
     ]
     return " AND ".join(conditions)
-
-
-def _blank(delimiter: str) -> str:
-    """The characters that are taken away around a field, as a class of a pattern."""
-    return "(?!)" if delimiter == " " else f"[\\x00-\\x20&&[^\\x{{{ord(delimiter):x}}}]]"
 
 
 def _is_read_as_text(t: Type, spec: SourceSpec) -> bool:
@@ -235,7 +248,7 @@ def read_into(spec: SourceSpec) -> list[str]:
 
 
 def settled(spec: SourceSpec, file: Path) -> SourceSpec:
-    """A file with its columns in its own order, which its header may say.
+    """A file with its columns in its own order, which its header may say, and how it is to be read.
 
     Raises: UserError where the header has not the columns.
     """
@@ -243,7 +256,8 @@ def settled(spec: SourceSpec, file: Path) -> SourceSpec:
     if isinstance(columns, Malformed):
         raise columns.error()
     columns += behind(spec, columns, file)
-    return attrs.evolve(spec, columns=columns, as_utf8=is_read_as_utf8(spec, file))
+    ends_in_blanks = may_end_in_blanks(spec, file)
+    return attrs.evolve(spec, columns=columns, as_utf8=is_read_as_utf8(spec, file), ends_in_blanks=ends_in_blanks)
 
 
 def write_csv(df: DataFrame, output: Output, path: str) -> None:

@@ -55,17 +55,25 @@ QUOTED = ["", '""', '"a,b"', '"a""b"', '"a"b', 'a"b"', '"open', " x ", '" x "', 
 NULS = ['"\0null"', '"null\0"', '"\0"', "\0a", "a\0b", '"a\0b"', '" \0"', '"a""\0"', '"\0a"x', '"\0']
 NULLS = ["null", '"null"', " null\t", '" null"', "null x", "-", '"-"', "é", '"é"', '"null"x', "NULL"]
 COMMENTS = ["#", "#a", '#"a', " #", '"#"', "a#"]
+ESCAPED = [r'"a\"b"', r'"\\"', r'"a\b\"', r'"\""', "\\", r"\'", "'a,b'", "'a''b'", "'a\" ' ", r"'\\\''", "'a'b", "'"]
 FIELD = st.one_of(
-    *map(st.sampled_from, (NUMERALS, NAMED, QUOTED, NULS, NULLS, COMMENTS)), st.text('ab1.,"- e', max_size=5)
+    *map(st.sampled_from, (NUMERALS, NAMED, QUOTED, NULS, NULLS, COMMENTS, ESCAPED)), st.text('ab1.,"- e', max_size=5)
 )
 RECORD = st.lists(FIELD, min_size=1, max_size=4).map(",".join)
-END = st.sampled_from(["\n", "\n", "\r\n"])
+END = st.sampled_from(["\n", "\n", "\r\n", "\t\n", ", \r\n"])
 NULL_VALUES = ', nullValue("null", "é", "1", "-")'
-OPTIONS = st.sampled_from(["", NULL_VALUES, ', comment("#")', f'{NULL_VALUES}, comment("1")'])
+QUOTES = [
+    "",
+    """, quote("'")""",
+    ', quote("")',
+    r', escape("\\")',
+    r""", quote("'"), escape("\\"), nullValue("null")""",
+]
+OPTIONS = st.sampled_from([*QUOTES, NULL_VALUES, ', comment("#")', f'{NULL_VALUES}, comment("1")'])
 
 
 @seed(2026)
-@settings(few, max_examples=6)
+@settings(few, max_examples=8)
 @given(
     st.lists(st.tuples(RECORD, END), min_size=20, max_size=60),
     st.sampled_from(["string", "int", "float", "double", "bool", "decimal(6, 2)"]),
@@ -94,6 +102,30 @@ def test_csv(
     first.append(("C,A,b,x", "\n"))
     (base / "f.csv").write_bytes("".join(record + end for record, end in [*first, *rows]).encode())
     assert_same(spark, f'source({format}, "f.csv", ",", type(<A: {t}, B: any, C: long>), header{options})', base)
+
+
+LAST = st.sampled_from(["", " ", "\t ", '""', '" "', '"x" ', "x"])
+BEFORE = st.sampled_from(["", " ", "x", '"x"', '"x" ', '""', '"x"y', '"x""y"', *ESCAPED])
+
+
+@seed(2026)
+@settings(few, max_examples=4)
+@given(st.lists(st.tuples(BEFORE, LAST, END), min_size=60, max_size=120), st.sampled_from(QUOTES), st.booleans())
+def test_blanks_at_the_end_of_csv(
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[str, str, str]],
+    options: str,
+    multiline: bool,
+) -> None:
+    """Spark's parser remembers the quotes of the field before, or of the record before, where a record ends in blanks:
+    it took them for a text without characters, and the row for malformed where the column is of numbers."""
+    base = tmp_path_factory.mktemp("blanks")
+    text = "".join(f"{before},{last}{end.lstrip(', ')}" for before, last, end in rows)
+    (base / "f.csv").write_text(text.removesuffix("\n"), newline="")
+    more = f"{options}, multiline" if multiline else options
+    for t in ("string", "int"):
+        assert_same(spark, f'source(csv, "f.csv", ",", type((string, {t})){more})', base)
 
 
 TIMES = st.sampled_from(
@@ -235,8 +267,12 @@ CELL = st.sampled_from(
         "1",
         "a",
         "",
+        " ",
         '""',
         '"x\ny"',
+        '"x\\"\n"',
+        '"x\\\n\\"',
+        "'x\n\"y'",
         '"x\r\ny"',
         '"a ""q"" b"',
         '"\n"',
