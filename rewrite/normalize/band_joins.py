@@ -15,6 +15,8 @@ A sum of numbers that are small is the sum of two sums. A generator of a join ra
 
 *Requires*: both ends are the same term but for constants; integers, dates and days, timestamps and seconds, minutes,
 hours or days; no equality links p and q, else they are joined by that. Missing values are in no window, and in no bin.
+The terms without their constants cannot fail, as their bins are computed also where a condition before keeps them out;
+for that the constants are added to the numbers of days and seconds, and not beyond the largest and the least long.
 
 *Source*: ours; the partitions of a band join (DeWitt, Naughton, Schneider: An Evaluation of Non-Equijoin Algorithms,
 VLDB 1991).
@@ -26,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
-from typing import TypeAlias
 
 import attrs
 
@@ -42,16 +43,19 @@ from mrql.algebra.analysis.variables import (
     scopes,
     var_of,
 )
+from mrql.algebra.evaluation.may_fail import may_fail
 from mrql.algebra.functions import DIVIDE, EQ, FUNCTIONS, GE, GT, LE, LT, MINUS, NE, NEGATE, PLUS
 from mrql.algebra.functions.function import Function
 from mrql.algebra.monoids import SUM
 from mrql.algebra.terms import Cast, CMap, Empty, If, Lambda, Lit, Prim, PVar, Reduce, Single, Term, Union, element_type
+from mrql.algebra.values.atom_conversion import INT_RANGES
 from mrql.rewrite.analysis.join_predicates import guard, link, reads_sources, unguarded
 
 DAY, HOUR, MINUTE = 86_400, 3_600, 60
 SECONDS = {"add_days": DAY, "add_hours": HOUR, "add_minutes": MINUTE, "add_seconds": 1}
 """The functions that move a timestamp by so many seconds each."""
 TIMES = (ty.DATE, ty.TIMESTAMP)
+MIN_LONG, MAX_LONG = INT_RANGES[ty.LONG]
 DAYS = {"add_days": 1, "date_sub": -1}
 """Those that move a date by a day."""
 
@@ -71,24 +75,50 @@ def bin_bands(term: Term) -> Term:
 
 @attrs.frozen
 class Band:
-    """A window of `width` units: `value` of the inner row lies between two terms over the outer one."""
+    """A window: `value` of the inner row lies between `middle + low` and `middle + high`, which are over the outer one.
+    The constants are whole numbers, days or seconds."""
 
     value: Term
-    upper: Term
-    lower: Term
-    width: int
+    middle: Term
+    low: int
+    high: int
 
-    def bin(self, of: Term) -> Term:
-        """The number of the bin that a value is in."""
-        match of.type:
-            case ty.DATE:
-                number: Term = Prim(FUNCTIONS["date_diff"], (of, Lit(date(1970, 1, 1), ty.DATE)))
-            case ty.TIMESTAMP:
-                number = Prim(FUNCTIONS["to_unix"], (of,))
-            case _:
-                number = of
-        number = number if number.type == ty.LONG else Cast(number, ty.LONG)
-        return Prim(DIVIDE, (number, Lit(self.width, ty.LONG)))
+    @property
+    def bin(self) -> Term:
+        """The number of the bin that the value is in."""
+        return self._bin(_number(self.value))
+
+    @property
+    def upper_bin(self) -> Term:
+        return self._bin(_moved_by(self.middle, self.high))
+
+    @property
+    def lower_bin(self) -> Term:
+        return self._bin(_moved_by(self.middle, self.low))
+
+    def _bin(self, number: Term) -> Term:
+        return Prim(DIVIDE, (number, Lit(max(self.high - self.low, 1), ty.LONG)))
+
+
+def _number(of: Term) -> Term:
+    """An integer, the day or the second as a long."""
+    match of.type:
+        case ty.DATE:
+            of = Prim(FUNCTIONS["date_diff"], (of, Lit(date(1970, 1, 1), ty.DATE)))
+        case ty.TIMESTAMP:
+            of = Prim(FUNCTIONS["to_unix"], (of,))
+    return of if of.type == ty.LONG else Cast(of, ty.LONG)
+
+
+def _moved_by(of: Term, amount: int) -> Term:
+    """The number of a value with a constant added. No value lies beyond the ends of the longs, so that they will do in
+    the place of what does."""
+    number = _number(of)
+    moved = Prim(PLUS, (number, Lit(amount, ty.LONG))) if amount else number
+    if of.type != ty.LONG or not amount:
+        return moved
+    end, beyond = (MAX_LONG, GT) if amount > 0 else (MIN_LONG, LT)
+    return If(Prim(beyond, (number, Lit(end - amount, ty.LONG))), Lit(end, ty.LONG), moved)
 
 
 class _Bands:
@@ -109,8 +139,8 @@ class _Bands:
                 k = PVar(self.names.fresh("k"), ty.LONG)
                 param, body = rename_apart(param, body, frozenset({k.name}))
                 inner = self._with(attrs.evolve(term, function=Lambda(param, body)), band, var_of(k), outer)
-                more = If(_apart(band), Single(band.bin(band.lower)), Empty(ty.BagType(ty.LONG)))
-                return CMap(Lambda(k, inner), Union(Single(band.bin(band.upper)), more), span=term.span)
+                more = If(_apart(band), Single(band.lower_bin), Empty(ty.BagType(ty.LONG)))
+                return CMap(Lambda(k, inner), Union(Single(band.upper_bin), more), span=term.span)
             case CMap(Lambda(param, body), source):
                 bulk = joined or reads_sources(source)
                 inner = self.visit(body, outer | bound_names(param), joined=bulk)
@@ -123,7 +153,7 @@ class _Bands:
                 return with_children(term, tuple(self.visit(c, outer | bound, joined=False) for c, bound in parts))
 
     def _sides(self, nested: CMap, band: Band, outer: frozenset[str]) -> tuple[Term, Term]:
-        first, other = (self._with(nested, band, band.bin(end), outer) for end in (band.upper, band.lower))
+        first, other = (self._with(nested, band, end, outer) for end in (band.upper_bin, band.lower_bin))
         return first, other
 
     def _both(self, first: Term, other: Term, band: Band) -> Term:
@@ -134,7 +164,7 @@ class _Bands:
         conditions, head = unguarded(term.function.body)
         inner = outer | bound_names(term.function.param)
         head = self.visit(head, inner, joined=True)
-        body = guard((Prim(EQ, (band.bin(band.value), wanted)), *conditions), head)
+        body = guard((Prim(EQ, (band.bin, wanted)), *conditions), head)
         return attrs.evolve(term, function=Lambda(term.function.param, body))
 
     def _band(self, term: CMap, outer: frozenset[str]) -> Band | None:
@@ -147,12 +177,10 @@ class _Bands:
         if link(conditions, around, inner).on_keys:
             return None
         ends = [end for condition in conditions for end in _ends(condition, around, inner)]
-        for value, is_upper, upper in ends:
-            for other, is_lower, lower in ends:
-                if is_upper and not is_lower and alpha_equal(value, other):
-                    width = _width(lower, upper)
-                    if width is not None and width >= 0:
-                        return Band(value, upper, lower, max(width, 1))
+        for upper in ends:
+            for lower in ends:
+                if upper.is_upper and not lower.is_upper and lower.is_beside(upper) and lower.by <= upper.by:
+                    return Band(upper.value, upper.middle, lower.by, upper.by)
         return None
 
 
@@ -163,11 +191,24 @@ def _is_of_small_numbers(addends: CMap) -> bool:
 
 
 def _apart(band: Band) -> Term:
-    return Prim(NE, (band.bin(band.lower), band.bin(band.upper)))
+    return Prim(NE, (band.lower_bin, band.upper_bin))
 
 
-End: TypeAlias = tuple[Term, bool, Term]
-"""A term over the inner row, whether what follows is its upper end, and that end."""
+@attrs.frozen
+class End:
+    """An end of a window: the value of the inner row is at most, or at least, `middle + by`."""
+
+    value: Term
+    is_upper: bool
+    middle: Term
+    by: int
+
+    def is_beside(self, other: End) -> bool:
+        """Whether both are of one window, which no long is too small for."""
+        is_one = alpha_equal(self.value, other.value) and alpha_equal(self.middle, other.middle)
+        return is_one and max(abs(self.by), abs(other.by), abs(other.by - self.by)) <= MAX_LONG
+
+
 LESS, GREATER = (LT, LE), (GT, GE)
 
 
@@ -181,16 +222,13 @@ def _ends(condition: Term, outer: frozenset[str], inner: frozenset[str]) -> Iter
     a, b = condition.args
     if not (ty.is_integral(a.type) and ty.is_integral(b.type)) and not (a.type == b.type and a.type in TIMES):
         return
+    (left, on_left), (right, on_right) = _moved(a), _moved(b)
+    if may_fail(left) or may_fail(right):
+        return
     if free_vars(a) and free_vars(a) <= inner and free_vars(b) and free_vars(b) <= outer:
-        yield a, is_less, b
+        yield End(left, is_less, right, on_right - on_left)
     elif free_vars(b) and free_vars(b) <= inner and free_vars(a) and free_vars(a) <= outer:
-        yield b, not is_less, a
-
-
-def _width(lower: Term, upper: Term) -> int | None:
-    """How far two terms are apart, where they are the same but for constants."""
-    (low, below), (high, above) = _moved(lower), _moved(upper)
-    return above - below if alpha_equal(low, high) else None
+        yield End(right, not is_less, left, on_left - on_right)
 
 
 def _moved(term: Term) -> tuple[Term, int]:
