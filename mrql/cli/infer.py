@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -74,6 +75,8 @@ def infer(
     if name is None:
         raise click.UsageError(f"{files[0]} does not say of which format it is: --source csv, say")
     format = FORMATS[name]
+    if called is None:
+        _must_be_alike(files, name)
     is_csv = isinstance(format.rows, Columns)
     options: dict[str, tuple[str, ...]] = {"header": ()} if header else {}
     options |= {"multiline": ()} if multiline else {}
@@ -113,6 +116,14 @@ def infer(
             f"{option}({', '.join(map(_quoted, texts))})" if texts else option for option, texts in options.items()
         ]
         click.echo(f"source({name}, {', '.join(arguments)})")
+
+
+def _must_be_alike(files: Sequence[Path], name: str) -> None:
+    """Raises: UsageError where a file is of another format than the first, by its name."""
+    for file in files:
+        other = SUFFIXES.get(_ending(file), name)
+        if other != name:
+            raise click.UsageError(f"{files[0]} is {name} and {file} is {other}: --source says which, if one is not")
 
 
 def _quoted(text: str) -> str:

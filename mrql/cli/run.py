@@ -37,6 +37,8 @@ def run(file: Path, args: tuple[str, ...], quarantine: Path | None, common: Comm
                 click.echo(json_line(query.span.line, query.type, job.answer(query)))
             else:
                 print_table(job.answer(query), query.type, console, limit=None)
+    if not program.queries:
+        click.echo(f"{file} has nothing to evaluate: only definitions, if anything", err=True)
     if (said := keep_aside(kept, "run")) is not None:
         click.echo(said, err=True)
 

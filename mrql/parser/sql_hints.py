@@ -33,6 +33,10 @@ class Habit:
 
 HABITS: tuple[Habit, ...] = (
     Habit("write `not is_null(e)`", r"is\s+not\s+null\b"),
+    Habit('the format comes first: `source(csv, "file.csv", ",", header)`', r"\"", r"\b(source|stream)\s*\(\s*"),
+    Habit(
+        "a function is defined by `macro f(x) { … };`, or with types by `function`", r"\w+\s*\(", r"(?:^|;)\s*def\s+"
+    ),
     Habit("write `is_null(e)`", r"is\s+null\b"),
     Habit("write `a = b or is_null(a) and is_null(b)`", r"is\s+(not\s+)?distinct\b"),
     Habit("write `e < low or e > high`", r"not\s+between\b"),

@@ -25,7 +25,9 @@ class TypeBuilder(Builder):
 
     def numbered_type(self, span: Span, name: Token, precision: Token, scale: Token | None = None) -> syntax.TypeExpr:
         if name.lower() != "decimal":
-            raise UserError(f"`{name}` has no digits in brackets", span, "decimal(12, 2) has")
+            is_text = name.lower() in ("varchar", "char", "string", "nvarchar")
+            hint = "a `string` is of any length" if is_text else "decimal(12, 2) has"
+            raise UserError(f"`{name}` has no digits in brackets", span, hint)
         digits = [int(token) if len(token) < 4 else 1000 for token in (precision, scale or "0")]
         if not (1 <= digits[0] <= 38 and digits[1] <= digits[0]):
             raise UserError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
 from mrql import syntax
@@ -25,6 +27,24 @@ SYNONYMS: dict[str, Type] = {
 }
 """Types by their names in SQL, where a query gives these names to none of its own."""
 
+HERE: Mapping[str, str] = {
+    name: f"here it is {written}"
+    for names, written in (
+        ("str char utf8 object", "`string`"),
+        ("number numeric num money", "`double`, `long`, or `decimal(12, 2)`"),
+        ("int64 uint32", "`long`"),
+        ("int32 int16 int8 uint16 uint8", "`int`"),
+        ("float64", "`double`"),
+        ("float32", "`float`"),
+        ("datetime timestamp_ntz timestamptz", "`timestamp`"),
+        ("json variant map dict", "`any`"),
+        ("array", "`[t]`, a list of t, or `{t}`, a bag of t"),
+        ("struct row", "`<a: t, b: u>`, a record"),
+    )
+    for name in names.split()
+}
+"""What types are called elsewhere, where no name of a type is so."""
+
 
 def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
     """The type that a type expression names.
@@ -36,7 +56,7 @@ def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
             found = BASIC.get(name) or known.types.get(name) or known.data.get(name) or SYNONYMS.get(name)
             if found is not None:
                 return found
-            raise Scope(known).unknown("type", name, [*BASIC, *known.types], t.span)
+            raise Scope(known).unknown("type", name, [*BASIC, *known.types], t.span, HERE.get(name.lower()))
         case syntax.NumberedType(precision, scale):
             return ty.DecimalType(precision, scale)
         case syntax.TupleType(items):

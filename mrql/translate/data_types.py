@@ -35,8 +35,10 @@ def define(statement: syntax.DataDef, known: Globals) -> None:
     names = [constructor.name for constructor in statement.constructors]
     made = []
     for constructor in statement.constructors:
-        if names.count(constructor.name) > 1 or constructor.name == TAG:
-            raise UserError(f"`{constructor.name}` cannot be the name of this constructor", constructor.span)
+        if names.count(constructor.name) > 1:
+            raise UserError(f"the constructor `{constructor.name}` is there twice", constructor.span)
+        if constructor.name == TAG:
+            raise UserError(f"`{constructor.name}` cannot be the name of a constructor", constructor.span)
         made.append((constructor.name, tuple(resolve(arg, known) for arg in constructor.args)))
     fields = tuple((name, _payload_type(args)) for name, args in made if args)
     union = ty.RecordType(((TAG, ty.STRING), *fields))

@@ -50,7 +50,8 @@ def _part_hint(expr: syntax.Field, t: ty.Type) -> str | None:
     """The hint for a field of a tuple, whose parts have places and no names, and of what is in a list."""
     item = t.item if isinstance(t, ty.BagType | ty.ListType) else t
     if isinstance(t, ty.ListType) and isinstance(item, ty.RecordType) and item.field(expr.name) is not None:
-        return f"of each element it is `(select x.{expr.name} from x in {expr.expr.span.text})`"
+        x = "y" if expr.expr.span.text == "x" else "x"
+        return f"of each element it is `(select {x}.{expr.name} from {x} in {expr.expr.span.text})`"
     if not isinstance(item, ty.TupleType):
         return None
     place = re.fullmatch(r"_(\d+)", expr.name)

@@ -74,6 +74,7 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
             sides = [compared(side, scope.globals) for side in sides]
         sides = [_digits_of_its_own(side, other) for side, other in zip(sides, reversed(sides), strict=True)]
         mistake = lifted_hint(expr, sides, scope) or _text_hint(expr, sides) or _time_hint(expr, sides)
+        mistake = mistake or _number_hint(expr, sides)
         return apply(BINARY[expr.op], sides, expr.span, hint=mistake)
     if expr.op is syntax.BinaryOp.IN:
         if isinstance(expr.right, syntax.TupleExpr):
@@ -98,6 +99,18 @@ def _text_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
         return None
     other = expr.left if sides[1].type == ty.STRING else expr.right
     return f"`({other.span.text} as string)` is a text"
+
+
+def _number_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
+    """The hint for a number that is compared with a text."""
+    types = [side.type for side in sides]
+    numbers = [t for t in types if ty.is_numeric(t)]
+    if BINARY[expr.op].name not in COMPARISONS or ty.STRING not in types or not numbers:
+        return None
+    text = expr.left if types[0] == ty.STRING else expr.right
+    if isinstance(text, syntax.StringLit):
+        return "a number has no quotes"
+    return f"`{text.span.text} as {numbers[0]}` takes a text as one"
 
 
 def _time_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:

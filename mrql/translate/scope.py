@@ -202,7 +202,7 @@ class UnknownName(UserError):
 
     def __init__(self, what: str, name: str, span: Span, hint: str | None) -> None:
         super().__init__(f"unknown {what} `{name}`", span, hint)
-        self.what = what
+        self.what, self.name = what, name
 
 
 def nearest(name: str, known: Sequence[str], cutoff: float = 0.6) -> str | None:
@@ -212,10 +212,14 @@ def nearest(name: str, known: Sequence[str], cutoff: float = 0.6) -> str | None:
 
 
 def foreign_field(name: str, record: ty.RecordType, span: Span) -> UserError | None:
-    """The error for a field that is there where the data come from, of a type that the language does not have."""
+    """The error for a field that is there where the data come from, of a type that the language does not have; or one
+    that is not asked for."""
     foreign = dict(record.left_out).get(name)
     if foreign is None:
         return None
+    if foreign == str(ty.ANY):
+        hint = f"`{name}: string` takes what is there as a text"
+        return UserError(f"the column `{name}` is of type any, and is not read", span, hint)
     hint = "make it a text or a number where the data come from; a query that leaves it alone is answered"
     return UserError(f"the field `{name}` is of type {foreign}, which the language does not have", span, hint)
 

@@ -23,7 +23,7 @@ from mrql.translate.collection_terms import distinct
 from mrql.translate.generators import From, guard, nest, translate_generators
 from mrql.translate.json_values import CAST_HINT
 from mrql.translate.patterns import Match, match_pattern
-from mrql.translate.scope import GroupedVariables, Scope, names_in
+from mrql.translate.scope import GroupedVariables, Scope, UnknownName, names_in
 
 
 def select(expr: syntax.Select, scope: Scope) -> Term:
@@ -38,7 +38,7 @@ def select(expr: syntax.Select, scope: Scope) -> Term:
         heads = nest(origin.generators, guard(conditions, _head(expr, origin.scope)))
     else:
         heads = _grouped(expr, expr.group, origin, conditions, scope)
-    return _finish(expr, heads, scope)
+    return _finish(expr, heads, scope, origin.scope)
 
 
 # --- head, order, distinct ----------------------------------------------------------------------
@@ -80,14 +80,24 @@ def _uninverted(key: syntax.Expr, descending: bool) -> Iterator[tuple[syntax.Exp
             yield key, descending
 
 
-def _finish(expr: syntax.Select, heads: Term, scope: Scope) -> Term:
+def _limit(limit: syntax.Expr, scope: Scope, within: Scope) -> Term:
+    """Raises: UserError where it names a variable of the select, and there is nothing else of that name."""
+    try:
+        return scope.translate(limit)
+    except UnknownName as error:
+        if error.what == "name" and error.name in within.variables:
+            raise UserError(f"a limit is one number: it cannot depend on `{error.name}`", limit.span) from None
+        raise
+
+
+def _finish(expr: syntax.Select, heads: Term, scope: Scope, within: Scope) -> Term:
     rows = distinct(heads, scope.globals.names) if expr.distinct else heads
     if expr.order is None:
         return rows
     ordered: Term = OrderBy(rows, tuple(down for _, down in _order_keys(expr.order)), span=expr.span)
     if expr.order.limit is None:
         return ordered
-    limit = scope.translate(expr.order.limit)
+    limit = _limit(expr.order.limit, scope, within)
     if not ty.is_integral(limit.type):
         raise UserError(f"`limit` takes a number of rows, not {limit.type}", expr.order.limit.span)
     return Take(limit, ordered, span=expr.span)

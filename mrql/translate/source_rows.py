@@ -87,7 +87,8 @@ def _columns_of(written: syntax.TypeExpr, spec: SourceSpec, known: Globals) -> t
         case syntax.RecordType(fields):
             no_duplicates([name for name, _ in fields], written.span)
             columns = tuple(Column(name, _column(item, spec, known)) for name, item in fields)
-            return columns, ty.RecordType(tuple((c.name, c.type) for c in columns if c.type is not None))
+            over = tuple((c.name, str(ty.ANY)) for c in columns if c.type is None)
+            return columns, ty.RecordType(tuple((c.name, c.type) for c in columns if c.type is not None), left_out=over)
         case syntax.NamedType(name) if name in known.types:
             return _known_row(known.types[name], spec, written.span)
         case _:

@@ -22,6 +22,8 @@ class Malformed:
     line: int | None
     reason: str
     text: str | None = None
+    hint: str | None = attrs.field(default=None, eq=False)
+    """What may have been forgotten to say of the source."""
 
     def error(self) -> UserError:
         """The error for it, with the line as its place."""
@@ -30,7 +32,7 @@ class Malformed:
         shown = (self.text or "").split("\n")[0]
         source = Source(str(self.file), "\n" * (self.line - 1) + shown)
         start = self.line - 1
-        return UserError(f"malformed row: {self.reason}", Span(source, start, start + len(shown)))
+        return UserError(f"malformed row: {self.reason}", Span(source, start, start + len(shown)), self.hint)
 
 
 Reject: TypeAlias = Callable[[Malformed], None]

@@ -15,6 +15,7 @@ What is not asked for is not read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -39,6 +40,7 @@ from mrql.runtime.sources.formats.csv_values import value_of
 from mrql.runtime.sources.formats.file_format import FileFormat, count_lines
 from mrql.runtime.sources.formats.foreign_types import twice
 
+HEADER = "if the first record has the names of the columns, `header` says so"
 UNCLEAR_QUOTES = "quotes that are not closed, or that something stands behind"
 
 NO_CHARACTER = "\uffff"
@@ -55,13 +57,16 @@ def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Val
     assert not isinstance(columns, Malformed)
     columns = columns if spec.surplus else columns + behind(spec, columns, file)
     dialect = Dialect.of(spec)
+    first = True
     for number, text, fields in records(spec, file):
         try:
             if not dialect.is_well_formed(text):
                 raise ValueError(UNCLEAR_QUOTES)
             yield _weighted(spec, columns, fields)
         except ValueError as error:
-            reject(Malformed(file, number, shown(str(error)), shown(text)))
+            hint = HEADER if first and not spec.header and _are_names(fields) else None
+            reject(Malformed(file, number, shown(str(error)), shown(text), hint))
+        first = False
 
 
 def count_csv(spec: SourceSpec, file: Path) -> int:
@@ -105,6 +110,12 @@ def is_read_as_utf8(spec: SourceSpec, file: Path) -> bool:
 def _has_quotes(spec: SourceSpec, file: Path) -> bool:
     quote = spec.csv.quote.encode()
     return quote != b"" and any(quote in line for _, line in fed_lines(file))
+
+
+def _are_names(fields: Fields) -> bool:
+    """Whether the fields of a record look like names of columns: words, none of them twice."""
+    names = [field for field, _ in fields]
+    return len({*names}) == len(names) and all(re.fullmatch(r"[^\W\d][\w .-]*", name) for name in names)
 
 
 def _weighted(spec: SourceSpec, columns: Sequence[Column], fields: Fields) -> tuple[Value, int]:

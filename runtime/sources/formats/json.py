@@ -52,7 +52,8 @@ def read_json(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Va
                 yield from [*changes_in(line, spec)]
         except ValueError as error:
             reason = f"{error} in one line: {OF_A_DOCUMENT}" if text.strip() in _OPENED else str(error)
-            reject(Malformed(file, number, reason, text))
+            hint = OF_A_DOCUMENT if number == 1 and text.startswith("[{") and text not in _OPENED else None
+            reject(Malformed(file, number, reason, text, hint))
 
 
 _OPENED = ("[", "{", "[{")

@@ -200,6 +200,14 @@ def test_wrong_query(home: Path) -> None:
     assert "^" in done.stderr
 
 
+@pytest.mark.parametrize("text", ["", "x = 1;", "// nothing\n"])
+def test_nothing_to_evaluate(tmp_path: Path, text: str) -> None:
+    (tmp_path / "q.mrql").write_text(text)
+    done = in_this_process("run", tmp_path / "q.mrql", "--engine", "reference")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"{tmp_path / 'q.mrql'} has nothing to evaluate: only definitions, if anything\n"
+
+
 def test_missing_query_file(home: Path) -> None:
     """A query file that is not there is bad usage."""
     done = mrql("check", home / "none.mrql")

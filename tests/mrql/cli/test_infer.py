@@ -94,6 +94,7 @@ def test_what_is_printed_reads_the_files(home: Path, files: list[str], options: 
         (["j.csv"], ["--date-format", "d.M.y"], "`d` has no meaning in a pattern"),
         (["j.csv"], ["--null-value", " "], "a null value has no blanks around it"),
         (["a.csv"], ["--quote", "", "--escape", "/"], "where there are no quotes, nothing escapes them"),
+        (["a.csv", "f.json"], ["--header"], "f.json is json: --source says which, if one is not"),
         (["a.csv"], ["--delimiter", ";;"], "a delimiter is one character"),
         (["a.csv"], ["--source", "parquet"], "a.csv is not a Parquet file"),
         (["q.txt"], [], "q.txt does not say of which format it is"),

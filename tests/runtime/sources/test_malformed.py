@@ -280,6 +280,30 @@ def check_fails(home: Path, bad: Bad, engine: str) -> None:
     assert shown[0] == place
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "type", "hint"),
+    [
+        (
+            "f.csv",
+            "id,unit price\n1,2\n",
+            "(long, long)",
+            "if the first record has the names of the columns, `header` says so",
+        ),
+        ("f.csv", "id,id\n1,2\n", "(long, long)", None),
+        ("f.csv", "1,2\nid,n\n", "(long, long)", None),
+        ("f.json", '[{"A": 1}, {"A": 2}]', "<A: long>", "`multiline` reads files that are one document each"),
+        ("f.json", '{"A": 1}\n[{"A": 2}]', "<A: long>", None),
+    ],
+)
+def test_what_may_have_been_forgotten(tmp_path: Path, name: str, text: str, type: str, hint: str | None) -> None:
+    """A first record of names, a file that is one array."""
+    (tmp_path / name).write_text(text)
+    more = '",", ' if name.endswith("csv") else ""
+    done = run(tmp_path, f'{name[2:]}, "{name}", {more}type({type})', "--engine", "reference")
+    last = done.stderr.splitlines()[-1]
+    assert last.strip() == f"= hint: {hint}" if hint else "hint" not in done.stderr
+
+
 def check_keeps(home: Path, bad: Bad, engine: str) -> None:
     (home / bad.file).write_bytes(bad.data)
     kept = home / "aside"
