@@ -28,26 +28,33 @@ def evaluate(
     return answer_rows(RelationCompiler(spark, sources, kept=kept), term).dataframe(spark)
 
 
-def answer_rows(compiler: RelationCompiler, term: Term) -> Relation:
-    """The rows of an answer: those of a bag, those of a list in its order, or one row with the value."""
+SORTED_ALONE_MAX_ROWS = 50_000
+"""How many rows one task sorts. To share them among several, Spark computes them twice: first to see how they are
+distributed, in a job of its own, which takes longer than that sort."""
+
+
+def answer_rows(compiler: RelationCompiler, term: Term, rows: int | None = None) -> Relation:
+    """The rows of an answer: those of a bag, those of a list in its order, or one row with the value. It is made of
+    about so many `rows`, where that is known."""
     if not ty.is_collection(term.type):
         return output_rows(compiler.one(term))
     match term:
         case OrderBy() | Take(_, OrderBy()):
-            return _ordered(compiler, term)
+            return _ordered(compiler, term, alone=rows is not None and rows <= SORTED_ALONE_MAX_ROWS)
         case _ if isinstance(term.type, ty.ListType):
             return output_rows(listed(compiler, term))
         case _:
             return output_rows(expanded(compiler.bag(term), compiler.columns))
 
 
-def _ordered(compiler: RelationCompiler, term: Term) -> Relation:
+def _ordered(compiler: RelationCompiler, term: Term, *, alone: bool) -> Relation:
     if isinstance(term, Take):
         assert isinstance(term.source, OrderBy)
         return output_rows(top(compiler, term.count, term.source))
     assert isinstance(term, OrderBy)
     frame = expanded(compiler.bag(term.source), compiler.columns)
-    ordered = frame.df.order(*order(compiler, frame, term))
+    rows = frame.df.in_one_partition() if alone else frame.df
+    ordered = rows.order(*order(compiler, frame, term))
     pair = frame.value.type
     assert isinstance(pair, ty.TupleType)
     return output_rows(attrs.evolve(frame, df=ordered, value=part(frame.value, "_2", pair.items[1])))

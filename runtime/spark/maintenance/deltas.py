@@ -58,7 +58,13 @@ class Deltas:
     def answer(self, snapshots: list[Snapshot]) -> Relation:
         """The answer over states as they were at some time."""
         term = self.circuit.answer.term
-        return answer_rows(self._compiler(term, snapshots, ColumnNames()), term)
+        return answer_rows(self._compiler(term, snapshots, ColumnNames()), term, self._rows_read(term))
+
+    def _rows_read(self, term: Term) -> int | None:
+        """About how many rows there are of what a term is made of, where that is known."""
+        states = {state.stage.name: state for state in self.states}
+        counts = [states[name].about_rows if name in states else None for name in free_vars(term)]
+        return None if None in counts else sum(count or 0 for count in counts)
 
     def whole(self, term: Term) -> Frame:
         """All rows of what is derived from states, as a batch."""

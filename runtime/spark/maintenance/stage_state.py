@@ -373,6 +373,15 @@ class StageState:
 
     # --- upkeep -------------------------------------------------------------------------------
 
+    @property
+    def about_rows(self) -> int | None:
+        """How many rows its groups and bags have, or had before a batch that is not computed yet."""
+        counts = [table.about_rows for table in self._own_tables()]
+        return None if None in counts else sum(count or 0 for count in counts)
+
     def all_tables(self) -> list[Table]:
-        own = [self.groups] if self.groups else []
-        return [*own, *self.bags.values(), *(i.table for i in self.inputs.values() if i.table)]
+        return [*self._own_tables(), *(i.table for i in self.inputs.values() if i.table)]
+
+    def _own_tables(self) -> list[Table]:
+        """Those of its value."""
+        return [*([self.groups] if self.groups else []), *self.bags.values()]

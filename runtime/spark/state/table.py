@@ -163,6 +163,12 @@ class Table:
         return compaction.policy(self.access)
 
     @property
+    def about_rows(self) -> int | None:
+        """How many rows it has, or had before a batch that is not computed yet; None where none were."""
+        counts = [run.rows for run in (*self.runs, *self.batch.replaced) if run.rows is not None]
+        return sum(counts) if counts else None
+
+    @property
     def is_large(self) -> bool:
         """Whether it is worth a query more, or a job, not to touch all rows in a batch, or in each step of one."""
         return _rows(self.runs) > self.policy.large_min_rows

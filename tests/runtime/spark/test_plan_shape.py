@@ -485,3 +485,17 @@ def test_a_join_of_three_moves_only_the_batch(
             assert moved(plans[-1]) <= 1, plans[-1]
             assert plans[-1].count("Scan ExistingRDD") == 3
             view._view.rollback()
+
+
+def test_a_short_answer_is_sorted_in_one_task(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By ranges Spark would compute it twice, in two jobs: first to see where they end. A long one is sorted so."""
+    rows = spark.range(500).selectExpr("id AS _1", "id * 7 % 11 AS _2")
+    query = mrql.compile("select (a, b) from (a, b) in S order by b desc, a", S=PAIRS)
+    wanted = sorted(((n, n * 7 % 11) for n in range(500)), key=lambda row: (-row[1], row[0]))
+    with query.view(spark) as view:
+        view.apply(S=rows)
+        for most, shuffled in ((500, False), (499, True)):
+            monkeypatch.setattr("mrql.runtime.spark.compiler.answers.SORTED_ALONE_MAX_ROWS", most)
+            answer = view.answer()
+            assert ("rangepartitioning" in executed_plan(answer)) == shuffled
+            assert list(map(tuple, answer.collect())) == wanted
