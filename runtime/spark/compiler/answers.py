@@ -28,7 +28,7 @@ def evaluate(
     return answer_rows(RelationCompiler(spark, sources, kept=kept), term).dataframe(spark)
 
 
-SORTED_ALONE_MAX_ROWS = 50_000
+SORTED_ALONE_MAX_ROWS = 100_000
 """How many rows one task sorts. To share them among several, Spark computes them twice: first to see how they are
 distributed, in a job of its own, which takes longer than that sort."""
 

@@ -165,8 +165,10 @@ class Table:
     @property
     def about_rows(self) -> int | None:
         """How many rows it has, or had before a batch that is not computed yet; None where none were."""
-        counts = [run.rows for run in (*self.runs, *self.batch.replaced) if run.rows is not None]
-        return sum(counts) if counts else None
+        are_computed = all(run.rows is not None for run in self.runs)
+        runs = self.runs if are_computed else [*self.runs, *self.batch.replaced]
+        counts = [run.rows for run in runs if run.rows is not None]
+        return sum(counts) if counts or are_computed else None
 
     @property
     def is_large(self) -> bool:
