@@ -157,7 +157,7 @@ def test_any_split_into_batches(text: str, data: st.DataObject) -> None:
     assert_incremental(text, data.draw(histories(text)))
 
 
-@cases(200)
+@cases(160)
 @given(st.one_of(queries(), queries(), construct_queries()), st.data())
 def test_deletions(text: str, data: st.DataObject) -> None:
     """A deletion takes back what the row brought, under any query: twelve hundred cases.
@@ -168,7 +168,7 @@ def test_deletions(text: str, data: st.DataObject) -> None:
         assert_incremental(text, data.draw(histories(text, deletions=True)), deletions=True)
 
 
-@cases(80)
+@cases(60)
 @given(st.one_of(queries(), queries(), construct_queries()), st.data())
 def test_static_tables(text: str, data: st.DataObject) -> None:
     """Some of the streams may be tables that never change, known from the start, and others lose rows beside them."""

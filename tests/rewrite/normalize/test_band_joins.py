@@ -91,7 +91,7 @@ def rows(times: st.SearchStrategy[int], *, ends: bool) -> st.SearchStrategy[Any]
 
 
 @pytest.mark.parametrize("window", ALL)
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(data=st.data())
 def test_they_mean_the_same(window: str, data: st.DataObject) -> None:
     """In normal form, and kept up to date over rows that come and go; missing values are in no window."""

@@ -73,7 +73,7 @@ OPTIONS = st.sampled_from([*QUOTES, NULL_VALUES, ', comment("#")', f'{NULL_VALUE
 
 
 @seed(2026)
-@settings(few, max_examples=8)
+@settings(few, max_examples=6)
 @given(
     st.lists(st.tuples(RECORD, END), min_size=20, max_size=60),
     st.sampled_from(["string", "int", "float", "double", "bool", "decimal(6, 2)"]),
@@ -109,8 +109,8 @@ BEFORE = st.sampled_from(["", " ", "x", '"x"', '"x" ', '""', '"x"y', '"x""y"', *
 
 
 @seed(2026)
-@settings(few, max_examples=4)
-@given(st.lists(st.tuples(BEFORE, LAST, END), min_size=60, max_size=120), st.sampled_from(QUOTES), st.booleans())
+@settings(few, max_examples=2)
+@given(st.lists(st.tuples(BEFORE, LAST, END), min_size=80, max_size=120), st.sampled_from(QUOTES), st.booleans())
 def test_blanks_at_the_end_of_csv(
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,

@@ -30,7 +30,7 @@ DAY = date(2024, 1, 31)
 
 
 @seed(2026)
-@settings(few, max_examples=25)
+@settings(few, max_examples=14)
 @given(tables(), st.sampled_from([*WRITERS]))
 def test_generated_values(
     spark: SparkSession,
