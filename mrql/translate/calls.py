@@ -98,7 +98,7 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         "distinct",
     ]
     hint = HERE.get(expr.function.lower())
-    if hint is None and nearest(expr.function, candidates) is None:
+    if hint is None and len(expr.function) <= 40 and nearest(expr.function, candidates) is None:
         params = ", ".join(chr(ord("a") + place) for place, _ in enumerate(expr.args[:4]))
         hint = f"one of your own is defined before: `macro {expr.function}({params}) {{ … }};`"
     raise scope.unknown("function", expr.function, candidates, expr.span, hint)

@@ -153,7 +153,7 @@ def _name(expr: syntax.Name, scope: Scope) -> Term:
                 return construct(scope.globals.constructors[expr.name], (), expr.span)
             candidates = [*scope.variables, *scope.globals.values]
             hint = _field_hint(expr.name, scope)
-            if hint is None and len(expr.name) > 2 and nearest(expr.name, candidates) is None:
+            if hint is None and 2 < len(expr.name) <= 40 and nearest(expr.name, candidates) is None:
                 hint = f'a text is in quotes: "{expr.name}"'
             raise scope.unknown("name", expr.name, candidates, expr.span, hint)
         case Thunk(argument, outer):

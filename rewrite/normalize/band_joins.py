@@ -114,8 +114,10 @@ def _moved_by(of: Term, amount: int) -> Term:
     """The number of a value with a constant added. No value lies beyond the ends of the longs, so that they will do in
     the place of what does."""
     number = _number(of)
-    moved = Prim(PLUS, (number, Lit(amount, ty.LONG))) if amount else number
-    if of.type != ty.LONG or not amount:
+    if not amount:
+        return number
+    moved = Prim(PLUS if amount > 0 else MINUS, (number, Lit(abs(amount), ty.LONG)))
+    if of.type != ty.LONG:
         return moved
     end, beyond = (MAX_LONG, GT) if amount > 0 else (MIN_LONG, LT)
     return If(Prim(beyond, (number, Lit(end - amount, ty.LONG))), Lit(end, ty.LONG), moved)
