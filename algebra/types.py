@@ -103,7 +103,8 @@ class RecordType:
     fields: tuple[tuple[str, Type], ...]
     left_out: tuple[tuple[str, str], ...] = attrs.field(default=(), eq=False, repr=False, kw_only=True)
     """What the rows have besides where they come from, of types that the language does not have: names, and what these
-    types are called there. No value has these fields; an error says why."""
+    types are called there; or `any`, of a column that is not asked for. No value has these fields; an error says
+    why."""
 
     def __str__(self) -> str:
         return f"<{', '.join(f'{written_name(name)}: {t}' for name, t in self.fields)}>"

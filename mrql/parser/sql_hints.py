@@ -33,10 +33,6 @@ class Habit:
 
 HABITS: tuple[Habit, ...] = (
     Habit("write `not is_null(e)`", r"is\s+not\s+null\b"),
-    Habit('the format comes first: `source(csv, "file.csv", ",", header)`', r"\"", r"\b(source|stream)\s*\(\s*"),
-    Habit(
-        "a function is defined by `macro f(x) { … };`, or with types by `function`", r"\w+\s*\(", r"(?:^|;)\s*def\s+"
-    ),
     Habit("write `is_null(e)`", r"is\s+null\b"),
     Habit("write `a = b or is_null(a) and is_null(b)`", r"is\s+(not\s+)?distinct\b"),
     Habit("write `e < low or e > high`", r"not\s+between\b"),
@@ -44,6 +40,10 @@ HABITS: tuple[Habit, ...] = (
     Habit(
         'write `startswith(s, "a")`, `endswith`, `contains`, or `regexp_like(s, "^a.*z$")`',
         r"(not\s+)?(i?like|rlike|similar)\b",
+    ),
+    Habit('the format comes first: `source(csv, "file.csv", ",", header)`', r"\"", r"\b(source|stream)\s*\(\s*"),
+    Habit(
+        "a function is defined by `macro f(x) { … };`, or with types by `function`", r"\w+\s*\(", r"(?:^|;)\s*def\s+"
     ),
     Habit(PARTNERS, r"(left|right|full)\s+(outer\s+)?join\b"),
     Habit(JOIN, r"((inner|cross|natural)\s+)?join\b"),

@@ -28,7 +28,7 @@ from mrql.translate.python_imports import call as call_imported
 from mrql.translate.recursive_functions import call as call_recursive
 from mrql.translate.recursive_functions import group_of
 from mrql.translate.scalar_functions import apply
-from mrql.translate.scope import Scope, Thunk, names_in, nearest
+from mrql.translate.scope import Scope, Thunk, names_in
 from mrql.translate.user_aggregates import aggregated
 
 LIBRARY: dict[str, Function] = {
@@ -97,11 +97,9 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         *CASTS,
         "distinct",
     ]
-    hint = HERE.get(expr.function.lower())
-    if hint is None and len(expr.function) <= 40 and nearest(expr.function, candidates) is None:
-        params = ", ".join(chr(ord("a") + place) for place, _ in enumerate(expr.args[:4]))
-        hint = f"one of your own is defined before: `macro {expr.function}({params}) {{ … }};`"
-    raise scope.unknown("function", expr.function, candidates, expr.span, hint)
+    params = ", ".join(chr(ord("a") + place) for place, _ in enumerate(expr.args[:4]))
+    own = f"one of your own is defined before: `macro {expr.function}({params}) {{ … }};`"
+    raise scope.unknown("function", expr.function, candidates, expr.span, HERE.get(expr.function.lower()), own)
 
 
 def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Term:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import attrs
 
 from mrql import syntax
@@ -12,6 +10,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Span
 from mrql.algebra.terms import Cast, Empty, Lit, Term
 from mrql.algebra.types import Type
+from mrql.translate.other_names import TYPES_HERE
 from mrql.translate.scope import Globals, Scope
 
 BASIC: dict[str, Type] = {**ty.BASIC}
@@ -27,24 +26,6 @@ SYNONYMS: dict[str, Type] = {
 }
 """Types by their names in SQL, where a query gives these names to none of its own."""
 
-HERE: Mapping[str, str] = {
-    name: f"here it is {written}"
-    for names, written in (
-        ("str char utf8 object", "`string`"),
-        ("number numeric num money", "`double`, `long`, or `decimal(12, 2)`"),
-        ("int64 uint32", "`long`"),
-        ("int32 int16 int8 uint16 uint8", "`int`"),
-        ("float64", "`double`"),
-        ("float32", "`float`"),
-        ("datetime timestamp_ntz timestamptz", "`timestamp`"),
-        ("json variant map dict", "`any`"),
-        ("array", "`[t]`, a list of t, or `{t}`, a bag of t"),
-        ("struct row", "`<a: t, b: u>`, a record"),
-    )
-    for name in names.split()
-}
-"""What types are called elsewhere, where no name of a type is so."""
-
 
 def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
     """The type that a type expression names.
@@ -56,7 +37,7 @@ def resolve(t: syntax.TypeExpr, known: Globals) -> Type:
             found = BASIC.get(name) or known.types.get(name) or known.data.get(name) or SYNONYMS.get(name)
             if found is not None:
                 return found
-            raise Scope(known).unknown("type", name, [*BASIC, *known.types], t.span, HERE.get(name.lower()))
+            raise Scope(known).unknown("type", name, [*BASIC, *known.types], t.span, TYPES_HERE.get(name.lower()))
         case syntax.NumberedType(precision, scale):
             return ty.DecimalType(precision, scale)
         case syntax.TupleType(items):

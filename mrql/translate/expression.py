@@ -41,7 +41,7 @@ from mrql.translate.operators import binary, unary
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.quantifiers import quantified
 from mrql.translate.repeat import repeat
-from mrql.translate.scope import Closure, Scope, Thunk, nearest
+from mrql.translate.scope import Closure, Scope, Thunk
 from mrql.translate.select import select
 
 
@@ -152,10 +152,8 @@ def _name(expr: syntax.Name, scope: Scope) -> Term:
             if expr.name in scope.globals.constructors:
                 return construct(scope.globals.constructors[expr.name], (), expr.span)
             candidates = [*scope.variables, *scope.globals.values]
-            hint = _field_hint(expr.name, scope)
-            if hint is None and 2 < len(expr.name) <= 40 and nearest(expr.name, candidates) is None:
-                hint = f'a text is in quotes: "{expr.name}"'
-            raise scope.unknown("name", expr.name, candidates, expr.span, hint)
+            quoted = f'a text is in quotes: "{expr.name}"' if len(expr.name) > 2 else None
+            raise scope.unknown("name", expr.name, candidates, expr.span, _field_hint(expr.name, scope), quoted)
         case Thunk(argument, outer):
             return outer.translate(argument)
         case Closure():

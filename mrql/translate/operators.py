@@ -73,8 +73,8 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
         if BINARY[expr.op].name in COMPARISONS and ty.join_types(left.type, right.type) is not None:
             sides = [compared(side, scope.globals) for side in sides]
         sides = [_digits_of_its_own(side, other) for side, other in zip(sides, reversed(sides), strict=True)]
-        mistake = lifted_hint(expr, sides, scope) or _text_hint(expr, sides) or _time_hint(expr, sides)
-        mistake = mistake or _number_hint(expr, sides)
+        hints = (_text_hint(expr, sides), _time_hint(expr, sides), _comparison_hint(expr, sides))
+        mistake = lifted_hint(expr, sides, scope) or next(filter(None, hints), None)
         return apply(BINARY[expr.op], sides, expr.span, hint=mistake)
     if expr.op is syntax.BinaryOp.IN:
         if isinstance(expr.right, syntax.TupleExpr):
@@ -101,20 +101,20 @@ def _text_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
     return f"`({other.span.text} as string)` is a text"
 
 
-def _number_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
-    """The hint for a number that is compared with a text."""
+def _comparison_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
+    """The hint for a number, a date or a timestamp that is compared with a text."""
     types = [side.type for side in sides]
-    numbers = [t for t in types if ty.is_numeric(t)]
-    if BINARY[expr.op].name not in COMPARISONS or ty.STRING not in types or not numbers:
+    others = [t for t in types if t in (ty.DATE, ty.TIMESTAMP) or ty.is_numeric(t)]
+    if BINARY[expr.op].name not in COMPARISONS or ty.STRING not in types or not others:
         return None
     text = expr.left if types[0] == ty.STRING else expr.right
-    if isinstance(text, syntax.StringLit):
+    if isinstance(text, syntax.StringLit) and ty.is_numeric(others[0]):
         return "a number has no quotes"
-    return f"`{text.span.text} as {numbers[0]}` takes a text as one"
+    return f"`{text.span.text} as {others[0]}` takes a text as one"
 
 
 def _time_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
-    """The hint for dates and timestamps that are reckoned with as if they were numbers, or compared with texts."""
+    """The hint for dates and timestamps that are reckoned with as if they were numbers."""
     types = [side.type for side in sides]
     times = [t for t in types if t in (ty.DATE, ty.TIMESTAMP)]
     a, b = expr.left.span.text, expr.right.span.text
@@ -125,6 +125,4 @@ def _time_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
             return "`add_days(d, n)` is n days later, `add_hours(t, n)` n hours; a negative n is earlier"
         days, seconds = f"`date_diff({a}, {b})` is days", f"`seconds_between({a}, {b})` is seconds"
         return days if times == [ty.DATE, ty.DATE] else seconds
-    if ty.STRING in types and BINARY[expr.op].name in COMPARISONS:
-        return f"`{a if types[0] == ty.STRING else b} as {times[0]}` takes a text as one"
     return None

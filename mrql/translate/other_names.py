@@ -1,4 +1,4 @@
-"""Functions by the names that they have in SQL, in Spark or in Python, and what to write here."""
+"""Functions and types by the names that they have in SQL, in Spark or in Python, and what to write here."""
 
 from __future__ import annotations
 
@@ -12,63 +12,77 @@ _RUNNING = "`(x, s) in running_sum(select (x, x.B) from x in X order by x.A)`"
 _CAST = "`e as string`, or another type"
 _CLOCK = 'nothing: an answer depends on the data alone; write a day as `date("2026-01-31")`'
 
-HERE: Mapping[str, str] = {
-    name: f"here it is {written}"
-    for names, written in (
-        ("mean average", "`avg(e)`"),
-        ("std stdev stddev_samp pstdev", "`stddev(e)`, or `stddev_pop(e)`"),
-        ("var var_samp pvariance", "`variance(e)`"),
-        ("var_pop", "`variance_pop(e)`"),
-        ("covar_samp covariance cov", "`covar(x, y)`"),
-        ("correlation", "`corr(x, y)`"),
-        ("quantile percentile_cont percentile_approx approx_percentile approx_quantile", "`percentile(e, 0.9)`"),
-        ("approx_count_distinct countdistinct nunique", "`count_distinct(e)`"),
-        ("argmax arg_max", "`max_by(x, key)`"),
-        ("argmin arg_min", "`min_by(x, key)`"),
-        ("group_concat listagg string_join concat_ws array_join", '`string_agg(e, ", ")`'),
-        ("array_agg collect_list list", "`collect(e)`, or `sort(e)` for a list"),
-        ("collect_set set", "`distinct(e)`"),
-        ("bool_and every logical_and", "`all(e)`"),
-        ("bool_or any logical_or", "`some(e)`"),
-        ("any_value", "`min(e)`"),
-        ("count_if countif", "`count(select x from x in e where c)`"),
-        ("sum_if sumif", "`sum(select x.A from x in e where c)`"),
-        ("first_value last_value nth_value", _ORDERED),
-        ("row_index zip_with_index zipwithindex enumerate monotonically_increasing_id", _NUMBERED),
-        ("shift diff previous", _LAGGED),
-        ("cumsum cumulative_sum sum_over scan", _RUNNING),
-        ("cummax", "`running_max(select (x, x.B) from x in X order by x.A)`"),
-        ("cummin", "`running_min(select (x, x.B) from x in X order by x.A)`"),
-        ("sliding moving_avg moving_average", "`(x, xs) in rolling((select x from x in X order by x.A), 3)`"),
-        ("cast try_cast convert str to_string to_number", _CAST),
-        ("nvl ifnull", "`coalesce(e, f)`"),
-        ("isnull isna", "`is_null(e)`"),
-        ("notnull isnotnull", "`not is_null(e)`"),
-        ("isnan", "`is_nan(x)`"),
-        ("len char_length character_length", "`length(s)` of a text, `size(e)` of a collection"),
-        ("cardinality array_length array_size", "`size(e)`"),
-        ("substr mid", "`substring(s, from, to)`"),
-        ("ucase to_upper", "`upper(s)`"),
-        ("lcase to_lower", "`lower(s)`"),
-        ("strip", "`trim(s)`"),
-        ("instr locate position strpos find", "`index(s, t)`, from 0 on"),
-        ("rlike regexp_matches regexp_match", "`regexp_like(s, pattern)`"),
-        ("to_date", "`date(s)`, or `parse_date(s, pattern)`"),
-        ("to_timestamp strptime", "`timestamp(s)`, or `parse_timestamp(s, pattern)`"),
-        ("to_char strftime", "`date_format(d, pattern)`"),
-        ("extract date_part datepart", "`year(d)`, `month(d)`, `day(d)` and so on"),
-        ("dateadd", "`add_days(d, n)`, `add_months(d, n)`"),
-        ("now current_date current_timestamp today getdate sysdate", _CLOCK),
-        ("random rand uuid", "nothing: an answer depends on the data alone"),
-        ("iif iff decode when", _CONDITION),
-        ("explode unnest posexplode", "in the `from`: `from x in X, y in x.Ys`"),
-        ("generate_series sequence", "`a..b`"),
-        ("array_contains list_contains", "`x in e`"),
-        ("sort_array array_sort list_sort sorted", "`sort(e)`"),
-        ("ceiling", "`ceil(x)`"),
-        ("truncate trunc", "`floor(x)`, or `date_trunc(unit, d)`"),
-        ("print", "`trace(e)`"),
-    )
-    for name in names.split()
-}
-"""The hint by the name, in small letters."""
+
+def _here(*written: tuple[str, str]) -> Mapping[str, str]:
+    """The hint by each name, in small letters."""
+    return {name: f"here it is {here}" for names, here in written for name in names.split()}
+
+
+HERE = _here(
+    ("mean average", "`avg(e)`"),
+    ("std stdev stddev_samp pstdev", "`stddev(e)`, or `stddev_pop(e)`"),
+    ("var var_samp pvariance", "`variance(e)`"),
+    ("var_pop", "`variance_pop(e)`"),
+    ("covar_samp covariance cov", "`covar(x, y)`"),
+    ("correlation", "`corr(x, y)`"),
+    ("quantile percentile_cont percentile_approx approx_percentile approx_quantile", "`percentile(e, 0.9)`"),
+    ("approx_count_distinct countdistinct nunique", "`count_distinct(e)`"),
+    ("argmax arg_max", "`max_by(x, key)`"),
+    ("argmin arg_min", "`min_by(x, key)`"),
+    ("group_concat listagg string_join concat_ws array_join", '`string_agg(e, ", ")`'),
+    ("array_agg collect_list list", "`collect(e)`, or `sort(e)` for a list"),
+    ("collect_set set", "`distinct(e)`"),
+    ("bool_and every logical_and", "`all(e)`"),
+    ("bool_or any logical_or", "`some(e)`"),
+    ("any_value", "`min(e)`"),
+    ("count_if countif", "`count(select x from x in e where c)`"),
+    ("sum_if sumif", "`sum(select x.A from x in e where c)`"),
+    ("first_value last_value nth_value", _ORDERED),
+    ("row_index zip_with_index zipwithindex enumerate monotonically_increasing_id", _NUMBERED),
+    ("shift diff previous", _LAGGED),
+    ("cumsum cumulative_sum sum_over scan", _RUNNING),
+    ("cummax", "`running_max(select (x, x.B) from x in X order by x.A)`"),
+    ("cummin", "`running_min(select (x, x.B) from x in X order by x.A)`"),
+    ("sliding moving_avg moving_average", "`(x, xs) in rolling((select x from x in X order by x.A), 3)`"),
+    ("cast try_cast convert str to_string to_number", _CAST),
+    ("nvl ifnull", "`coalesce(e, f)`"),
+    ("isnull isna", "`is_null(e)`"),
+    ("notnull isnotnull", "`not is_null(e)`"),
+    ("isnan", "`is_nan(x)`"),
+    ("len char_length character_length", "`length(s)` of a text, `size(e)` of a collection"),
+    ("cardinality array_length array_size", "`size(e)`"),
+    ("substr mid", "`substring(s, from, to)`"),
+    ("ucase to_upper", "`upper(s)`"),
+    ("lcase to_lower", "`lower(s)`"),
+    ("strip", "`trim(s)`"),
+    ("instr locate position strpos find", "`index(s, t)`, from 0 on"),
+    ("rlike regexp_matches regexp_match", "`regexp_like(s, pattern)`"),
+    ("to_date", "`date(s)`, or `parse_date(s, pattern)`"),
+    ("to_timestamp strptime", "`timestamp(s)`, or `parse_timestamp(s, pattern)`"),
+    ("to_char strftime", "`date_format(d, pattern)`"),
+    ("extract date_part datepart", "`year(d)`, `month(d)`, `day(d)` and so on"),
+    ("dateadd", "`add_days(d, n)`, `add_months(d, n)`"),
+    ("now current_date current_timestamp today getdate sysdate", _CLOCK),
+    ("random rand uuid", "nothing: an answer depends on the data alone"),
+    ("iif iff decode when", _CONDITION),
+    ("explode unnest posexplode", "in the `from`: `from x in X, y in x.Ys`"),
+    ("generate_series sequence", "`a..b`"),
+    ("array_contains list_contains", "`x in e`"),
+    ("sort_array array_sort list_sort sorted", "`sort(e)`"),
+    ("ceiling", "`ceil(x)`"),
+    ("truncate trunc", "`floor(x)`, or `date_trunc(unit, d)`"),
+    ("print", "`trace(e)`"),
+)
+
+TYPES_HERE = _here(
+    ("str char utf8 object", "`string`"),
+    ("number numeric num money", "`double`, `long`, or `decimal(12, 2)`"),
+    ("int64 uint32", "`long`"),
+    ("int32 int16 int8 uint16 uint8", "`int`"),
+    ("float64", "`double`"),
+    ("float32", "`float`"),
+    ("datetime timestamp_ntz timestamptz", "`timestamp`"),
+    ("json variant map dict", "`any`"),
+    ("array", "`[t]`, a list of t, or `{t}`, a bag of t"),
+    ("struct row", "`<a: t, b: u>`, a record"),
+)

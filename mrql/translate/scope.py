@@ -47,6 +47,8 @@ DeclareSource: TypeAlias = Callable[[syntax.SourceExpr, str | None], Term]
 RowOf: TypeAlias = Callable[[SourceSpec], Type]
 SHOWN = 12
 """How many fields a hint lists."""
+LONGEST_NAME = 40
+"""How many characters a name has that a hint repeats."""
 NOTHING = Catalog()
 """Where a query reads nothing but the streams that it is given."""
 
@@ -185,15 +187,23 @@ class Scope:
         return known.values.get(name, known.closures.get(name)) if found is None else found
 
     def unknown(
-        self, what: str, name: str, candidates: Iterable[str], span: Span, elsewhere: str | None = None
+        self,
+        what: str,
+        name: str,
+        candidates: Iterable[str],
+        span: Span,
+        elsewhere: str | None = None,
+        otherwise: str | None = None,
     ) -> UserError:
         """The error for a name that nothing has, with what is called so `elsewhere`, or the nearest name that something
-        has."""
+        has, or what it may be `otherwise`, if it is not too long to be a name."""
         known = list(candidates)
         near = nearest(name, known)
         guess = f"did you mean `{near}`?" if near is not None else None
         if what == "field" and near is None and len(known) <= SHOWN:
             guess = f"there are {', '.join(f'`{field}`' for field in known)}"
+        if near is None and len(name) <= LONGEST_NAME:
+            guess = guess or otherwise
         return UnknownName(what, name, span, elsewhere or guess)
 
 

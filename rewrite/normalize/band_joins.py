@@ -155,8 +155,7 @@ class _Bands:
                 return with_children(term, tuple(self.visit(c, outer | bound, joined=False) for c, bound in parts))
 
     def _sides(self, nested: CMap, band: Band, outer: frozenset[str]) -> tuple[Term, Term]:
-        first, other = (self._with(nested, band, end, outer) for end in (band.upper_bin, band.lower_bin))
-        return first, other
+        return self._with(nested, band, band.upper_bin, outer), self._with(nested, band, band.lower_bin, outer)
 
     def _both(self, first: Term, other: Term, band: Band) -> Term:
         return Union(first, If(_apart(band), other, Empty(other.type)))

@@ -57,16 +57,14 @@ def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Val
     assert not isinstance(columns, Malformed)
     columns = columns if spec.surplus else columns + behind(spec, columns, file)
     dialect = Dialect.of(spec)
-    first = True
-    for number, text, fields in records(spec, file):
+    for place, (number, text, fields) in enumerate(records(spec, file)):
         try:
             if not dialect.is_well_formed(text):
                 raise ValueError(UNCLEAR_QUOTES)
             yield _weighted(spec, columns, fields)
         except ValueError as error:
-            hint = HEADER if first and not spec.header and _are_names(fields) else None
+            hint = HEADER if place == 0 and not spec.header and _are_names(fields) else None
             reject(Malformed(file, number, shown(str(error)), shown(text), hint))
-        first = False
 
 
 def count_csv(spec: SourceSpec, file: Path) -> int:

@@ -95,8 +95,8 @@ def _record_options(spec: SourceSpec) -> Options:
         "columnNameOfCorruptRecord": CORRUPT,
         "quote": quote,
         "escape": escape or quote,
-        "charToEscapeQuoteEscaping": escape
-        or NO_CHARACTER,  # which is NUL otherwise, and leaves that out where it is in quotes
+        # Which is NUL otherwise, and leaves that out where it is in quotes.
+        "charToEscapeQuoteEscaping": escape or NO_CHARACTER,
         "nullValue": NOTHING_UNQUOTED,
         "emptyValue": "",
         "ignoreLeadingWhiteSpace": spec.delimiter != " ",
@@ -256,7 +256,7 @@ def settled(spec: SourceSpec, file: Path) -> SourceSpec:
     if isinstance(columns, Malformed):
         raise columns.error()
     columns += behind(spec, columns, file)
-    ends_in_blanks = may_end_in_blanks(spec, file)
+    ends_in_blanks = not _is_taken_apart(spec) and may_end_in_blanks(spec, file)
     return attrs.evolve(spec, columns=columns, as_utf8=is_read_as_utf8(spec, file), ends_in_blanks=ends_in_blanks)
 
 

@@ -28,6 +28,7 @@ from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation, union_all
 from mrql.runtime.spark.state.run import Run
+from mrql.runtime.spark.state.table import known_sum
 
 
 @attrs.frozen
@@ -63,8 +64,7 @@ class Deltas:
     def _rows_read(self, term: Term) -> int | None:
         """About how many rows there are of what a term is made of, where that is known."""
         states = {state.stage.name: state for state in self.states}
-        counts = [states[name].about_rows if name in states else None for name in free_vars(term)]
-        return None if None in counts else sum(count or 0 for count in counts)
+        return known_sum(states[name].about_rows if name in states else None for name in free_vars(term))
 
     def whole(self, term: Term) -> Frame:
         """All rows of what is derived from states, as a batch."""

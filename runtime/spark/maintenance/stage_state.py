@@ -46,7 +46,7 @@ from mrql.runtime.spark.relation.frame import ColumnNames, Frame, fit, numbered,
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation, union_all
-from mrql.runtime.spark.state.table import MARK, TOUCHED, Measure, Table, mark, weighted
+from mrql.runtime.spark.state.table import MARK, TOUCHED, Measure, Table, known_sum, mark, weighted
 
 
 @attrs.frozen
@@ -376,8 +376,7 @@ class StageState:
     @property
     def about_rows(self) -> int | None:
         """How many rows its groups and bags have, or had before a batch that is not computed yet."""
-        counts = [table.about_rows for table in self._own_tables()]
-        return None if None in counts else sum(count or 0 for count in counts)
+        return known_sum(table.about_rows for table in self._own_tables())
 
     def all_tables(self) -> list[Table]:
         return [*self._own_tables(), *(i.table for i in self.inputs.values() if i.table)]

@@ -11,7 +11,7 @@ What a batch has touched is looked up in the runs by a semi-join, of which again
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -165,10 +165,9 @@ class Table:
     @property
     def about_rows(self) -> int | None:
         """How many rows it has, or had before a batch that is not computed yet; None where none were."""
-        are_computed = all(run.rows is not None for run in self.runs)
-        runs = self.runs if are_computed else [*self.runs, *self.batch.replaced]
-        counts = [run.rows for run in runs if run.rows is not None]
-        return sum(counts) if counts or are_computed else None
+        if all(run.rows is not None for run in self.runs):
+            return _rows(self.runs)
+        return _rows([*self.runs, *self.batch.replaced]) or None
 
     @property
     def is_large(self) -> bool:
@@ -457,6 +456,12 @@ class Table:
         for run in self.all_runs():
             run.free()
         self.runs, self.batch, self.merging, self.log = [], TableBatch(), None, ChangeLog()
+
+
+def known_sum(counts: Iterable[int | None]) -> int | None:
+    """The sum of some numbers; None where one is not known."""
+    known = [*counts]
+    return None if None in known else sum(count or 0 for count in known)
 
 
 def _rows(runs: Sequence[Run]) -> int:

@@ -237,7 +237,11 @@ def test_the_type_of_an_expression() -> None:
     assert session.type_of(" f ") == "f(x: long, s: string): bag(long)"
     with pytest.raises(UserError) as caught:
         session.type_of(":type 1 + oops", 6)
-    assert str(caught.value).splitlines()[1:3] == [" 4 | :type 1 + oops", "   |           ^^^^"]
+    assert str(caught.value).splitlines()[1:] == [
+        " 4 | :type 1 + oops",
+        "   |           ^^^^",
+        '   = hint: a text is in quotes: "oops"',
+    ]
 
 
 def test_an_explanation(tmp_path: Path) -> None:
