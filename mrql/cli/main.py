@@ -19,6 +19,7 @@ import importlib
 
 import click
 
+from mrql.cli.text_streams import speak_utf8
 from mrql.version import __version__
 
 COMMANDS = ("check", "checkpoint", "explain", "infer", "run", "shell", "stream", "verify")
@@ -42,3 +43,4 @@ class Commands(click.Group):
 @click.version_option(__version__)
 def main() -> None:
     """Queries over nested data, written once and kept up to date on Spark."""
+    speak_utf8()

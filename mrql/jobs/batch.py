@@ -200,15 +200,18 @@ class SparkBatchJob:
 
     @contextmanager
     def _over(self, term: Term) -> Iterator[dict[str, Frame]]:
-        """What a term reads; what is wrong with that data is an error with its place."""
+        """What a term reads; what is wrong with that data is an error with its place. In the block, the session is set
+        as the meaning of a term wants it."""
         from mrql.runtime.spark.io.readers import find_malformed, read_net
         from mrql.runtime.spark.session.errors import translated
+        from mrql.runtime.spark.session.session import BATCH_SETTINGS, settings
 
         specs = sources_of(self.program, term)
         self.looked_at.look(specs)
         from_files = [spec for spec in specs.values() if spec.lies_in_files]
         files = [(part, static_files(part)) for spec in from_files for part, _ in spec.directories]
-        with translated(None if self.span is None else self.span.source, lambda: find_malformed(files)):
+        source = None if self.span is None else self.span.source
+        with settings(self.spark, BATCH_SETTINGS), translated(source, lambda: find_malformed(files)):
             yield {**self.tables, **{name: read_net(self.spark, spec, self.quarantine) for name, spec in specs.items()}}
 
     def _keep(self, name: str, term: Term) -> Term:

@@ -63,12 +63,12 @@ def _library() -> list[str]:
 
 
 def text_of(path: Path, span: Span | None = None, hint: str | None = None) -> str:
-    """The text of a query file.
+    """The text of a query file, without the mark that some editors begin one with.
 
     Raises: UserError where it cannot be read, which is where the hint stands, or is no text.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise UserError(f"{path} is not a text file in UTF-8", span) from None
     except OSError as error:

@@ -15,6 +15,7 @@ IF = "write `if c then a else b`"
 ROUND = "a `,` behind a `from` goes on with it: put the select in round brackets"
 COUNT = "`count(x)` counts the elements of a collection, or of a group by a variable of its `from`"
 GENERATOR = "a `from` names the elements of each collection: `from x in X`"
+TYPES = r"bool|int|long|float|double|string|binary|date|timestamp|decimal(\([\d\s,]+\))?"
 
 
 @attrs.frozen
@@ -70,7 +71,10 @@ HABITS: tuple[Habit, ...] = (
     Habit(r"in a text, a quote is written `\'`", "'", r"'[^']*'"),
     Habit('write `date("2026-01-31")`, or `timestamp("2026-01-31 10:20:30")`', r"[\"']", r"\b(date|timestamp)\s*"),
     Habit("write `add_days(d, 1)`, `add_months`, or `add_hours` of a timestamp", before=r"\binterval\s+"),
+    Habit("any value may be missing: leave it out", r"\?|(not\s+)?null\b", rf":\s*({TYPES})\s*"),
     Habit(IF, r"\?"),
+    Habit("what has names is a record: `<a: …, b: …>`", ":", r"(?<!\w)\(\s*\w+\s*"),
+    Habit("arguments have no names, and stand in the order of the parameters", ":", r"\w\(\s*\w+\s*"),
     Habit("`where` stands before `group by` and `order by`; a `having` chooses groups", r"where\b"),
     Habit(
         'a query reads: rows come and go by the files of its streams, and `store "path" from e;` writes',

@@ -54,6 +54,7 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
     if expr.op is syntax.BinaryOp.UNION and isinstance(expr.right, syntax.Call) and expr.right.function == "all":
         # As SQL has it, with what follows in brackets.
         raise UserError("`union` keeps all elements of both sides", expr.right.span, "leave out `all`")
+    _no_null_beside(expr)
     left, right = met(expr.op, scope.translate(expr.left), scope.translate(expr.right))
     left, right = met_by_times(expr.op, left, right)
     if expr.op is syntax.BinaryOp.UNION or (expr.op is syntax.BinaryOp.ADD and ty.is_collection(left.type)):
@@ -83,6 +84,17 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
             raise UserError(message, expr.span, f"write `{{{written}}}`")
         return member(left, right, scope.globals, expr.span)
     return except_or_intersect(left, right, expr, scope.globals.names)
+
+
+def _no_null_beside(expr: syntax.Binary) -> None:
+    """Raises: UserError for `e = null` and its like, which hold of no value: somebody asks if there is one."""
+    if expr.op not in BINARY or BINARY[expr.op].name not in COMPARISONS:
+        return
+    for null, other in ((expr.left, expr.right), (expr.right, expr.left)):
+        if isinstance(null, syntax.NullLit):
+            asked = other.span.text if isinstance(other, syntax.Name | syntax.Field | syntax.Nth) else "e"
+            hint = f"`is_null({asked})` is true where a value is missing, and `not is_null({asked})` where it is not"
+            raise UserError(f"`{expr.op.value} null` holds of no value, not even of `null`", expr.span, hint)
 
 
 def _digits_of_its_own(side: Term, other: Term) -> Term:

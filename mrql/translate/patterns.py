@@ -90,6 +90,9 @@ def match_name(match: Match, name: str, variable: PVar, known: Globals, span: Sp
 
 
 def _constant(value: syntax.Literal, t: Type, known: Globals, match: Match) -> Pattern:
+    if isinstance(value, syntax.NullLit):
+        hint = "ask `is_null(e)` first, as in `if is_null(e) then … else case e { … }`; `_` fits a missing value, too"
+        raise UserError("no value fits the pattern `null`, not even `null`", value.span, hint)
     constant = beside(literal(value), t)
     if ty.join_types(constant.type, t) is None:
         raise UserError(f"the pattern is a {constant.type}, but the value is of type {t}", value.span)

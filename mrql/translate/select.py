@@ -106,15 +106,19 @@ def _finish(expr: syntax.Select, heads: Term, scope: Scope, within: Scope) -> Te
 # --- group by -----------------------------------------------------------------------------------
 
 
+def _is_meant_as_key(key: syntax.GroupKey) -> None:
+    """Raises: UserError for a select that has neither a name nor brackets: in a tuple of selects, the one behind
+    `group by x,` is read as a second key."""
+    if isinstance(key.expr, syntax.Select) and key.pattern is None and key.expr.span.text.startswith("select"):
+        hint = "put the select before it in brackets, or this one if it is a key"
+        raise UserError("this select is read as one more key of the `group by` before it", key.span, hint)
+
+
 def _grouped(expr: syntax.Select, group: syntax.GroupBy, origin: From, conditions: list[Term], scope: Scope) -> Term:
     variables = dict(origin.match.bindings)
     keys = [origin.scope.translate(key.expr) for key in group.keys]
-    for key, term in zip(group.keys, keys, strict=True):
-        if ty.has_collection(term.type) and any(isinstance(t, ty.ListType) for t in ty.walk(term.type)):
-            # In a tuple of selects, the one behind `group by x,` is read as a second key.
-            bag = f"a bag is one: `(select x from x in {key.expr.span.text})`"
-            hint = "put the select before it in brackets" if isinstance(key.expr, syntax.Select) else bag
-            raise UserError(f"a group-by key of type {term.type}: lists are no keys", key.span, hint)
+    for key in group.keys:
+        _is_meant_as_key(key)
     key_value = _one_or_tuple(tuple(keys))
     element = _one_or_tuple(tuple(variables.values()))
     pairs = nest(origin.generators, guard(conditions, Single(Tup((key_value, element)))))

@@ -73,6 +73,15 @@ def record_of(**fields: Shape) -> Parts:
     return Parts(tuple(fields.items()), record=True)
 
 
+def list_of(*items: Shape) -> Parts:
+    """A list of so many elements, whose parts are had by their places."""
+    return Parts(tuple((f"[{i}]", item) for i, item in enumerate(items)), record=False)
+
+
+def _is_list(shape: Parts) -> bool:
+    return any(name.startswith("[") for name, _ in shape.fields)
+
+
 SHAPES: dict[str, Shape] = {
     "X": record_of(A=LONG, B=INT, D=DOUBLE, S=STRING),
     "Y": tuple_of(INT, LONG, DOUBLE, BOOL),
@@ -177,7 +186,7 @@ def parts_of(place: Place) -> Iterator[Place]:
         case Parts(fields, _):
             for name, item in fields:
                 yield from parts_of(Place(_projected(place.text, name), item, place.roots))
-        case Many(Parts(fields, _)):
+        case Many(Parts(fields, _) as item) if not _is_list(item):
             for name, item in fields:
                 yield Place(_projected(place.text, name), Many(item), place.roots)
         case _:
@@ -185,7 +194,7 @@ def parts_of(place: Place) -> Iterator[Place]:
 
 
 def _projected(text: str, name: str) -> str:
-    return f"{text}{name}" if name.startswith("#") else f"{text}.{name}"
+    return f"{text}{name}" if name.startswith(("#", "[")) else f"{text}.{name}"
 
 
 @attrs.frozen
@@ -437,7 +446,8 @@ class _Writer:
                 text, scope = self.part_pattern(part, scope, own)
                 texts.append(f"{name}: {text}" if item.record else text)
             if texts:
-                return (f"<{', '.join(texts)}>" if item.record else f"({', '.join(texts)})"), scope
+                left, right = "<>" if item.record else "[]" if _is_list(item) else "()"
+                return f"{left}{', '.join(texts)}{right}", scope
         name = self.fresh(scope, own)
         own[name] = item
         return name, scope.bind(name, item)
@@ -516,6 +526,8 @@ class _Writer:
         if self.chance(6) or not inner:
             mode = "unit"
         chosen = [self.key(self.pick(inner)) for _ in range(2 if inner else 0)]
+        if mode == "named" and self.chance(8):
+            chosen[0] = self.list_key(chosen[0], inner)
         labels = [self.fresh(scope if self.chance(30) else Scope(), {}, "k") for _ in range(2)]
         if labels[0] == labels[1] and mode != "unit":
             mode = "named"
@@ -552,6 +564,14 @@ class _Writer:
         # A key that is written like an expression stands for it, where none of its variables is covered.
         after = after.add(*(key for key in keys if not key.roots & set(bound)))
         return text, attrs.evolve(after, element=element, grouped=frozenset(own) - frozenset(bound))
+
+    def list_key(self, place: Place, others: Sequence[Place]) -> Place:
+        """A list that begins with a key, of one element or two."""
+        beside = self.pick((None, *(other for other in others if other.shape == place.shape)))
+        keys = [place] if beside is None else [place, beside]
+        roots = frozenset().union(*(key.roots for key in keys))
+        text = f"[{', '.join(key.text for key in keys)}]"
+        return Place(text, list_of(*(key.shape for key in keys)), roots)
 
     def key(self, place: Place) -> Place:
         if isinstance(place.shape, Atom) and place.shape.kind in NUMBERS and self.chance(15):
@@ -676,7 +696,7 @@ class _Writer:
         assert isinstance(place.shape, Atom)
         kind = place.shape.kind
         if self.chance(2):
-            return f"({place.text} {op} null)"
+            return f"({place.text} {op} (null as {BASIC[kind]}))"
         other = self.pick(NUMBERS) if kind in NUMBERS and self.chance(30) else kind
         return f"({place.text} {op} {self.scalar(other, scope, depth, 1)})"
 

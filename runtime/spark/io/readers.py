@@ -35,7 +35,7 @@ from mrql.runtime.spark.io.spark_format import ParsedRows
 from mrql.runtime.spark.relation.file_scans import FileScan
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame, changes, from_dataframe, net, union
 from mrql.runtime.spark.relation.keyed_columns import net_of_upserts
-from mrql.runtime.spark.session.session import AS_WRITTEN, settings
+from mrql.runtime.spark.session.session import MEANING, settings
 
 
 def read(
@@ -104,12 +104,12 @@ def _table(
         return completed(found.kept(), spec, parts, [TAG] if spec.tagged else [])
 
     def all_rows() -> DataFrame:
-        with settings(spark, AS_WRITTEN):
+        with settings(spark, MEANING):
             return whole(rows())
 
     names = FORMATS[spec.format.name].columns(spec)
     if reject is not None:
-        with settings(spark, AS_WRITTEN):
+        with settings(spark, MEANING):
             found = rows()
             _set_aside(spec, found, named, reject)
             return whole(found)

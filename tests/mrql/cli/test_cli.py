@@ -97,6 +97,28 @@ def test_run_with_the_reference_engine_needs_no_java(home: Path) -> None:
     assert sorted(line["value"], key=str) == [[1, 3.0], [2, 3.0], [None, 5.0]]
 
 
+TABLE = ' value  \n━━━━━━━━\n "é│日" \n1 row\n'
+
+
+@pytest.mark.parametrize(
+    ("encoding", "command", "shown"),
+    [
+        ("ascii", ("run", "q.mrql"), TABLE),
+        ("cp1252", ("run", "q.mrql", "--format", "json"), '["é│日"]'),
+        ("latin-1", ("explain", "q.mrql"), "é│日"),
+        ("ascii", ("check", "wrong.mrql"), "unknown name `日`"),
+    ],
+)
+def test_what_is_piped_is_utf8(tmp_path: Path, encoding: str, command: tuple[str, ...], shown: str) -> None:
+    """Whatever the locale is: an answer has all its signs, and a message too. A query file may begin with a mark."""
+    (tmp_path / "q.mrql").write_text('\ufeffselect "é│日" from x in {1};', encoding="utf-8")
+    (tmp_path / "wrong.mrql").write_text("select 日 from x in {1};", encoding="utf-8")
+    call = (sys.executable, "-m", "mrql", *command, "--engine", "reference")
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(call, capture_output=True, encoding="utf-8", env=env, cwd=tmp_path, check=False)
+    assert shown in done.stdout + done.stderr
+
+
 def test_arguments_of_a_query(home: Path) -> None:
     """What follows the file is the list `args` of strings, of which a path can be made."""
     text = 'select y * (args[1] as long) from (k, y) in source(csv, args[0], ",", type((long, double)));'

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import mrql
+from mrql.algebra import types as ty
 from mrql.algebra.analysis.traversal import map_children
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.evaluation.evaluate import evaluate
@@ -37,6 +38,7 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
+from mrql.algebra.types import Type
 from mrql.algebra.values.exact_sums import Total
 from mrql.algebra.values.values import Bag, Record, Value, same
 from mrql.algebra.values.zset import ZSet
@@ -83,8 +85,25 @@ def rows_of(plan: Plan, label: str) -> st.SearchStrategy[Value]:
     """Rows of a stream, or of one that is derived."""
     for derived in plan.derived:
         if derived.name == stream_of(label):
-            return values(element_type(derived.term))
+            return made(element_type(derived.term))
     return ROWS[stream_of(label)]
+
+
+def made(t: Type) -> st.SearchStrategy[Value]:
+    """Values that a query has made: tuples and records are there, only what is in them may be missing.
+
+    Two keys of a group are one tuple, which a rewrite may take apart and put together again. Of a missing one, which no
+    query makes, that would be another key.
+    """
+    match t:
+        case ty.TupleType(items):
+            return st.tuples(*map(made, items))
+        case ty.RecordType(fields):
+            return st.tuples(*(made(item) for _, item in fields)).map(
+                lambda parts: Record(zip((name for name, _ in fields), parts, strict=True))
+            )
+        case _:
+            return values(t)
 
 
 def with_derived(plan: Plan, held: Mapping[str, Bag]) -> dict[str, Bag]:

@@ -282,7 +282,7 @@ CONSTRUCTS = [
     "select (n, p.K) from p in P, n in p.I.U, m in {0, 1} where n = m",
     'select x.B from x in X where not (x.A = 1) and (x.D > 0 or x.S = "b")',
     "select p.K from p in P, q in P where p.I = q.I",
-    "select (x.A, x.A = null, x.B <> x.B) from x in X",
+    "select (x.A, x.A = (null as int), x.B <> x.B) from x in X",
     # --- group by
     "select (x.A, count(x)) from x in X group by x.A",
     "select (k, sum(x.D), avg(x.B), min(x.S), max(x.D), all(x.B > 0), some(x.D < 0)) from x in X group by k: x.A",
@@ -294,6 +294,7 @@ CONSTRUCTS = [
     "select (n, count(k)) from (k, n) in (select (k, count(x)) from x in X group by k: x.S) group by n",
     "select (m, max(k)) from (k, m) in (select (k, avg(y#2)) from y in Y group by k: y#0) group by m",
     "select (k, count(p)) from p in P group by k: p.I",
+    "select (k, sum(x.D), count(y)) from x in X, y in Y where [x.A] = [y#1] group by k: [x.A, x.B]",
     "select (k, (select (s, count(x)) from x in x where x.B > 0 group by s: x.S)) from x in X group by k: x.A",
     # --- nested selects
     "select (x.A, (select y#2 from y in Y where y#0 = x.B)) from x in X",

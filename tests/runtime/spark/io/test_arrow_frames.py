@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
+from unittest.mock import Mock
 
 import pandas as pd
 import pyarrow as pa
@@ -12,8 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import mrql
+from mrql.algebra import types as ty
 from mrql.algebra.errors import UserError
-from mrql.runtime.spark.io.arrow_frames import spark_schema, spark_type
+from mrql.runtime.spark.io.arrow_frames import spark_frame, spark_schema, spark_type
 
 NOON = datetime(2026, 7, 1, 12)
 POINTS = "bag(<X: long, Y: double, T: timestamp>)"
@@ -44,6 +46,31 @@ def test_types_for_a_query() -> None:
     assert spark_schema(table, "`s`").simpleString() == "struct<N:smallint>"
     assert str(mrql.compile("s", s=table).type) == "{<N: int>}"
     assert str(mrql.compile("s", s=pd.DataFrame({"A": ["x"], "B": [1.0]})).type) == "{<A: string, B: double>}"
+
+
+NO_ROWS = pd.DataFrame({"X": [], "Y": [], "T": []})
+"""To pandas, each column is one of doubles."""
+
+
+@pytest.mark.spark
+def test_no_rows_of_pandas(spark: SparkSession) -> None:
+    """A frame without rows is a batch without rows, whatever pandas takes for the types of its columns."""
+    one = pd.DataFrame({"X": [1], "Y": [0.5], "T": [NOON]})
+    query = mrql.compile("select p.X from p in points", points=POINTS)
+    assert query.batch(spark, points=NO_ROWS).collect() == []
+    assert (mrql.Delta(NO_ROWS) + mrql.Delta(one)).insert.schema.field("X").type == pa.int64()
+    with query.view(spark) as view:
+        for batch, answer in ((NO_ROWS, []), (mrql.Delta(one, NO_ROWS), [(1,)]), (mrql.Delta(NO_ROWS, one), [])):
+            view.apply(points=batch)
+            assert view.answer().collect() == answer
+
+
+def test_integers_that_pandas_has_as_doubles() -> None:
+    """They are not guessed back: a double that is a whole number may have been a fraction once."""
+    frame = pd.DataFrame({"X": [1, None]})
+    with pytest.raises(UserError, match="`X` of `points` is of type double, where long was expected") as caught:
+        spark_frame(frame, ty.RecordType((("X", ty.LONG),)), "`points`", Mock())
+    assert "Int64" in (caught.value.hint or "")
 
 
 class Polars:

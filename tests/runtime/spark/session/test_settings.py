@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import date, datetime
 from decimal import Decimal
@@ -17,9 +18,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import mrql
+from mrql.algebra.errors import UserError
 from mrql.algebra.notation.parser import parse_type
 from mrql.algebra.values.values import Bag, Record, same
 from mrql.algebra.values.zset import ZSet
+from mrql.jobs.batch import ReferenceBatchJob, SparkBatchJob
+from mrql.jobs.loading import compile_over_files
 from mrql.runtime.engine.answer import Output
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.reference.view import ReferenceView
@@ -83,10 +87,30 @@ def test_files(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(days, tmp_path / "f.parquet")
     (tmp_path / "f.csv").write_text('1,2024-02-30,"\\d"\n2,1500-01-01,"q""x"\n')
     (tmp_path / "f.json").write_text('{"a": 1.50, "d": "1500-01-01", "\\"b": "\\\\n"}\n')
+    (tmp_path / "f.xml").write_text('<r><a n="1"><a/>x<b>y</b></a><a/></r>')
     with oddly_set(spark):
         assert len(assert_same(spark, 'source(parquet, "f.parquet")', tmp_path)) == 1
         assert len(assert_same(spark, 'source(csv, "f.csv", ",", type((int, date, string)))', tmp_path)) == 1
         assert len(assert_same(spark, 'source(json, "f.json")', tmp_path)) == 1
+        assert len(assert_same(spark, 'source(xml, "f.xml", {"a"})', tmp_path)) == 2
+
+
+def test_a_job_over_files(spark: SparkSession, tmp_path: Path) -> None:
+    """What `mrql run` evaluates, and what it stores, is what it is in a session that mrql has started."""
+    (tmp_path / "f.csv").write_text("1,2024-02-30\n2,\n")
+    (tmp_path / "f.xml").write_text("<r><a>x</a><a>y</a></r>")
+    text = """
+        R = source(csv, "f.csv", ",", type((long, string)));
+        store kept := select (n, (select x from x in {1} where x > n)) from (n, s) in R;
+        (kept, (select text(x) from x in source(xml, "f.xml", {"a"})), max(select n / 3.0m from (n, s) in R));
+        select n + 9223372036854775807 from (n, s) in R;
+    """
+    program = compile_over_files(text, base=tmp_path)
+    with oddly_set(spark), contextlib.closing(SparkBatchJob(program, lambda: spark)) as job:
+        answer, overflow = program.queries
+        assert same(job.answer(answer), ReferenceBatchJob(program).answer(answer))
+        with pytest.raises(UserError, match="integer overflow"):
+            job.answer(overflow)
 
 
 def test_a_file_that_is_gone_or_damaged_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
