@@ -86,6 +86,7 @@ class MissingRow(WrongRow):
     def __init__(self, stream: str, row: str, times: int = 1, span: Span | None = None) -> None:
         often = "" if times == 1 else f" ({times} times)"
         super().__init__(stream, f"a row is deleted from `{stream}` that is not there{often}: {row}", span)
+        self.row = row
 
 
 class AmbiguousRow(WrongRow):

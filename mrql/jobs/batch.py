@@ -29,6 +29,7 @@ from mrql.runtime.sinks.replacing import write
 from mrql.runtime.sources.catalog import must_not_be_handed_over
 from mrql.runtime.sources.directory import say_what_is_passed_over, static_files
 from mrql.runtime.sources.files import list_files, read_source
+from mrql.runtime.sources.wrong_deletions import naming_files
 from mrql.runtime.streaming.stream_loop import must_exist
 from mrql.translate.program import CompiledExpression, Program
 
@@ -142,7 +143,8 @@ class ReferenceBatchJob:
     def _value(self, term: Term) -> Value:
         specs = sources_of(self.program, term)
         self.looked_at.look(specs)
-        data = {name: read_source(spec, self.reject) for name, spec in specs.items()}
+        with naming_files(specs):
+            data = {name: read_source(spec, self.reject) for name, spec in specs.items()}
         return evaluate(normal_form(term), {**self.tables, **data})
 
     def _keep(self, name: str, term: Term) -> Term:
@@ -211,7 +213,8 @@ class SparkBatchJob:
         from_files = [spec for spec in specs.values() if spec.lies_in_files]
         files = [(part, static_files(part)) for spec in from_files for part, _ in spec.directories]
         source = None if self.span is None else self.span.source
-        with settings(self.spark, BATCH_SETTINGS), translated(source, lambda: find_malformed(files)):
+        wanted = settings(self.spark, BATCH_SETTINGS)
+        with wanted, translated(source, lambda: find_malformed(files)), naming_files(specs):
             yield {**self.tables, **{name: read_net(self.spark, spec, self.quarantine) for name, spec in specs.items()}}
 
     def _keep(self, name: str, term: Term) -> Term:

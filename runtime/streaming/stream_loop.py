@@ -40,6 +40,7 @@ from mrql.runtime.sources.directory import (
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.files import count_rows
 from mrql.runtime.sources.places_of_rows import placed
+from mrql.runtime.sources.wrong_deletions import naming_files
 from mrql.runtime.streaming.report import BatchPhase, Clock, Counting, Measurements, Report
 from mrql.runtime.streaming.widening import Wider, must_fit
 
@@ -301,7 +302,7 @@ class Loop:
         self.begun = ()
 
     def _advance(self, batch: Batch, put: Put) -> None:
-        with placed(self.specs):
+        with placed(self.specs), naming_files(self.specs, lambda spec: batch.get(spec.name, ())):
             self.engine.advance(batch, put, changes=self.sink.changes)
 
     def _malformed(self, batch: Batch, number: int) -> tuple[Mapping[str, int], str | None]:

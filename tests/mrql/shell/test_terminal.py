@@ -168,7 +168,7 @@ def test_an_interrupt_on_spark(terminal: Open) -> None:
     person.types("count(select x from x in 1...3000000, y in 1...3000000 where x * 2 = y * y + 1);", ENTER)
     person.sees(TAKEN)
     with pytest.raises(pexpect.TIMEOUT):
-        person.process.expect_exact("mrql>", timeout=5)
+        person.process.expect_exact("mrql>", timeout=2)
     person.types(CTRL_C)
     person.sees("interrupted")
     person.sees("mrql>")
