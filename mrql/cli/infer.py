@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import reduce
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -16,9 +17,9 @@ from mrql.algebra.showable import written_name
 from mrql.algebra.types import Type
 from mrql.cli.exit_codes import reports_errors
 from mrql.output.tables import type_name
-from mrql.runtime.files.compression import UNPACKED
+from mrql.runtime.files.compression import UNPACKED, lines
 from mrql.runtime.sources.catalog import CATALOG
-from mrql.runtime.sources.files import row_type
+from mrql.runtime.sources.files import list_files, row_type
 from mrql.runtime.sources.formats.formats import FORMATS
 from mrql.runtime.sources.formats.json import joined_types
 from mrql.translate.source_options import csv_options
@@ -35,13 +36,17 @@ SUFFIXES = {
 }
 """The formats of files by how their names end."""
 DELIMITERS = {".tbl": "|", ".tsv": "\t"}
+OTHERS = (";", "\t", "|")
+"""What else is usual between fields."""
+LOOKED_AT = 20
+"""So many records say what stands between their fields."""
 INFERRED = [name for name, format in FORMATS.items() if format.infer is not None]
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--source", "called", type=click.Choice(INFERRED), help="The format; else by how the first name ends.")
-@click.option("--delimiter", help="What stands between the fields of csv.  [default: by the name, or `,`]")
+@click.option("--delimiter", help="What stands between the fields of csv.  [default: by the name, or found]")
 @click.option("--header", is_flag=True, help="The first record of csv has the names of the columns.")
 @click.option("--multiline", is_flag=True, help="A record of csv may go over lines; a file of json is one document.")
 @click.option("--quote", help='The quote of csv, or nothing where quotes are part of the text.  [default: "]')
@@ -91,6 +96,9 @@ def infer(
             taking = CATALOG.names_taking(option)
             raise click.UsageError(f"{format} source has no option `{option}`: it is for {taking}")
     between = DELIMITERS.get(ending, ",") if delimiter is None else delimiter
+    if is_csv and delimiter is None and (other := _other_delimiter(files[0], between, locale)) is not None:
+        click.echo(f"the fields stand apart by {_quoted(other)}; --delimiter says what else it may be", err=True)
+        between = other
     if is_csv and len(between) != 1:
         raise click.UsageError("a delimiter is one character")
     written = csv_options(options, between)
@@ -116,6 +124,22 @@ def infer(
             f"{option}({', '.join(map(_quoted, texts))})" if texts else option for option, texts in options.items()
         ]
         click.echo(f"source({name}, {', '.join(arguments)})")
+
+
+def _other_delimiter(path: Path, usual: str, locale: str | None) -> str | None:
+    """What stands between the fields of csv where it is not what is usual: it is in each of the first records, as often
+    in all of them, and the other is not, or may be part of a number in some locale."""
+    spec = SourceSpec("csv", stream=False, format=FORMATS["csv"], path=str(path), row=ty.UNIT)
+    files = list_files(spec)
+    found = [line for _, line in islice(lines(files[0]), LOOKED_AT) if line.strip()] if files else []
+
+    def divides(delimiter: str) -> bool:
+        counts = {line.count(delimiter.encode()) for line in found}
+        return len(counts) == 1 and 0 not in counts
+
+    if divides(usual) and locale is None:
+        return None
+    return next((delimiter for delimiter in OTHERS if divides(delimiter)), None)
 
 
 def _must_be_alike(files: Sequence[Path], name: str) -> None:

@@ -74,7 +74,8 @@ def streaming_query(program: Program, file: Path) -> CompiledExpression:
     """The one expression of a program that reads a stream."""
     streaming = streaming_queries(program, file)
     if len(streaming) > 1:
-        raise UserError("a second expression reads a stream; one is kept up to date at a time", streaming[1].span)
+        hint = "one answer may have both: `(first, second)`, or `<A: first, B: second>`"
+        raise UserError("a second expression reads a stream; one is kept up to date at a time", streaming[1].span, hint)
     return streaming[0]
 
 

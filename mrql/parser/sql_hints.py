@@ -65,6 +65,7 @@ HABITS: tuple[Habit, ...] = (
         r"nulls\s+(first|last)\b",
     ),
     Habit("`union` keeps all that both sides have: leave out `all`", before=r"\bunion\s+all\s+"),
+    Habit("it stands between two collections: `X union Y`", r"(union|intersect|except)\b", r"(?:\A|[;(\[{,=])\s*"),
     Habit("take a part of a list: `(select … order by …)[10:19]`", r"(offset|fetch)\b"),
     Habit("aggregate a select over the group: `sum(select x.A from x in g where x.A > 1)`", r"filter\s*\("),
     Habit("write `e as string`", r"::"),

@@ -33,6 +33,9 @@ FILES = {
     "o.csv": '"a\\",b",2\n',
     "l.json": '[{"a": 1},\n{"a":\n1.5}]',
     "p/k=1/g.csv": "1\n",
+    "r.csv": "a;1,5\n\nb;2,5\n",
+    "s.csv": "id\tname\n1\tx, y\n2\tz\n",
+    "t.csv": "1;2\n3\n",
 }
 
 
@@ -65,6 +68,10 @@ def home(tmp_path: Path) -> Path:
         (["n.csv"], ["--quote", "'"], "<_1: string, _2: string>"),
         (["n.csv"], ["--quote", ""], "<_1: string, _2: string, _3: string>"),
         (["o.csv"], ["--escape", "\\"], "<_1: string, _2: long>"),
+        (["r.csv"], [], "<_1: string, _2: long>"),
+        (["r.csv"], ["--locale", "de-DE"], "<_1: string, _2: double>"),
+        (["s.csv"], ["--header"], "<id: long, name: string>"),
+        (["t.csv"], [], "<_1: string>"),
         (["l.json"], ["--multiline"], "<a: double>"),
         (["f.json"], [], "<`a``b`: double, c: list(long)>"),
         (["p"], [], "<_1: long, k: string>"),
