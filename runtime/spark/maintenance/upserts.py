@@ -66,9 +66,12 @@ class UpsertedRows:
         columns = self.columns
         self.latest = Run.of(self.plans, columns.latest(self.table.partitioned(columns.rows(change))))
         found = self.table.lookup(self.table.relations, self.latest.relation)
-        self.beside = Run.of(self.plans, columns.beside(self.latest.relation, found))
-        self.wrong = Run.of(self.plans, self.beside.relation.where("fault > 0"))
-        moved = columns.moved(self.beside.relation)
+        if found is None:
+            decided, moved = self.latest.relation, columns.come(self.latest.relation)
+        else:
+            self.beside = Run.of(self.plans, columns.beside(self.latest.relation, found))
+            decided, moved = self.beside.relation, columns.moved(self.beside.relation)
+        self.wrong = Run.of(self.plans, decided.where("fault > 0"))
         return columns.there(self.table.append(self.table.partitioned(moved), as_it_is=True).relation)
 
     def current(self) -> Frame:

@@ -104,10 +104,16 @@ class KeyedColumns:
         ambiguous = f"if(last.low <> last.high, {AMBIGUOUS}, 0)"
         return last.select(*self.of_key, "last.low AS new", f"greatest(unversioned, {ambiguous}) AS fault")
 
-    def beside(self, latest: Relation, found: Relation | None) -> Relation:
+    def come(self, latest: Relation) -> Relation:
+        """What comes, with weights, where there were no rows before."""
+        kept = "true" if self.version is not None else f"NOT new.{GONE}"
+        new = latest.where(f"fault = 0 AND {kept}")
+        return new.select(*self.of_key, *(f"new.{name} AS {name}" for name in self.others), "1L AS w").select(
+            *self.all, "w"
+        )
+
+    def beside(self, latest: Relation, found: Relation) -> Relation:
         """Those beside the row that there is of the key, `old`, which are looked for in those that are found."""
-        if found is None:
-            return latest.select(*self.of_key, "if(false, new, NULL) AS old", "new", "fault")
         there = found.aggregate(self.all, ["sum(w) AS w"]).where("w <> 0")
         sides = there.select(*self.of_key, f"{self.row} AS row", "0 AS side", "0 AS fault").union(
             latest.select(*self.of_key, "new AS row", "1 AS side", "fault")
