@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import EngineError
 from mrql.runtime.checkpoint.store import told
@@ -51,11 +52,22 @@ def test_how_its_process_has_ended(monkeypatch: pytest.MonkeyPatch, code: str, m
 
     process = subprocess.Popen([sys.executable, "-c", f"import os, sys; {code}"])
     monkeypatch.setattr(jvm_exit, "is_running", lambda: False)
+    monkeypatch.setattr(jvm_exit, "_is_ending", lambda: True)
     monkeypatch.setattr(jvm_exit, "SparkContext", SimpleNamespace(_gateway=SimpleNamespace(proc=process)))
     with pytest.raises(EngineError) as raised, translated(None):
         raise Py4JNetworkError("Answer from Java side is empty")
     assert raised.value.message == message
     assert hint in (raised.value.hint or "")
+
+
+@pytest.mark.spark
+def test_a_process_that_goes_on(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers: that Spark has stopped in it is all that is known, and nobody waits long for more."""
+    monkeypatch.setattr(jvm_exit, "is_running", lambda: False)
+    monkeypatch.setattr(jvm_exit, "STOPPED_SECONDS", 0.1)
+    error = jvm_exit.ended("")
+    assert error is not None
+    assert (error.message, error.hint) == ("Spark has stopped", None)
 
 
 def test_an_error_that_cannot_be_read() -> None:

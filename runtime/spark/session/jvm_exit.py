@@ -20,8 +20,11 @@ from mrql.runtime.engine.errors import StatesLost
 OUT_OF_MEMORY = 52
 """The exit code of Spark's Java process when there was no memory left."""
 
-PATIENCE_SECONDS = 10.0
-"""So many seconds a Java process that is about to end is waited for."""
+ENDING_SECONDS = 60.0
+"""So long a Java process is waited for that is about to end: where its memory is full, that may take a while."""
+
+STOPPED_SECONDS = 5.0
+"""So long one that answers as if it went on, though Spark in it has stopped: somebody may have stopped just that."""
 
 _NO_MEMORY = re.compile(r"OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|exit code 52\b|CANNOT_ACQUIRE_MEMORY")
 _LOST = re.compile(r"Checkpoint block \S+ not found|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|ExecutorLostFailure")
@@ -84,5 +87,16 @@ def _exit_code() -> int | None:
     if process is None:
         return None
     with suppress(subprocess.TimeoutExpired):
-        return int(process.wait(PATIENCE_SECONDS))
+        return int(process.wait(ENDING_SECONDS if _is_ending() else STOPPED_SECONDS))
     return None
+
+
+def _is_ending() -> bool:
+    """Whether the Java process does not answer any more, or is about to end."""
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return False
+    try:
+        return bool(gateway.jvm.org.apache.spark.util.ShutdownHookManager.inShutdown())
+    except (Py4JError, ConnectionError):
+        return True
