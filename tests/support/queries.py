@@ -238,9 +238,10 @@ def queries(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def several_queries(draw: st.DrawFn, count: int) -> str:
-    """A tuple of so many queries, nested less than single ones, which are kept up to date together."""
-    return _Writer(draw, deepest=1).together(count)
+def several_queries(draw: st.DrawFn, count: int, longest: int | None = None) -> str:
+    """A tuple of so many queries, nested less than single ones, which are kept up to date together; each of them has
+    so many characters at most, unless any number."""
+    return _Writer(draw, deepest=1).together(count, longest)
 
 
 @st.composite
@@ -282,11 +283,20 @@ class _Writer:
         query = self.query()
         return "; ".join([*self.definitions, query])
 
-    def together(self, count: int) -> str:
+    def together(self, count: int, longest: int | None) -> str:
         """A tuple of so many queries."""
         self.definitions.clear()
-        queries = [f"({self.query()})" for _ in range(count)]
+        queries = [f"({self.short_query(longest)})" for _ in range(count)]
         return "; ".join([*self.definitions, f"({', '.join(queries)})"])
+
+    def short_query(self, longest: int | None) -> str:
+        """A query of so many characters at most with what it defines, drawn again until it is."""
+        known = len(self.definitions)
+        text = self.query()
+        while longest is not None and len(text) + sum(map(len, self.definitions[known:])) > longest:
+            del self.definitions[known:]
+            text = self.query()
+        return text
 
     def define(self, base: str, definition: str) -> str:
         """Puts a definition before the query; `definition` has `{}` for its name, which is returned."""

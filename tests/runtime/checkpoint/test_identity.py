@@ -196,7 +196,7 @@ def test_a_stage_above_is_known_by_those_below() -> None:
 
 def test_states_that_are_the_same_are_told_apart() -> None:
     """Each state of a query has a name of its own."""
-    for text in (f"({QUERY[:-1]}, {QUERY[:-1]});", "(count(S), count(S), count(T));"):
+    for text in (f"(({QUERY[:-1]}), ({QUERY[:-1]}));", "(count(S), count(S), count(T));"):
         assert len({*stages(text)}) == len(stages(text))
 
 
@@ -239,8 +239,8 @@ FIRST = [
         "df58e4f037c3cc5c e4dd2384021e76fd e379fdb44842e1ad",
     ),
     (
-        'select (j.id, count(w), some(w = "é")) from j in J, w in j.tags where j.at <> null group by j.id;',
-        "5e514d8c6b0a5a9a dffc83890be83a9e",
+        'select (j.id, count(w), some(w = "é")) from j in J, w in j.tags where j.at <> (null as any) group by j.id;',
+        "9e7d7d32f53e0041 5759ce451a581b08",
     ),
     (
         "select distinct y from (x, y) in S where y not in (select p.id from p in P);",
