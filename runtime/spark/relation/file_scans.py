@@ -57,7 +57,8 @@ def is_small(batch: DataFrame) -> bool:
     would read it anyway."""
     if isinstance(batch, FileScan):
         return batch.bytes is not None and batch.bytes <= SMALL_BATCH_MAX_BYTES
-    return jvm.partitions_of(batch) <= 1 or jvm.estimated_bytes(batch) <= SMALL_BATCH_MAX_BYTES
+    # How many partitions there are is known once the rows are planned to the end, which takes ten milliseconds more.
+    return jvm.estimated_bytes(batch) <= SMALL_BATCH_MAX_BYTES or jvm.partitions_of(batch) <= 1
 
 
 class Scans:
