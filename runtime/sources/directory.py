@@ -380,6 +380,11 @@ def look_again(parts: Iterable[Part], spec: SourceSpec) -> None:
             raise UserError(f"{part.file} {what} while it was read; nothing of the batch counts", spec.span, hint)
 
 
+def files_of_all_directories(spec: SourceSpec) -> list[Arrived]:
+    """All files that there are of a source, each with the weight of its rows."""
+    return [Arrived(file, weight) for part, weight in spec.directories for file in list_files(part)]
+
+
 def static_files(spec: SourceSpec) -> list[Arrived]:
     """The files of a static table as they are before they are read."""
     if spec.versioned:

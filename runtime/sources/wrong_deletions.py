@@ -10,8 +10,8 @@ from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import MissingRow, UserError
 from mrql.algebra.values.value_text import show_value
 from mrql.runtime.files.quarantine import pass_over
-from mrql.runtime.sources.directory import Arrived, Part
-from mrql.runtime.sources.files import list_files, read_changes
+from mrql.runtime.sources.directory import Arrived, Part, files_of_all_directories
+from mrql.runtime.sources.files import read_changes
 
 LOOKED_THROUGH_MAX_BYTES = 64_000_000
 """Files are read once more for it, in Python: in more than that nobody would wait for the name of one."""
@@ -19,7 +19,7 @@ LOOKED_THROUGH_MAX_BYTES = 64_000_000
 
 @contextmanager
 def naming_files(
-    specs: Mapping[str, SourceSpec], read: Callable[[SourceSpec], Iterable[Part]] | None = None
+    specs: Mapping[str, SourceSpec], read: Callable[[SourceSpec], Iterable[Part]] = files_of_all_directories
 ) -> Iterator[None]:
     """Gives the error about a row that is taken away, but is not there, the file that does so, among those that were
     read: all of a source, unless something else says which."""
@@ -28,13 +28,9 @@ def naming_files(
     except MissingRow as error:
         spec = specs[error.stream]
         if error.hint is None and spec.lies_in_files:
-            file = _that_deletes(spec, error.row, (read or _all_of)(spec))
+            file = _that_deletes(spec, error.row, read(spec))
             error.hint = None if file is None else f"it is taken away in {file}"
         raise
-
-
-def _all_of(spec: SourceSpec) -> Iterable[Part]:
-    return (Arrived(file, weight) for part, weight in spec.directories for file in list_files(part))
 
 
 def _that_deletes(spec: SourceSpec, row: str, parts: Iterable[Part]) -> Path | None:

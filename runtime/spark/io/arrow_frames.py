@@ -52,9 +52,9 @@ def spark_frame(rows: Any, row: Type, what: str, spark: SparkSession) -> DataFra
         raise UserError(f"{what} has no column `{missing[0]}`", hint=hint)
     places = [names.index(name) for name in asked_for]
     chosen = rows.iloc[:, places] if is_pandas(rows) else rows.select(places)
-    table = arrow_table(chosen, what)
+    table = _of_batch(chosen, what)
     if is_pandas(rows):
-        table = _without_guesses(table, row, what)
+        _must_not_be_doubles(table, row, what)
     try:
         table = _of_sparks_types(table, what)
         # A time without a zone stays one: the zone of the session has no part in it.
@@ -63,19 +63,24 @@ def spark_frame(rows: Any, row: Type, what: str, spark: SparkSession) -> DataFra
         raise UserError(f"{what} cannot be given to Spark: {_said(error)}") from error
 
 
-def _without_guesses(table: pa.Table, row: Type, what: str) -> pa.Table:
-    """A table without the types that pandas takes where it has none: those of no rows.
+def _of_batch(rows: Any, what: str) -> pa.Table:
+    """The rows of a batch as a table of Arrow: of no rows, pandas does not know the types, and takes some.
 
-    Raises: UserError where integers have become doubles, as some of them are missing.
+    Raises: UserError where a column holds what Arrow has no type for.
     """
-    if table.num_rows == 0:
+    table = arrow_table(rows, what)
+    if is_pandas(rows) and table.num_rows == 0:
         return pa.table({name: pa.nulls(0) for name in table.column_names})
+    return table
+
+
+def _must_not_be_doubles(table: pa.Table, row: Type, what: str) -> None:
+    """Raises: UserError where integers have become doubles, as pandas does where some of them are missing."""
     for name, t in row.fields if isinstance(row, ty.RecordType) else ():
         if ty.is_integral(t) and arrow.is_floating(table.column(name).type):
             message = f"the column `{name}` of {what} is of type double, where {t} was expected"
             hint = f'where integers are missing, pandas makes doubles of all: `df.astype({{"{name}": "Int64"}})`'
             raise UserError(message, hint=hint)
-    return table
 
 
 def spark_schema(rows: Any, what: str) -> StructType:
@@ -163,11 +168,7 @@ def in_arrow(one: Any, other: Any) -> pa.Table:
 
     Raises: UserError where those are others.
     """
-    tables = (arrow_table(rows, "a batch") for rows in (one, other))
-    first, second = (
-        _without_guesses(table, ty.UNIT, "a batch") if is_pandas(rows) else table
-        for rows, table in zip((one, other), tables, strict=True)
-    )
+    first, second = _of_batch(one, "a batch"), _of_batch(other, "a batch")
     try:
         return pa.concat_tables([first, second.rename_columns(first.column_names)], promote_options="permissive")
     except (pa.ArrowException, ValueError) as error:

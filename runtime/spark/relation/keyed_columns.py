@@ -107,10 +107,8 @@ class KeyedColumns:
     def come(self, latest: Relation) -> Relation:
         """What comes, with weights, where there were no rows before."""
         kept = "true" if self.version is not None else f"NOT new.{GONE}"
-        new = latest.where(f"fault = 0 AND {kept}")
-        return new.select(*self.of_key, *(f"new.{name} AS {name}" for name in self.others), "1L AS w").select(
-            *self.all, "w"
-        )
+        columns = (name if name in self.of_key else f"new.{name} AS {name}" for name in self.all)
+        return latest.where(f"fault = 0 AND {kept}").select(*columns, "1L AS w")
 
     def beside(self, latest: Relation, found: Relation) -> Relation:
         """Those beside the row that there is of the key, `old`, which are looked for in those that are found."""

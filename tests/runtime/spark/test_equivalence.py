@@ -107,7 +107,7 @@ def assert_kept_up_to_date(
 # of any length.
 
 LONGEST_TOGETHER = 110
-"""So many characters has each of those of one view, at most: the longest take half a minute."""
+"""So many characters has each of those of one view, at most."""
 
 
 @each_another()
