@@ -54,7 +54,7 @@ class Phases:
 def states(view: mrql.View) -> dict[str, int]:
     """The rows of a view's states: its groups, and what its joins keep of each input."""
     found = {}
-    for state in view._view.states:
+    for state in view._view.states.stages:
         if state.groups is not None:
             found["groups"] = sum(run.rows or 0 for run in state.groups.runs)
         for (_, label), kept in state.inputs.items():

@@ -40,8 +40,9 @@ from mrql.runtime.spark.session.errors import translated
 from mrql.runtime.spark.session.session import settings, step_settings
 from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.block_index import are_flat
+from mrql.runtime.spark.state.measures import TOUCHED, Measure
 from mrql.runtime.spark.state.run import Run
-from mrql.runtime.spark.state.table import TOUCHED, Measure, Table
+from mrql.runtime.spark.state.table import Table
 from mrql.runtime.spark.view import SparkView
 
 # --- writing ------------------------------------------------------------------------------------
@@ -157,8 +158,8 @@ class SparkStates:
     def live(self) -> dict[str, LiveState]:
         """The states as they are, by what they are known by."""
         view, known = self.view, self.identities
-        stages = {known.stages[s.stage.name]: _live_stage(s, view) for s in view.states}
-        ledgers = {known.ledgers[ledger.stream]: _live_ledger(ledger, view) for ledger in view.ledgers}
+        stages = {known.stages[s.stage.name]: _live_stage(s, view) for s in view.states.stages}
+        ledgers = {known.ledgers[ledger.stream]: _live_ledger(ledger, view) for ledger in view.states.ledgers}
         return {**stages, **{name: state for name, state in ledgers.items() if state is not None}}
 
     # --- reading ------------------------------------------------------------------------------
@@ -167,10 +168,10 @@ class SparkStates:
         """Puts what is kept of a checkpoint into the view."""
         reader = CheckpointReader(self.view.plans, restored.root)
         with settings(self.view.spark, {**self.view.settings, **BY_PARTITION}), translated(None):
-            for state in self.view.states:
+            for state in self.view.states.stages:
                 if state.stage.name in restored.states:
                     _load_stage(state, restored.states[state.stage.name], reader)
-            for ledger in self.view.ledgers:
+            for ledger in self.view.states.ledgers:
                 if ledger.stream in restored.ledgers:
                     saved = restored.ledgers[ledger.stream]
                     rows = reader.table(saved.tables["rows"], Access.LOOKED_UP)

@@ -127,8 +127,10 @@ def spark_sizes(view: SparkView, kept: Mapping[int, int]) -> dict[str, StateSize
     """The states of a view by the name of the stage, and under the name of a stream the rows that it may lose again.
 
     What stages keep in common, as joins of the same input do, counts for each of them."""
-    sizes = {state.stage.name: _size(state.all_tables(), kept) for state in view.states}
-    return sizes | {ledger.stream: _size([ledger.table], kept) for ledger in view.ledgers if ledger.table is not None}
+    sizes = {state.stage.name: _size(state.all_tables(), kept) for state in view.states.stages}
+    return sizes | {
+        ledger.stream: _size([ledger.table], kept) for ledger in view.states.ledgers if ledger.table is not None
+    }
 
 
 def sizes_of(view: SparkView) -> dict[str, StateSize]:
@@ -138,14 +140,14 @@ def sizes_of(view: SparkView) -> dict[str, StateSize]:
 
 def spark_operators(view: SparkView, kept: Mapping[int, int]) -> dict[str, OperatorActivity]:
     """What the last batch was for each operator: what is known of those that keep something, or were planned apart."""
-    spent = view.transaction.milliseconds
+    spent = view.states.transaction.milliseconds
     found = {}
     for operator in view.circuit.operators:
         table = _table_of(operator, view)
         state = None if operator.kept is None else _size([] if table is None else [table], kept)
         rows = 0 if state is not None else None
         if table is not None:
-            rows = _rows_out(operator, table, view.transaction)
+            rows = _rows_out(operator, table, view.states.transaction)
         found[operator.id] = OperatorActivity(rows, state, spent.get(operator.id))
     return found
 
@@ -153,8 +155,8 @@ def spark_operators(view: SparkView, kept: Mapping[int, int]) -> dict[str, Opera
 def _table_of(operator: Operator, view: SparkView) -> Table | None:
     """The table that an operator keeps, if there is one by now."""
     if operator.stage is None:
-        return next((ledger.table for ledger in view.ledgers if ledger.stream == operator.id), None)
-    state = next(state for state in view.states if state.stage.name == operator.stage)
+        return next((ledger.table for ledger in view.states.ledgers if ledger.stream == operator.id), None)
+    state = next(state for state in view.states.stages if state.stage.name == operator.stage)
     match operator.kind:
         case OperatorKind.INDEX if operator.feed is not None and operator.input is not None:
             kept = state.inputs.get((operator.feed, operator.input))

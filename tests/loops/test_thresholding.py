@@ -138,7 +138,7 @@ def test_on_spark(spark: SparkSession, tmp_path: Path, threshold: Threshold) -> 
         withheld += view.residual.groups
         for derived in plan.withholding:
             passed_on = reference.derived[derived.name] - reference.present.get(derived.name, ZSet())
-            assert close(rows_of(view, view.withheld[derived.name].so_far()).positive(), passed_on.positive())
+            assert close(rows_of(view, view.states.withheld[derived.name].so_far()).positive(), passed_on.positive())
     view.advance({"edges": sides[0]})
     view.rollback()
     view.settle()

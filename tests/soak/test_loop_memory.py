@@ -32,5 +32,5 @@ def test_what_only_the_steps_of_a_loop_change_stays_in_a_few_runs(spark: SparkSe
     with query.view(spark, loop="fixpoint") as view:
         for number in range(8):
             view.apply(E=to_dataframe(spark, edges(number), EDGE))
-        runs = [len(table.runs) for table in view._view.all_tables()]
+        runs = [len(table.runs) for table in view._view.states.tables()]
     assert max(runs) <= 4, runs

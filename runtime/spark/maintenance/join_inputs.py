@@ -24,7 +24,8 @@ from mrql.runtime.spark.expressions.layout import (
 from mrql.runtime.spark.relation.frame import Frame, fit, numbered
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
-from mrql.runtime.spark.state.table import Measure, Table, weighted
+from mrql.runtime.spark.state.measures import Measure
+from mrql.runtime.spark.state.table import Table, weighted
 
 Versions = Mapping[str, Frame | None]
 """What the delta rule reads of an input: as it was, `old`, as it is now, `new`, its change, and parts of these."""

@@ -18,8 +18,9 @@ from mrql.runtime.spark.expressions.layout import Atom, Layout, Struct, atoms, l
 from mrql.runtime.spark.relation.frame import Frame, numbered
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.relation import Relation, union_all, united
+from mrql.runtime.spark.state.measures import TOUCHED
 from mrql.runtime.spark.state.run import Run
-from mrql.runtime.spark.state.table import TOUCHED, Table
+from mrql.runtime.spark.state.table import Table
 
 
 @attrs.frozen

@@ -46,7 +46,8 @@ from mrql.runtime.spark.relation.frame import ColumnNames, Frame, fit, numbered,
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation, union_all
-from mrql.runtime.spark.state.table import MARK, TOUCHED, Measure, Table, known_sum, mark, weighted
+from mrql.runtime.spark.state.measures import MARK, TOUCHED, Measure, mark
+from mrql.runtime.spark.state.table import Table, known_sum, weighted
 
 
 @attrs.frozen

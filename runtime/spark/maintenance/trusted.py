@@ -27,8 +27,9 @@ from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation, union_all
+from mrql.runtime.spark.state.measures import TOUCHED
 from mrql.runtime.spark.state.run import Run
-from mrql.runtime.spark.state.table import TOUCHED, Table
+from mrql.runtime.spark.state.table import Table
 
 
 @attrs.frozen

@@ -8,8 +8,26 @@ import attrs
 
 from mrql.runtime.spark.expressions.layout import Layout, atoms, quote
 from mrql.runtime.spark.relation.frame import Frame
-from mrql.runtime.spark.relation.relation import Beside, Relation, RelationOp, union_all
+from mrql.runtime.spark.relation.relation import Beside, Relation, RelationOp, side_by_side, union_all
 from mrql.runtime.spark.state.run import Indexed
+
+
+def found(runs: Sequence[Relation], by: Sequence[str], wanted: Relation, columns: Sequence[str]) -> Relation:
+    """The rows of some runs that are where `wanted` has rows, by the columns by which all of them lie.
+
+    Those must never be null: of a join on `a <=> b`, Spark moves both sides to where `coalesce(a, …)` would be.
+    """
+    keys = wanted.select(*by).hint("shuffle_hash")
+    narrow = [narrowed(run, by, wanted) for run in runs]
+    # A semi-join puts the columns that it is by before the others; it does not where rows are gathered.
+    return union_all([run.semi_join(keys, by).select(*columns) for run in side_by_side(narrow)])
+
+
+def found_with_nulls(runs: Sequence[Relation], by: Sequence[str], wanted: Relation) -> Relation:
+    """The same by columns that may be null: all tasks are sent what is wanted, which should be little."""
+    keys = wanted.select(*(f"{name} AS {name}_wanted" for name in by)).broadcast()
+    same = " AND ".join(f"{name} <=> {name}_wanted" for name in by)
+    return union_all([run.join(keys, same, "left_semi") for run in side_by_side(runs)])
 
 
 def narrowed(rows: Relation, by: Sequence[str], wanted: Relation) -> Relation:

@@ -12,7 +12,6 @@ What a batch has touched is looked up in the runs by a semi-join, of which again
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -21,32 +20,15 @@ import attrs
 from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.relation.plan_cache import Plans
-from mrql.runtime.spark.relation.relation import Gathering, Relation, side_by_side, union_all, united
+from mrql.runtime.spark.relation.relation import Gathering, Relation, union_all, united
 from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.block_index import Blocks
 from mrql.runtime.spark.state.change_log import ChangeLog
-from mrql.runtime.spark.state.lookup import narrowed
+from mrql.runtime.spark.state.lookup import found, found_with_nulls
+from mrql.runtime.spark.state.measures import MARK, TOUCHED, Measure, mark_too
 from mrql.runtime.spark.state.packing import Packing, Way, better_way
 from mrql.runtime.spark.state.run import Indexed, Run
-
-TOUCHED = "touched"
-"""The column that marks a row: 1 where the last batch touched it, else 0. The rows of a change bring `MARK`.
-
-A mark and not the batch's number, so that the text of a plan is the same in each batch, and Spark compiles it once.
-"""
-
-MARK = 2
-"""More than any mark of a state, so that `max(touched) = MARK` says whether the change has a row of the key."""
-
-
-@attrs.frozen
-class Measure:
-    """A column that merges: its name and the aggregate function over it. One that is rounded is 0 unless there are rows
-    behind it, which a condition says."""
-
-    name: str
-    merge: str
-    held: str | None = None
+from mrql.runtime.spark.state.table_batch import Merging, TableBatch
 
 
 def weighted(
@@ -60,56 +42,6 @@ def weighted(
     """A table of rows with a weight `w`: equal rows are one, which is there while its weight is not 0."""
     measures = (Measure("w", "sum(w)"),)
     return Table(plans, columns, partition_by or columns, measures, "w <> 0", access=access, numbers=numbers)
-
-
-def mark() -> Measure:
-    """The measure that marks the rows that a merge touches, and clears the marks of the merge before."""
-    return Measure(TOUCHED, f"CAST(max({TOUCHED}) = {MARK} AS INT)")
-
-
-def mark_too() -> Measure:
-    """The measure that marks the rows that a merge touches, besides those that are marked."""
-    return Measure(TOUCHED, f"CAST(max({TOUCHED}) > 0 AS INT)")
-
-
-@attrs.frozen
-class Merging:
-    """Runs that are being merged beside the batches."""
-
-    runs: tuple[Run, ...]
-    merged: Run
-    packing: Packing | None
-    """The ways to keep what they are merged into, where it is not kept as it is."""
-    made: Future[Run]
-    """The run that will take their place."""
-
-    @property
-    def is_passing(self) -> bool:
-        """Whether what they are merged into is needed until then, and no longer."""
-        return self.packing is not None and self.merged not in self.runs
-
-    def free(self) -> None:
-        """Frees what was made."""
-        if self.packing is not None:
-            self.packing.free()
-        if self.merged not in self.runs:
-            self.merged.free()
-
-
-@attrs.define(eq=False)
-class TableBatch:
-    """What one batch has done to a table."""
-
-    begun_with: tuple[Run, ...] = ()
-    """The runs that there were before it."""
-    added: list[Run] = attrs.Factory(list)
-    """The runs that it has added."""
-    replaced: list[Run] = attrs.Factory(list)
-    """Those that it has merged into others, which can be read until the next one is committed."""
-    by_runs: bool | None = None
-    """Whether its steps add runs, and are not merged with all the rest; None before the first."""
-    merged: bool = False
-    """Whether it was merged with all the rest: what it does after that is another step of it."""
 
 
 @attrs.define(eq=False)
@@ -232,20 +164,13 @@ class Table:
     def lookup(self, runs: Sequence[Relation], wanted: Relation, *, with_nulls: bool = False) -> Relation | None:
         """The rows of some runs that are where `wanted` has rows, by the columns of the partitioning; not merged.
 
-        Those must never be null: of a join on `a <=> b`, Spark moves both sides to where `coalesce(a, …)` would be. So
-        `with_nulls` all tasks are sent what is wanted, which should be little.
+        Those must never be null, or `with_nulls` said.
         """
         if not runs:
             return None
         if with_nulls:
-            keys = wanted.select(*(f"{name} AS {name}_wanted" for name in self.partition_by)).broadcast()
-            same = " AND ".join(f"{name} <=> {name}_wanted" for name in self.partition_by)
-            return union_all([run.join(keys, same, "left_semi") for run in side_by_side(runs)])
-        keys = wanted.select(*self.partition_by).hint("shuffle_hash")
-        narrow = [narrowed(run, self.partition_by, wanted) for run in runs]
-        # A semi-join puts the columns that it is by before the others; it does not where rows are gathered.
-        found = (run.semi_join(keys, self.partition_by) for run in side_by_side(narrow))
-        return union_all([rows.select(*self.columns) for rows in found])
+            return found_with_nulls(runs, self.partition_by, wanted)
+        return found(runs, self.partition_by, wanted, self.columns)
 
     # --- changing -----------------------------------------------------------------------------
 

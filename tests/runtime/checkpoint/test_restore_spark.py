@@ -25,7 +25,7 @@ from mrql.runtime.spark.relation.frame import Frame, changes, from_dataframe
 from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.session import settings
 from mrql.runtime.spark.state import compaction
-from mrql.runtime.spark.state.table import TOUCHED
+from mrql.runtime.spark.state.measures import TOUCHED
 from mrql.runtime.spark.view import SparkView
 from tests.rewrite.incremental.test_theorems import streams_with_static
 from tests.runtime.checkpoint.saved import Saved
@@ -176,7 +176,7 @@ def test_what_is_restored_lies_where_it_lay(
     view = Restarted("select (x, sum(y), count(y)) from (x, y) in S group by x", spark, tmp_path)
     view.apply(HISTORY[0])
     view.restart()
-    groups = view.view.states[0].groups
+    groups = view.view.states.stages[0].groups
     assert groups is not None
     written = next(iter(view.saved.states.values())).tables["groups"]
     rows = spark.read.parquet(str(tmp_path / written.runs[0].path))
@@ -205,7 +205,7 @@ def test_what_was_written_by_partition_is_read_so(
     view = Restarted("select (x, sum(y), count(y)) from (x, y) in S group by x", spark, tmp_path)
     view.apply(HISTORY[0])
     view.apply(HISTORY[1])
-    groups = view.view.states[0].groups
+    groups = view.view.states.stages[0].groups
     assert groups is not None
     written = next(iter(view.saved.states.values())).tables["groups"]
     assert len(written.runs) > 1

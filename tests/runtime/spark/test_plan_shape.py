@@ -24,8 +24,9 @@ from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans, Template
 from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.session import settings, step_settings
 from mrql.runtime.spark.state import compaction
+from mrql.runtime.spark.state.measures import MARK, TOUCHED
 from mrql.runtime.spark.state.run import Run
-from mrql.runtime.spark.state.table import MARK, TOUCHED, Table
+from mrql.runtime.spark.state.table import Table
 from mrql.runtime.spark.view import SparkView
 from tests.support.spark_settings import interpreted
 
@@ -67,7 +68,7 @@ def exchanged_states(plan: str) -> int:
 
 
 def groups(view: SparkView) -> Table:
-    table = view.states[0].groups
+    table = view.states.stages[0].groups
     assert table is not None
     return table
 
@@ -136,7 +137,7 @@ def test_changes_move_no_state(spark: SparkSession, tmp_path: str, head: str, mo
         view.apply(S=rows)
         step = view._view.advance({"S": query.frame("S", rows, rows.sparkSession)})
         with settings(spark, view._view.settings):
-            touched = Touched(step._before[0], step._after[0], view._view.changes.temporaries.lookups.append)
+            touched = Touched(step._before[0], step._after[0], view._view.states.deltas.temporaries.lookups.append)
             sides = [touched.before().df, touched.after().df]
             plans = [planned(spark, side) for side in sides]
         view._view.rollback()
@@ -304,7 +305,7 @@ def test_a_join_reads_the_state_where_it_is(spark: SparkSession, tmp_path: str) 
         view.apply(S=rows)
         inner = view._view
         inner.advance({"T": query.frame("T", rows, rows.sparkSession)})
-        share = inner.states[0]
+        share = inner.states.stages[0]
         plan = executed_plan(share.inputs[next(iter(share.inputs))].table.runs[0].df.limit(1))  # type: ignore[union-attr]
         assert exchanged_states(plan) <= 1
         with settings(spark, inner.settings):
@@ -338,7 +339,7 @@ def test_a_change_that_several_stages_read_is_computed_once(spark: SparkSession,
             view.apply(S=spark.range(4).selectExpr(f"id % (2 + {batch}) AS _1", "id AS _2"))
         assert sorted(map(tuple, view.answer().collect())) == [(0, 4 + 4 * steps), (1, 3 + 3 * steps), (2, 1 + steps)]
         # Of two keys that were there and one that is new: two rows that are gone, three that have come.
-        assert [run.df.count() for run in view._view.changes.temporaries.changes] == kept
+        assert [run.df.count() for run in view._view.states.deltas.temporaries.changes] == kept
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -355,11 +356,11 @@ def test_what_several_joins_read_is_kept_once(spark: SparkSession) -> None:
             view.apply(S=mrql.Delta(insert=come.union(come), delete=gone if batch else None))
             found = {0: 5 * (batch + 2), 1: 5 * (batch + 2)}
             assert dict(map(tuple, view.answer().collect())) == found
-        reads = [(kept, name) for state in view._view.states for (_, name), kept in state.inputs.items()]
+        reads = [(kept, name) for state in view._view.states.stages for (_, name), kept in state.inputs.items()]
         tables = {id(kept.table) for kept, _ in reads}
         assert len(reads) == 8
         assert len(tables) == 5
-        assert len({id(table) for table in view._view.all_tables()}) == len(view._view.all_tables())
+        assert len({id(table) for table in view._view.states.tables()}) == len(view._view.states.tables())
 
 
 @pytest.mark.parametrize("loop", ["exact", "diffuse"])
@@ -410,7 +411,7 @@ def test_no_rdds_are_left_behind(spark: SparkSession, text: str, batches: int) -
     for batch in range(batches):
         view.apply(S=spark.range(3).selectExpr("id % 2 AS _1", f"id + {batch} AS _2"))
         counts.append(persistent_rdds(spark) - before)
-    assert max(counts[-10:]) <= max(counts[5:15]) + 2 * len(view._view.all_tables()), counts
+    assert max(counts[-10:]) <= max(counts[5:15]) + 2 * len(view._view.states.tables()), counts
     view.close()
     assert persistent_rdds(spark) <= before
 
@@ -429,7 +430,7 @@ def test_a_join_under_a_sum_stores_two_maps(spark: SparkSession) -> None:
         view.apply(orders=orders)
         view.apply(items=items)
         view.apply(orders=mrql.Delta(delete=orders.where("key = 1")))
-        (state,) = view._view.states
+        (state,) = view._view.states.stages
         stored = []
         for kept in state.inputs.values():
             assert kept.table is not None

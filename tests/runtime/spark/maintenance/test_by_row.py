@@ -204,7 +204,7 @@ def plan_of_change(spark: SparkSession, text: str) -> str:
         (derived,) = view._view.plan.derived
         step = view._view.advance({"T": query.frame("T", rows.where("_2 > 5"), spark)})
         with settings(spark, view._view.settings):
-            change = view._view.changes.since(view._view.circuit.derived[derived.name], step._before)
+            change = view._view.states.deltas.since(view._view.circuit.derived[derived.name], step._before)
             plan = executed_plan(change.df.dataframe(spark))
         view._view.rollback()
     return plan

@@ -18,7 +18,7 @@ from mrql.runtime.spark.io.collect import collect_value
 from mrql.runtime.spark.io.create_dataframe import to_dataframe
 from mrql.runtime.spark.maintenance.iteration import Rounds
 from mrql.runtime.spark.maintenance.transaction import Savepoint
-from mrql.runtime.spark.view import SparkView
+from mrql.runtime.spark.view_states import ViewStates
 
 PAIRS = parse_type("{(long, long)}")
 WAYS = """
@@ -67,10 +67,10 @@ def test_what_is_given_up_leaves_nothing(
 ) -> None:
     """There are the same states after each batch as where nothing is planned ahead, and no more RDDs that are kept."""
     given_up = []
-    planning = SparkView._planning_ahead
+    planning = ViewStates.planning_ahead
 
-    def noting(view: SparkView, more: Sequence[object]) -> Callable[[], None]:
-        go_back = planning(view, more)
+    def noting(states: ViewStates, more: Sequence[object]) -> Callable[[], None]:
+        go_back = planning(states, more)
 
         def noted() -> None:
             given_up.append(text)
@@ -78,7 +78,7 @@ def test_what_is_given_up_leaves_nothing(
 
         return noted
 
-    monkeypatch.setattr(SparkView, "_planning_ahead", noting)
+    monkeypatch.setattr(ViewStates, "planning_ahead", noting)
     ahead = history(spark, text, loop)
     assert given_up, "no step was planned ahead in vain"
     stepped = Rounds._stepped
@@ -96,7 +96,7 @@ def history(spark: SparkSession, text: str, loop: mrql.api.Loop) -> list[tuple[l
         view.apply(S=frame(spark, CHAIN))
         for come, gone in CHANGES:
             view.apply(S=mrql.Delta(frame(spark, come), frame(spark, gone) if gone else None))
-            runs = [[run.rows for run in table.runs] for table in view._view.all_tables()]
+            runs = [[run.rows for run in table.runs] for table in view._view.states.tables()]
             found.append((runs, jvm.persistent_rdds(spark) - before))
     return found
 

@@ -68,7 +68,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def gathered(view: SparkView) -> list[Gathered]:
     """What a view keeps gathered."""
-    return [run.kept for table in view.all_tables() for run in table.runs if isinstance(run.kept, Gathered)]
+    return [run.kept for table in view.states.tables() for run in table.runs if isinstance(run.kept, Gathered)]
 
 
 def batches(count: int, seed: int) -> list[dict[str, tuple[list[Row], list[Row]]]]:
@@ -136,7 +136,7 @@ def test_others_are_kept_by_columns(
     with query.view(spark) as view:
         view.apply(S=frame(spark, [(1, 2), (2, 2)]), T=frame(spark, [(2, 3)]))
         view.apply(S=frame(spark, [(3, 2)]))
-        kept = [run.kept for table in view._view.all_tables() for run in table.runs]
+        kept = [run.kept for table in view._view.states.tables() for run in table.runs]
         assert any(isinstance(each, ColumnarRows) for each in kept)
         assert not gathered(view._view)
 
@@ -190,7 +190,7 @@ def test_a_fixpoint_over_blocks(spark: SparkSession, monkeypatch: pytest.MonkeyP
             expected = evaluate(query.term, {"S": Bag(present)})
             answer = collect_value(view.answer(), query.type)
             assert close(answer, expected), f"{show_value(answer)}, not {show_value(expected)}"
-        assert any(isinstance(run.kept, Indexed) for table in view._view.all_tables() for run in table.runs)
+        assert any(isinstance(run.kept, Indexed) for table in view._view.states.tables() for run in table.runs)
     assert {len(blocks.by) for blocks in found} >= {1, 3}, "inputs of joins, or groups, were not looked up in blocks"
 
 

@@ -1,0 +1,103 @@
+"""How a batch goes through a view: stage by stage, round and round in its loops, and the changes that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+
+from mrql.rewrite.plan.delta_rules import Rule
+from mrql.rewrite.plan.plan import DerivedStream
+from mrql.runtime.engine.stopwatch import timed
+from mrql.runtime.spark.maintenance.background_jobs import BackgroundJobs
+from mrql.runtime.spark.maintenance.iteration import Rounds
+from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.maintenance.stage_state import StageState
+from mrql.runtime.spark.relation.frame import Frame
+from mrql.runtime.spark.view_states import ViewStates
+
+
+class BatchMerge:
+    """Merges batches into the states of a view. What is planned of a batch is computed meanwhile."""
+
+    def __init__(self, states: ViewStates, computing: BackgroundJobs) -> None:
+        self.states = states
+        self.plan = states.plan
+        self.computing = computing
+        self.rounds = Rounds(self.plan, states.deltas, self._merge, computing, states.planning_ahead)
+
+    def go_through(self, changes: dict[str, Frame], *, starting: bool = False) -> None:
+        """Merges a batch stage by stage; how a stage changes what is derived from it is a batch for those after it.
+
+        A view that starts has states of static tables, and values of nothing, such as totals: what is derived from
+        those is new.
+        """
+        before, changed = self.states.transaction.before, self.states.transaction.changed
+        merge = partial(self._merge, before=before, moved=changed, starting=starting)
+        merged: frozenset[str] = frozenset()
+        for loop, carried in zip(self.plan.feedbacks, self.states.carried, strict=True):
+            merged |= self.rounds.carry_over(loop, carried, merged, changes, before, merge, changed, starting=starting)
+        merge({state.stage.name for state in self.states.stages} - merged, changes)
+
+    def _merge(
+        self,
+        names: Collection[str],
+        changes: dict[str, Frame],
+        before: list[Snapshot],
+        moved: set[str],
+        *,
+        starting: bool = False,
+    ) -> None:
+        """Merges a batch into some stages; how what is derived from them changes is added to it.
+
+        Those that have changed since `before` are in `moved`, and are added to it.
+        """
+        # The steps of a loop, which have a set of their own, are computed when they are planned as a whole.
+        at_once = moved is self.states.transaction.changed and not starting
+        for state in self.states.stages:
+            if state.stage.name not in names:
+                continue
+            for derived in self.plan.derived_for(state.stage):
+                if self._is_changed(derived, changes, moved, starting=starting):
+                    changes[derived.name] = self._change_of(derived, before, starting=starting)
+                    if at_once:
+                        self.computing.go_on()
+            if self.step(state, changes, before, starting=starting):
+                moved.add(state.stage.name)
+                if at_once:
+                    self.computing.go_on()
+
+    def _is_changed(
+        self, derived: DerivedStream, changes: Collection[str], moved: Collection[str], *, starting: bool
+    ) -> bool:
+        """Whether it is not known yet how a derived stream changes, and it does."""
+        of_nothing = starting and self.states.circuit.derived[derived.name].of_all.rule is not Rule.KEYS
+        is_new = derived.name not in changes and derived.loop is None
+        return is_new and (of_nothing or not derived.reads.isdisjoint(moved))
+
+    def _change_of(self, derived: DerivedStream, before: list[Snapshot], *, starting: bool) -> Frame:
+        """How a derived stream changes, but for what is withheld."""
+        if derived.name in self.states.withheld:
+            return self.states.withheld[derived.name].passed_on(before, starting=starting)
+        with timed(self.states.transaction.milliseconds, derived.name):
+            change = self.states.deltas.since(self.states.circuit.derived[derived.name], before, starting=starting)
+        return self.for_readers(derived, change)
+
+    def for_readers(self, derived: DerivedStream, change: Frame) -> Frame:
+        """A change of a derived stream as the stages that read it are given it: for several it is computed once."""
+        return self.states.deltas.aside(change) if self.plan.is_shared(derived) else change
+
+    def step(self, state: StageState, changes: dict[str, Frame], before: list[Snapshot], *, starting: bool) -> bool:
+        """Merges a batch into a state, round and round where the state reads what is made from it; says whether there
+        was anything to merge."""
+        transaction = self.states.transaction
+        is_first = state.stage.name not in transaction.changed
+        with timed(transaction.milliseconds, state.stage.name):
+            stepped = state.step(changes, starting=starting and is_first)
+        if not stepped:
+            return False
+        transaction.changed.add(state.stage.name)
+        recursive = self.plan.recursion_of(state.stage)
+        found = None if recursive is None else self.rounds.settled(state, recursive, before, starting=starting)
+        if recursive is not None and found is not None:
+            changes[recursive.name] = found
+        return True

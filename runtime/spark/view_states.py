@@ -1,0 +1,187 @@
+"""All that a view on Spark keeps: the states of its stages, the rows of its streams, and what its loops hold back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import SparkSession
+
+from mrql.algebra.terms import Stream, element_type
+from mrql.rewrite.analysis.multilinear import Input
+from mrql.rewrite.plan.circuit import circuit_of
+from mrql.rewrite.plan.plan import Feedback, Plan
+from mrql.rewrite.plan.threshold import Threshold
+from mrql.runtime.engine.residual import Residual
+from mrql.runtime.spark.maintenance.deltas import Deltas
+from mrql.runtime.spark.maintenance.feedback import FeedbackState
+from mrql.runtime.spark.maintenance.input_rows import Ledger
+from mrql.runtime.spark.maintenance.join_inputs import InputState
+from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.maintenance.stage_state import StageState
+from mrql.runtime.spark.maintenance.thresholding import WithheldChanges, residuals
+from mrql.runtime.spark.maintenance.transaction import Savepoint, Transaction
+from mrql.runtime.spark.maintenance.trusted import shortages
+from mrql.runtime.spark.maintenance.upserts import UpsertedRows
+from mrql.runtime.spark.relation.frame import ColumnNames, Frame
+from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.state.run import Run
+from mrql.runtime.spark.state.table import Table
+from mrql.runtime.streaming.stream_loop import Sizes
+
+
+class ViewStates:
+    """The states of a view, and the batch that is in them."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        tables: dict[str, Frame],
+        columns: ColumnNames,
+        plans: Plans,
+        *,
+        shared: bool,
+    ) -> None:
+        """States of nothing yet. What several stages keep of one input is `shared` from the start, or once they are
+        restored."""
+        self.plan = plan
+        self.circuit = circuit_of(plan)
+        self.columns = columns
+        self.plans = plans
+        inputs: dict[Input, InputState] = {}
+        self.stages = [
+            StageState(
+                stage,
+                spark,
+                tables,
+                columns,
+                plans,
+                access=self.circuit.access[stage.name],
+                shared=inputs if shared else None,
+            )
+            for stage in plan.stages
+        ]
+        self.transaction = Transaction(self.snapshots())
+        """The last batch, or the one that is being applied."""
+        self.deltas = Deltas(self.circuit, spark, plans, tables, columns, self.stages, self.transaction.temporaries)
+        self.carried = [[self._carried(part, loop.threshold) for part in loop.parts] for loop in plan.feedbacks]
+        """What is fed back of each loop that is carried over."""
+        self.upserts = [UpsertedRows(name, key, plans) for name, key in sorted(plan.keyed.items())]
+        self.withheld = {derived.name: WithheldChanges(derived, self.deltas) for derived in plan.withholding}
+        self.ledgers: list[Ledger | UpsertedRows] = [
+            Ledger(name, element_type(Stream(name, plan.streams[name])), plans) for name in sorted(plan.looked_up)
+        ]
+        self.ledgers += self.upserts
+        self.ledgers += [each.ledger for loop in self.carried for each in loop]
+        self.ledgers += [each.ledger for each in self.withheld.values()]
+
+    def _carried(self, part: Feedback, threshold: Threshold) -> FeedbackState:
+        ledger = Ledger(part.fed.name, element_type(part.fed), self.plans, in_groups=True)
+        return FeedbackState(part, ledger, self.deltas, threshold)
+
+    # --- a batch as a transaction -------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begins a batch."""
+        self.transaction = self.transaction.begin(self.tables(), self.snapshots)
+        self.deltas.temporaries = self.transaction.temporaries
+        for ledger in self.ledgers:
+            ledger.begin()
+
+    def record(self, changes: dict[str, Frame]) -> None:
+        """Notes the rows of the streams that may lose some. Where rows replace each other, what they replace becomes
+        part of the changes."""
+        for ledger in self.ledgers:
+            if ledger.stream in changes:
+                changes[ledger.stream] = self.recorded(ledger, changes[ledger.stream])
+
+    def recorded(self, ledger: Ledger | UpsertedRows, change: Frame) -> Frame:
+        """A batch of one stream, once it is noted what there is of it."""
+        left = ledger.record(change)
+        self.transaction.temporaries.counted += ledger.planned()
+        return left
+
+    def plan_shortages(self, arrived: Mapping[str, Frame]) -> None:
+        """Plans to look whether trusted deletions have left too little; it is computed with the states."""
+        found = list(shortages(self.stages, self.plan.trusted, arrived, self.plans))
+        self.transaction.shortages = found
+        self.transaction.temporaries.counted += [shortage.below for shortage in found]
+
+    def check(self) -> None:
+        """Raises: MissingRow when the batch has deleted a row that was not there; WrongDeletion where that was trusted
+        and shows; AmbiguousRow, MissingVersion where it is not known which row replaces which."""
+        for ledger in self.ledgers:
+            ledger.check()
+        for shortage in self.transaction.shortages or ():
+            shortage.check(self.plans)
+
+    def rollback(self) -> None:
+        """Goes back to the states before the batch."""
+        self.transaction.rollback(self.tables())
+        for ledger in self.ledgers:
+            ledger.begin()
+        for each in self._all_carried():
+            each.forget()
+
+    def close(self) -> None:
+        """Frees all of it."""
+        for table in self.tables():
+            table.close()
+        self.transaction.free()
+
+    # --- what there is ------------------------------------------------------------------------
+
+    def tables(self) -> list[Table]:
+        """The tables of all states."""
+        kept = [ledger.table for ledger in self.ledgers if ledger.table is not None]
+        kept += [each.pending for each in self._all_carried() if each.pending is not None]
+        # Stages may have what their joins keep of an input in common.
+        return [*dict.fromkeys(table for state in self.stages for table in state.all_tables()), *kept]
+
+    def snapshots(self) -> list[Snapshot]:
+        return [state.snapshot() for state in self.stages]
+
+    def uncomputed(self) -> list[Run]:
+        """The runs that no action has computed yet, and what of changes is to be counted."""
+        runs = [run for table in self.tables() for run in table.uncomputed()]
+        return [*runs, *(run for run in self.transaction.temporaries.counted if run.rows is None)]
+
+    def residual(self) -> Residual:
+        """How far the values of loops are off by what does not matter, once the batch is settled."""
+        kept_back = Residual.of_steps(residuals([*self.withheld.values()]))
+        return reduce(Residual.and_also, (each.residual for each in self._all_carried()), kept_back)
+
+    def sizes(self) -> Sizes:
+        """How large the settled states are, and how many keys the last batch touched, if those were counted."""
+        return Sizes(
+            sum(run.rows or 0 for table in self.tables() for run in table.runs),
+            sum(self.transaction.touched.values()),
+        )
+
+    def _all_carried(self) -> list[FeedbackState]:
+        return [each for loop in self.carried for each in loop]
+
+    # --- planning ahead -----------------------------------------------------------------------
+
+    def planning_ahead(self, more: Sequence[object]) -> Callable[[], None]:
+        """What takes back all that is planned from now on, in some more objects too; nothing of it is computed yet."""
+        inputs = [kept for state in self.stages for kept in state.inputs.values()]
+        tables, temporaries = self.tables(), self.transaction.temporaries
+        inside = [part for table in tables for part in (table.batch, table.log)]
+        carried = self._all_carried()
+        planned_in = [temporaries, *self.stages, *inputs, *self.ledgers, *carried, *tables, *inside, *more]
+        savepoint, known = Savepoint(planned_in), self._runs()
+
+        def take_back() -> None:
+            planned = self._runs()
+            savepoint.rollback()
+            for run in planned - known - self._runs():
+                run.free()
+
+        return take_back
+
+    def _runs(self) -> set[Run]:
+        """All runs that are needed."""
+        own = (run for table in self.tables() for run in (*table.all_runs(), *table.merged_aside()))
+        return {*own, *self.transaction.temporaries.runs}
