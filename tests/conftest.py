@@ -9,14 +9,16 @@ from __future__ import annotations
 import gc
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from mrql.runtime.spark.session import class_archive
+from tests.support.partitions import DRAWN, states
 from tests.support.postgresql import MISSING, Server, binaries
 from tests.support.spark_settings import COMPILED, interpreted
 
@@ -54,6 +56,16 @@ def local_spark(plans: Mapping[str, str] = COMPILED) -> SparkSession:
         **plans,
     }
     return local_session("local[2]", conf)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A third of the tests each has states in one partition, in several, or in several once they have grown; each test
+    the same in every run, unless it says which."""
+    asked = item.get_closest_marker("partitions")
+    how = asked.args[0] if asked else DRAWN[crc32(item.nodeid.encode()) % len(DRAWN)]
+    with states(how):
+        return (yield)
 
 
 @pytest.fixture(scope="session")

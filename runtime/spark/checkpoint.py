@@ -42,7 +42,7 @@ from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.block_index import are_flat
 from mrql.runtime.spark.state.measures import TOUCHED, Measure
 from mrql.runtime.spark.state.run import Run
-from mrql.runtime.spark.state.table import Table
+from mrql.runtime.spark.state.table import NEVER, Table
 from mrql.runtime.spark.view import SparkView
 
 # --- writing ------------------------------------------------------------------------------------
@@ -167,6 +167,12 @@ class SparkStates:
     def load(self, restored: Restored) -> None:
         """Puts what is kept of a checkpoint into the view."""
         reader = CheckpointReader(self.view.plans, restored.root)
+        tables = [
+            table
+            for state in (*restored.states.values(), *restored.ledgers.values())
+            for table in state.tables.values()
+        ]
+        self.view.expect(sum(run.rows for table in tables for run in table.runs))
         with settings(self.view.spark, {**self.view.settings, **BY_PARTITION}), translated(None):
             for state in self.view.states.stages:
                 if state.stage.name in restored.states:
@@ -247,7 +253,7 @@ class CheckpointReader:
             run = Run(self.plans, self.plans.checkpoint(rows, small=number < compaction.AS_BYTES_MAX_ROWS))
         table.runs = [run]
         # No batch has touched it; what a batch adds is told apart from what was there.
-        table.changed_in = -1
+        table.changed_in = NEVER
         table.appended = None if table.marked else run
         return table
 

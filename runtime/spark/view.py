@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 
 from py4j.protocol import Py4JError
@@ -23,6 +23,7 @@ from mrql.runtime.spark.maintenance.background_jobs import BackgroundJobs
 from mrql.runtime.spark.maintenance.batch_rows import arriving, held_tables, is_read_once, is_the_same_again
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.maintenance.trusted import netted_trusted
+from mrql.runtime.spark.partitions import is_too_large, table_in_one
 from mrql.runtime.spark.rebuild import Rebuild
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame
 from mrql.runtime.spark.relation.plan_cache import Plans
@@ -87,12 +88,15 @@ class SparkView:
         self.lock = lock_of(spark)
         """Held while the settings of the session are others; whoever needs several things of a view in one holds it."""
         self.source = source
-        self.tables = dict(tables or {})
-        self.held = held_tables(self.tables.values(), every=hold_tables)
+        self.given = dict(tables or {})
+        self.held = held_tables(self.given.values(), every=hold_tables)
+        in_one = {name: table_in_one(table) for name, table in self.given.items()} if partitions is None else {}
+        self.may_grow = partitions is None and None not in in_one.values()
+        """Whether the states are in one partition while they are small."""
+        self.tables = {**self.given, **{name: table for name, table in in_one.items() if table and self.may_grow}}
         self.table_loops = LoopCheckpoints()
         self.columns = ColumnNames()
-        self.settings = step_settings(spark, partitions)
-        self.plans = Plans(spark, self.settings)
+        self.plans = Plans(spark, step_settings(spark, 1 if self.may_grow else partitions))
         self.states = ViewStates(plan, spark, self.tables, self.columns, self.plans, shared=start)
         self.computing = BackgroundJobs(spark, self.states.uncomputed, self.states.check)
         self.merge = BatchMerge(self.states, self.computing)
@@ -109,6 +113,11 @@ class SparkView:
         except BaseException:
             self._free_tables()
             raise
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Those of the session that the plans are made with."""
+        return self.plans.settings
 
     @property
     def circuit(self) -> Circuit:
@@ -132,6 +141,7 @@ class SparkView:
     def resume(self, kept: Collection[str], arrived: Mapping[str, Frame]) -> None:
         """Computes the states that were put in, those of the stages that are `kept`, and builds the others from the
         rows that have arrived so far."""
+        self.expect(self.sizes().rows, arrived.values())
         with settings(self.spark, self.settings):
             Rebuild(self.states, self.merge, kept).of(arrived)
             self.settle()
@@ -164,6 +174,7 @@ class SparkView:
 
         Raises: MissingRow when a row is deleted that is not there, if that is known by then.
         """
+        self.expect(self.sizes().rows, deltas.values())
         with settings(self.spark, self.settings):
             self.states.begin()
             changes = {name: self._arriving(name, frame) for name, frame in deltas.items()}
@@ -176,6 +187,18 @@ class SparkView:
             self.merge.go_through(changes)
             self.states.plan_shortages(self.arrived)
             return BatchResult(self, self.states.transaction.before)
+
+    def expect(self, rows: int, batch: Iterable[Frame] = ()) -> None:
+        """Sees to it that states of so many rows, and what a batch will bring, have as many partitions as they need."""
+        if not self.plans.in_one or not self.may_grow:
+            return
+        with settings(self.spark, self.settings):
+            if not is_too_large(batch, rows):
+                return
+        self.plans.use(step_settings(self.spark))
+        self.tables.update(self.given)
+        with settings(self.spark, self.settings):
+            self.states.repartition()
 
     def _arriving(self, stream: str, batch: Frame) -> Frame:
         """A batch of a stream as it is to be read: computed once, if it might be something else the next time."""

@@ -13,6 +13,7 @@ from mrql.rewrite.plan.circuit import circuit_of
 from mrql.rewrite.plan.plan import Feedback, Plan
 from mrql.rewrite.plan.threshold import Threshold
 from mrql.runtime.engine.residual import Residual
+from mrql.runtime.spark import jvm
 from mrql.runtime.spark.maintenance.deltas import Deltas
 from mrql.runtime.spark.maintenance.feedback import FeedbackState
 from mrql.runtime.spark.maintenance.input_rows import Ledger
@@ -161,6 +162,12 @@ class ViewStates:
 
     def _all_carried(self) -> list[FeedbackState]:
         return [each for loop in self.carried for each in loop]
+
+    def repartition(self) -> None:
+        """Moves all rows to as many partitions as rows are moved to now."""
+        moved = [run for table in self.tables() for run in table.repartition()]
+        for run, rows in zip(moved, jvm.compute_all(self.plans.spark, [run.rdd for run in moved]), strict=True):
+            run.rows = rows
 
     # --- planning ahead -----------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ from tests.support.construct_queries import construct_queries
 from tests.support.incremental_cases import CONSTRUCTS as INCREMENTAL
 from tests.support.loop_files import EVERY_WAY, FILES
 from tests.support.loop_queries import adding_loops, edge_histories
+from tests.support.partitions import DRAWN, states
 from tests.support.postgresql import MISSING, Server, binaries
 from tests.support.queries import histories, queries, several_queries, streams_of
 from tests.support.queries import tables as tables_of
@@ -247,7 +248,7 @@ def play(number: int, spark: SparkSession, kills: Kills, done: Counter[str]) -> 
     guarded()
     joined()
     # Every other round has the code that Spark generates, which takes longer to make than to run.
-    with interpreted(spark) if number % 2 else nullcontext(), somehow_set():
+    with interpreted(spark) if number % 2 else nullcontext(), somehow_set(), states(DRAWN[number // 2 % len(DRAWN)]):
         alone()
         wilder()
         rarer()

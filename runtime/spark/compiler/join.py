@@ -106,6 +106,7 @@ def _join(left: Frame, right: Frame, condition: str, *, in_place: bool) -> Relat
     Where the other side does not lie by the key of the join, the batch is brought to all of it.
     """
     a, b = left.df, right.df
+    in_place = in_place or (a.in_one and b.in_one)
     if not condition:
         return a.broadcast().cross(b) if left.changes else a.cross(b.broadcast() if right.changes else b)
     if left.changes:

@@ -18,7 +18,7 @@ class Handles:
     def __init__(self, gateway: Any) -> None:
         sql = gateway.jvm.org.apache.spark.sql
         named = gateway.jvm.java.lang.Class.forName
-        self.cached = getattr(getattr(sql.execution.columnar, "InMemoryRelation$"), "MODULE$")
+        self.cached = _module(sql.execution.columnar, "InMemoryRelation")
         self.util = gateway.jvm.java.util
         self.none = gateway.jvm.scala.Option.empty()
         self.some = gateway.jvm.scala.Some
@@ -27,12 +27,15 @@ class Handles:
         self.activate = sql.classic.SparkSession.setActiveSession
         self.dataset = sql.classic.Dataset.ofRows
         self.scanned = field(named("org.apache.spark.sql.execution.RDDScanExec"), "rdd")
-        self._logical = getattr(getattr(sql.execution, "LogicalRDD$"), "MODULE$")
+        self._logical = _module(sql.execution, "LogicalRDD")
         made_from = _method(named("org.apache.spark.sql.execution.LogicalRDD$"), "fromDataset").getParameterTypes()
         self._logical_flags = [False for t in made_from if t.getSimpleName() == "boolean"]
         self.kept = field(named("org.apache.spark.sql.execution.LogicalRDD"), "rdd")
         self.kept_order = field(named("org.apache.spark.sql.execution.LogicalRDD"), "outputOrdering")
         self.kept_partitioning = field(named("org.apache.spark.sql.execution.LogicalRDD"), "outputPartitioning")
+        self.kept_statistics = field(named("org.apache.spark.sql.execution.LogicalRDD"), "originStats")
+        self.single_partition = _module(sql.catalyst.plans.physical, "SinglePartition")
+        self.few_bytes = self.some(sql.catalyst.plans.logical.OneRowRelation().stats())
         self.python_udf = sql.catalyst.trees.TreePattern.PYTHON_UDF()
         self.rows_scanned = sql.execution.RDDScanExec
         files_scanned = named("org.apache.spark.sql.execution.FileSourceScanExec")
@@ -42,7 +45,7 @@ class Handles:
         self.read_by = field(of_files, of_files.getName().replace(".", "$") + "$$readFunction")
         self.executed = sql.execution.SQLExecutionRDD
         self._index = sql.execution.datasources.InMemoryFileIndex
-        self._no_cache = getattr(getattr(sql.execution.datasources, "NoopCache$"), "MODULE$")
+        self._no_cache = _module(sql.execution.datasources, "NoopCache")
         self._path = gateway.jvm.org.apache.hadoop.fs.Path
         levels = gateway.jvm.org.apache.spark.api.java.StorageLevels
         self.as_bytes, self.as_rows = levels.MEMORY_AND_DISK_SER, levels.MEMORY_AND_DISK
@@ -118,6 +121,11 @@ def _of(gateway: Any) -> Handles:
 def session_id(spark: SparkSession) -> str:
     """What a session is known by: more than one object of Python may stand for it."""
     return str(spark._jsparkSession.sessionUUID())
+
+
+def _module(package: Any, name: str) -> Any:
+    """An object of Scala's."""
+    return getattr(getattr(package, f"{name}$"), "MODULE$")
 
 
 def field(of: Any, name: str) -> Any:

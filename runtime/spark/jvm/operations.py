@@ -32,7 +32,9 @@ def aggregate(df: DataFrame, keys: Sequence[str], measures: Sequence[str]) -> Da
 
 
 def repartition(df: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """The rows with equal columns in one partition."""
+    """The rows with equal columns in one partition; without columns, all of them."""
+    if not columns:
+        return df.repartition(1)
     if is_remote(df):
         return df.repartition(*map(F.expr, columns))
     java = handles(df.sparkSession)

@@ -35,12 +35,16 @@ class RowShape:
     signature: str
     is_by_key: bool
     """Whether it says of each row which partition it is in."""
+    in_one: bool
+    """Whether that is the only one."""
 
-    def over(self, spark: SparkSession, rdd: Any) -> DataFrame:
-        """Rows of this shape as a DataFrame."""
+    def over(self, spark: SparkSession, rdd: Any, *, for_others: bool = False) -> DataFrame:
+        """Rows of this shape as a DataFrame. For what `for_others` do with it, Spark knows nothing of its size."""
         leaf = self.plan.newInstance()
         java = handles(spark)
         java.kept.set(leaf, rdd)
+        if for_others:
+            java.kept_statistics.set(leaf, java.none)
         return DataFrame(java.dataset(spark._jsparkSession, leaf), spark)
 
 
@@ -87,7 +91,14 @@ def _shape(spark: SparkSession, leaf: Any) -> RowShape:
     # Rows of this shape may be those of several checkpoints, one after the other.
     java = handles(spark)
     java.kept_order.set(leaf, java.seq(()))
-    return RowShape(leaf, _signature(leaf), name_of(leaf.outputPartitioning()) in BY_KEY)
+    by_key = name_of(leaf.outputPartitioning()) in BY_KEY
+    in_one = by_key and leaf.outputPartitioning().numPartitions() == 1
+    if in_one:
+        # Whatever they are grouped by, they are there. But Spark distributes what it takes to be large, and the size of
+        # a join it takes to be those of its sides, multiplied.
+        java.kept_partitioning.set(leaf, java.single_partition)
+        java.kept_statistics.set(leaf, java.few_bytes)
+    return RowShape(leaf, _signature(leaf), by_key, in_one)
 
 
 def kept(spark: SparkSession, rdd: Any, *, small: bool) -> Any:
@@ -122,15 +133,17 @@ class ColumnarRows:
 
     df: DataFrame
     buffers: Any
+    in_one: bool
+    """Whether all rows are in one partition."""
 
     @staticmethod
-    def of(rows: DataFrame) -> ColumnarRows:
+    def of(rows: DataFrame, *, in_one: bool) -> ColumnarRows:
         """The same rows, with their partitioning, to be kept when they are computed; they are read from `rows` once."""
         spark = rows.sparkSession
         java = handles(spark)
         cached = java.cached.apply(java.as_rows, rows._jdf.queryExecution(), java.none)
         buffers = cached.cacheBuilder().cachedColumnBuffers().localCheckpoint()
-        return ColumnarRows(DataFrame(java.dataset(spark._jsparkSession, cached), spark), buffers)
+        return ColumnarRows(DataFrame(java.dataset(spark._jsparkSession, cached), spark), buffers, in_one)
 
     def compute(self, tasks: int) -> None:
         """Computes the rows, in so many tasks at most."""

@@ -10,9 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.runtime.spark.jvm.handles import handles, items, name_of
 
 
-def opaque(spark: SparkSession, df: DataFrame) -> DataFrame:
-    """The same rows, of which Spark knows the columns and no more."""
-    return rows(spark, rows_of(df), df._jdf.schema())
+def opaque(spark: SparkSession, df: DataFrame, *, few: bool = False) -> DataFrame:
+    """The same rows, of which Spark knows the columns and no more; or takes them to be `few`."""
+    made = rows(spark, rows_of(df), df._jdf.schema())
+    if few:
+        java = handles(spark)
+        java.kept_statistics.set(made._jdf.queryExecution().analyzed(), java.few_bytes)
+    return made
 
 
 def rows(spark: SparkSession, rdd: Any, schema: Any) -> DataFrame:

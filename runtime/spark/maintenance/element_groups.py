@@ -65,10 +65,10 @@ class ElementGroups:
         """A table of such rows, which lie by what makes them alike."""
         return weighted(plans, self.keys.names, self.lie_by, access=Access.STEPS, numbers=self.numbers)
 
-    def rows(self, sides: Sequence[Frame]) -> Relation:
+    def rows(self, sides: Sequence[Frame], plans: Plans) -> Relation:
         """The rows of a change, moved to where those that are like them are; if they come of a state, and what makes
         them alike is its key, they are there."""
-        return union_all([self.keys.rows(side) for side in sides]).repartition(*self.lie_by)
+        return plans.moved(union_all([self.keys.rows(side) for side in sides]), self.lie_by)
 
     def taken_away(self, rows: Relation) -> Relation:
         """The same rows with minus their weights."""

@@ -81,13 +81,13 @@ class FeedbackState:
     def begin(self, start: Frame) -> Frame:
         """Feeds what the loop begins with."""
         alike = alike_of(self.ledger, start.value)
-        return self._begin(alike, alike.rows([start]))
+        return self._begin(alike, alike.rows([start], self.ledger.plans))
 
     def add_new(self, sides: Sequence[Frame]) -> Frame:
         """Feeds what is new of what the loop begins with, where it has nothing alike."""
         alike = alike_of(self.ledger, sides[0].value)
         table = table_of(self.ledger, alike)
-        rows = self._kept(table.merged([alike.rows(sides)], whole=False).where("w <> 0")).relation
+        rows = self._kept(table.merged([alike.rows(sides, self.ledger.plans)], whole=False).where("w <> 0")).relation
         known = table.lookup(table.relations, rows)
         columns = [*alike.keys.names, "w"]
         both = rows.select(*columns, "w < 0 AS known")
@@ -183,7 +183,7 @@ class FeedbackState:
         """Adds a change of the step's value to what is pending; what of that is to be compared, group by group. What is
         fed back of it is pending no more."""
         alike = alike_of(self.ledger, sides[0].value)
-        rows = [alike.rows(sides)]
+        rows = [alike.rows(sides, self.ledger.plans)]
         if self.offered is not None and self.offered in self.fed:
             rows.append(alike.taken_away(self.offered.relation))
         if self.begun is not None:
@@ -225,7 +225,7 @@ class FeedbackState:
         alike = alike_of(self.ledger, value.value)
         fed = [alike.taken_away(run) for run in table_of(self.ledger, alike).relations]
         pending = self._pending_in(alike)
-        pending.replace(pending.merged([alike.rows([value]), *fed]))
+        pending.replace(pending.merged([alike.rows([value], self.ledger.plans), *fed]))
 
     def _pending_in(self, alike: ElementGroups) -> Table:
         if self.pending is None:

@@ -34,7 +34,7 @@ def against(given: Sequence[Relation], now: OfKeys, ledger: Ledger, more: Relati
     may be `more` that the state has nothing of."""
     alike = alike_of(ledger, now.elements.value)
     old = _given_of(given, now, ledger, alike, more)
-    rows = alike.rows([now.elements])
+    rows = alike.rows([now.elements], ledger.plans)
     return rows if old is None else union_all([rows, alike.taken_away(old)])
 
 

@@ -58,7 +58,7 @@ class WithheldChanges:
     def _passed_on(self, change: Sequence[Frame]) -> Frame:
         """Only the groups of the change are compared: no other has changed, and none of them mattered before."""
         alike = alike_of(self.ledger, change[0].value)
-        table, rows = table_of(self.ledger, alike), self._kept(alike.rows(change))
+        table, rows = table_of(self.ledger, alike), self._kept(alike.rows(change, self.ledger.plans))
         found = table.lookup(table.relations, rows)
         groups = alike.groups(table.merged([rows] if found is None else [found, rows]))
         passed = self._kept(alike.of_groups(groups, matter(self.derived.threshold)))

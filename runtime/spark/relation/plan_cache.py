@@ -13,7 +13,7 @@ said by hints.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -23,6 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.relation.file_scans import Scans
 from mrql.runtime.spark.relation.relation import Relation, RelationOp
+
+PARTITIONS = "spark.sql.shuffle.partitions"
+"""The setting that says in how many partitions rows are that were moved."""
 
 PLANS_MAX = 512
 """How many plans a session remembers."""
@@ -76,10 +79,26 @@ class Plans:
 
     def __init__(self, spark: SparkSession, settings: Mapping[str, str]) -> None:
         self.spark = spark
-        self._settings = tuple(sorted(settings.items()))
         self._known = _PLANS.setdefault(spark, OrderedDict())
         self._shapes = _SHAPES.setdefault(spark, {})
-        self._scans = Scans(spark, self._settings)
+        self.use(settings)
+
+    def use(self, settings: Mapping[str, str]) -> None:
+        """Plans are made with these settings from now on."""
+        self.settings = settings
+        self._settings = tuple(sorted(settings.items()))
+        self._scans = Scans(self.spark, self._settings)
+
+    @property
+    def in_one(self) -> bool:
+        """Whether what is moved is moved to one partition."""
+        return self.settings.get(PARTITIONS) == "1"
+
+    def moved(self, rows: Relation, by: Sequence[str]) -> Relation:
+        """Rows, moved to where others are that have the same in some columns."""
+        if not self.in_one:
+            return rows.repartition(*by)
+        return rows if rows.in_one else rows.moved_to_one_partition()
 
     def checkpoint(self, relation: Relation, *, small: bool) -> Checkpoint:
         """The rows of a relation, kept with their partitioning when they are first computed."""
@@ -92,9 +111,10 @@ class Plans:
     def dataframe(self, relation: Relation) -> DataFrame:
         """The rows of a relation, computed as a whole: what is asked of them is planned apart."""
         template = self._template(relation)
-        if template is None:
-            return relation.dataframe(self.spark)
-        return template.shape.over(self.spark, self._rows(template, relation))
+        if template is not None:
+            return template.shape.over(self.spark, self._rows(template, relation), for_others=True)
+        df = relation.dataframe(self.spark)
+        return jvm.opaque(self.spark, df) if self.in_one else df
 
     def shape_by(self, relation: Relation, by: tuple[str, ...], partitions: int) -> jvm.RowShape:
         """The columns of a relation, and that its rows lie in partitions by the hash of some of them."""
@@ -145,7 +165,7 @@ class Plans:
         given: dict[Hashable, DataFrame] = {}
         places: dict[int, int] = {}
         for place, leaf in enumerate(relation.leaves):
-            df = leaf.rows.df if leaf.op is RelationOp.KEPT else jvm.opaque(self.spark, leaf.table)
+            df = leaf.rows.df if leaf.op is RelationOp.KEPT else jvm.opaque(self.spark, leaf.table, few=self.in_one)
             given[leaf.identity] = df
             places[jvm.rdd_of(df).id()] = place
         df = relation.dataframe(self.spark, lambda leaf: given[leaf.identity])

@@ -44,6 +44,8 @@ class RelationOp(Enum):
     LIMIT = "limit"
 
 
+IN_ONE = "in one partition"
+
 ROWS = "rows"
 """The column with the array, where rows are gathered."""
 
@@ -132,9 +134,9 @@ class Relation:
     # --- leaves -------------------------------------------------------------------------------
 
     @staticmethod
-    def of(df: DataFrame) -> Relation:
-        """A DataFrame that stays the same."""
-        return Relation(RelationOp.TABLE, leaf=df)
+    def of(df: DataFrame, *, in_one: bool = False) -> Relation:
+        """A DataFrame that stays the same, of which it may be known that it is `in_one` partition."""
+        return Relation(RelationOp.TABLE, (IN_ONE,) if in_one else (), leaf=df)
 
     @staticmethod
     def kept(rows: PersistedRows) -> Relation:
@@ -172,13 +174,36 @@ class Relation:
     @property
     def is_small(self) -> bool:
         """Whether all its leaves are batches that one task reads as soon as several would."""
-        tables = [node.table for node in self._nodes if node.op is RelationOp.BATCH]
-        return len(tables) == sum(not node.parts for node in self._nodes) and all(map(is_small, tables))
+        tables = [node.table for node in self.nodes if node.op is RelationOp.BATCH]
+        return len(tables) == sum(not node.parts for node in self.nodes) and all(map(is_small, tables))
 
     @property
     def lies(self) -> bool:
         """Whether it is kept, with each row in the partition of its key."""
         return self.op is RelationOp.KEPT and self.rows.shape is not None
+
+    @cached_property
+    def in_one(self) -> bool:
+        """Whether Spark knows all rows to be in one partition: whatever they are grouped by, they stay there."""
+        match self.op:
+            case RelationOp.KEPT:
+                return self.rows.shape is not None and self.rows.shape.in_one
+            case RelationOp.TABLE:
+                return bool(self.arguments)
+            case RelationOp.BATCH | RelationOp.EMPTY | RelationOp.RANGE:
+                return False
+            case RelationOp.COALESCE | RelationOp.LIMIT:
+                return True
+            case RelationOp.REPARTITION:
+                return not self.arguments
+            case RelationOp.AGGREGATE:
+                return not self.arguments[0] or self.parts[0].in_one
+            case _:
+                return all(part.in_one for part in self.parts)
+
+    def _kept_in_one(self) -> Relation:
+        """The same in one partition, if all of its parts are: Spark does not say so of what comes of several."""
+        return self.in_one_partition() if self.in_one else self
 
     # --- operations ---------------------------------------------------------------------------
 
@@ -189,7 +214,7 @@ class Relation:
         return Relation(RelationOp.WHERE, (condition,), (self,))
 
     def join(self, other: Relation, condition: str, how: str = "inner") -> Relation:
-        return Relation(RelationOp.JOIN, (condition, how), (self, other))
+        return Relation(RelationOp.JOIN, (condition, how), (self, other))._kept_in_one()
 
     def semi_join(self, other: Relation, columns: Sequence[str]) -> Relation:
         """The rows for which the other has one with the same values in some columns."""
@@ -198,14 +223,14 @@ class Relation:
         return Relation(RelationOp.JOIN, (tuple(columns), "left_semi"), (self, other))
 
     def cross(self, other: Relation) -> Relation:
-        return Relation(RelationOp.CROSS, (), (self, other))
+        return Relation(RelationOp.CROSS, (), (self, other))._kept_in_one()
 
     def aggregate(self, keys: Sequence[str], measures: Sequence[str]) -> Relation:
         """One row for each key; with no keys, one row in all."""
         return Relation(RelationOp.AGGREGATE, (tuple(keys), tuple(measures)), (self,))
 
     def union(self, other: Relation) -> Relation:
-        return Relation(RelationOp.UNION, (), (self, other))
+        return union_all([self, other])
 
     def gathered(self, gathering: Gathering) -> Relation:
         """A row for each key, with an array of all that it has."""
@@ -224,8 +249,13 @@ class Relation:
         return Relation(RelationOp.REPARTITION, columns, (self,))
 
     def in_one_partition(self) -> Relation:
-        """The same rows in one partition: whatever they are grouped by, they need not be moved."""
+        """The same rows in one partition, which one task makes of all that there are: whatever they are grouped by,
+        they need not be moved."""
         return Relation(RelationOp.COALESCE, (), (self,))
+
+    def moved_to_one_partition(self) -> Relation:
+        """The same rows in one partition, moved there from wherever they are made."""
+        return Relation(RelationOp.REPARTITION, (), (self,))
 
     def hint(self, name: str) -> Relation:
         return Relation(RelationOp.HINT, (name,), (self,))
@@ -248,7 +278,7 @@ class Relation:
         return tuple(map(id, self.leaf.kept)) if isinstance(self.leaf, Beside) else id(self)
 
     @cached_property
-    def _nodes(self) -> tuple[Relation, ...]:
+    def nodes(self) -> tuple[Relation, ...]:
         """This relation and all below it, each once, parts first."""
         found: dict[Hashable, Relation] = {}
 
@@ -264,15 +294,15 @@ class Relation:
     @cached_property
     def leaves(self) -> tuple[Relation, ...]:
         """The leaves whose rows change from batch to batch."""
-        return tuple(node for node in self._nodes if node.op in (RelationOp.BATCH, RelationOp.KEPT))
+        return tuple(node for node in self.nodes if node.op in (RelationOp.BATCH, RelationOp.KEPT))
 
     @cached_property
     def signature(self) -> Hashable:
         """What determines the plan: all but the rows of the batch and those that are kept."""
-        places = {node.identity: place for place, node in enumerate(self._nodes)}
+        places = {node.identity: place for place, node in enumerate(self.nodes)}
         return tuple(
             (node.op, node.arguments, node._leaf_signature(), tuple(places[part.identity] for part in node.parts))
-            for node in self._nodes
+            for node in self.nodes
         )
 
     def _leaf_signature(self) -> Any:
@@ -288,10 +318,10 @@ class Relation:
 
     def dataframe(self, spark: SparkSession, given: Callable[[Relation], DataFrame] | None = None) -> DataFrame:
         """The relation as a DataFrame; `given` says what stands for a leaf whose rows change."""
-        texts = (text for node in self._nodes for text in python_udf.flattened(node.arguments))
+        texts = (text for node in self.nodes for text in python_udf.flattened(node.arguments))
         python_udf.register(spark, texts, ship)
         made: dict[Hashable, DataFrame] = {}
-        for node in self._nodes:
+        for node in self.nodes:
             made[node.identity] = node._made(spark, [made[part.identity] for part in node.parts], given)
         return made[self.identity]
 
@@ -343,8 +373,8 @@ def union_all(parts: Sequence[Relation]) -> Relation:
     """The rows of some relations with the same columns."""
     whole, *others = side_by_side(parts)
     for other in others:
-        whole = whole.union(other)
-    return whole
+        whole = Relation(RelationOp.UNION, (), (whole, other))
+    return whole._kept_in_one() if others else whole
 
 
 def side_by_side(parts: Sequence[Relation]) -> list[Relation]:

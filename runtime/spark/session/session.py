@@ -76,6 +76,14 @@ STEP_SETTINGS: Mapping[str, str] = {
 }
 """What the plan of a step rests on; set for the time of a step in a session that has it otherwise."""
 
+IN_ONE: Mapping[str, str] = {
+    # What Spark takes to have more bytes it distributes, whatever it is told.
+    "spark.sql.maxSinglePartitionBytes": f"{2**63 - 1}b",
+    # Rows in one partition are joined where they are: a table that is sent to all tasks takes a job of its own.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+"""What the plan of a step rests on besides, where all rows are in one partition."""
+
 BATCH_SETTINGS: Mapping[str, str] = {
     **MEANING,
     "spark.sql.analyzer.maxIterations": STEP_SETTINGS["spark.sql.analyzer.maxIterations"],
@@ -118,7 +126,7 @@ def step_settings(spark: SparkSession, partitions: int | None = None) -> Mapping
     if jvm.is_remote(spark):  # how many can be worked on at once, the session's settings say
         return STEP_SETTINGS
     shuffled = partitions or max(2, spark.sparkContext.defaultParallelism)
-    return {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(shuffled)}
+    return {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(shuffled), **(IN_ONE if shuffled == 1 else {})}
 
 
 _HELD: ContextVar[tuple[int, int] | None] = ContextVar("held", default=None)

@@ -39,7 +39,7 @@ class Run:
     @staticmethod
     def by_columns(plans: Plans, rows: Relation) -> Run:
         """A large run, which is computed at once and kept by columns."""
-        columnar = jvm.ColumnarRows.of(rows.dataframe(plans.spark))
+        columnar = jvm.ColumnarRows.of(rows.dataframe(plans.spark), in_one=rows.in_one)
         columnar.compute(plans.spark.sparkContext.defaultParallelism)
         return Run(plans, columnar, columnar.count())
 
@@ -92,7 +92,9 @@ class Run:
             return self.kept.relation
         if isinstance(self.kept, Indexed):
             return Relation.kept(self.kept)
-        return Relation.of(self.df) if isinstance(self.kept, jvm.ColumnarRows) else Relation.kept(self)
+        if isinstance(self.kept, jvm.ColumnarRows):
+            return Relation.of(self.df, in_one=self.kept.in_one)
+        return Relation.kept(self)
 
     @property
     def is_flat(self) -> bool:
@@ -148,7 +150,7 @@ class Indexed(PartitionedRows):
 
     def found(self, wanted: Relation) -> Relation:
         """The rows of all blocks in which there may be some that are wanted."""
-        addresses = self.blocks.addressed(self.blocks.keys(wanted), self.plans)
+        addresses = self.blocks.addressed(self.blocks.keys(wanted, self.plans), self.plans)
         blocks = self.kept.relation.semi_join(addresses.hint("shuffle_hash"), (PLACE, BLOCK))
         return Relation.kept(PartitionedRows(self.plans, self.blocks.opened(blocks), self.by, self.partitions))
 

@@ -44,6 +44,10 @@ def weighted(
     return Table(plans, columns, partition_by or columns, measures, "w <> 0", access=access, numbers=numbers)
 
 
+NEVER = -1
+"""The number of no step."""
+
+
 @attrs.define(eq=False)
 class Table:
     """The rows of a state. `alive` is the condition under which a merged row is kept.
@@ -180,7 +184,7 @@ class Table:
         Whatever its rows were partitioned by before would do to merge them by themselves, and then the state would be
         moved to where they are. Where they are in place already, Spark leaves out the exchange.
         """
-        return changes.repartition(*self.partition_by) if self.partition_by else changes
+        return self.plans.moved(changes, self.partition_by) if self.partition_by else changes
 
     def update(self, changes: Relation, *, by_key: bool = False) -> None:
         """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own. All
@@ -289,7 +293,7 @@ class Table:
             case Way.ROWS:
                 return Packing.of(run, self.plans.checkpoint(run.relation, small=False), None)
             case Way.COLUMNS:
-                return Packing.of(run, jvm.ColumnarRows.of(run.df), self.gathering)
+                return Packing.of(run, jvm.ColumnarRows.of(run.df, in_one=run.relation.in_one), self.gathering)
             case None:
                 return None
 
@@ -324,6 +328,22 @@ class Table:
         start = self.runs.index(runs[0])
         self.batch.replaced += runs
         self.runs[start : start + len(runs)] = [merged]
+
+    def repartition(self) -> list[Run]:
+        """Moves all rows to as many partitions as rows are moved to now, and returns the run, which is to be computed.
+
+        Where they were, they can be read until the next batch is committed; and no batch has touched what there is now.
+        """
+        self._take_merged()
+        if not self.runs:
+            return []
+        rows = self.partitioned(self.merged(self.relations))
+        run = Run.of(self.plans, rows, self.runs)
+        self.batch.replaced += [*self.runs, *self._log_only()]
+        self.log.forget()
+        self.runs, self.batch.added, self.changed_in = [run], [], NEVER
+        self.appended = None if self.marked else run
+        return [run]
 
     # --- upkeep -------------------------------------------------------------------------------
 

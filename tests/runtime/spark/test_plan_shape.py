@@ -28,9 +28,10 @@ from mrql.runtime.spark.state.measures import MARK, TOUCHED
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
 from mrql.runtime.spark.view import SparkView
+from tests.support.partitions import SEVERAL
 from tests.support.spark_settings import interpreted
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.partitions(SEVERAL)]
 
 
 @pytest.fixture
@@ -379,8 +380,8 @@ def test_what_is_kept_back_lies_where_the_states_lie(
     """
     compared, rows_of = list[str](), ElementGroups.rows
 
-    def rows(self: ElementGroups, sides: Sequence[Frame]) -> Relation:
-        found = rows_of(self, sides)
+    def rows(self: ElementGroups, sides: Sequence[Frame], plans: Plans) -> Relation:
+        found = rows_of(self, sides, plans)
         compared.append(planned(spark, found))
         return found
 

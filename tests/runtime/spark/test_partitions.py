@@ -1,0 +1,177 @@
+"""States in one partition, of which nothing is moved; and how they come to be in several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import mrql
+from mrql.runtime.spark import partitions
+from mrql.runtime.spark.jvm import executed_plan, persistent_rdds
+from mrql.runtime.spark.relation.plan_cache import Template
+from mrql.runtime.spark.view import SparkView
+from tests.support.partitions import GROWING, IN_ONE, SEVERAL
+
+pytestmark = [pytest.mark.spark, pytest.mark.partitions(IN_ONE)]
+
+PAIRS = "bag((long, long))"
+JOINED = "select (a, sum(f)) from (a, b) in S, (c, d) in T, (e, f) in P where b = c and d = e group by a"
+GROUPED = "select (k, sum(v)) from (k, v) in S group by k"
+
+
+def pairs(spark: SparkSession, *rows: tuple[int, int]) -> DataFrame:
+    return spark.createDataFrame([*rows], "_1 long, _2 long").coalesce(1)
+
+
+def exchanges(view: mrql.View) -> list[str]:
+    """The plans of a view that move rows, of those that are used again."""
+    inner = view._view
+    plans = [t.plan.toString() for t in inner.plans._known.values() if isinstance(t, Template)]
+    return [plan for plan in plans if "Exchange" in plan]
+
+
+def spread(view: SparkView) -> set[int]:
+    """In how many partitions the runs of a view's states are."""
+    return {run.handle.getNumPartitions() for table in view.states.tables() for run in table.runs}
+
+
+def answer(view: mrql.View) -> list[tuple[object, ...]]:
+    return sorted(map(tuple, view.answer().collect()))
+
+
+def test_nothing_is_moved(spark: SparkSession) -> None:
+    """A join of three streams under groups, with deletions that are looked up, has no Exchange in any plan."""
+    query = mrql.compile(JOINED, **dict.fromkeys("STP", PAIRS))
+    with query.view(spark) as view:
+        view._view.plans._known.clear()
+        view.apply(S=pairs(spark, (1, 2), (2, 3)), T=pairs(spark, (2, 4), (3, 4)), P=pairs(spark, (4, 10)))
+        for n in range(5):
+            come, gone = pairs(spark, (n, 2)), pairs(spark, (n - 1, 2))
+            view.apply(S=mrql.Delta(come, gone if n else None), P=mrql.Delta(pairs(spark, (4, n))))
+        assert answer(view) == [(1, 20), (2, 20), (4, 20)]
+        assert spread(view._view) == {1}
+        assert exchanges(view) == []
+
+
+def test_what_a_program_does_with_an_answer_knows_nothing_of_its_size(spark: SparkSession) -> None:
+    """Spark is told that states are small, so that it leaves them where they are; an answer need not be."""
+    other = spark.range(10_000_000).selectExpr("id AS _1")
+    with mrql.compile(GROUPED, S=PAIRS).view(spark) as view:
+        for n in range(4):
+            view.apply(S=pairs(spark, (n, n)))
+            assert "Broadcast" not in executed_plan(view.answer().join(other, "_1"))
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_states_that_have_grown_are_distributed(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, failing: bool
+) -> None:
+    """With the batch that finds them too large, all of them are; what was can be read until that batch counts, and is
+    freed then. A batch that fails leaves them distributed."""
+    monkeypatch.setattr(partitions, "IN_ONE_MAX_ROWS", 13)
+    before = persistent_rdds(spark)
+    query = mrql.compile("select (k, sum(v), 100 / min(v)) from (k, v) in S group by k", S=PAIRS)
+    with query.view(spark) as view:
+        for n in range(1, 5):
+            view.apply(S=pairs(spark, (n, n)))
+        assert spread(view._view) == {1}
+        changes = view.apply(S=mrql.Delta(pairs(spark, (5, 5), (1, 2)), pairs(spark, (1, 1))))
+        sides = view.before()
+        assert spread(view._view) == {1}
+        if failing:
+            with pytest.raises(mrql.MrqlError, match="9, 9"):
+                view.apply(S=mrql.Delta(pairs(spark, (6, 6)), pairs(spark, (9, 9))))
+            assert spread(view._view) == {2}
+        assert sorted(map(tuple, changes.collect())) == [(1, 1, 100, -1), (1, 2, 50, 1), (5, 5, 20, 1)]
+        assert sorted(row[0] for row in sides.collect()) == [1, 2, 3, 4]
+        view.apply(S=mrql.Delta(pairs(spark, (7, 1)), pairs(spark, (2, 2))))
+        assert spread(view._view) == {2}
+        assert answer(view) == [(1, 2, 50), (3, 3, 33), (4, 4, 25), (5, 5, 20), (7, 1, 100)]
+        for n in range(8, 12):
+            view.apply(S=mrql.Delta(pairs(spark, (n, n)), pairs(spark, (n - 1, n - 1 if n > 8 else 1))))
+        assert [row[0] for row in answer(view)] == [1, 3, 4, 5, 11]
+    assert persistent_rdds(spark) <= before
+
+
+def test_a_large_batch_finds_states_distributed(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    spark.range(1000).selectExpr("id % 10 AS _1", "id AS _2").write.parquet(str(tmp_path / "rows"))
+    rows = spark.read.parquet(str(tmp_path / "rows"))
+    query = mrql.compile(GROUPED, S=PAIRS)
+    with query.view(spark) as view:
+        view.apply(S=rows)
+        assert spread(view._view) == {1}
+    monkeypatch.setattr(partitions, "IN_ONE_MAX_BATCH_BYTES", 100)
+    with query.view(spark) as view:
+        view.apply(S=rows)
+        assert spread(view._view) == {2}
+        assert answer(view) == [(k, sum(range(k, 1000, 10))) for k in range(10)]
+
+
+@pytest.mark.parametrize(("most", "wanted"), [(16 << 20, {1}), (0, {2})])
+def test_beside_a_large_table_states_are_distributed(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, most: int, wanted: set[int]
+) -> None:
+    """A small one is read by one task, and not moved either."""
+    monkeypatch.setattr(partitions, "IN_ONE_MAX_TABLE_BYTES", most)
+    spark.range(10).selectExpr("id AS _1", "id * 10 AS _2").write.parquet(str(tmp_path / "table"))
+    table = spark.read.parquet(str(tmp_path / "table"))
+    query = mrql.compile("select (d, sum(a)) from (a, b) in S, (c, d) in T where b = c group by d", S=PAIRS, T=PAIRS)
+    with query.view(spark, T=table) as view:
+        view._view.plans._known.clear()
+        for n in range(5):
+            view.apply(S=pairs(spark, (n, n % 2)))
+        assert answer(view) == [(0, 6), (10, 4)]
+        assert spread(view._view) == wanted
+        if wanted == {1}:
+            assert exchanges(view) == []
+
+
+@pytest.mark.parametrize(("first", "then"), [(10, -1), (-1, 10), (2, 10), (10, 2)])
+def test_a_checkpoint_goes_on_in_other_partitions(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: int, then: int
+) -> None:
+    query = mrql.compile(JOINED, **dict.fromkeys("STP", PAIRS))
+    wanted = []
+    for most, numbers in ((first, range(3)), (then, range(3, 6))):
+        monkeypatch.setattr(partitions, "IN_ONE_MAX_ROWS", most)
+        with query.view(spark, checkpoint=str(tmp_path / "checkpoint")) as view:
+            assert answer(view) == wanted
+            for n in numbers:
+                come, gone = pairs(spark, (n, 2)), pairs(spark, (n - 1, 2))
+                view.apply(
+                    S=mrql.Delta(come, gone if n else None),
+                    T=pairs(spark, (2, 4)),
+                    P=pairs(spark, (4, 1)),
+                )
+            wanted = answer(view)
+            assert wanted == [(numbers[-1], (numbers[-1] + 1) ** 2)]
+
+
+@pytest.mark.partitions(GROWING)
+@pytest.mark.parametrize("loop", ["fixpoint", "recompute"])
+def test_a_loop_grows_between_its_batches(spark: SparkSession, loop: mrql.api.Loop) -> None:
+    query = mrql.compile(
+        """
+        repeat ways = select distinct e from e in S
+          step select distinct w
+                 from w in (ways union (select (a, d) from (a, b) in ways, (c, d) in ways where b = c))
+        """,
+        S=PAIRS,
+    )
+    with query.view(spark, loop=loop) as view:
+        for n in range(5):
+            view.apply(S=pairs(spark, (n, n + 1)))
+        view.apply(S=mrql.Delta(delete=pairs(spark, (2, 3))))
+        assert answer(view) == [(0, 1), (0, 2), (1, 2), (3, 4), (3, 5), (4, 5)]
+        assert spread(view._view) <= {1, 2}
+
+
+@pytest.mark.partitions(SEVERAL)
+def test_states_may_be_distributed_from_the_start(spark: SparkSession) -> None:
+    with mrql.compile(GROUPED, S=PAIRS).view(spark) as view:
+        view.apply(S=pairs(spark, (1, 1)))
+        assert spread(view._view) == {2}
