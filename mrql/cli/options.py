@@ -129,5 +129,6 @@ TRUSTED = click.option(
 PARTITIONS = click.option(
     "--partitions",
     type=click.IntRange(min=1),
-    help="Keep each state in so many partitions; in as many as there are cores by default. It may change at a restart.",
+    help="Keep each state in so many partitions. By default small ones are in one, and large ones in as many as there "
+    "are cores. It may change at a restart.",
 )

@@ -33,6 +33,7 @@ from tests.runtime.spark.test_equivalence import HISTORY, as_rows
 from tests.runtime.spark.test_plan_shape import exchanged_states
 from tests.support.incremental_cases import CONSTRUCTS, Construct
 from tests.support.incremental_cases import STREAMS as TYPES
+from tests.support.partitions import SEVERAL
 from tests.support.planning import planned
 
 pytestmark = pytest.mark.spark
@@ -195,6 +196,7 @@ def test_what_is_restored_lies_where_it_lay(
     assert persistent_rdds(spark) == kept
 
 
+@pytest.mark.partitions(SEVERAL)
 @pytest.mark.parametrize(("partitions", "moved"), [(2, 0), (3, 1)])
 def test_what_was_written_by_partition_is_read_so(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, moved: int

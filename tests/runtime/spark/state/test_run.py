@@ -31,6 +31,7 @@ from mrql.runtime.spark.state.lookup import narrowed
 from mrql.runtime.spark.state.run import Gathered, Indexed, Run
 from mrql.runtime.spark.state.table import weighted
 from mrql.runtime.spark.view import SparkView
+from tests.support.partitions import SEVERAL
 
 pytestmark = pytest.mark.spark
 
@@ -111,6 +112,7 @@ def test_answers_and_changes(spark: SparkSession, name: str) -> None:
     assert seen, "nothing was gathered"
 
 
+@pytest.mark.partitions(SEVERAL)
 def test_a_join_comes_before_its_rows_are_opened(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what is gathered, a batch opens only what its keys have found."""
     monkeypatch.setattr(plan_cache, "PLAIN", 0)
