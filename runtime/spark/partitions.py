@@ -3,7 +3,7 @@ once.
 
 Of states in one partition nothing is moved: a batch of a join of five tables is a stage or two, where each exchange
 would begin another one, 10 to 20 ms after those that it waits for. That one task takes longer than several matters less
-until there are a million rows and more.
+until there are some million rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mrql.runtime.spark.relation.file_scans import FileScan
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.relation.relation import RelationOp
 
-IN_ONE_MAX_ROWS = 1_500_000
+IN_ONE_MAX_ROWS = 2_000_000
 """So many rows of states are in one partition."""
 
 IN_ONE_MAX_BATCH_BYTES = 64 << 20
