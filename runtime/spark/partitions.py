@@ -26,8 +26,8 @@ IN_ONE_MAX_BATCH_BYTES = 64 << 20
 IN_ONE_MAX_TABLE_BYTES = 16 << 20
 """So many bytes of a static table are read by one task, in each batch."""
 
-UNKNOWN_BYTES = 1 << 62
-"""What Spark takes rows to have that it knows nothing about."""
+UNKNOWN_BYTES = 1 << 40
+"""What Spark knows nothing about it takes to be larger: the largest long, or a part of it for some of the columns."""
 
 
 def table_in_one(table: Frame) -> Frame | None:

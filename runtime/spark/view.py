@@ -89,14 +89,18 @@ class SparkView:
         """Held while the settings of the session are others; whoever needs several things of a view in one holds it."""
         self.source = source
         self.given = dict(tables or {})
+        self.several = step_settings(spark, partitions)
+        """The settings in which states are in several partitions, or in as many as are asked for."""
         self.held = held_tables(self.given.values(), every=hold_tables)
-        in_one = {name: table_in_one(table) for name, table in self.given.items()} if partitions is None else {}
-        self.may_grow = partitions is None and None not in in_one.values()
-        """Whether the states are in one partition while they are small."""
-        self.tables = {**self.given, **{name: table for name, table in in_one.items() if table and self.may_grow}}
         self.table_loops = LoopCheckpoints()
+        try:
+            in_one = None if partitions else self._tables_in_one()
+        except BaseException:
+            self._free_tables()
+            raise
+        self.tables = {**self.given, **(in_one or {})}
         self.columns = ColumnNames()
-        self.plans = Plans(spark, step_settings(spark, 1 if self.may_grow else partitions))
+        self.plans = Plans(spark, self.several if in_one is None else step_settings(spark, 1))
         self.states = ViewStates(plan, spark, self.tables, self.columns, self.plans, shared=start)
         self.computing = BackgroundJobs(spark, self.states.uncomputed, self.states.check)
         self.merge = BatchMerge(self.states, self.computing)
@@ -123,6 +127,12 @@ class SparkView:
     def circuit(self) -> Circuit:
         """The physical plan."""
         return self.states.circuit
+
+    def _tables_in_one(self) -> dict[str, Frame] | None:
+        """The static tables as one task reads them; None where that would take long for one of them."""
+        with settings(self.spark, self.several), translated(self.source):
+            found = {name: table_in_one(table) for name, table in self.given.items()}
+        return None if None in found.values() else {name: table for name, table in found.items() if table is not None}
 
     # --- before the first batch ---------------------------------------------------------------
 
@@ -190,15 +200,13 @@ class SparkView:
 
     def expect(self, rows: int, batch: Iterable[Frame] = ()) -> None:
         """Sees to it that states of so many rows, and what a batch will bring, have as many partitions as they need."""
-        if not self.plans.in_one or not self.may_grow:
+        if self.settings is self.several:
             return
         with settings(self.spark, self.settings):
             if not is_too_large(batch, rows):
                 return
-        self.plans.use(step_settings(self.spark))
+        self.states.repartition(self.several)
         self.tables.update(self.given)
-        with settings(self.spark, self.settings):
-            self.states.repartition()
 
     def _arriving(self, stream: str, batch: Frame) -> Frame:
         """A batch of a stream as it is to be read: computed once, if it might be something else the next time."""
@@ -234,7 +242,7 @@ class SparkView:
         Raises: MissingRow then.
         """
         try:
-            if isinstance(error, Exception):
+            if isinstance(error, Exception) and self.states.transaction.is_open:
                 with settings(self.spark, self.settings), suppress(PySparkException, Py4JError, ConnectionError):
                     if self.states.transaction.shortages is None and self.plan.trusted:
                         self.states.plan_shortages(self.arrived)

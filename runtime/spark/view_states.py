@@ -26,6 +26,7 @@ from mrql.runtime.spark.maintenance.trusted import shortages
 from mrql.runtime.spark.maintenance.upserts import UpsertedRows
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame
 from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.session.session import settings
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
 from mrql.runtime.streaming.stream_loop import Sizes
@@ -163,11 +164,27 @@ class ViewStates:
     def _all_carried(self) -> list[FeedbackState]:
         return [each for loop in self.carried for each in loop]
 
-    def repartition(self) -> None:
-        """Moves all rows to as many partitions as rows are moved to now."""
-        moved = [run for table in self.tables() for run in table.repartition()]
-        for run, rows in zip(moved, jvm.compute_all(self.plans.spark, [run.rdd for run in moved]), strict=True):
+    def repartition(self, wanted: Mapping[str, str]) -> None:
+        """Moves all rows to as many partitions as some settings want, and uses these from now on; or nothing, if that
+        fails."""
+        tables, before, moved = self.tables(), self.plans.settings, list[Run]()
+        for table in tables:
+            table.wait_for_merged()
+        tables = [table for table in tables if table.runs]
+        self.plans.use(wanted)
+        try:
+            with settings(self.plans.spark, wanted):
+                for table in tables:
+                    moved.append(table.repartitioned())
+                counts = jvm.compute_all(self.plans.spark, [run.rdd for run in moved])
+        except BaseException:
+            self.plans.use(before)
+            for run in moved:
+                run.free()
+            raise
+        for table, run, rows in zip(tables, moved, counts, strict=True):
             run.rows = rows
+            table.put(run)
 
     # --- planning ahead -----------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ class RowShape:
         return DataFrame(java.dataset(spark._jsparkSession, leaf), spark)
 
 
-def local_checkpoint(df: DataFrame, *, small: bool) -> tuple[Any, RowShape]:
+def local_checkpoint(df: DataFrame, *, small: bool, few: bool = False) -> tuple[Any, RowShape]:
     """The same rows, kept with their partitioning when they are first computed, and without their history.
 
     A small one is kept as bytes. Rows kept as objects are faster to read again, but Spark estimates their size while it
@@ -56,23 +56,23 @@ def local_checkpoint(df: DataFrame, *, small: bool) -> tuple[Any, RowShape]:
     """
     kept = df.localCheckpoint(False, BYTES if small else ROWS)
     leaf = kept._jdf.queryExecution().logical()
-    return leaf.rdd(), _shape(df.sparkSession, leaf)
+    return leaf.rdd(), _shape(df.sparkSession, leaf, few=few)
 
 
-def shape_of(df: DataFrame) -> RowShape:
+def shape_of(df: DataFrame, *, few: bool) -> RowShape:
     """The columns and the partitioning that rows have when they are kept."""
     spark = df.sparkSession
-    return _shape(spark, handles(spark).leaf(nothing(spark), df))
+    return _shape(spark, handles(spark).leaf(nothing(spark), df), few=few)
 
 
-def shape_by(df: DataFrame, columns: Sequence[str], partitions: int) -> RowShape:
+def shape_by(df: DataFrame, columns: Sequence[str], partitions: int, *, few: bool) -> RowShape:
     """The columns of a DataFrame, and that rows lie in so many partitions by the hash of some of them."""
     spark = df.sparkSession
     leaf = rows(spark, nothing(spark), df._jdf.schema())
     moved = leaf.repartition(partitions, *columns)._jdf.queryExecution().sparkPlan().outputPartitioning()
     logical = leaf._jdf.queryExecution().analyzed()
     handles(spark).kept_partitioning.set(logical, moved)
-    return _shape(spark, logical)
+    return _shape(spark, logical, few=few)
 
 
 @lru_cache(maxsize=64)
@@ -87,16 +87,18 @@ def places(spark: SparkSession, partitions: int) -> tuple[int, ...]:
     return tuple(found[partition] for partition in range(partitions))
 
 
-def _shape(spark: SparkSession, leaf: Any) -> RowShape:
+def _shape(spark: SparkSession, leaf: Any, *, few: bool) -> RowShape:
     # Rows of this shape may be those of several checkpoints, one after the other.
     java = handles(spark)
     java.kept_order.set(leaf, java.seq(()))
     by_key = name_of(leaf.outputPartitioning()) in BY_KEY
     in_one = by_key and leaf.outputPartitioning().numPartitions() == 1
     if in_one:
-        # Whatever they are grouped by, they are there. But Spark distributes what it takes to be large, and the size of
-        # a join it takes to be those of its sides, multiplied.
+        # Whatever they are grouped by, they are there.
         java.kept_partitioning.set(leaf, java.single_partition)
+    if in_one and few:
+        # Spark distributes what it takes to be large, and the size of a join it takes to be those of its sides,
+        # multiplied.
         java.kept_statistics.set(leaf, java.few_bytes)
     return RowShape(leaf, _signature(leaf), by_key, in_one)
 

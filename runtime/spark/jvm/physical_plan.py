@@ -48,9 +48,10 @@ class PhysicalPlan:
             handles(spark).scanned.set(found.apply(number), nothing(spark))
         return copy
 
-    def shape(self) -> RowShape:
-        """The columns and the partitioning of the plan's rows when they are kept."""
-        return shape_of(self._df)
+    def shape(self, *, few: bool) -> RowShape:
+        """The columns and the partitioning of the plan's rows when they are kept; if they are in one partition, Spark
+        may take them to be `few`."""
+        return shape_of(self._df, few=few)
 
 
 def can_be_copied(plan: Any) -> bool:

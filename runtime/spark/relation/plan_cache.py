@@ -96,15 +96,14 @@ class Plans:
 
     def moved(self, rows: Relation, by: Sequence[str]) -> Relation:
         """Rows, moved to where others are that have the same in some columns."""
-        if not self.in_one:
-            return rows.repartition(*by)
-        return rows if rows.in_one else rows.moved_to_one_partition()
+        return rows.moved(by, in_one=self.in_one)
 
     def checkpoint(self, relation: Relation, *, small: bool) -> Checkpoint:
         """The rows of a relation, kept with their partitioning when they are first computed."""
         template = self._template(relation)
         if template is None:
-            return Checkpoint(*jvm.local_checkpoint(relation.dataframe(self.spark), small=small), small)
+            rows = relation.dataframe(self.spark)
+            return Checkpoint(*jvm.local_checkpoint(rows, small=small, few=self.in_one), small)
         rdd = self._rows(template, relation)
         return Checkpoint(jvm.kept(self.spark, rdd, small=small), template.shape, small)
 
@@ -120,7 +119,7 @@ class Plans:
         """The columns of a relation, and that its rows lie in partitions by the hash of some of them."""
         key = (self._settings, relation.signature, by, partitions)
         if key not in self._shapes:
-            self._shapes[key] = jvm.shape_by(relation.dataframe(self.spark), by, partitions)
+            self._shapes[key] = jvm.shape_by(relation.dataframe(self.spark), by, partitions, few=self.in_one)
         return self._shapes[key]
 
     def count(self, relation: Relation) -> int:
@@ -179,4 +178,6 @@ class Plans:
                 needed = plan.read_of([number for number, at in slots if at == place])
                 if needed is not None and needed < {*leaf.table.columns}:
                     read[place] = tuple(sorted(needed))
-        return Template(plan.emptied(self.spark, [number for number, _ in slots]), slots, read, plan.shape())
+        return Template(
+            plan.emptied(self.spark, [number for number, _ in slots]), slots, read, plan.shape(few=self.in_one)
+        )

@@ -253,9 +253,12 @@ class Relation:
         they need not be moved."""
         return Relation(RelationOp.COALESCE, (), (self,))
 
-    def moved_to_one_partition(self) -> Relation:
-        """The same rows in one partition, moved there from wherever they are made."""
-        return Relation(RelationOp.REPARTITION, (), (self,))
+    def moved(self, columns: Sequence[str], *, in_one: bool) -> Relation:
+        """The same rows, with those in one partition that have the same in some columns; or all of them `in_one`, moved
+        there from wherever they are made."""
+        if not in_one:
+            return self.repartition(*columns)
+        return self if self.in_one else Relation(RelationOp.REPARTITION, (), (self,))
 
     def hint(self, name: str) -> Relation:
         return Relation(RelationOp.HINT, (name,), (self,))

@@ -126,7 +126,9 @@ def step_settings(spark: SparkSession, partitions: int | None = None) -> Mapping
     if jvm.is_remote(spark):  # how many can be worked on at once, the session's settings say
         return STEP_SETTINGS
     shuffled = partitions or max(2, spark.sparkContext.defaultParallelism)
-    return {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(shuffled), **(IN_ONE if shuffled == 1 else {})}
+    # Inside of a block for one partition, what is in several is to be kept apart from what is in several elsewhere.
+    more = IN_ONE if shuffled == 1 else {name: str(spark.conf.get(name)) for name in IN_ONE}
+    return {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(shuffled), **more}
 
 
 _HELD: ContextVar[tuple[int, int] | None] = ContextVar("held", default=None)

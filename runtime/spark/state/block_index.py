@@ -76,10 +76,10 @@ class Blocks:
             f"pmod({hashed}, {self.partitions * self.each}) AS {BLOCK}",
         )
 
-    def keys(self, wanted: Relation, plans: Plans) -> Relation:
+    def keys(self, wanted: Relation) -> Relation:
         """What is wanted, as columns like those that rows lie by, and where these are."""
         columns = (f"CAST({name} AS {of_type}) AS {name}" for name, of_type in self.by)
-        return plans.moved(wanted.select(*columns), self.names)
+        return wanted.select(*columns).moved(self.names, in_one=self.partitions == 1)
 
     def addressed(self, rows: Relation, plans: Plans, *columns: str) -> Relation:
         """The addresses of rows that lie by the key, and some columns of them."""

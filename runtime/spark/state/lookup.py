@@ -11,6 +11,9 @@ from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.relation.relation import Beside, Relation, RelationOp, side_by_side, union_all
 from mrql.runtime.spark.state.run import Indexed
 
+BY_ROW = (RelationOp.SELECT, RelationOp.WHERE, RelationOp.OPEN, RelationOp.UNION, RelationOp.COALESCE)
+"""What computes each row by itself."""
+
 
 def found(runs: Sequence[Relation], by: Sequence[str], wanted: Relation, columns: Sequence[str]) -> Relation:
     """The rows of some runs that are where `wanted` has rows, by the columns by which all of them lie.
@@ -50,7 +53,7 @@ def narrowed(rows: Relation, by: Sequence[str], wanted: Relation) -> Relation:
 def _passes_on(rows: Relation, by: Sequence[str]) -> bool:
     """Whether the columns by which something is wanted are those of the relation's parts."""
     match rows.op:
-        case RelationOp.UNION | RelationOp.WHERE:
+        case RelationOp.UNION | RelationOp.COALESCE | RelationOp.WHERE:
             return True
         case RelationOp.SELECT:
             return {*by} <= {*rows.arguments}
@@ -62,8 +65,7 @@ def _passes_on(rows: Relation, by: Sequence[str]) -> bool:
 
 def is_at_hand(rows: Relation) -> bool:
     """Whether rows can be read twice for little: they are kept, or come of kept ones row by row."""
-    by_row = rows.op in (RelationOp.SELECT, RelationOp.WHERE, RelationOp.OPEN, RelationOp.UNION)
-    return rows.op is RelationOp.KEPT or (by_row and all(map(is_at_hand, rows.parts)))
+    return rows.op is RelationOp.KEPT or (rows.op in BY_ROW and all(map(is_at_hand, rows.parts)))
 
 
 def narrowed_side(state: Frame, key: Layout, change: Frame, change_key: Layout) -> Frame:

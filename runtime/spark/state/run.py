@@ -150,7 +150,7 @@ class Indexed(PartitionedRows):
 
     def found(self, wanted: Relation) -> Relation:
         """The rows of all blocks in which there may be some that are wanted."""
-        addresses = self.blocks.addressed(self.blocks.keys(wanted, self.plans), self.plans)
+        addresses = self.blocks.addressed(self.blocks.keys(wanted), self.plans)
         blocks = self.kept.relation.semi_join(addresses.hint("shuffle_hash"), (PLACE, BLOCK))
         return Relation.kept(PartitionedRows(self.plans, self.blocks.opened(blocks), self.by, self.partitions))
 

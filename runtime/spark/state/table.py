@@ -198,7 +198,7 @@ class Table:
 
     def merge(self, changes: Relation) -> None:
         """Merges a partitioned change and all runs into one new run."""
-        self._take_merged()
+        self.wait_for_merged()
         self.batch.replaced += self._log_only()
         kept = Run.of(self.plans, changes) if self.log.wanted else None
         self.log.note(kept)
@@ -210,7 +210,7 @@ class Table:
 
     def replace(self, rows: Relation) -> None:
         """Puts rows in the place of all that there are."""
-        self._take_merged()
+        self.wait_for_merged()
         self.batch.replaced += [*self.runs, *self._log_only()]
         self.log.note(None)
         self.runs, self.appended = [Run.of(self.plans, rows, self.runs)], None
@@ -306,9 +306,10 @@ class Table:
     def take_merged(self) -> None:
         """Puts what was merged beside the batches in the place of its runs, if it is finished."""
         if self.merging is not None and self.merging.made.done():
-            self._take_merged()
+            self.wait_for_merged()
 
-    def _take_merged(self) -> None:
+    def wait_for_merged(self) -> None:
+        """The same, once it is finished."""
         if self.merging is not None:
             merging, self.merging = self.merging, None
             run = merging.made.result()
@@ -329,21 +330,17 @@ class Table:
         self.batch.replaced += runs
         self.runs[start : start + len(runs)] = [merged]
 
-    def repartition(self) -> list[Run]:
-        """Moves all rows to as many partitions as rows are moved to now, and returns the run, which is to be computed.
+    def repartitioned(self) -> Run:
+        """All rows, moved to as many partitions as rows are moved to now, as a run that is to be computed."""
+        return Run.of(self.plans, self.partitioned(self.merged(self.relations)), self.runs)
 
-        Where they were, they can be read until the next batch is committed; and no batch has touched what there is now.
-        """
-        self._take_merged()
-        if not self.runs:
-            return []
-        rows = self.partitioned(self.merged(self.relations))
-        run = Run.of(self.plans, rows, self.runs)
+    def put(self, run: Run) -> None:
+        """Puts such a run in the place of all others. These can be read until the next batch is committed; and no batch
+        has touched what there is now."""
         self.batch.replaced += [*self.runs, *self._log_only()]
         self.log.forget()
         self.runs, self.batch.added, self.changed_in = [run], [], NEVER
         self.appended = None if self.marked else run
-        return [run]
 
     # --- upkeep -------------------------------------------------------------------------------
 

@@ -8,9 +8,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import mrql
-from mrql.runtime.spark import partitions
+from mrql.runtime.spark import jvm, partitions
 from mrql.runtime.spark.jvm import executed_plan, persistent_rdds
 from mrql.runtime.spark.relation.plan_cache import Template
+from mrql.runtime.spark.state import compaction
+from mrql.runtime.spark.state.run import Indexed
+from mrql.runtime.spark.state.table import Table
 from mrql.runtime.spark.view import SparkView
 from tests.support.partitions import GROWING, IN_ONE, SEVERAL
 
@@ -93,6 +96,76 @@ def test_states_that_have_grown_are_distributed(
             view.apply(S=mrql.Delta(pairs(spark, (n, n)), pairs(spark, (n - 1, n - 1 if n > 8 else 1))))
         assert [row[0] for row in answer(view)] == [1, 3, 4, 5, 11]
     assert persistent_rdds(spark) <= before
+
+
+@pytest.mark.parametrize("fails", ["repartitioned", "compute_all"])
+def test_a_growth_that_fails_changes_nothing(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    """All tables are distributed, or none: the batch fails, and with the next one it is tried again."""
+    query = mrql.compile(JOINED, **dict.fromkeys("STP", PAIRS))
+    done = []
+
+    def failing(*arguments: object) -> object:
+        done.append(arguments)
+        if fails == "compute_all" or len(done) == 3:
+            raise RuntimeError("no room")
+        return plain(*arguments)
+
+    with query.view(spark) as view:
+        view.apply(S=pairs(spark, (1, 2)), T=pairs(spark, (2, 4)), P=pairs(spark, (4, 10)))
+        kept = persistent_rdds(spark)
+        with monkeypatch.context() as patched:
+            patched.setattr(partitions, "IN_ONE_MAX_ROWS", 1)
+            owner = Table if fails == "repartitioned" else jvm
+            plain = getattr(owner, fails)
+            patched.setattr(owner, fails, failing)
+            for _ in range(2):
+                with pytest.raises(RuntimeError, match="no room"):
+                    view.apply(S=pairs(spark, (3, 2)))
+                done.clear()
+            assert persistent_rdds(spark) == kept
+        assert spread(view._view) == {1}
+        view.apply(S=mrql.Delta(pairs(spark, (4, 2)), pairs(spark, (1, 2))))
+        assert spread(view._view) == {1}
+        assert answer(view) == [(4, 10)]
+        monkeypatch.setattr(partitions, "IN_ONE_MAX_ROWS", 1)
+        view.apply(S=mrql.Delta(pairs(spark, (5, 2)), pairs(spark, (4, 2))))
+        assert spread(view._view) == {2}
+        assert answer(view) == [(5, 10)]
+
+
+def test_what_was_in_blocks_can_be_read_after_states_have_grown(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The changes of a batch are read for the first time when the next one has found states too large, and failed."""
+    for limit in ("MERGED_WHOLE_MAX_ROWS", "WAITED_FOR_MAX_ROWS", "LOOKED_UP_MIN_ROWS", "IN_BLOCKS_MIN_ROWS"):
+        monkeypatch.setattr(compaction, limit, 0)
+    monkeypatch.setattr(compaction, "LOOKED_UP_IN_BLOCKS_MIN_ROWS", 0)
+    query = mrql.compile("select (k, sum(v), max(v)) from (k, v) in S group by k", S=PAIRS)
+    with query.view(spark) as view:
+        for n in range(8):
+            changes = view.apply(S=mrql.Delta(pairs(spark, (1, n)), pairs(spark, (1, n - 1)) if n else None))
+        kept = [run.kept for table in view._view.states.tables() for run in table.runs]
+        assert any(isinstance(each, Indexed) for each in kept)
+        assert spread(view._view) == {1}
+        monkeypatch.setattr(partitions, "IN_ONE_MAX_ROWS", 0)
+        with pytest.raises(mrql.MrqlError, match="9, 9"):
+            view.apply(S=mrql.Delta(delete=pairs(spark, (9, 9))))
+        assert spread(view._view) == {2}
+        assert sorted(map(tuple, changes.collect())) == [(1, 6, 6, -1), (1, 7, 7, 1)]
+        view.apply(S=mrql.Delta(pairs(spark, (1, 8)), pairs(spark, (1, 7))))
+        assert answer(view) == [(1, 8, 8)]
+
+
+def test_what_spark_knows_no_size_of_is_not_taken_for_large(spark: SparkSession) -> None:
+    """Of some columns of it, Spark takes the size to be a part of the largest there is."""
+    rdd = spark.sparkContext.parallelize([(1, 2, "x", "y", "z")])
+    unknown = spark.createDataFrame(rdd, "_1 long, _2 long, a string, b string, c string")
+    rows = unknown.selectExpr("_1", "_2")
+    assert jvm.estimated_bytes(unknown) > jvm.estimated_bytes(rows) > partitions.IN_ONE_MAX_BATCH_BYTES
+    with mrql.compile(GROUPED, S=PAIRS).view(spark) as view:
+        view.apply(S=rows)
+        assert spread(view._view) == {1}
+        assert answer(view) == [(1, 2)]
 
 
 def test_a_large_batch_finds_states_distributed(
