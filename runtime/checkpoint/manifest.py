@@ -57,6 +57,10 @@ class SavedTable:
     form: Mapping[str, Json]
     runs: tuple[SavedRun, ...]
 
+    @property
+    def rows(self) -> int:
+        return sum(run.rows for run in self.runs)
+
 
 @attrs.frozen
 class SavedState:

@@ -42,7 +42,7 @@ from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.block_index import are_flat
 from mrql.runtime.spark.state.measures import TOUCHED, Measure
 from mrql.runtime.spark.state.run import Run
-from mrql.runtime.spark.state.table import NEVER, Table
+from mrql.runtime.spark.state.table import Table
 from mrql.runtime.spark.view import SparkView
 
 # --- writing ------------------------------------------------------------------------------------
@@ -167,12 +167,8 @@ class SparkStates:
     def load(self, restored: Restored) -> None:
         """Puts what is kept of a checkpoint into the view."""
         reader = CheckpointReader(self.view.plans, restored.root)
-        tables = [
-            table
-            for state in (*restored.states.values(), *restored.ledgers.values())
-            for table in state.tables.values()
-        ]
-        self.view.expect(sum(run.rows for table in tables for run in table.runs))
+        saved_states = (*restored.states.values(), *restored.ledgers.values())
+        self.view.expect(sum(table.rows for state in saved_states for table in state.tables.values()))
         with settings(self.view.spark, {**self.view.settings, **BY_PARTITION}), translated(None):
             for state in self.view.states.stages:
                 if state.stage.name in restored.states:
@@ -244,17 +240,14 @@ class CheckpointReader:
         table = self.definition(saved)
         table.access |= also
         rows = self._merged(table, saved)
-        number = sum(run.rows for run in saved.runs)
+        number = saved.rows
         in_blocks = table.policy.blocks_min_rows is not None and number > table.policy.blocks_min_rows
         plain = table.gathering is None and not table.in_steps and not in_blocks
         if number > compaction.WAITED_FOR_MAX_ROWS and plain and are_flat(self.schema(saved)):
             run = Run.by_columns(self.plans, rows)
         else:
             run = Run(self.plans, self.plans.checkpoint(rows, small=number < compaction.AS_BYTES_MAX_ROWS))
-        table.runs = [run]
-        # No batch has touched it; what a batch adds is told apart from what was there.
-        table.changed_in = NEVER
-        table.appended = None if table.marked else run
+        table.put(run)
         return table
 
     def definition(self, saved: SavedTable) -> Table:

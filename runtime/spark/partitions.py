@@ -8,12 +8,11 @@ until there are some million rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 
-from mrql.runtime.spark import jvm
-from mrql.runtime.spark.relation.file_scans import FileScan
+from mrql.runtime.spark.relation.file_scans import known_bytes
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.relation.relation import RelationOp
 
@@ -26,15 +25,16 @@ IN_ONE_MAX_BATCH_BYTES = 64 << 20
 IN_ONE_MAX_TABLE_BYTES = 16 << 20
 """So many bytes of a static table are read by one task, in each batch."""
 
-UNKNOWN_BYTES = 1 << 40
-"""What Spark knows nothing about it takes to be larger: the largest long, or a part of it for some of the columns."""
 
-
-def table_in_one(table: Frame) -> Frame | None:
-    """A static table, read by one task; None where that would take long, or nobody knows."""
-    if table.df.op is not RelationOp.TABLE or _bytes(table) > IN_ONE_MAX_TABLE_BYTES:
-        return None
-    return attrs.evolve(table, df=table.df.in_one_partition())
+def tables_in_one(tables: Mapping[str, Frame]) -> dict[str, Frame] | None:
+    """Static tables, each read by one task; None where that would take long for one of them, or nobody knows."""
+    found = {}
+    for name, table in tables.items():
+        size = known_bytes(table.df.table)
+        if size is None or size > IN_ONE_MAX_TABLE_BYTES:
+            return None
+        found[name] = attrs.evolve(table, df=table.df.in_one_partition())
+    return found
 
 
 def is_too_large(batch: Iterable[Frame], rows: int) -> bool:
@@ -42,11 +42,10 @@ def is_too_large(batch: Iterable[Frame], rows: int) -> bool:
     knows the size of is seldom large, and if it was, the next batch finds the states to be so."""
     if rows > IN_ONE_MAX_ROWS:
         return True
-    return any(IN_ONE_MAX_BATCH_BYTES < _bytes(frame) < UNKNOWN_BYTES for frame in batch)
+    return any(_is_large(frame) for frame in batch)
 
 
-def _bytes(frame: Frame) -> int:
-    """How many bytes the tables are of that rows are made from."""
-    tables = [node.table for node in frame.df.nodes if node.op in (RelationOp.TABLE, RelationOp.BATCH)]
-    sizes = [table.bytes if isinstance(table, FileScan) else jvm.estimated_bytes(table) for table in tables]
-    return sum(UNKNOWN_BYTES if size is None else min(size, UNKNOWN_BYTES) for size in sizes)
+def _is_large(batch: Frame) -> bool:
+    """Whether what a batch is made from is known to be large."""
+    sizes = [known_bytes(node.table) for node in batch.df.nodes if node.op is RelationOp.TABLE]
+    return None not in sizes and sum(size or 0 for size in sizes) > IN_ONE_MAX_BATCH_BYTES

@@ -23,7 +23,7 @@ from mrql.runtime.spark.maintenance.background_jobs import BackgroundJobs
 from mrql.runtime.spark.maintenance.batch_rows import arriving, held_tables, is_read_once, is_the_same_again
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.maintenance.trusted import netted_trusted
-from mrql.runtime.spark.partitions import is_too_large, table_in_one
+from mrql.runtime.spark.partitions import is_too_large, tables_in_one
 from mrql.runtime.spark.rebuild import Rebuild
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame
 from mrql.runtime.spark.relation.plan_cache import Plans
@@ -91,14 +91,11 @@ class SparkView:
         self.given = dict(tables or {})
         self.several = step_settings(spark, partitions)
         """The settings in which states are in several partitions, or in as many as are asked for."""
+        with settings(spark, self.several), translated(source):
+            in_one = None if partitions else tables_in_one(self.given)
         self.held = held_tables(self.given.values(), every=hold_tables)
         self.table_loops = LoopCheckpoints()
-        try:
-            in_one = None if partitions else self._tables_in_one()
-        except BaseException:
-            self._free_tables()
-            raise
-        self.tables = {**self.given, **(in_one or {})}
+        self.tables = dict(self.given if in_one is None else in_one)
         self.columns = ColumnNames()
         self.plans = Plans(spark, self.several if in_one is None else step_settings(spark, 1))
         self.states = ViewStates(plan, spark, self.tables, self.columns, self.plans, shared=start)
@@ -127,12 +124,6 @@ class SparkView:
     def circuit(self) -> Circuit:
         """The physical plan."""
         return self.states.circuit
-
-    def _tables_in_one(self) -> dict[str, Frame] | None:
-        """The static tables as one task reads them; None where that would take long for one of them."""
-        with settings(self.spark, self.several), translated(self.source):
-            found = {name: table_in_one(table) for name, table in self.given.items()}
-        return None if None in found.values() else {name: table for name, table in found.items() if table is not None}
 
     # --- before the first batch ---------------------------------------------------------------
 

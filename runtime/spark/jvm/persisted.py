@@ -91,8 +91,9 @@ def _shape(spark: SparkSession, leaf: Any, *, few: bool) -> RowShape:
     # Rows of this shape may be those of several checkpoints, one after the other.
     java = handles(spark)
     java.kept_order.set(leaf, java.seq(()))
-    by_key = name_of(leaf.outputPartitioning()) in BY_KEY
-    in_one = by_key and leaf.outputPartitioning().numPartitions() == 1
+    partitioning = leaf.outputPartitioning()
+    by_key = name_of(partitioning) in BY_KEY
+    in_one = by_key and partitioning.numPartitions() == 1
     if in_one:
         # Whatever they are grouped by, they are there.
         java.kept_partitioning.set(leaf, java.single_partition)

@@ -52,13 +52,24 @@ class FileScan(jvm.Lazy):
         return self._names
 
 
+UNKNOWN_MIN_BYTES = 1 << 40
+"""What Spark knows nothing about it takes to be so large: the largest long, or a part of it for some of the columns."""
+
+
+def known_bytes(table: DataFrame) -> int | None:
+    """About how large the rows of a table are, or their files; None where nobody knows."""
+    size = table.bytes if isinstance(table, FileScan) else jvm.estimated_bytes(table)
+    return None if size is None or size >= UNKNOWN_MIN_BYTES else size
+
+
 def is_small(batch: DataFrame) -> bool:
     """Whether one task reads a side of a batch as soon as several would: it is known to be of few bytes, or one task
     would read it anyway."""
-    if isinstance(batch, FileScan):
-        return batch.bytes is not None and batch.bytes <= SMALL_BATCH_MAX_BYTES
+    size = known_bytes(batch)
+    if size is not None and size <= SMALL_BATCH_MAX_BYTES:
+        return True
     # How many partitions there are is known once the rows are planned to the end, which takes ten milliseconds more.
-    return jvm.estimated_bytes(batch) <= SMALL_BATCH_MAX_BYTES or jvm.partitions_of(batch) <= 1
+    return not isinstance(batch, FileScan) and jvm.partitions_of(batch) <= 1
 
 
 class Scans:

@@ -23,9 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.relation.file_scans import Scans
 from mrql.runtime.spark.relation.relation import Relation, RelationOp
-
-PARTITIONS = "spark.sql.shuffle.partitions"
-"""The setting that says in how many partitions rows are that were moved."""
+from mrql.runtime.spark.session.session import PARTITIONS
 
 PLANS_MAX = 512
 """How many plans a session remembers."""

@@ -44,8 +44,6 @@ class RelationOp(Enum):
     LIMIT = "limit"
 
 
-IN_ONE = "in one partition"
-
 ROWS = "rows"
 """The column with the array, where rows are gathered."""
 
@@ -136,7 +134,7 @@ class Relation:
     @staticmethod
     def of(df: DataFrame, *, in_one: bool = False) -> Relation:
         """A DataFrame that stays the same, of which it may be known that it is `in_one` partition."""
-        return Relation(RelationOp.TABLE, (IN_ONE,) if in_one else (), leaf=df)
+        return Relation(RelationOp.TABLE, (in_one,), leaf=df)
 
     @staticmethod
     def kept(rows: PersistedRows) -> Relation:
@@ -189,7 +187,7 @@ class Relation:
             case RelationOp.KEPT:
                 return self.rows.shape is not None and self.rows.shape.in_one
             case RelationOp.TABLE:
-                return bool(self.arguments)
+                return bool(self.arguments[0])
             case RelationOp.BATCH | RelationOp.EMPTY | RelationOp.RANGE:
                 return False
             case RelationOp.COALESCE | RelationOp.LIMIT:

@@ -76,6 +76,9 @@ STEP_SETTINGS: Mapping[str, str] = {
 }
 """What the plan of a step rests on; set for the time of a step in a session that has it otherwise."""
 
+PARTITIONS = "spark.sql.shuffle.partitions"
+"""The setting that says in how many partitions rows are that were moved."""
+
 IN_ONE: Mapping[str, str] = {
     # What Spark takes to have more bytes it distributes, whatever it is told.
     "spark.sql.maxSinglePartitionBytes": f"{2**63 - 1}b",
@@ -128,7 +131,7 @@ def step_settings(spark: SparkSession, partitions: int | None = None) -> Mapping
     shuffled = partitions or max(2, spark.sparkContext.defaultParallelism)
     # Inside of a block for one partition, what is in several is to be kept apart from what is in several elsewhere.
     more = IN_ONE if shuffled == 1 else {name: str(spark.conf.get(name)) for name in IN_ONE}
-    return {**STEP_SETTINGS, "spark.sql.shuffle.partitions": str(shuffled), **more}
+    return {**STEP_SETTINGS, PARTITIONS: str(shuffled), **more}
 
 
 _HELD: ContextVar[tuple[int, int] | None] = ContextVar("held", default=None)
@@ -172,7 +175,7 @@ def start_settings(master: str | None, conf: Mapping[str, str]) -> Mapping[str, 
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(_cores()),
+        PARTITIONS: str(_cores()),
         "spark.driver.memory": driver_memory(),
         **START_SETTINGS,
         **STEP_SETTINGS,

@@ -335,8 +335,8 @@ class Table:
         return Run.of(self.plans, self.partitioned(self.merged(self.relations)), self.runs)
 
     def put(self, run: Run) -> None:
-        """Puts such a run in the place of all others. These can be read until the next batch is committed; and no batch
-        has touched what there is now."""
+        """Puts a run in the place of all others, which can be read until the next batch is committed. No batch has
+        touched it; what a batch adds is told apart from it."""
         self.batch.replaced += [*self.runs, *self._log_only()]
         self.log.forget()
         self.runs, self.batch.added, self.changed_in = [run], [], NEVER
