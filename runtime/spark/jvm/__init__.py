@@ -23,7 +23,8 @@ from mrql.runtime.spark.jvm.persisted import (
     places,
     shape_by,
 )
-from mrql.runtime.spark.jvm.physical_plan import PhysicalPlan, execute, executed_plan
+from mrql.runtime.spark.jvm.physical_plan import PhysicalPlan, executed_plan
+from mrql.runtime.spark.jvm.prepared_plan import PreparedPlan
 from mrql.runtime.spark.jvm.remote import (
     RemoteSwitch,
     computed,
@@ -52,6 +53,7 @@ __all__ = [
     "Lazy",
     "Opened",
     "PhysicalPlan",
+    "PreparedPlan",
     "RemoteSwitch",
     "RowShape",
     "Scan",
@@ -64,7 +66,6 @@ __all__ = [
     "computed",
     "computed_apart",
     "estimated_bytes",
-    "execute",
     "executed_plan",
     "free",
     "give_back",

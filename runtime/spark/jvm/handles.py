@@ -8,8 +8,26 @@ from functools import lru_cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import attrs
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
+
+from mrql.runtime.spark.jvm.remote import is_remote
+
+
+@attrs.frozen
+class MadeBy:
+    """How RDDs of a kind are made."""
+
+    constructor: Any
+    booleans: int
+    """How many things Spark is told then. Each version has some more of them."""
+
+    @staticmethod
+    def of(package: Any, named: Callable[[str], Any], kind: str) -> MadeBy:
+        (made,) = named(f"org.apache.spark.rdd.{kind}").getConstructors()
+        booleans = sum(each.getSimpleName() == "boolean" for each in made.getParameterTypes())
+        return MadeBy(getattr(package, kind), booleans)
 
 
 class Handles:
@@ -49,14 +67,12 @@ class Handles:
         self._path = gateway.jvm.org.apache.hadoop.fs.Path
         levels = gateway.jvm.org.apache.spark.api.java.StorageLevels
         self.as_bytes, self.as_rows = levels.MEMORY_AND_DISK_SER, levels.MEMORY_AND_DISK
-        self._rdd = gateway.jvm.org.apache.spark.rdd.MapPartitionsRDD
-        made_with = named("org.apache.spark.rdd.MapPartitionsRDD").getConstructors()[0].getParameterTypes()
-        # Each version of Spark has some more of them.
-        self._flags = [False for t in made_with if t.getSimpleName() == "boolean"]
-        self._evaluated = gateway.jvm.org.apache.spark.rdd.MapPartitionsWithEvaluatorRDD
-        evaluated_with = named("org.apache.spark.rdd.MapPartitionsWithEvaluatorRDD").getConstructors()[0]
-        self._evaluated_flags = [False for t in evaluated_with.getParameterTypes() if t.getSimpleName() == "boolean"]
-        self._beside = gateway.jvm.org.apache.spark.rdd.SQLPartitioningAwareUnionRDD
+        rdds = gateway.jvm.org.apache.spark.rdd
+        self.mapped_rdd = MadeBy.of(rdds, named, "MapPartitionsRDD")
+        self.evaluated_rdd = MadeBy.of(rdds, named, "MapPartitionsWithEvaluatorRDD")
+        self.zipped_rdd, self.zipped_evaluated_rdd = rdds.ZippedPartitionsRDD2, rdds.ZippedPartitionsWithEvaluatorRDD
+        self.union_rdd, self.beside_rdd = rdds.UnionRDD, rdds.SQLPartitioningAwareUnionRDD
+        self.coalesced_rdd = rdds.CoalescedRDD
         self._as_scala = gateway.jvm.scala.jdk.javaapi.CollectionConverters.asScala
         self._list = gateway.jvm.java.util.ArrayList
         self._parsed = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper().readValue
@@ -65,15 +81,7 @@ class Handles:
     def mapped(self, rdd: Any, function: Any) -> Any:
         """An RDD with a function of Spark's over the partitions of another."""
         tag = rdd.elementClassTag()
-        return self._rdd(rdd, function, *self._flags, tag, tag)
-
-    def likewise(self, made: Any) -> Callable[[Any], Any]:
-        """What a plan of Spark's does with each partition of the RDD that it has `made`, for any other RDD."""
-        if name_of(made) == "MapPartitionsRDD":  # where no code is generated
-            function = field(made.getClass(), "f").get(made)
-            return lambda rdd: self.mapped(rdd, function)
-        factory, tag = field(made.getClass(), "evaluatorFactory").get(made), made.elementClassTag()
-        return lambda rdd: self._evaluated(rdd, factory, *self._evaluated_flags, tag, tag)
+        return self.mapped_rdd.constructor(rdd, function, *[False] * self.mapped_rdd.booleans, tag, tag)
 
     def leaf(self, rdd: Any, df: DataFrame) -> Any:
         """What Spark's plan for rows is that are kept in an RDD, and were computed as those of a DataFrame."""
@@ -83,7 +91,7 @@ class Handles:
         """The RDD whose each partition is one of each of some others, all with as many."""
         first = rdds[0]
         context, size = spark.sparkContext._jsc.sc(), first.getNumPartitions()
-        return self._beside(context, self.seq(rdds), size, first.elementClassTag())
+        return self.beside_rdd(context, self.seq(rdds), size, first.elementClassTag())
 
     def index_of_files(self, spark: SparkSession, files: Iterable[str], options: Any) -> Any:
         """What Spark knows files by. It does not name those that are not there."""
@@ -120,7 +128,13 @@ def _of(gateway: Any) -> Handles:
 
 def session_id(spark: SparkSession) -> str:
     """What a session is known by: more than one object of Python may stand for it."""
-    return str(spark._jsparkSession.sessionUUID())
+    if spark not in _SESSION_IDS:
+        known = spark.session_id if is_remote(spark) else spark._jsparkSession.sessionUUID()  # type: ignore[attr-defined]
+        _SESSION_IDS[spark] = str(known)
+    return _SESSION_IDS[spark]
+
+
+_SESSION_IDS: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
 
 
 def _module(package: Any, name: str) -> Any:

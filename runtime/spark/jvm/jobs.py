@@ -13,6 +13,7 @@ from pyspark import SparkContext
 from pyspark.sql import Observation, SparkSession
 
 from mrql.runtime.spark.jvm.handles import handles, name_of, nothing
+from mrql.runtime.spark.jvm.rdd_graph import made_likewise
 from mrql.runtime.spark.jvm.rows import beside, in_partitions, rows
 
 
@@ -94,7 +95,9 @@ def _counting(spark: SparkSession) -> Callable[[Any], Any]:
         plan = empty.groupBy().count()._jdf.queryExecution().executedPlan()
         while name_of(plan) != "ShuffleExchangeExec":
             plan = plan.children().head()
-        _COUNTING[context] = handles(spark).likewise(plan.child().execute())
+        made = made_likewise(handles(spark), plan.child().execute())
+        assert made is not None
+        _COUNTING[context] = lambda rdd: made([rdd])
     return _COUNTING[context]
 
 

@@ -1,14 +1,15 @@
-"""Physical plans that are used again, with other rows at their leaves."""
+"""What the physical plan of a DataFrame has at its leaves, and what it reads of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mrql.runtime.spark.jvm.handles import handles, items, name_of, nothing
+from mrql.runtime.spark.jvm.handles import items, name_of
 from mrql.runtime.spark.jvm.persisted import RowShape, shape_of
+from mrql.runtime.spark.jvm.prepared_plan import PreparedPlan, paths
 
 
 class PhysicalPlan:
@@ -40,13 +41,9 @@ class PhysicalPlan:
                 found |= read
         return found
 
-    def emptied(self, spark: SparkSession, leaves: Sequence[int]) -> Any:
-        """A copy without the rows of some leaves, so that it keeps nothing alive."""
-        copy = _copied(spark, self._plan)
-        found = copy.collectLeaves()
-        for number in leaves:
-            handles(spark).scanned.set(found.apply(number), nothing(spark))
-        return copy
+    def prepared(self, spark: SparkSession, leaves: Iterable[int]) -> PreparedPlan:
+        """The plan without the rows of some leaves, to be executed over others."""
+        return PreparedPlan.of(spark, self._plan, tuple(leaves))
 
     def shape(self, *, few: bool) -> RowShape:
         """The columns and the partitioning of the plan's rows when they are kept; if they are in one partition, Spark
@@ -59,42 +56,9 @@ def can_be_copied(plan: Any) -> bool:
     return bool(plan.subqueriesAll().isEmpty())
 
 
-def execute(spark: SparkSession, plan: Any, rows: Mapping[int, Any]) -> Any:
-    """The rows of a copy of a plan, with an RDD for each of the given leaves.
-
-    Generated code refers to its node of the plan, and a task is sent that node with all below it. So the leaves are
-    emptied once the RDD is made: else each task has what all RDDs before it are made of, back to the last ones that are
-    computed.
-    """
-    copy = _copied(spark, plan)
-    scanned, leaves, empty = handles(spark).scanned, copy.collectLeaves(), nothing(spark)
-    filled = [(leaves.apply(number), rdd) for number, rdd in rows.items()]
-    for leaf, rdd in filled:
-        scanned.set(leaf, rdd)
-    made = copy.execute()
-    for leaf, _ in filled:
-        scanned.set(leaf, empty)
-    return made
-
-
 def executed_plan(df: DataFrame) -> str:
     """The physical plan, as text."""
     return str(df._jdf.queryExecution().executedPlan().toString())
-
-
-def _copied(spark: SparkSession, plan: Any) -> Any:
-    # A plan works in the session that is the active one of the thread that makes it.
-    handles(spark).activate(spark._jsparkSession)
-    return plan.clone()
-
-
-def paths(plan: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """The leaves of a plan in order, each with the nodes above it."""
-    children = list(items(plan.children()))
-    if not children:
-        yield plan, above
-    for child in children:
-        yield from paths(child, (*above, plan))
 
 
 def _read(leaf: Any, above: Sequence[Any]) -> set[str] | None:

@@ -9,7 +9,8 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.runtime.spark.jvm.handles import field, handles, items, name_of, nothing
-from mrql.runtime.spark.jvm.physical_plan import can_be_copied, execute, paths
+from mrql.runtime.spark.jvm.physical_plan import can_be_copied
+from mrql.runtime.spark.jvm.prepared_plan import PreparedPlan, paths
 
 BY_ROWS = ("CSVFileFormat", "JsonFileFormat", "TextFileFormat")
 """The formats that Spark reads row by row, whatever the settings and the files are."""
@@ -49,7 +50,7 @@ class Scan:
     """
 
     spark: SparkSession
-    plan: Any
+    plan: PreparedPlan
     """With an RDD in place of the files."""
     leaf: Any
     """The node of the plan that reads the files."""
@@ -73,7 +74,8 @@ class Scan:
             field(above[-1].getClass(), "child").set(above[-1], rows)
         read = java.read_by.get(leaf.inputRDD())
         # The node above has noted what its child was; a copy of it looks at what it is.
-        return Scan(spark, plan.clone() if above else rows, leaf, read, Opened(leaf.relation()))
+        prepared = PreparedPlan.of(spark, plan if above else rows, (0,))
+        return Scan(spark, prepared, leaf, read, Opened(leaf.relation()))
 
     def as_the_first(self, files: Opened | None) -> Opened | None:
         """Files of the same kind, where they have the same options too."""
@@ -96,7 +98,7 @@ class Scan:
         leaf = self.leaf.clone()
         java.files_scanned.set(leaf, files.relation)
         read = java.read_rows.invoke(leaf, java.arguments(self.read, leaf.selectedPartitions()))
-        return java.executed(execute(self.spark, self.plan, {0: read}), self.spark._jsparkSession.sessionState().conf())
+        return java.executed(self.plan.over(self.spark, {0: read}), self.spark._jsparkSession.sessionState().conf())
 
 
 def _options(relation: Any) -> Any:

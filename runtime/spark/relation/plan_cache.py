@@ -63,8 +63,7 @@ class Checkpoint:
 class Template:
     """A physical plan whose leaves are to be filled in."""
 
-    plan: Any
-    """Spark's plan, without rows."""
+    plan: jvm.PreparedPlan
     slots: tuple[tuple[int, int], ...]
     """For each leaf of the plan that is to be filled in its number, and the number of the relation's leaf."""
     read: Mapping[int, tuple[str, ...]]
@@ -148,7 +147,7 @@ class Plans:
         for _, place in template.slots:
             if place not in rows:
                 rows[place] = self._leaf_rows(relation.leaves[place], template.read.get(place))
-        return jvm.execute(self.spark, template.plan, {leaf: rows[place] for leaf, place in template.slots})
+        return template.plan.over(self.spark, {leaf: rows[place] for leaf, place in template.slots})
 
     def _leaf_rows(self, leaf: Relation, read: tuple[str, ...] | None) -> Any:
         """The rows of a leaf as an RDD. Of a batch, columns that are not read are not asked for."""
@@ -177,5 +176,5 @@ class Plans:
                 if needed is not None and needed < {*leaf.table.columns}:
                     read[place] = tuple(sorted(needed))
         return Template(
-            plan.emptied(self.spark, [number for number, _ in slots]), slots, read, plan.shape(few=self.in_one)
+            plan.prepared(self.spark, [number for number, _ in slots]), slots, read, plan.shape(few=self.in_one)
         )

@@ -31,7 +31,7 @@ def pairs(spark: SparkSession, *rows: tuple[int, int]) -> DataFrame:
 def exchanges(view: mrql.View) -> list[str]:
     """The plans of a view that move rows, of those that are used again."""
     inner = view._view
-    plans = [t.plan.toString() for t in inner.plans._known.values() if isinstance(t, Template)]
+    plans = [t.plan.plan.toString() for t in inner.plans._known.values() if isinstance(t, Template)]
     return [plan for plan in plans if "Exchange" in plan]
 
 

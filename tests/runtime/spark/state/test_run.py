@@ -123,7 +123,7 @@ def test_a_join_comes_before_its_rows_are_opened(spark: SparkSession, monkeypatc
             view.apply(S=frame(spark, [(1, 2), (2, 2)]), T=frame(spark, [(2, 3)]))
         assert gathered(view._view)
     made = [plan for key, plan in plan_cache._PLANS[spark].items() if key not in before]
-    texts = [str(template.plan.toString()) for template in made if isinstance(template, plan_cache.Template)]
+    texts = [str(template.plan.plan.toString()) for template in made if isinstance(template, plan_cache.Template)]
     opened = [text for text in texts if re.search(r"Generate inline.*\n.*Project.*\n.*ShuffledHashJoin", text)]
     assert opened, "\n".join(texts)
 

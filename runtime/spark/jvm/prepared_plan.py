@@ -1,0 +1,100 @@
+"""Physical plans that are executed again and again, with other rows at their leaves."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+from pyspark.sql import SparkSession
+
+from mrql.runtime.spark.jvm.handles import handles, items, name_of, nothing
+from mrql.runtime.spark.jvm.rdd_graph import RddGraph
+
+GRAPHS_MAX = 8
+"""Of how many numbers of partitions at its leaves the RDDs of a plan are remembered."""
+
+
+@attrs.define(eq=False)
+class PreparedPlan:
+    """A physical plan without the rows of some of its leaves.
+
+    The first time that there are so many partitions at each leaf, the plan is executed over RDDs without rows, to see
+    what RDDs come of that. Those are made over the rows of a batch, then and later. How many partitions there are is
+    all that Spark looks at of an RDD before a job begins: it decides whether one is left out of a union, or a limit is
+    of one.
+    """
+
+    plan: Any
+    leaves: tuple[int, ...]
+    """The numbers of the leaves that are to be filled in."""
+    moves: bool
+    """Whether rows of the leaves are moved, or sent to all tasks: what is made of those is of one batch."""
+    _graphs: OrderedDict[tuple[int, ...], RddGraph | None] = attrs.field(factory=OrderedDict, init=False)
+    """By the numbers of partitions; None where the plan is to be executed each time."""
+
+    @staticmethod
+    def of(spark: SparkSession, plan: Any, leaves: tuple[int, ...]) -> PreparedPlan:
+        """A plan, of which a copy is made that keeps nothing alive that is in its leaves."""
+        copy = copied(spark, plan)
+        found = copy.collectLeaves()
+        for number in leaves:
+            handles(spark).scanned.set(found.apply(number), nothing(spark))
+        above = [node for number, (_, nodes) in enumerate(paths(copy)) if number in leaves for node in nodes]
+        return PreparedPlan(copy, leaves, any(name_of(node).endswith("ExchangeExec") for node in above))
+
+    def over(self, spark: SparkSession, rows: Mapping[int, Any]) -> Any:
+        """The rows of the plan as an RDD, with another one for each of the leaves."""
+        filled = [rows[leaf] for leaf in self.leaves]
+        graph = None if self.moves else self._graph(spark, tuple(rdd.getNumPartitions() for rdd in filled))
+        return self._executed(spark, filled) if graph is None else graph.over(filled)
+
+    def _graph(self, spark: SparkSession, partitions: tuple[int, ...]) -> RddGraph | None:
+        if partitions in self._graphs:
+            self._graphs.move_to_end(partitions)
+            return self._graphs[partitions]
+        empty = [_without_rows(spark, number) for number in partitions]
+        self._graphs[partitions] = graph = RddGraph.of(spark, self._executed(spark, empty), empty)
+        if len(self._graphs) > GRAPHS_MAX:
+            self._graphs.popitem(last=False)
+        return graph
+
+    def _executed(self, spark: SparkSession, filled: list[Any]) -> Any:
+        """The rows of a copy of the plan with an RDD for each of the leaves.
+
+        Generated code refers to its node of the plan, and a task is sent that node with all below it. So the leaves are
+        emptied once the RDD is made: else each task has what all RDDs before it are made of, back to the last ones that
+        are computed.
+        """
+        copy = copied(spark, self.plan)
+        scanned, found, empty = handles(spark).scanned, copy.collectLeaves(), nothing(spark)
+        leaves = [found.apply(number) for number in self.leaves]
+        for leaf, rdd in zip(leaves, filled, strict=True):
+            scanned.set(leaf, rdd)
+        made = copy.execute()
+        for leaf in leaves:
+            scanned.set(leaf, empty)
+        return made
+
+
+def copied(spark: SparkSession, plan: Any) -> Any:
+    """A copy of a plan. It works in the session that is the active one of the thread that makes it."""
+    handles(spark).activate(spark._jsparkSession)
+    return plan.clone()
+
+
+def paths(plan: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """The leaves of a plan in order, each with the nodes above it."""
+    children = list(items(plan.children()))
+    if not children:
+        yield plan, above
+    for child in children:
+        yield from paths(child, (*above, plan))
+
+
+def _without_rows(spark: SparkSession, partitions: int) -> Any:
+    """An RDD without rows, in so many partitions."""
+    if partitions == 0:
+        return nothing(spark)
+    return spark.sparkContext._jsc.parallelize(spark._jvm.java.util.ArrayList(), partitions).rdd()  # type: ignore[union-attr]

@@ -1,0 +1,151 @@
+"""The RDDs that a physical plan makes, made again over other rows.
+
+What comes of executing a plan are some RDDs, each a function of Spark's over the partitions of those below it. To come
+to them, Spark copies the plan, writes the text of its code, and looks up what it has compiled that text to: several
+milliseconds for each plan, however few rows there are. But the functions are the same whatever rows there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+from pyspark.sql import SparkSession
+
+from mrql.runtime.spark.jvm.handles import Handles, MadeBy, field, handles, items, name_of
+
+Make = Callable[[Sequence[Any]], Any]
+"""Makes an RDD over others."""
+
+
+@attrs.frozen
+class RddGraph:
+    """How an RDD is made over those at the leaves of a plan. RDDs are known by the ids of those that were seen."""
+
+    leaves: tuple[int, ...]
+    steps: Mapping[int, tuple[Make, tuple[int, ...]]]
+    """What makes each RDD, and over which others; in the order in which they are made."""
+    fixed: Mapping[int, Any]
+    """RDDs that are over none of the leaves, as those of a table that stays the same: they are used as they are."""
+    top: int
+
+    @staticmethod
+    def of(spark: SparkSession, top: Any, leaves: Sequence[Any]) -> RddGraph | None:
+        """The graph of an RDD over some others. None where a partition does not come of partitions below it alone:
+        where rows are moved, most of all."""
+        starts = tuple(leaf.id() for leaf in leaves)
+        over_leaves, fixed = _below(top, starts)
+        steps: dict[int, tuple[Make, tuple[int, ...]]] = {}
+        for rdd, below in over_leaves.values():
+            make = made_likewise(handles(spark), rdd)
+            if make is None:
+                return None
+            steps[rdd.id()] = make, below
+        return RddGraph(starts, steps, fixed, top.id())
+
+    def over(self, leaves: Sequence[Any]) -> Any:
+        """The RDD over other leaves, each with as many partitions as the one that was seen."""
+        made = {**self.fixed, **dict(zip(self.leaves, leaves, strict=True))}
+        for rdd, (make, below) in self.steps.items():
+            made[rdd] = make([made[part] for part in below])
+        return made[self.top]
+
+
+def _below(top: Any, leaves: Sequence[int]) -> tuple[dict[int, tuple[Any, tuple[int, ...]]], dict[int, Any]]:
+    """The RDDs from one down to some leaves: those that are over leaves, each after what it is over and with the ids of
+    that, and the others."""
+    over_leaves: dict[int, tuple[Any, tuple[int, ...]]] = {}
+    fixed: dict[int, Any] = {}
+
+    def is_over_leaves(rdd: Any) -> bool:
+        number = rdd.id()
+        if number in leaves or number in over_leaves or number in fixed:
+            return number not in fixed
+        below = [dependency.rdd() for dependency in items(rdd.dependencies())]
+        # A list, so that each of them is looked at.
+        if True in [is_over_leaves(part) for part in below]:
+            over_leaves[number] = rdd, tuple(part.id() for part in below)
+            return True
+        fixed[number] = rdd
+        return False
+
+    is_over_leaves(top)
+    return over_leaves, fixed
+
+
+# --- the kinds of RDDs ----------------------------------------------------------------------------
+
+
+def made_likewise(java: Handles, rdd: Any) -> Make | None:
+    """What makes an RDD over others as one was made over those that it depends on; None where that is not known."""
+    kind = KINDS.get(name_of(rdd))
+    return None if kind is None else kind(java, rdd)
+
+
+def _mapped(java: Handles, rdd: Any) -> Make | None:
+    return _over_one(java.mapped_rdd, rdd, "f", rdd.partitioner().isDefined())
+
+
+def _evaluated(java: Handles, rdd: Any) -> Make | None:
+    return _over_one(java.evaluated_rdd, rdd, "evaluatorFactory")
+
+
+def _over_one(made: MadeBy, rdd: Any, function: str, *first: bool) -> Make | None:
+    """With a function of Spark's for the partitions of another, and what Spark is told of it."""
+    of, tag, told = _own(rdd, function), rdd.elementClassTag(), (*first, *_told(rdd))
+    if len(told) != made.booleans:
+        return None
+    return lambda below: made.constructor(below[0], of, *told, tag, tag)
+
+
+def _zipped(java: Handles, rdd: Any) -> Make:
+    of, tag, kept = _own(rdd, "f"), rdd.elementClassTag(), rdd.partitioner().isDefined()
+    context = rdd.sparkContext()
+    return lambda below: java.zipped_rdd(context, of, *below, kept, tag, tag, tag)
+
+
+def _zipped_evaluated(java: Handles, rdd: Any) -> Make:
+    of, tag = _own(rdd, "evaluatorFactory"), rdd.elementClassTag()
+    return lambda below: java.zipped_evaluated_rdd(*below, of, tag, tag)
+
+
+def _union(java: Handles, rdd: Any) -> Make:
+    context, tag = rdd.sparkContext(), rdd.elementClassTag()
+    return lambda below: java.union_rdd(context, java.seq(below), tag)
+
+
+def _beside(java: Handles, rdd: Any) -> Make:
+    context, partitions, tag = rdd.sparkContext(), rdd.getNumPartitions(), rdd.elementClassTag()
+    return lambda below: java.beside_rdd(context, java.seq(below), partitions, tag)
+
+
+def _coalesced(java: Handles, rdd: Any) -> Make:
+    partitions, how, tag = _own(rdd, "maxPartitions"), _own(rdd, "partitionCoalescer"), rdd.elementClassTag()
+    return lambda below: java.coalesced_rdd(below[0], partitions, how, tag)
+
+
+KINDS: Mapping[str, Callable[[Handles, Any], Make | None]] = {
+    "MapPartitionsRDD": _mapped,
+    "MapPartitionsWithEvaluatorRDD": _evaluated,
+    "ZippedPartitionsRDD2": _zipped,
+    "ZippedPartitionsWithEvaluatorRDD": _zipped_evaluated,
+    "UnionRDD": _union,
+    "SQLPartitioningAwareUnionRDD": _beside,
+    "CoalescedRDD": _coalesced,
+}
+
+
+def _own(rdd: Any, name: str) -> Any:
+    """What an RDD was made with."""
+    return field(rdd.getClass(), name).get(rdd)
+
+
+TOLD = ("isFromBarrier", "isOrderSensitive", "preservesPartitionSizes")
+"""What Spark is told of a function for partitions, in the order in which an RDD is made with it; not each version has
+all."""
+
+
+def _told(rdd: Any) -> list[bool]:
+    there = {own.getName() for own in rdd.getClass().getDeclaredFields()}
+    return [_own(rdd, name) for name in TOLD if name in there]

@@ -1,0 +1,106 @@
+"""Plans that are made once: the RDDs that they make are made again over other rows, as Spark would make them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from mrql.runtime.spark import jvm
+from mrql.runtime.spark.jvm import PreparedPlan
+from mrql.runtime.spark.jvm.handles import nothing
+from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.relation.relation import Gathering, Relation
+from mrql.runtime.spark.session.session import settings, step_settings
+from mrql.runtime.spark.state.run import Run
+from tests.support.spark_settings import compiled
+
+pytestmark = pytest.mark.spark
+
+GATHERING = Gathering(("a",), ("b",), ("a", "b"))
+
+RELATIONS: dict[str, Callable[[Relation, Relation], Relation]] = {
+    "select": lambda r, s: r.select("a", "a + b AS c"),
+    "where": lambda r, s: r.where("a > 1").select("b"),
+    "join": lambda r, s: r.select("a", "b").join(s.select("a AS c", "b AS d"), "a = c"),
+    "outer join": lambda r, s: r.select("a", "b").join(s.select("a AS c", "b AS d"), "a = c AND b < d", "full_outer"),
+    "semi-join": lambda r, s: r.semi_join(s, ["a"]),
+    "anti-join": lambda r, s: r.select("a", "b").join(s.select("a AS c"), "a = c", "left_anti"),
+    "cross": lambda r, s: r.select("a", "b").cross(s.select("b AS d")),
+    "total": lambda r, s: r.union(s).aggregate([], ["count(1) AS n", "sum(b) AS b"]),
+    "groups": lambda r, s: r.union(s).aggregate(["a"], ["sum(b) AS b", "max(b) AS m"]),
+    "groups of arrays": lambda r, s: r.union(s).gathered(GATHERING).select("a", "sort_array(rows.b) AS b"),
+    "opened": lambda r, s: r.gathered(GATHERING).opened(GATHERING).semi_join(s, ["a"]),
+    "union": lambda r, s: r.union(s).union(r),
+    "one partition": lambda r, s: r.union(s).in_one_partition(),
+    "moved": lambda r, s: r.repartition("b").union(s),
+    "moved to one": lambda r, s: r.union(s).repartition().aggregate(["b"], ["count(1) AS n"]),
+    "broadcast": lambda r, s: r.select("a", "b").join(s.select("a AS c", "b AS d").broadcast(), "a = c"),
+    "the first": lambda r, s: r.union(s).order(("b", True), ("a", False)).limit(3),
+    "beside a table": lambda r, s: r.join(Relation.of(SparkSession.active().range(9).toDF("n")), "a = n"),
+    "beside nothing": lambda r, s: r.union(Relation.empty("a bigint, b bigint")).union(s),
+    "longs": lambda r, s: r.cross(Relation.range(0, 3, "n")),
+}  # fmt: skip
+
+
+MOVED = {"cross", "groups", "groups of arrays", "join", "moved", "moved to one", "opened", "outer join", "total"}
+MOVED |= {"anti-join", "broadcast", "semi-join", "the first"}
+"""Those that move rows which are not in one partition."""
+
+
+def rows(spark: SparkSession, count: int, first: int, partitions: int) -> DataFrame:
+    """Rows in so many partitions."""
+    df = spark.range(first, first + count, 1, max(1, partitions)).selectExpr("id % 4 AS a", "id AS b")
+    return df if partitions else jvm.rows(spark, nothing(spark), df._jdf.schema())
+
+
+def found(df: DataFrame) -> list[tuple[object, ...]]:
+    return sorted(map(tuple, df.collect()), key=repr)
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> list[PreparedPlan]:
+    """The plans that were executed."""
+    plans, execute = list[PreparedPlan](), PreparedPlan._executed
+
+    def noted(plan: PreparedPlan, spark: SparkSession, filled: list[object]) -> object:
+        plans.append(plan)
+        return execute(plan, spark, filled)
+
+    monkeypatch.setattr(PreparedPlan, "_executed", noted)
+    return plans
+
+
+@pytest.mark.parametrize("name", RELATIONS)
+def test_over_any_rows(spark: SparkSession, name: str, executed: list[PreparedPlan]) -> None:
+    """In any number of partitions, none included, by turns; where rows are moved, the plan is executed each time."""
+    turns = [(1, 1), (3, 1), (0, 1), (1, 0), (0, 0)] * 3
+    with settings(spark, in_two := step_settings(spark, 2)):
+        plans = Plans(spark, in_two)
+        for turn, (left, right) in enumerate(turns):
+            if turn == 10:
+                executed.clear()
+            batch = [rows(spark, 5 + turn, turn, left), rows(spark, 4, 2 * turn, right)]
+            made = plans.dataframe(RELATIONS[name](*(Relation.of(df).of_batch() for df in batch)))
+            assert found(made) == found(RELATIONS[name](*map(Relation.of, batch)).dataframe(spark)), (left, right)
+    assert (executed == []) == (name not in MOVED)
+
+
+@pytest.mark.parametrize("generated", [True, False])
+def test_over_states(spark: SparkSession, generated: bool, executed: list[PreparedPlan]) -> None:
+    """In one partition little is moved: only products, and what is sent to all tasks, are executed again."""
+    with compiled(spark) if generated else nullcontext(), settings(spark, in_one := step_settings(spark, 1)):
+        plans = Plans(spark, in_one)
+        for turn in range(5):
+            if turn == 4:
+                executed.clear()
+            runs = [Run.of(plans, Relation.of(rows(spark, 5 + turn + n, turn, 2)).repartition()) for n in range(2)]
+            for name, of in RELATIONS.items():
+                expected = found(of(*(Relation.of(run.df) for run in runs)).dataframe(spark))
+                assert found(plans.dataframe(of(*(run.relation for run in runs)))) == expected, name
+            for run in runs:
+                run.free()
+    again = [plan for plan in executed if plan.moves or None in plan._graphs.values()]
+    assert len(again) == len(executed) <= 5
