@@ -44,6 +44,7 @@ from mrql.runtime.sources.catalog import must_not_be_handed_over
 from mrql.runtime.sources.directory import Part, static_files
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.formats.json import JSON
+from mrql.runtime.sources.path_patterns import is_pattern
 from mrql.runtime.streaming.stream_loop import Emit, Loop, Options, Stop
 from mrql.runtime.streaming.widening import Wider
 from mrql.translate.program import CompiledExpression, Program
@@ -341,7 +342,7 @@ def _say_what_is_missing(specs: Iterable[SourceSpec], options: Options) -> None:
     """A directory that is not there yet may still come; whoever has mistyped its name should see it."""
     for spec in specs:
         for part, weight in spec.directories:
-            if Path(part.path).exists() or "*" in part.path:
+            if Path(part.path).exists() or is_pattern(part.path):
                 continue
             if not options.once:
                 logger.warning("%s is not there yet; its files are read when it is", part.path)

@@ -20,6 +20,15 @@ def fits(name: str, wanted: str) -> bool:
     return name == wanted or _compiled(wanted).fullmatch(name) is not None
 
 
+def is_pattern(path: str) -> bool:
+    """Whether a path, or a part of one, names more than what is called so.
+
+    >>> [is_pattern(path) for path in ("a/*.csv", "a?/b", "a/[0-9]", "{a,b}/c", "a[1/b{c", "a/b")]
+    [True, True, True, True, False, False]
+    """
+    return any(found.lastgroup is not None for part in path.split("/") for found in _PIECE.finditer(part))
+
+
 @lru_cache(maxsize=256)
 def _compiled(wanted: str) -> re.Pattern[str]:
     return re.compile(_regex(wanted), re.DOTALL)

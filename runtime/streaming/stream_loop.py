@@ -39,6 +39,7 @@ from mrql.runtime.sources.directory import (
 )
 from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.files import count_rows
+from mrql.runtime.sources.path_patterns import is_pattern
 from mrql.runtime.sources.places_of_rows import placed
 from mrql.runtime.sources.wrong_deletions import naming_files
 from mrql.runtime.streaming.report import BatchPhase, Clock, Counting, Measurements, Report
@@ -352,5 +353,5 @@ def must_exist(specs: Iterable[SourceSpec]) -> None:
     Raises: UserError, naming the first one that is missing.
     """
     for spec in specs:
-        if spec.is_files and not Path(spec.path).exists() and "*" not in spec.path:
+        if spec.is_files and not Path(spec.path).exists() and not is_pattern(spec.path):
             raise UserError(f"no such file or directory: {spec.path}", spec.span)

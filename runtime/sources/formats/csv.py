@@ -221,12 +221,12 @@ SAMPLE_CHARACTERS = 1_000_000
 def infer_csv(spec: SourceSpec, files: Sequence[Path]) -> Type | None:
     """The type of the rows, by the first records: a record of the names that the first header has, else `_1`, `_2`, ….
 
-    Raises: UserError where that header has a name twice, or none.
+    Raises: UserError where that header has a name twice, one that is no text in UTF-8, or none.
     """
     sample = _sample(spec, files)
     if spec.header:
-        header = next((names for file in files if (names := _header(spec, file)) is not None), None)
-        names = None if header is None else _usable(header, spec)
+        header = next(((file, found) for file in files if (found := _header(spec, file)) is not None), None)
+        names = None if header is None else _usable(*header, spec)
     else:
         names = [f"_{n + 1}" for n in range(_columns_in(sample))] if sample else None
     if names is None:
@@ -268,11 +268,14 @@ def _header(spec: SourceSpec, file: Path) -> list[str] | None:
     header = next(all_records(spec, file), None) if spec.header else None
     if header is None:
         return None
-    return ["" if is_odd(name) else name for name, _ in header[2][int(spec.tagged) :]]
+    return [name for name, _ in header[2][int(spec.tagged) :]]
 
 
-def _usable(names: list[str], spec: SourceSpec) -> list[str]:
-    """Raises: UserError where a name is there twice, or all are empty."""
+def _usable(file: Path, names: list[str], spec: SourceSpec) -> list[str]:
+    """Raises: UserError where a name is there twice, is no text in UTF-8, or all are empty."""
+    if odd := [name for name in names if is_odd(name)]:
+        hint = "write the file in UTF-8; type(<…>) reads the columns that it names, and no others"
+        raise UserError(f"the header of {file} is {NOT_UTF8}: {shown(odd[0])}", spec.span, hint)
     if wrong := twice(name for name in names if name):
         hint = "type(<…>) names the columns that are to be read"
         raise UserError(f"the header of {spec.path} has the column `{wrong}` twice", hint=hint)

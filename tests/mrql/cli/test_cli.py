@@ -133,6 +133,20 @@ def test_arguments_of_a_query(home: Path) -> None:
     assert "the arguments of a query follow its file: `mrql run FILE ARGUMENT…`" in done.stderr
 
 
+@pytest.mark.parametrize("pattern", ["d/?.csv", "d/[ab].csv", "d/{a,b}.csv", "{d,e}/*.csv", "d/[!c].csv"])
+def test_patterns_in_paths(tmp_path: Path, pattern: str) -> None:
+    """They name files for `run` as for `stream`."""
+    (tmp_path / "d").mkdir()
+    for name in "ab":
+        (tmp_path / "d" / f"{name}.csv").write_text("1\n")
+    (tmp_path / "q.mrql").write_text(f'count(source(csv, "{pattern}", ",", type(long)));\n')
+    (tmp_path / "s.mrql").write_text(f's = stream(csv, "{pattern}", ",", type(long)); count(s);\n')
+    options = ("--data", tmp_path, "--engine", "reference", "--format", "json")
+    for command in (("run", tmp_path / "q.mrql"), ("stream", tmp_path / "s.mrql", "--once")):
+        done = mrql(*command, *options)
+        assert (done.returncode, json.loads(done.stdout)["value"]) == (0, 2), done.stderr
+
+
 def test_run_needs_its_directories(tmp_path: Path) -> None:
     """`run` waits for nothing: a directory that is not there is a mistake, in a stream too."""
     (tmp_path / "q.mrql").write_text('e = stream(csv, "missing", ",", type(long));\ncount(e);\n')

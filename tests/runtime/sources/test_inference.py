@@ -123,6 +123,18 @@ def test_headers_that_say_nothing(tmp_path: Path, header: str, said: str) -> Non
         compile_over_files('count(source(csv, "f", header));', base=tmp_path)
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_headers_that_are_not_utf8(tmp_path: Path, encoding: str) -> None:
+    """No column is left out because its name cannot be read; beside columns that are named, one may have any."""
+    (tmp_path / "f").write_bytes("café,b\n1,2\n".encode(encoding))
+    with pytest.raises(UserError, match="is not text in UTF-8"):
+        compile_over_files('count(source(csv, "f", header));', base=tmp_path)
+    if encoding == "latin-1":
+        query = 'count(source(csv, "f", ",", header, type(<b: int>)));'
+        (spec,) = compile_over_files(query, base=tmp_path).sources.values()
+        assert [row.fields["b"] for row in read_source(spec)] == [2]
+
+
 def test_a_stream_keeps_its_type(tmp_path: Path) -> None:
     """Files that come later change nothing, those of which the names come first neither; a row of another type is
     malformed."""

@@ -359,6 +359,7 @@ ADD = "add type(<A: long>), say"
 SOURCES: list[tuple[str, str, str]] = [
     ('csv, "none.csv", ",", type(int)', "no such file or directory: none.csv", ""),
     ('csv, "none*.csv", ",", type(int)', "no such file or directory: none*.csv", ""),
+    ('csv, "non?/{a,b}.csv", ",", type(int)', "no such file or directory: non?/{a,b}.csv", ""),
     ('csv, "nothing"', "no file in nothing to take the type of the rows from", "add type(<A: long>), say"),
     ('csv, "empty.json", header', "no row in empty.json to take the type of the rows from", "add type(<A: long>), say"),
     ('csv, "f.csv", ";;", type(int)', "a delimiter is one character", ""),

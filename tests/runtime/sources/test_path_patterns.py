@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mrql.runtime.sources.path_patterns import fits
+from mrql.runtime.sources.path_patterns import fits, is_pattern
 
 SET = st.builds(
     "[{}{}]".format, st.sampled_from(["", "!"]), st.sampled_from(["a", "ab", "a-c", "c-a", "ab-", "-a", "^"])
@@ -37,3 +37,4 @@ def test_alternatives(wanted: str, those: list[str]) -> None:
     """Any of them, which may be patterns; braces that are not closed are characters."""
     names = ["a.csv", "b.csv", "bc.csv", "a", "ab", "b", "c", "{a", "a}", "", ".csv"]
     assert [name for name in names if fits(name, wanted)] == those
+    assert is_pattern(f"d/{wanted}/e") == (those != [wanted])
