@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from mrql.algebra.errors import EngineError, MrqlError
@@ -12,6 +13,8 @@ from mrql.algebra.errors import EngineError, MrqlError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from mrql.runtime.spark.view import SparkView
 
 GLANCE_SECONDS = 0.1
 """So many seconds at most pass before it is seen that a query has ended."""
@@ -24,8 +27,8 @@ class StoppedFollowing(Exception):
 class Following:
     """The streaming queries that feed a view, by the names of its streams. What they are called here is as in Spark."""
 
-    def __init__(self, lock: AbstractContextManager[Any]) -> None:
-        self._lock = lock
+    def __init__(self, view: SparkView) -> None:
+        self._view = view
         self.queries: dict[str, StreamingQuery] = {}
         self._stopping = False
         self._error: BaseException | None = None
@@ -35,7 +38,7 @@ class Following:
 
         def fed(df: DataFrame, number: int) -> None:
             try:
-                with self._lock:
+                with self._view.lock:
                     self._must_go_on()
                     feed(df, number)
             except BaseException as error:
@@ -50,12 +53,21 @@ class Following:
             raise StoppedFollowing
 
     def stop(self) -> None:
-        """Ends the queries after the batch that is running. What is not applied yet comes with the next start."""
-        # Spark cuts off what it is at: with the lock there is no batch, and then none begins.
-        with self._lock:
+        """Ends the queries after the batch that is running. What is not applied yet comes with the next start.
+
+        Where it is called by what a batch is delivered to, it returns at once, and they end when that has returned.
+        """
+        if self._view.is_mine:
+            # A query ends after its batch, and that may be this one, or wait for it.
             self._stopping = True
-        for query in self.queries.values():
-            query.stop()
+            Thread(target=self.stop, name="mrql-stopping", daemon=True).start()
+            return
+        # Spark cuts off what it is at: with the lock there is no batch, and then none begins.
+        with self._view.lock:
+            self._stopping = True
+        with ExitStack() as stopping:  # all of them, whatever goes wrong with one
+            for query in self.queries.values():
+                stopping.callback(query.stop)
 
     @property
     def isActive(self) -> bool:

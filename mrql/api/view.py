@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -156,7 +157,7 @@ class View:
         for name, df in streams.items():
             self._must_be_changing(name)
             self._query.must_stream(name, df)
-        following = Following(self._view.lock)
+        following = Following(self._view)
         try:
             for name, df in streams.items():
                 writer = df.writeStream.foreachBatch(following.watched(self.for_each_batch(name, deliver)))
@@ -330,13 +331,16 @@ class View:
 
     def close(self) -> None:
         """Frees the state. A view that is closed takes no batch and has no answer any more; with its checkpoint another
-        one goes on. What it follows is stopped, after the batch that is running."""
-        for following in self._following:
-            following.stop()
-        if self._durable is None:
-            self._view.close()
-        else:
-            self._durable.close()
+        one goes on. What it follows is stopped, after the batch that is running.
+
+        Raises: UserError when it is called by what a batch is delivered to.
+        """
+        if self._view.is_mine and self._view.states.transaction.is_open:
+            raise UserError("the view is at a batch", hint="close it when `apply` has returned")
+        with ExitStack() as ending:  # all of it, whatever goes wrong with a part
+            ending.callback(self._view.close if self._durable is None else self._durable.close)
+            for following in self._following:
+                ending.callback(following.stop)
 
     def __enter__(self) -> View:
         return self

@@ -181,24 +181,26 @@ class SparkStates:
 
 
 def _live_stage(state: StageState, view: SparkView) -> LiveState:
-    tables = {} if state.groups is None else {"groups": state.groups}
-    tables |= {f"bag-{i}": table for i, table in state.bags.items()}
+    # What a batch has begun that was taken back has no rows, and is as good as nothing.
+    bags = {i: table for i, table in state.bags.items() if table.runs}
+    tables = {} if state.groups is None or not state.groups.runs else {"groups": state.groups}
+    tables |= {f"bag-{i}": table for i, table in bags.items()}
     inputs = []
     for name, feed, number, label in _inputs(state):
         kept = state.inputs.get((feed, label))
-        if kept is not None and kept.table is not None and kept.shape is not None:
+        if kept is not None and kept.table is not None and kept.table.runs and kept.shape is not None:
             tables[name] = kept.table
             inputs.append({"feed": feed, "input": number, "shape": layout_to_json(kept.shape), "sums": kept.sums})
     form = {
         "keys": None if state.keys is None else layout_to_json(state.keys.shape),
-        "bags": {str(i): layout_to_json(shape) for i, shape in state.bag_shapes.items()},
+        "bags": {str(i): layout_to_json(shape) for i, shape in state.bag_shapes.items() if i in bags},
         "inputs": inputs,
     }
     return LiveState(state.stage.name, form, {name: SparkTable(table, view) for name, table in tables.items()})
 
 
 def _live_ledger(ledger: Ledger | UpsertedRows, view: SparkView) -> LiveState | None:
-    if ledger.table is None or ledger.keys is None:
+    if ledger.table is None or ledger.keys is None or not ledger.table.runs:
         return None
     form = {"keys": layout_to_json(ledger.keys.shape)}
     return LiveState(ledger.stream, form, {"rows": SparkTable(ledger.table, view)})

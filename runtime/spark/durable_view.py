@@ -7,7 +7,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import attrs
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.algebra.span import Source
@@ -21,6 +20,7 @@ from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.spark.checkpoint import SparkStates
 from mrql.runtime.spark.io.paths import path_to_write
 from mrql.runtime.spark.io.rows_digest import rows_digest
+from mrql.runtime.spark.maintenance.held_tables import HeldTables
 from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.session.errors import translated
 from mrql.runtime.spark.session.session import lock_of, settings, step_settings
@@ -36,7 +36,7 @@ class DurableView:
     commits: ViewCommits
     states: SparkStates
 
-    tables: list[DataFrame]
+    tables: HeldTables
     """The static tables that are held for it."""
 
     @staticmethod
@@ -53,7 +53,7 @@ class DurableView:
         Raises: UserError where another process has it, it is not one of such a view, or is damaged.
         """
         store = Store.open(root, files)
-        held: list[DataFrame] = []
+        held = HeldTables()
         try:
             with lock_of(spark), store.told():
                 commits = ViewCommits(store, plan, _digests(spark, tables, source, held), _versions())
@@ -64,7 +64,7 @@ class DurableView:
                     found._go_on(restored)
                 return found
         except BaseException:
-            _release(held)
+            held.free()
             store.close()
             raise
 
@@ -119,7 +119,7 @@ class DurableView:
         """Frees the states, and leaves the checkpoint to others."""
         try:
             self.view.close()
-            _release(self.tables)
+            self.tables.free()
         finally:
             self.commits.close()
 
@@ -129,17 +129,9 @@ def _versions() -> dict[str, str]:
 
 
 def _digests(
-    spark: SparkSession, tables: Mapping[str, Frame], source: Source | None, held: list[DataFrame]
+    spark: SparkSession, tables: Mapping[str, Frame], source: Source | None, held: HeldTables
 ) -> dict[str, str]:
     """The digests of static tables. What later batches read is what they are of: it is `held`, unless it was before."""
     with settings(spark, step_settings(spark)), translated(source):
-        for frame in tables.values():
-            df = frame.df.table
-            if df.storageLevel == StorageLevel.NONE:
-                held.append(df.persist())
+        held.hold(tables.values(), every=True)
         return {name: rows_digest(frame, spark) for name, frame in tables.items()}
-
-
-def _release(held: Collection[DataFrame]) -> None:
-    for df in held:
-        df.unpersist()

@@ -20,15 +20,18 @@ from mrql.runtime.spark.batch_merge import BatchMerge
 from mrql.runtime.spark.compiler.compiler import RelationCompiler
 from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 from mrql.runtime.spark.maintenance.background_jobs import BackgroundJobs
-from mrql.runtime.spark.maintenance.batch_rows import arriving, held_tables, is_read_once, is_the_same_again
+from mrql.runtime.spark.maintenance.batch_rows import arriving, is_read_once, is_the_same_again
+from mrql.runtime.spark.maintenance.held_tables import HeldTables
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
 from mrql.runtime.spark.maintenance.trusted import netted_trusted
 from mrql.runtime.spark.partitions import is_too_large, tables_in_one
 from mrql.runtime.spark.rebuild import Rebuild
 from mrql.runtime.spark.relation.frame import ColumnNames, Frame
 from mrql.runtime.spark.relation.plan_cache import Plans
+from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.errors import translated
-from mrql.runtime.spark.session.session import lock_of, settings, step_settings
+from mrql.runtime.spark.session.jvm_exit import unless_stopped
+from mrql.runtime.spark.session.session import is_mine, lock_of, settings, step_settings
 from mrql.runtime.spark.state.compaction import BackgroundCompaction
 from mrql.runtime.spark.view_states import ViewStates
 from mrql.runtime.streaming.stream_loop import Sizes
@@ -41,24 +44,39 @@ class BatchResult:
         self._view = view
         self._before = before
         self._after = view.states.snapshots()
+        self._transaction = view.states.transaction
 
     def snapshot(self) -> DataFrame:
-        """The answer after the batch."""
-        with self._view.lock, settings(self._view.spark, self._view.settings):
-            self._view.require_open()
-            return self._view.plans.dataframe(self._view.states.deltas.answer(self._after))
+        """The answer after the batch. All of it can be read until the next batch is committed."""
+        return self._planned(lambda: self._view.states.deltas.answer(self._after))
 
     def before(self) -> DataFrame:
-        """The answer before the batch. It can be read until the next one, as the changes can."""
-        with self._view.lock, settings(self._view.spark, self._view.settings):
-            self._view.require_open()
-            return self._view.plans.dataframe(self._view.states.deltas.answer(self._before))
+        """The answer before the batch."""
+        return self._planned(lambda: self._view.states.deltas.answer(self._before))
 
     def changes(self) -> DataFrame:
         """The answer after the batch minus `before`, as rows with a weight."""
+        return self._planned(lambda: self._view.states.deltas.of_answer(self._after, self._before))
+
+    def lazily(self, read: Callable[[], DataFrame]) -> DataFrame:
+        """One of these, planned when it is read, and refused when that is too late."""
+        return jvm.Lazy(read, self._view.spark, self._require_there)
+
+    def _planned(self, read: Callable[[], Relation]) -> DataFrame:
         with self._view.lock, settings(self._view.spark, self._view.settings):
-            self._view.require_open()
-            return self._view.plans.dataframe(self._view.states.deltas.of_answer(self._after, self._before))
+            self._view.at_rest()
+            self._require_there()
+            return self._view.plans.dataframe(read())
+
+    def _require_there(self) -> None:
+        """Raises: UserError when the view is closed, or another batch was committed since: rows of this one are gone
+        then."""
+        self._view.require_open()
+        if self._transaction.is_gone(self._view.states.transaction):
+            raise UserError(
+                "these rows are those of an earlier batch, and are gone",
+                hint="what a batch has changed can be read until the next one: collect or write it before",
+            )
 
 
 class SparkView:
@@ -93,7 +111,8 @@ class SparkView:
         """The settings in which states are in several partitions, or in as many as are asked for."""
         with settings(spark, self.several), translated(source):
             in_one = None if partitions else tables_in_one(self.given)
-        self.held = held_tables(self.given.values(), every=hold_tables)
+        self.held = HeldTables()
+        self.held.hold(self.given.values(), every=hold_tables)
         self.table_loops = LoopCheckpoints()
         self.tables = dict(self.given if in_one is None else in_one)
         self.columns = ColumnNames()
@@ -106,6 +125,8 @@ class SparkView:
         self.arrived: Mapping[str, Frame] = {}
         """The batch that is applied."""
         self.closed = False
+        self.taking_back = False
+        """Whether a batch is being taken back, or was, until that was interrupted."""
         self.aside = BackgroundCompaction(spark)
         try:
             self._compute_loops()
@@ -119,6 +140,11 @@ class SparkView:
     def settings(self) -> Mapping[str, str]:
         """Those of the session that the plans are made with."""
         return self.plans.settings
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread holds the lock."""
+        return is_mine(self.lock)
 
     @property
     def circuit(self) -> Circuit:
@@ -156,18 +182,21 @@ class SparkView:
 
         Raises: UserError when the view is closed.
         """
-        with self.lock, settings(self.spark, self.settings), translated(self.source):
+        with self.lock, translated(self.source):
             self.require_open()
             try:
-                step = self.advance(deltas)
-                if deliver is not None:
-                    deliver(step)
-                self.settle()
+                with settings(self.spark, self.settings):
+                    step = self.advance(deltas)
+                    if deliver is not None:
+                        deliver(step)
+                    self.compute()
+                # It counts from then on, and nothing is asked of Spark any more that could be interrupted.
+                self.commit()
             except BaseException as error:
                 self.give_up(error)
                 raise
         self.last = step
-        return jvm.Lazy(step.changes, self.spark)
+        return step.lazily(step.changes)
 
     def advance(self, deltas: Mapping[str, Frame]) -> BatchResult:
         """Plans a batch: its states are there to be read. While it is planned Spark begins to compute them; the rest is
@@ -175,6 +204,8 @@ class SparkView:
 
         Raises: MissingRow when a row is deleted that is not there, if that is known by then.
         """
+        if self.taking_back or self.states.transaction.is_open:
+            self.rollback()
         self.expect(self.sizes().rows, deltas.values())
         with settings(self.spark, self.settings):
             self.states.begin()
@@ -207,12 +238,17 @@ class SparkView:
         return self.states.deltas.aside(frame)
 
     def settle(self, *, counting: bool = False) -> None:
-        """Computes the states that no action has computed yet, and frees what they have replaced.
+        """Computes what is not computed yet of a batch, which counts then.
 
         When `counting`, the same job counts the keys that the batch touched.
 
         Raises: MissingRow when the batch has deleted a row that was not there.
         """
+        self.compute(counting=counting)
+        self.commit()
+
+    def compute(self, *, counting: bool = False) -> None:
+        """Computes the states that no action has computed yet."""
         stages = self.states.stages if counting else []
         with settings(self.spark, self.settings):
             touched = [(state.stage.name, rdd) for state in stages for rdd in state.touched()]
@@ -223,6 +259,9 @@ class SparkView:
             self.states.transaction.touched = dict(counts)
             for table in self.states.tables():
                 table.merge_aside(self.aside)
+
+    def commit(self) -> None:
+        """The batch counts, and what is needed no longer is freed."""
         self.states.transaction.commit()
         self.columns.restart()
 
@@ -242,10 +281,17 @@ class SparkView:
             self.rollback()
 
     def rollback(self) -> None:
-        """Goes back to the states before the batch that was planned last."""
-        self.computing.give_up()
-        self.states.rollback()
-        self.columns.restart()
+        """Goes back to the states before the batch that was planned last.
+
+        Where that is interrupted, whoever asks for something next goes back first.
+        """
+        self.taking_back = True
+        try:
+            self.computing.give_up()
+        finally:
+            self.states.rollback()
+            self.columns.restart()
+            self.taking_back = False
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -256,6 +302,7 @@ class SparkView:
         """
         with self.lock, settings(self.spark, self.settings), translated(self.source):
             self.require_open()
+            self.at_rest()
             return self.plans.dataframe(self.states.deltas.answer(self.states.snapshots()))
 
     def before(self) -> DataFrame:
@@ -266,13 +313,14 @@ class SparkView:
         self.require_open()
         if self.last is None:
             raise UserError("there was no batch yet", hint="`answer` is what is there without one")
-        return jvm.Lazy(self.last.before, self.spark)
+        return self.last.lazily(self.last.before)
 
     @property
     def residual(self) -> Residual:
         """How far the values of loops are off by what does not matter, once the batch is settled."""
         with self.lock, settings(self.spark, self.settings), translated(self.source):
             self.require_open()
+            self.at_rest()
             return self.states.residual()
 
     def sizes(self) -> Sizes:
@@ -287,9 +335,14 @@ class SparkView:
         if self.closed:
             raise UserError("the view is closed", hint="read it before it is closed, or make another one")
 
+    def at_rest(self) -> None:
+        """Finishes to take back a batch, where that was interrupted."""
+        if self.taking_back:
+            self.rollback()
+
     def close(self) -> None:
-        """Frees the states."""
-        with self.lock:
+        """Frees the states. Where Spark has ended there is nothing to free."""
+        with self.lock, unless_stopped():
             self.closed = True
             self.computing.give_up()
             self.aside.close()
@@ -299,5 +352,4 @@ class SparkView:
     def _free_tables(self) -> None:
         """Frees what is kept of static tables."""
         self.table_loops.free()
-        for df in self.held:
-            df.unpersist()
+        self.held.free()

@@ -11,11 +11,20 @@ import attrs
 from hypothesis import seed
 from pyspark.sql import SparkSession
 
-from tests.runtime.spark import test_cases, test_decimals, test_sums
+from tests.runtime.spark import test_cases, test_decimals, test_interrupted, test_sums
 from tests.runtime.spark.compiler import test_loops
 from tests.runtime.spark.io import test_formats, test_partitions, test_paths
 
-MODULES = (test_cases, test_decimals, test_sums, test_loops, test_formats, test_partitions, test_paths)
+MODULES = (
+    test_cases,
+    test_decimals,
+    test_interrupted,
+    test_sums,
+    test_loops,
+    test_formats,
+    test_partitions,
+    test_paths,
+)
 
 
 def _properties() -> list[Callable[..., None]]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from mrql.runtime.spark.session import session
+from mrql.runtime.spark import jvm
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """To compile the code of a plan takes longer than to run it over a handful of rows."""
@@ -35,14 +35,16 @@ def _set_everywhere(spark: SparkSession, conf: Mapping[str, str]) -> Iterator[No
     state know only what is a property of the thread."""
     context = spark.sparkContext
     before = {key: context.getLocalProperty(key) for key in conf}
-    with session.settings(spark, conf):
-        for key, value in conf.items():
-            context.setLocalProperty(key, value)
-        try:
-            yield
-        finally:
-            for key, earlier in before.items():
-                context.setLocalProperty(key, earlier)  # type: ignore[arg-type]
+    switch = jvm.Switch.of(spark, conf)
+    switch.on()
+    for key, value in conf.items():
+        context.setLocalProperty(key, value)
+    try:
+        yield
+    finally:
+        for key, earlier in before.items():
+            context.setLocalProperty(key, earlier)  # type: ignore[arg-type]
+        switch.off()
 
 
 ODD: Mapping[str, str] = {

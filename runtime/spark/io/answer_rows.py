@@ -32,7 +32,8 @@ def rows_alone(df: DataFrame, t: Type, *, weighted: bool = False) -> DataFrame:
 
     if not is_taken_apart(row):
         return df
-    return made() if jvm.is_remote(df) else jvm.Lazy(made, df.sparkSession)
+    check = df.check if isinstance(df, jvm.Lazy) else None
+    return made() if jvm.is_remote(df) else jvm.Lazy(made, df.sparkSession, check)
 
 
 def no_changes(answer: DataFrame) -> DataFrame:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any
 
-from pyspark import SparkContext
+from pyspark import SparkContext, StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import StructType
+
+from mrql.algebra.errors import UserError
 
 
 def column(text: str) -> Column:
@@ -26,12 +28,17 @@ def _column(gateway: Any, text: str) -> Column:
 class Lazy(ClassicDataFrame):
     """A DataFrame that is not even analysed before something is asked of it.
 
-    Under Spark Connect every DataFrame is so; the classic ones take milliseconds of a batch for each operation.
+    Under Spark Connect every DataFrame is so; the classic ones take milliseconds of a batch for each operation. One of
+    rows that are not kept for ever has a `check` that they are there, which raises a UserError: it is made each time
+    that something is asked of it. Where it was cached meanwhile, they need not be.
     """
 
-    def __init__(self, make: Callable[[], DataFrame], spark: SparkSession) -> None:
+    def __init__(
+        self, make: Callable[[], DataFrame], spark: SparkSession, check: Callable[[], None] | None = None
+    ) -> None:
         super().__init__(None, spark)
         self._make = make
+        self.check = check
 
     @cached_property
     def _made(self) -> DataFrame:
@@ -45,7 +52,14 @@ class Lazy(ClassicDataFrame):
     # The base class sets its handle in its constructor; here that is put off.
     @property
     def _jdf(self) -> Any:
-        return self._made._jdf
+        made = self._made
+        if self.check is not None:
+            try:
+                self.check()
+            except UserError:
+                if made.storageLevel == StorageLevel.NONE:
+                    raise
+        return made._jdf
 
     @_jdf.setter
     def _jdf(self, handle: None) -> None:

@@ -4,16 +4,13 @@ A batch is a DataFrame, and whatever reads it computes it: the record of what th
 stage, and each table that a stage keeps. All of them are to find the same rows. Those of a query on a database that
 goes on, or of a function that says something else the next time, need not be the same; and rows that come from Python,
 or out of a join, are dear. So where several read them, they are computed once, and kept for the batch. Rows that lie in
-files, or are kept already, are read where they are. A static table is read by each batch, and held in the same way.
+files, or are kept already, are read where they are. A static table is read by each batch, and held in the same way
+(`held_tables.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import attrs
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame
 
 from mrql.algebra.monoids import BagUnion
 from mrql.rewrite.plan.plan import Plan, Shape, Stage
@@ -59,12 +56,3 @@ def is_the_same_again(rows: Relation) -> bool:
         for node in rows.leaves
         if node.op is RelationOp.BATCH
     )
-
-
-def held_tables(tables: Iterable[Frame], *, every: bool) -> list[DataFrame]:
-    """Keeps static tables from when they are first read: those that might be something else the next time, or `every`
-    one. What somebody keeps already is left to them."""
-    dfs = (frame.df.table for frame in tables)
-    return [
-        df.persist() for df in dfs if df.storageLevel == StorageLevel.NONE and (every or not jvm.is_read_in_place(df))
-    ]

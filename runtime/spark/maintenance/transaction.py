@@ -16,6 +16,7 @@ import attrs
 
 from mrql.runtime.spark.compiler.loop_checkpoints import LoopCheckpoints
 from mrql.runtime.spark.maintenance.snapshot import Snapshot
+from mrql.runtime.spark.session.jvm_exit import unless_stopped
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
 
@@ -41,8 +42,11 @@ class Temporaries:
         return [*self.lookups, *self.changes, *self.counted]
 
     def free(self) -> None:
+        """Frees all of them."""
         for run in self.runs:
             run.free()
+        for kept in (self.lookups, self.changes, self.counted):
+            kept.clear()
         self.loops.free()
 
 
@@ -69,6 +73,9 @@ class Transaction:
     """What trusted deletions may have left too little of, once that is planned."""
     is_open: bool = True
     """Whether it was neither committed nor rolled back."""
+    commits: int = 0
+    """How many there were up to it."""
+    is_committed: bool = False
 
     def begin(self, tables: Sequence[Table], snapshots: Callable[[], list[Snapshot]]) -> Transaction:
         """The transaction after this one. What this one has replaced and kept goes when that is committed."""
@@ -76,7 +83,12 @@ class Transaction:
         loops = LoopCheckpoints()
         loops.take(self.garbage_of_loops)
         loops.take(self.temporaries.loops)
-        return Transaction(snapshots(), garbage=garbage, garbage_of_loops=loops)
+        return Transaction(snapshots(), garbage=garbage, garbage_of_loops=loops, commits=self.commits)
+
+    def is_gone(self, last: Transaction) -> bool:
+        """Whether rows are gone from which the answers before and after it are made: it was rolled back, or another one
+        was committed since."""
+        return not self.is_open and (not self.is_committed or last.commits > self.commits)
 
     def commit(self) -> None:
         """Frees what the batches before this one have left."""
@@ -84,15 +96,23 @@ class Transaction:
             run.free()
         self.garbage = []
         self.garbage_of_loops.free()
-        self.is_open = False
+        self.is_open, self.is_committed, self.commits = False, True, self.commits + 1
 
     def rollback(self, tables: Iterable[Table]) -> None:
-        """Has the states of before the batch again. Whatever it has kept goes with the next one."""
+        """Has the states of before the batch again, and frees what it has kept. What the batches before have left goes
+        with the next one.
+
+        It may be interrupted, and is then to be called again: the states are as they were before anything is freed.
+        """
         if not self.is_open:
             return
-        for table in tables:
-            table.rollback()
+        given_up = [run for table in tables for run in table.rollback()]
         self.is_open = False
+        # Where Spark has ended there is nothing left to free, and why it has is to be said instead.
+        with unless_stopped():
+            for run in given_up:
+                run.free()
+            self.temporaries.free()
 
     def free(self) -> None:
         """Frees all that is kept beside the states."""

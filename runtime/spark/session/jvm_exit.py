@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 
 from mrql.algebra.errors import EngineError
 from mrql.runtime.engine.errors import StatesLost
+from mrql.runtime.spark.session.cluster import is_cluster
 
 OUT_OF_MEMORY = 52
 """The exit code of Spark's Java process when there was no memory left."""
@@ -62,6 +63,9 @@ def ended(text: str) -> EngineError | None:
     """The error for a failure by which Spark has ended, or lost what it had kept; None where it has done neither."""
     if _NO_MEMORY.search(text):
         return _no_memory()
+    if _LOST.search(text) and not _has_executors():
+        # Nothing is lost on one machine: somebody has kept a frame for longer than its rows.
+        return EngineError("rows were read that are gone", "the changes of a batch can be read until the next batch")
     if _LOST.search(text):
         hint = "a stream with a --checkpoint goes back to its last commit by itself"
         return StatesLost("an executor of Spark was lost, and with it a part of the states", hint)
@@ -74,6 +78,12 @@ def ended(text: str) -> EngineError | None:
         message = f"Spark's Java process was ended by signal {-code}"
         return EngineError(message, "the system does that where its memory is full" if code == -9 else None)
     return EngineError("Spark has stopped", None if code is None else f"its Java process has ended with code {code}")
+
+
+def _has_executors() -> bool:
+    """Whether Spark keeps rows in other processes too, of which one may be lost."""
+    context = SparkContext._active_spark_context
+    return context is None or is_cluster(context.master)
 
 
 def _no_memory() -> EngineError:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import RLock
 from typing import IO, Any
@@ -210,27 +210,41 @@ def advise(spark: SparkSession) -> None:
 
 @contextmanager
 def settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Sets what is set otherwise, for the time of the block; inside a block for the same there is nothing to do."""
+    """Sets what is set otherwise, for the time of the block; inside a block for the same there is nothing to do. No
+    other thread sets anything in the session meanwhile."""
     if _HELD.get() == (id(spark), id(wanted)):
         yield
         return
-    held = _HELD.set((id(spark), id(wanted)))
-    switch = _switch(spark, wanted)
-    switch.on()
-    try:
-        yield
-    finally:
-        _HELD.reset(held)
-        switch.off()
+    with lock_of(spark):
+        switch = _switch(spark, wanted)
+        try:
+            switch.on()
+            held = _HELD.set((id(spark), id(wanted)))
+            try:
+                yield
+            finally:
+                _HELD.reset(held)
+        finally:
+            try:
+                switch.off()
+            except BaseException:
+                switch.off()  # whoever interrupts it means what was done in the block
+                raise
 
 
-_LOCKS: dict[str, AbstractContextManager[Any]] = {}
+_LOCKS: dict[str, RLock] = {}
 
 
-def lock_of(spark: SparkSession) -> AbstractContextManager[Any]:
+def lock_of(spark: SparkSession) -> RLock:
     """The lock of a session, whichever object stands for it: settings are others while a view is at work, so one thread
     at a time is."""
     return _LOCKS.setdefault(jvm.session_id(spark), RLock())
+
+
+def is_mine(lock: RLock) -> bool:
+    """Whether this thread holds a lock."""
+    # As `threading.Condition` asks; nothing public says it.
+    return bool(lock._is_owned())  # type: ignore[attr-defined]
 
 
 _SWITCHES: WeakKeyDictionary[SparkSession, dict[Hashable, jvm.Switch | jvm.RemoteSwitch]] = WeakKeyDictionary()

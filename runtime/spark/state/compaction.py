@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
+from uuid import uuid4
 
 import attrs
 from pyspark.sql import SparkSession
@@ -127,7 +128,7 @@ class BackgroundCompaction:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._group = f"mrql-{id(self)}"
+        self._group = f"mrql-{uuid4()}"
         self._threads: ThreadPoolExecutor | None = None
 
     def compute(self, computed: Callable[[int], T], *, now: bool = False) -> Future[T]:
@@ -155,6 +156,7 @@ class BackgroundCompaction:
         """Gives up what is not finished."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-            self._spark.sparkContext.cancelJobGroup(self._group)
+            # What is at work has several jobs, one after the other.
+            self._spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
             self._threads.shutdown(wait=True)
             self._threads = None

@@ -11,6 +11,7 @@ What a batch has touched is looked up in the runs by a semi-join, of which again
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Gathering, Relation, union_all, united
+from mrql.runtime.spark.session.jvm_exit import text_of
 from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.block_index import Blocks
 from mrql.runtime.spark.state.change_log import ChangeLog
@@ -29,6 +31,8 @@ from mrql.runtime.spark.state.measures import MARK, TOUCHED, Measure, mark_too
 from mrql.runtime.spark.state.packing import Packing, Way, better_way
 from mrql.runtime.spark.state.run import Indexed, Run
 from mrql.runtime.spark.state.table_batch import Merging, TableBatch
+
+logger = logging.getLogger(__name__)
 
 
 def weighted(
@@ -309,10 +313,16 @@ class Table:
             self.wait_for_merged()
 
     def wait_for_merged(self) -> None:
-        """The same, once it is finished."""
+        """The same, once it is finished. Where it has failed, or somebody has cancelled all of Spark's jobs, the runs
+        stay as they are: they are all there, and will be merged another time."""
         if self.merging is not None:
             merging, self.merging = self.merging, None
-            run = merging.made.result()
+            try:
+                run = merging.made.result()
+            except Exception as error:
+                logger.warning("the runs of a state were not merged beside the batches: %s", text_of(error))
+                merging.give_up()
+                return
             if merging.is_passing:
                 merging.merged.free()
             self._replace(merging.runs, run)
@@ -383,14 +393,18 @@ class Table:
         self.batch = TableBatch(tuple(self.runs))
         return replaced
 
-    def rollback(self) -> None:
-        """Goes back to the runs before the batch; those that came after them are given up, computed or not."""
+    def rollback(self) -> list[Run]:
+        """Goes back to the runs before the batch; returns those that came after them, computed or not, which are to be
+        freed. Nothing is asked of Spark before all tables have gone back."""
         before = self.batch.begun_with
-        for run in self.all_runs():
-            if run not in before:
-                run.free()
+        given_up = [run for run in self.all_runs() if run not in before]
         self.runs, self.batch = list(before), TableBatch(before)
         self.log.forget()
+        if self.merging is not None and not {*self.merging.runs} <= {*before}:
+            # What the batch has added is in it.
+            self.merging.give_up()
+            self.merging = None
+        return given_up
 
     def close(self) -> None:
         if self.merging is not None:

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 
 import attrs
 
+from mrql.runtime.spark.session.jvm_exit import unless_stopped
 from mrql.runtime.spark.state.packing import Packing
 from mrql.runtime.spark.state.run import Run
 
@@ -42,8 +43,16 @@ class Merging:
         """Whether what they are merged into is needed until then, and no longer."""
         return self.packing is not None and self.merged not in self.runs
 
+    def give_up(self) -> None:
+        """Frees what is made, once nothing makes it any more; nobody waits for that."""
+        self.made.add_done_callback(lambda _: self.free())
+
     def free(self) -> None:
-        """Frees what was made."""
+        """Frees what was made. Where Spark has ended there is nothing."""
+        with unless_stopped():
+            self._free()
+
+    def _free(self) -> None:
         if self.packing is not None:
             self.packing.free()
         if self.merged not in self.runs:

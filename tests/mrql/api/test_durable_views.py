@@ -93,6 +93,26 @@ def test_a_batch_that_fails_is_not_committed(session: SparkSession, tmp_path: Pa
         assert found(view.answer()) == [(1, 1, 1), (2, 1, 1)]
 
 
+def test_the_first_batch_of_a_stream_fails(session: SparkSession, tmp_path: Path) -> None:
+    """Of each of two; what was begun for it is as good as nothing, in the next commit and when the view is opened."""
+    for number, first in enumerate(("left", "right")):
+        root = tmp_path / first
+        rows = {"left": left(session, (1, 5)), "right": right(session, (5, 1))}
+        gone = {"left": left(session, (9, 9)), "right": right(session, (9, 9))}
+        other = {"left": "right", "right": "left"}[first]
+        with QUERY.view(session, checkpoint=root) as view:
+            for name in (first, other):
+                with pytest.raises(UserError, match="that is not there"):
+                    view.apply(**{name: Delta(insert=rows[name], delete=gone[name])}, offset=number)
+            view.apply(**{other: rows[other]}, offset=number)
+            with pytest.raises(UserError, match="that is not there"):
+                view.apply(**{first: Delta(insert=rows[first], delete=gone[first])}, offset=number)
+        with QUERY.view(session, checkpoint=root) as view:
+            assert found(view.answer()) == []
+            view.apply(**{first: rows[first]}, offset=number)
+            assert found(view.answer()) == [(1, 1, 1)]
+
+
 def test_without_a_checkpoint_offsets_count_too(session: SparkSession) -> None:
     """A batch that is given twice to one view counts once."""
     with QUERY.view(session) as view:

@@ -104,6 +104,28 @@ def test_what_fails_is_said(session: SparkSession, tmp_path: Path) -> None:
         view.follow(right=stream)
 
 
+def test_it_is_stopped_by_what_a_batch_is_delivered_to(session: SparkSession, tmp_path: Path) -> None:
+    """That batch counts, and is the last one, of another stream too; nothing waits for what waits for it."""
+    (tmp_path / "1.csv").write_text("0,0\n1,1\n")
+    delivered: list[int] = []
+
+    def deliver(changes: DataFrame, number: int) -> None:
+        delivered.append(changes.count())
+        if len(delivered) == 3:
+            more.stop()
+            lefts.stop()
+
+    with QUERY.view(session, checkpoint=tmp_path / "state") as view:
+        lefts = view.follow(left=files(session, tmp_path, "A long, B long"))
+        lefts.processAllAvailable()
+        more = view.follow(right=numbers(session), deliver=deliver)
+        assert more.awaitTermination(120)
+        assert lefts.awaitTermination(120)
+        assert len(delivered) == 3
+        assert view.offsets["right"]["batchId"] == 2
+        assert found(view.answer()) == answer(session, view, [(0, 0), (1, 1)])
+
+
 def test_another_query_is_refused(session: SparkSession, tmp_path: Path) -> None:
     """With a checkpointLocation of its own: what it hands over need not be what is not there yet."""
     (tmp_path / "1.csv").write_text("1,0\n")
