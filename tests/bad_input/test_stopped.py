@@ -30,8 +30,9 @@ SEEN = {
 
 
 @pytest.mark.parametrize(("text", "message"), SEEN.items())
-def test_what_spark_says(text: str, message: str) -> None:
+def test_what_spark_says(text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its text names the reason, whether it still answers or not."""
+    monkeypatch.setattr(jvm_exit, "_has_executors", lambda: True)
     error = jvm_exit.ended(text)
     assert error is not None
     assert (error.message, error.exit_code) == (message, 3)

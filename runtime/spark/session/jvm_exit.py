@@ -28,7 +28,8 @@ STOPPED_SECONDS = 5.0
 """So long one that answers as if it went on, though Spark in it has stopped: somebody may have stopped just that."""
 
 _NO_MEMORY = re.compile(r"OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|exit code 52\b|CANNOT_ACQUIRE_MEMORY")
-_LOST = re.compile(r"Checkpoint block \S+ not found|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|ExecutorLostFailure")
+_GONE = re.compile(r"Checkpoint block \S+ not found|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND")
+_LOST = re.compile("ExecutorLostFailure")
 
 
 def is_running() -> bool:
@@ -63,10 +64,10 @@ def ended(text: str) -> EngineError | None:
     """The error for a failure by which Spark has ended, or lost what it had kept; None where it has done neither."""
     if _NO_MEMORY.search(text):
         return _no_memory()
-    if _LOST.search(text) and not _has_executors():
+    if _GONE.search(text) and not _has_executors():
         # Nothing is lost on one machine: somebody has kept a frame for longer than its rows.
         return EngineError("rows were read that are gone", "the changes of a batch can be read until the next batch")
-    if _LOST.search(text):
+    if _GONE.search(text) or _LOST.search(text):
         hint = "a stream with a --checkpoint goes back to its last commit by itself"
         return StatesLost("an executor of Spark was lost, and with it a part of the states", hint)
     if is_running():
