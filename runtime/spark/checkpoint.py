@@ -181,20 +181,22 @@ class SparkStates:
 
 
 def _live_stage(state: StageState, view: SparkView) -> LiveState:
-    # What a batch has begun that was taken back has no rows, and is as good as nothing.
-    bags = {i: table for i, table in state.bags.items() if table.runs}
-    tables = {} if state.groups is None or not state.groups.runs else {"groups": state.groups}
-    tables |= {f"bag-{i}": table for i, table in bags.items()}
-    inputs = []
-    for name, feed, number, label in _inputs(state):
-        kept = state.inputs.get((feed, label))
-        if kept is not None and kept.table is not None and kept.table.runs and kept.shape is not None:
-            tables[name] = kept.table
-            inputs.append({"feed": feed, "input": number, "shape": layout_to_json(kept.shape), "sums": kept.sums})
+    inputs = {name: (feed, number, state.inputs.get((feed, label))) for name, feed, number, label in _inputs(state)}
+    begun = {
+        "groups": state.groups,
+        **{f"bag-{i}": table for i, table in state.bags.items()},
+        **{name: kept.table for name, (_, _, kept) in inputs.items() if kept is not None and kept.shape is not None},
+    }
+    # What only a batch has begun that was taken back has no rows, and is as good as nothing.
+    tables = {name: table for name, table in begun.items() if table is not None and table.runs}
     form = {
         "keys": None if state.keys is None else layout_to_json(state.keys.shape),
-        "bags": {str(i): layout_to_json(shape) for i, shape in state.bag_shapes.items() if i in bags},
-        "inputs": inputs,
+        "bags": {str(i): layout_to_json(shape) for i, shape in state.bag_shapes.items() if f"bag-{i}" in tables},
+        "inputs": [
+            {"feed": feed, "input": number, "shape": layout_to_json(kept.shape), "sums": kept.sums}
+            for name, (feed, number, kept) in inputs.items()
+            if name in tables and kept is not None and kept.shape is not None
+        ],
     }
     return LiveState(state.stage.name, form, {name: SparkTable(table, view) for name, table in tables.items()})
 

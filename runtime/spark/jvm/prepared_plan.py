@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -44,9 +44,8 @@ class PreparedPlan:
         above = [node for number, (_, nodes) in enumerate(paths(copy)) if number in leaves for node in nodes]
         return PreparedPlan(copy, leaves, any(name_of(node).endswith("ExchangeExec") for node in above))
 
-    def over(self, spark: SparkSession, rows: Mapping[int, Any]) -> Any:
+    def over(self, spark: SparkSession, filled: Sequence[Any]) -> Any:
         """The rows of the plan as an RDD, with another one for each of the leaves."""
-        filled = [rows[leaf] for leaf in self.leaves]
         graph = None if self.moves else self._graph(spark, tuple(rdd.getNumPartitions() for rdd in filled))
         return self._executed(spark, filled) if graph is None else graph.over(filled)
 
@@ -60,7 +59,7 @@ class PreparedPlan:
             self._graphs.popitem(last=False)
         return graph
 
-    def _executed(self, spark: SparkSession, filled: list[Any]) -> Any:
+    def _executed(self, spark: SparkSession, filled: Sequence[Any]) -> Any:
         """The rows of a copy of the plan with an RDD for each of the leaves.
 
         Generated code refers to its node of the plan, and a task is sent that node with all below it. So the leaves are

@@ -37,11 +37,11 @@ class RddGraph:
         starts = tuple(leaf.id() for leaf in leaves)
         over_leaves, fixed = _below(top, starts)
         steps: dict[int, tuple[Make, tuple[int, ...]]] = {}
-        for rdd, below in over_leaves.values():
+        for number, (rdd, below) in over_leaves.items():
             make = made_likewise(handles(spark), rdd)
             if make is None:
                 return None
-            steps[rdd.id()] = make, below
+            steps[number] = make, below
         return RddGraph(starts, steps, fixed, top.id())
 
     def over(self, leaves: Sequence[Any]) -> Any:

@@ -98,7 +98,7 @@ class Scan:
         leaf = self.leaf.clone()
         java.files_scanned.set(leaf, files.relation)
         read = java.read_rows.invoke(leaf, java.arguments(self.read, leaf.selectedPartitions()))
-        return java.executed(self.plan.over(self.spark, {0: read}), self.spark._jsparkSession.sessionState().conf())
+        return java.executed(self.plan.over(self.spark, [read]), self.spark._jsparkSession.sessionState().conf())
 
 
 def _options(relation: Any) -> Any:

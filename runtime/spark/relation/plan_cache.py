@@ -64,8 +64,8 @@ class Template:
     """A physical plan whose leaves are to be filled in."""
 
     plan: jvm.PreparedPlan
-    slots: tuple[tuple[int, int], ...]
-    """For each leaf of the plan that is to be filled in its number, and the number of the relation's leaf."""
+    places: tuple[int, ...]
+    """For each leaf of the plan that is to be filled in the number of the relation's leaf."""
     read: Mapping[int, tuple[str, ...]]
     """The columns that the plan reads of a leaf that is a batch, by the leaf's number, where that is not all."""
     shape: jvm.RowShape
@@ -143,11 +143,11 @@ class Plans:
 
     def _rows(self, template: Template, relation: Relation) -> Any:
         """The rows of a relation as an RDD that is computed from a copy of the template."""
-        rows: dict[int, Any] = {}
-        for _, place in template.slots:
-            if place not in rows:
-                rows[place] = self._leaf_rows(relation.leaves[place], template.read.get(place))
-        return template.plan.over(self.spark, {leaf: rows[place] for leaf, place in template.slots})
+        rows = {
+            place: self._leaf_rows(relation.leaves[place], template.read.get(place))
+            for place in dict.fromkeys(template.places)
+        }
+        return template.plan.over(self.spark, [rows[place] for place in template.places])
 
     def _leaf_rows(self, leaf: Relation, read: tuple[str, ...] | None) -> Any:
         """The rows of a leaf as an RDD. Of a batch, columns that are not read are not asked for."""
@@ -168,13 +168,12 @@ class Plans:
         plan = jvm.PhysicalPlan(df)
         if not plan.can_be_copied():
             return None
-        slots = tuple((number, places[rdd]) for number, rdd in plan.rdds() if rdd in places)
+        filled = {number: places[rdd] for number, rdd in plan.rdds() if rdd in places}
         read: dict[int, tuple[str, ...]] = {}
         for place, leaf in enumerate(relation.leaves):
             if leaf.op is RelationOp.BATCH:
-                needed = plan.read_of([number for number, at in slots if at == place])
+                needed = plan.read_of([number for number, at in filled.items() if at == place])
                 if needed is not None and needed < {*leaf.table.columns}:
                     read[place] = tuple(sorted(needed))
-        return Template(
-            plan.prepared(self.spark, [number for number, _ in slots]), slots, read, plan.shape(few=self.in_one)
-        )
+        prepared = plan.prepared(self.spark, filled)
+        return Template(prepared, tuple(filled.values()), read, plan.shape(few=self.in_one))

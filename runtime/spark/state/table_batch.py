@@ -50,10 +50,7 @@ class Merging:
     def free(self) -> None:
         """Frees what was made. Where Spark has ended there is nothing."""
         with unless_stopped():
-            self._free()
-
-    def _free(self) -> None:
-        if self.packing is not None:
-            self.packing.free()
-        if self.merged not in self.runs:
-            self.merged.free()
+            if self.packing is not None:
+                self.packing.free()
+            if self.merged not in self.runs:
+                self.merged.free()
