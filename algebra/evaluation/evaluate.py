@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce as fold_left
 from itertools import count
+from operator import is_
 from typing import assert_never
 
 from mrql.algebra import monoids
+from mrql.algebra.analysis.variables import free_vars
 from mrql.algebra.errors import EvaluationError, UserError
 from mrql.algebra.evaluation import merge
 from mrql.algebra.evaluation.recursive_functions import Definition, Recursive
@@ -57,6 +59,9 @@ from mrql.algebra.values.values import Bag, Canonical, Record, Value, canonical,
 
 Environment = Mapping[str, Value]
 
+_LONG = (CMap, GroupBy, CoGroup, Reduce, OrderBy, Repeat)
+"""Terms whose evaluation takes as long as their collections are."""
+
 
 @deep
 def evaluate(term: Term, streams: Mapping[str, Bag] | None = None, env: Environment | None = None) -> Value:
@@ -90,6 +95,9 @@ class _Evaluator:
         """How many calls of the query's functions are nested in each other."""
         self.room = CALLS // 10
         """How many more calls of Python there may be on this stack."""
+        self.last: dict[int, tuple[Term, list[Value], Value]] = {}
+        """By the identity of a term: the term, which is kept so that no other can have it, the values of its free
+        variables when it was evaluated last, and what came out."""
 
     def value(self, term: Term, env: Environment) -> Value:
         match term:
@@ -169,6 +177,18 @@ class _Evaluator:
         return apply(term.function, args, [arg.type for arg in term.args], term.type)
 
     def collection(self, term: Term, env: Environment) -> Value:
+        """What does not depend on the variables of a row is evaluated once for all rows."""
+        if not env or not isinstance(term, _LONG):
+            return self.computed(term, env)
+        given = [env.get(name) for name in free_vars(term)]
+        known = self.last.get(id(term))
+        if known is not None and all(map(is_, known[1], given)):
+            return known[2]
+        value = self.computed(term, env)
+        self.last[id(term)] = term, given, value
+        return value
+
+    def computed(self, term: Term, env: Environment) -> Value:
         match term:
             case Empty(t):
                 return Bag() if isinstance(t, BagType) else []
