@@ -68,7 +68,21 @@ def test_a_process_that_goes_on(spark: SparkSession, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(jvm_exit, "STOPPED_SECONDS", 0.1)
     error = jvm_exit.ended("")
     assert error is not None
-    assert (error.message, error.hint) == ("Spark has stopped", None)
+    assert error.message == "Spark has stopped"
+    assert "or it has run out of memory" in (error.hint or "")
+
+
+def test_a_process_that_begins_to_end_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark may stop some time before its process does: in a thread of its own that finds no memory."""
+    process = subprocess.Popen([sys.executable, "-c", "import sys, time; time.sleep(1); sys.exit(52)"])
+    asked = iter([False] * 3)
+    monkeypatch.setattr(jvm_exit, "is_running", lambda: False)
+    monkeypatch.setattr(jvm_exit, "_is_ending", lambda: next(asked, True))
+    monkeypatch.setattr(jvm_exit, "STOPPED_SECONDS", 0.5)
+    monkeypatch.setattr(jvm_exit, "SparkContext", SimpleNamespace(_gateway=SimpleNamespace(proc=process)))
+    error = jvm_exit.ended("")
+    assert error is not None
+    assert error.message == NO_MEMORY
 
 
 def test_an_error_that_cannot_be_read() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -26,6 +27,10 @@ ENDING_SECONDS = 60.0
 
 STOPPED_SECONDS = 5.0
 """So long one that answers as if it went on, though Spark in it has stopped: somebody may have stopped just that."""
+
+ASKED_AGAIN_SECONDS = 0.1
+
+MORE_MEMORY = "give it more, with --memory 8g, say; a batch of fewer files takes less: --max-files N"
 
 _NO_MEMORY = re.compile(r"OutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|exit code 52\b|CANNOT_ACQUIRE_MEMORY")
 _GONE = re.compile(r"Checkpoint block \S+ not found|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND")
@@ -78,7 +83,10 @@ def ended(text: str) -> EngineError | None:
     if code is not None and code < 0:
         message = f"Spark's Java process was ended by signal {-code}"
         return EngineError(message, "the system does that where its memory is full" if code == -9 else None)
-    return EngineError("Spark has stopped", None if code is None else f"its Java process has ended with code {code}")
+    if code is None:
+        # A thread of Spark's own that finds no memory stops Spark and leaves the process as it is.
+        return EngineError("Spark has stopped", f"somebody has stopped it, or it has run out of memory: {MORE_MEMORY}")
+    return EngineError("Spark has stopped", f"its Java process has ended with code {code}")
 
 
 def _has_executors() -> bool:
@@ -88,17 +96,19 @@ def _has_executors() -> bool:
 
 
 def _no_memory() -> EngineError:
-    hint = "give it more, with --memory 8g, say; a batch of fewer files takes less: --max-files N"
-    return EngineError("Spark has run out of memory", hint)
+    return EngineError("Spark has run out of memory", MORE_MEMORY)
 
 
 def _exit_code() -> int | None:
-    """How the Java process has ended, if it was started from here and ends soon."""
+    """How the Java process has ended, if it was started from here and ends soon. It is asked again and again whether it
+    is about to: it may begin with that after Spark in it has stopped."""
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None:
         return None
-    with suppress(subprocess.TimeoutExpired):
-        return int(process.wait(ENDING_SECONDS if _is_ending() else STOPPED_SECONDS))
+    begun = time.monotonic()
+    while time.monotonic() - begun < (ENDING_SECONDS if _is_ending() else STOPPED_SECONDS):
+        with suppress(subprocess.TimeoutExpired):
+            return int(process.wait(ASKED_AGAIN_SECONDS))
     return None
 
 
