@@ -43,6 +43,7 @@ from mrql.runtime.spark.state.block_index import are_flat
 from mrql.runtime.spark.state.measures import TOUCHED, Measure
 from mrql.runtime.spark.state.run import Run
 from mrql.runtime.spark.state.table import Table
+from mrql.runtime.spark.state.table_schema import TableSchema
 from mrql.runtime.spark.view import SparkView
 
 # --- writing ------------------------------------------------------------------------------------
@@ -57,14 +58,14 @@ class SparkTable:
 
     @property
     def form(self) -> Mapping[str, Any]:
-        table = self.table
+        table, schema = self.table, self.table.schema
         return {
-            "keys": list(table.keys),
-            "partition_by": list(table.partition_by),
-            "measures": [[measure.name, measure.merge, measure.held] for measure in table.measures],
-            "alive": table.alive,
-            "numbers": list(table.numbers),
-            "marked": table.marked,
+            "keys": list(schema.keys),
+            "partition_by": list(schema.partition_by),
+            "measures": [[measure.name, measure.merge, measure.held] for measure in schema.measures],
+            "alive": schema.alive,
+            "numbers": list(schema.numbers),
+            "marked": schema.marked,
             "shrinks": table.shrinks,
             "recurs": table.in_steps,
             "schema": table.runs[0].df.schema.jsonValue(),
@@ -87,7 +88,7 @@ class SparkTable:
         assert last is not None or whole
         with settings(self.view.spark, self.view.settings), translated(self.view.source):
             df = self._all() if whole or last is None else last.df
-            return write_rows(df, self.table.runs[0].df.schema, self.table.partition_by, directory, files)
+            return write_rows(df, self.table.runs[0].df.schema, self.table.schema.partition_by, directory, files)
 
     def _all(self) -> DataFrame:
         runs = self.table.runs
@@ -246,7 +247,7 @@ class CheckpointReader:
         rows = self._merged(table, saved)
         number = saved.rows
         in_blocks = table.policy.blocks_min_rows is not None and number > table.policy.blocks_min_rows
-        plain = table.gathering is None and not table.in_steps and not in_blocks
+        plain = table.schema.gathering is None and not table.in_steps and not in_blocks
         if number > compaction.WAITED_FOR_MAX_ROWS and plain and are_flat(self.schema(saved)):
             run = Run.by_columns(self.plans, rows)
         else:
@@ -257,19 +258,16 @@ class CheckpointReader:
     def definition(self, saved: SavedTable) -> Table:
         """The table without its rows."""
         form = saved.form
-        measures = tuple(Measure(*measure) for measure in form["measures"])
-        keys, by = tuple(form["keys"]), tuple(form["partition_by"])
-        return Table(
-            self.plans,
-            keys,
-            by,
-            measures,
+        schema = TableSchema(
+            tuple(form["keys"]),
+            tuple(form["partition_by"]),
+            tuple(Measure(*measure) for measure in form["measures"]),
             form["alive"],
-            numbers=tuple(form["numbers"]),
+            tuple(form["numbers"]),
             marked=form["marked"],
-            shrinks=form["shrinks"],
-            access=Access.STEPS if form["recurs"] else Access.ONCE,
         )
+        access = Access.STEPS if form["recurs"] else Access.ONCE
+        return Table(self.plans, schema, shrinks=form["shrinks"], access=access)
 
     def merged(self, saved: SavedTable) -> DataFrame:
         """All rows of a table, those of equal keys merged."""
@@ -278,7 +276,7 @@ class CheckpointReader:
     def _merged(self, table: Table, saved: SavedTable) -> Relation:
         rows = table.partitioned(Relation.of(self._rows(saved)))
         # The first run was written whole: its keys are different ones.
-        return table.merged([rows]) if len(saved.runs) > 1 else rows.where(table.alive)
+        return table.merged([rows]) if len(saved.runs) > 1 else rows.where(table.schema.alive)
 
     def schema(self, saved: SavedTable) -> StructType:
         """The columns of a table."""

@@ -23,7 +23,8 @@ from mrql.runtime.spark.relation.frame import Frame
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation, union_all
-from mrql.runtime.spark.state.table import Table, weighted
+from mrql.runtime.spark.state.table import Table
+from mrql.runtime.spark.state.table_schema import TableSchema
 
 INFINITE = "CAST('Infinity' AS DOUBLE)"
 
@@ -63,7 +64,8 @@ class ElementGroups:
 
     def table(self, plans: Plans) -> Table:
         """A table of such rows, which lie by what makes them alike."""
-        return weighted(plans, self.keys.names, self.lie_by, access=Access.STEPS, numbers=self.numbers)
+        schema = TableSchema.weighted(self.keys.names, self.lie_by, numbers=self.numbers)
+        return Table(plans, schema, access=Access.STEPS)
 
     def rows(self, sides: Sequence[Frame], plans: Plans) -> Relation:
         """The rows of a change, moved to where those that are like them are; if they come of a state, and what makes

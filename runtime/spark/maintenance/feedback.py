@@ -88,7 +88,7 @@ class FeedbackState:
         alike = alike_of(self.ledger, sides[0].value)
         table = table_of(self.ledger, alike)
         rows = self._kept(table.merged([alike.rows(sides, self.ledger.plans)], whole=False).where("w <> 0")).relation
-        known = table.lookup(table.relations, rows)
+        known = table.schema.lookup(table.relations, rows)
         columns = [*alike.keys.names, "w"]
         both = rows.select(*columns, "w < 0 AS known")
         if known is not None:
@@ -242,7 +242,7 @@ class FeedbackState:
         """What is pending in the groups that the last step has changed."""
         assert pending.appended is not None
         change = pending.appended.relation
-        found = pending.lookup([run.relation for run in pending.runs if run is not pending.appended], change)
+        found = pending.schema.lookup([run.relation for run in pending.runs if run is not pending.appended], change)
         return pending.merged([change] if found is None else [found, change])
 
     @property

@@ -29,7 +29,8 @@ from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.state.run import Run
-from mrql.runtime.spark.state.table import Table, weighted
+from mrql.runtime.spark.state.table import Table
+from mrql.runtime.spark.state.table_schema import TableSchema
 
 DIGEST = ("digest0", "digest1")
 """The columns of a digest. Rows lie by the first of them, and are looked up by it."""
@@ -81,7 +82,7 @@ class Ledger:
             self.batch = _netted(moved, self.keys, self.plans, DIGEST if digested else ())
             rows = self.arrived = self.batch.relation
         self.table.shrinks |= change.weight is not None
-        kept = self.arrived.select(*self.table.keys, "w")
+        kept = self.arrived.select(*self.table.schema.keys, "w")
         # What is left of a batch has different rows; two with one digest are added up when they are looked up.
         latest = self.table.append(self.table.partitioned(kept), as_it_is=change.mixed).relation
         self.missing = None if change.weight is None else self._missing(latest)
@@ -90,7 +91,7 @@ class Ledger:
     def restore(self, keys: Layout, table: Table) -> None:
         """Puts in what a checkpoint has: rows, or their digests."""
         self.keys, self.table = self.keys_like(keys), table
-        if self._is_digested(self.keys) and table.keys != DIGEST:
+        if self._is_digested(self.keys) and table.schema.keys != DIGEST:
             (run,) = table.runs
             self.table = self._table(self.keys)
             self.table.shrinks = table.shrinks
@@ -105,8 +106,10 @@ class Ledger:
 
     def _table(self, keys: Keys) -> Table:
         if self._is_digested(keys):
-            return attrs.evolve(weighted(self.plans, DIGEST, DIGEST[:1], access=Access.LOOKED_UP), gathers=False)
-        return weighted(self.plans, keys.names, access=Access.LOOKED_UP)
+            schema = TableSchema.weighted(DIGEST, DIGEST[:1], gathers=False)
+        else:
+            schema = TableSchema.weighted(keys.names)
+        return Table(self.plans, schema, access=Access.LOOKED_UP)
 
     @staticmethod
     def _digests(keys: Keys) -> list[str]:
@@ -117,9 +120,9 @@ class Ledger:
     def _missing(self, latest: Relation) -> Run:
         """What is left below nothing of what a batch takes away."""
         assert self.table is not None
-        found = self.table.lookup(self.table.relations, latest.where("w < 0"))
+        found = self.table.schema.lookup(self.table.relations, latest.where("w < 0"))
         assert found is not None
-        return Run.of(self.plans, found.aggregate(self.table.keys, ["sum(w) AS w"]).where("w < 0"))
+        return Run.of(self.plans, found.aggregate(self.table.schema.keys, ["sum(w) AS w"]).where("w < 0"))
 
     def check(self) -> None:
         """Looks whether what the batch takes away was there; that is known once the batch is computed, or computed now.

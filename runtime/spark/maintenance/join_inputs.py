@@ -25,7 +25,8 @@ from mrql.runtime.spark.relation.frame import Frame, fit, numbered
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.state.measures import Measure
-from mrql.runtime.spark.state.table import Table, weighted
+from mrql.runtime.spark.state.table import Table
+from mrql.runtime.spark.state.table_schema import TableSchema
 
 Versions = Mapping[str, Frame | None]
 """What the delta rule reads of an input: as it was, `old`, as it is now, `new`, its change, and parts of these."""
@@ -58,7 +59,7 @@ class InputState:
         assert self.table is not None
         stays = not changes and self.table.is_large
         weight = None if self.sums else quote("w")
-        return Frame(df, self.shape, weight, changes, self.table.partition_by if stays else None)
+        return Frame(df, self.shape, weight, changes, self.table.schema.partition_by if stays else None)
 
     def there(self, *, changed: bool) -> Versions:
         """The versions of the input for `choices_that_are_there`, none of them with a row that another takes back."""
@@ -68,7 +69,7 @@ class InputState:
             return dict.fromkeys(("old", "new", "kept"), self._netted(self.table.relations))
         old, change = self.parts
         # What a row counts, or how many it stands for: sums may change where their number does not.
-        times = self.table.measures[0].name
+        times = self.table.schema.measures[0].name
         came = change.where(f"{times} >= 0" if self.sums else f"{times} > 0")
         went = change.where(f"{times} < 0")
         return {
@@ -97,12 +98,13 @@ class InputState:
                 shape = attrs.evolve(shape, fields=((name, present(key)), value))
         self.shape, self.sums = shape, read.sums > 0
         if not read.sums:
-            self.table = weighted(plans, names, by, access=access)
+            schema = TableSchema.weighted(names, by)
         else:
             kept, sums = names[: -read.sums], names[-read.sums :]
             # The first sum is the number of rows.
             measures = tuple(Measure(n, f"sum({n})") for n in sums)
-            self.table = Table(plans, kept, by or kept, measures, f"{sums[0]} <> 0", access=access)
+            schema = TableSchema(kept, by or kept, measures, f"{sums[0]} <> 0")
+        self.table = Table(plans, schema, access=access)
 
     def add(self, read: Input, change: Frame, expressions: Expressions) -> Versions:
         """Adds a change of the input's rows, and says what the input was, is, and how it differs."""

@@ -47,5 +47,5 @@ def _given_of(
     named = zip(now.keys.names, alike.lie_by, strict=True)
     wanted = [now.touched.select(*(f"{key} AS {name}" for key, name in named))]
     wanted += [] if more is None else [more.select(*alike.lie_by)]
-    found = table.lookup(given, union_all(wanted))
+    found = table.schema.lookup(given, union_all(wanted))
     return None if found is None else table.merged([found])

@@ -248,7 +248,7 @@ class Touched:
         """The rows that there were of the touched keys, not merged."""
         if self._rows is None or self._before.groups is None:
             return None
-        return self._rows.table.lookup(self._before.groups.runs, self._touched)
+        return self._rows.table.schema.lookup(self._before.groups.runs, self._touched)
 
     @cached_property
     def _old_groups(self) -> Relation | None:
@@ -269,7 +269,7 @@ class Touched:
     @cached_property
     def _old_bags(self) -> dict[int, Relation]:
         keys = self._touched
-        found = {i: bag.rows.table.lookup(bag.rows.runs, keys) for i, bag in self._before.bags.items()}
+        found = {i: bag.rows.table.schema.lookup(bag.rows.runs, keys) for i, bag in self._before.bags.items()}
         return {i: self._kept(rows) for i, rows in found.items() if rows is not None}
 
     def _new_bag(self, index: int) -> list[Relation]:

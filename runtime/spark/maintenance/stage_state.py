@@ -47,7 +47,8 @@ from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation, union_all
 from mrql.runtime.spark.state.measures import MARK, TOUCHED, Measure, mark
-from mrql.runtime.spark.state.table import Table, known_sum, weighted
+from mrql.runtime.spark.state.table import Table, known_sum
+from mrql.runtime.spark.state.table_schema import TableSchema
 
 
 @attrs.frozen
@@ -234,7 +235,7 @@ class StageState:
             self.groups = self._group_table()
         self.groups.changed_in = self.steps
         self.groups.shrinks |= any(share.shrinks for share in shares)
-        together = Access.SPARSE in self.access and bool(self.groups.keys) and bool(self.groups.runs)
+        together = Access.SPARSE in self.access and bool(self.groups.schema.keys) and bool(self.groups.runs)
         if together:
             # Each is likely to be of few rows: to move and to add up those of each by themselves costs more than these.
             changes = self._changes_together(self.groups, shares)
@@ -255,7 +256,8 @@ class StageState:
         alive = " OR ".join(f"{measure.name} <> 0" for measure in supports)
         # A total is there also when nothing is.
         measures = (*supports, *values, mark())
-        return Table(self.plans, keys, keys, measures, alive if keys else "true", marked=True, access=self.access)
+        schema = TableSchema(keys, keys, measures, alive if keys else "true", marked=True)
+        return Table(self.plans, schema, access=self.access)
 
     def _support(self, component: int) -> str:
         """The condition under which there are rows behind a component: without them, nothing is left of it."""
@@ -268,7 +270,7 @@ class StageState:
         for share in shares:
             df, measures = self._measures(share, f"CAST({share.frame.weight or 1} AS BIGINT)", one_by_one=True)
             rows.append(df.select(*self._key_columns(share.key), *measures))
-        return union_all(rows).aggregate(table.keys, table.added_up)
+        return union_all(rows).aggregate(table.schema.keys, table.schema.added_up)
 
     def _group_changes(self, share: FeedDelta) -> Relation:
         """The change that one share makes: by key, its support and its components, nulls for those of other feeds."""
@@ -352,7 +354,8 @@ class StageState:
 
     def _bag_table(self, index: int) -> Table:
         elements = tuple(unquote(atom) for atom in atoms(self.bag_shapes[index]))
-        return weighted(self.plans, (*self._key_names, *elements), self._key_names, access=self.access & Access.STEPS)
+        schema = TableSchema.weighted((*self._key_names, *elements), self._key_names)
+        return Table(self.plans, schema, access=self.access & Access.STEPS)
 
     # --- what others see of it ----------------------------------------------------------------
 

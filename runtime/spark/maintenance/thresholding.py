@@ -59,7 +59,7 @@ class WithheldChanges:
         """Only the groups of the change are compared: no other has changed, and none of them mattered before."""
         alike = alike_of(self.ledger, change[0].value)
         table, rows = table_of(self.ledger, alike), self._kept(alike.rows(change, self.ledger.plans))
-        found = table.lookup(table.relations, rows)
+        found = table.schema.lookup(table.relations, rows)
         groups = alike.groups(table.merged([rows] if found is None else [found, rows]))
         passed = self._kept(alike.of_groups(groups, matter(self.derived.threshold)))
         table.append(union_all([rows, alike.taken_away(passed)]), as_it_is=True)

@@ -94,7 +94,7 @@ def _tables(state: StageState) -> Iterator[tuple[Table, Layout, bool]]:
 
 def _may_be_null(table: Table, shape: Layout) -> bool:
     """Whether a table lies by columns of its rows that may be null; those of a key never are (`relation/keys.py`)."""
-    return any(part.missing and unquote(part) in table.partition_by for part in atoms(shape))
+    return any(part.missing and unquote(part) in table.schema.partition_by for part in atoms(shape))
 
 
 def _key_of(shape: Layout) -> Layout:
@@ -107,22 +107,22 @@ def _below_nothing(table: Table, *, with_nulls: bool) -> Relation:
     counts = _counts(table)
     short = " OR ".join(f"{count} < 0" for count in counts)
     if table.batch.merged:
-        rows = table.runs[0].relation.where(f"{TOUCHED} = 1") if table.marked else table.runs[0].relation
+        rows = table.runs[0].relation.where(f"{TOUCHED} = 1") if table.schema.marked else table.runs[0].relation
         return rows.where(short)
     parts = table.relations
-    if table.keys:
+    if table.schema.keys:
         change = union_all([run.relation for run in table.batch.added])
-        found = table.lookup(parts, change.where(short), with_nulls=with_nulls)
+        found = table.schema.lookup(parts, change.where(short), with_nulls=with_nulls)
         assert found is not None
         parts = [found]
-    return union_all(parts).aggregate(table.keys, [f"sum({count}) AS {count}" for count in counts]).where(short)
+    return union_all(parts).aggregate(table.schema.keys, [f"sum({count}) AS {count}" for count in counts]).where(short)
 
 
 def _counts(table: Table) -> list[str]:
     """The columns that say how many rows there are behind one: the support that each feed gives, a weight, or how many
     rows sums are of."""
-    supports = [m.name for m in table.measures if SUPPORT.fullmatch(m.name)]
-    return supports or [table.measures[0].name]
+    supports = [m.name for m in table.schema.measures if SUPPORT.fullmatch(m.name)]
+    return supports or [table.schema.measures[0].name]
 
 
 SUPPORT = re.compile(r"n\d+")

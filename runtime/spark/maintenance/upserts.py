@@ -26,7 +26,8 @@ from mrql.runtime.spark.relation.keyed_columns import KeyedColumns
 from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.state.run import Run
-from mrql.runtime.spark.state.table import Table, weighted
+from mrql.runtime.spark.state.table import Table
+from mrql.runtime.spark.state.table_schema import TableSchema
 
 
 @attrs.define
@@ -61,11 +62,11 @@ class UpsertedRows:
         """Adds a batch, and returns what it changes. Whether it is known which row replaces which, `check` says."""
         if self.table is None or self.columns is None:
             self.columns = KeyedColumns.of(self.key, canonical(Expressions(), change.value))
-            table = weighted(self.plans, self.columns.all, self.columns.of_key, access=Access.LOOKED_UP)
-            self.table = attrs.evolve(table, gathers=False, shrinks=True)
+            schema = TableSchema.weighted(self.columns.all, self.columns.of_key, gathers=False)
+            self.table = Table(self.plans, schema, shrinks=True, access=Access.LOOKED_UP)
         columns = self.columns
         self.latest = Run.of(self.plans, columns.latest(self.table.partitioned(columns.rows(change))))
-        found = self.table.lookup(self.table.relations, self.latest.relation)
+        found = self.table.schema.lookup(self.table.relations, self.latest.relation)
         if found is None:
             decided, moved = self.latest.relation, columns.come(self.latest.relation)
         else:
@@ -82,7 +83,8 @@ class UpsertedRows:
 
     def restore(self, keys: Layout, table: Table) -> None:
         """Puts in what a checkpoint has."""
-        self.columns, self.table = KeyedColumns.of(self.key, keys), attrs.evolve(table, gathers=False)
+        self.columns = KeyedColumns.of(self.key, keys)
+        self.table = attrs.evolve(table, schema=attrs.evolve(table.schema, gathers=False))
 
     def check(self) -> None:
         """Looks whether it was known which row replaces which; that is known once the batch is computed, or computed

@@ -21,31 +21,18 @@ import attrs
 from mrql.rewrite.plan.circuit import Access
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.relation.plan_cache import Plans
-from mrql.runtime.spark.relation.relation import Gathering, Relation, union_all, united
+from mrql.runtime.spark.relation.relation import Relation, united
 from mrql.runtime.spark.session.jvm_exit import text_of
 from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.block_index import Blocks
 from mrql.runtime.spark.state.change_log import ChangeLog
-from mrql.runtime.spark.state.lookup import found, found_with_nulls
-from mrql.runtime.spark.state.measures import MARK, TOUCHED, Measure, mark_too
+from mrql.runtime.spark.state.measures import TOUCHED
 from mrql.runtime.spark.state.packing import Packing, Way, better_way
 from mrql.runtime.spark.state.run import Indexed, Run
 from mrql.runtime.spark.state.table_batch import Merging, TableBatch
+from mrql.runtime.spark.state.table_schema import TableSchema
 
 logger = logging.getLogger(__name__)
-
-
-def weighted(
-    plans: Plans,
-    columns: tuple[str, ...],
-    partition_by: tuple[str, ...] = (),
-    *,
-    access: Access = Access.ONCE,
-    numbers: tuple[str, ...] = (),
-) -> Table:
-    """A table of rows with a weight `w`: equal rows are one, which is there while its weight is not 0."""
-    measures = (Measure("w", "sum(w)"),)
-    return Table(plans, columns, partition_by or columns, measures, "w <> 0", access=access, numbers=numbers)
 
 
 NEVER = -1
@@ -54,24 +41,12 @@ NEVER = -1
 
 @attrs.define(eq=False)
 class Table:
-    """The rows of a state. `alive` is the condition under which a merged row is kept.
-
-    A *marked* table says of each row whether the last batch touched it, and keeps what that batch has emptied until the
-    next one: so the touched keys, old and new, can be read off the state.
-    """
+    """The rows of a state, in runs."""
 
     plans: Plans
-    keys: tuple[str, ...]
-    partition_by: tuple[str, ...]
-    measures: tuple[Measure, ...]
-    alive: str
+    schema: TableSchema
     changed_in: int = 0
     """The number of the stage's step that has changed it last."""
-    gathers: bool = True
-    """Whether many rows may lie by one key, so that they could be gathered."""
-    numbers: tuple[str, ...] = ()
-    """Keys that are doubles or floats, and never missing."""
-    marked: bool = False
     shrinks: bool = False
     """Whether a change may have taken something back, so that there may be rows that are not alive."""
     access: Access = Access.ONCE
@@ -85,12 +60,6 @@ class Table:
     """What the last change has added; None if it was merged with all the rest."""
     merging: Merging | None = None
     log: ChangeLog = attrs.Factory(ChangeLog)
-
-    # --- columns ------------------------------------------------------------------------------
-
-    @property
-    def columns(self) -> list[str]:
-        return [*self.keys, *(measure.name for measure in self.measures)]
 
     @property
     def in_steps(self) -> bool:
@@ -114,46 +83,7 @@ class Table:
         """Whether it is worth a query more, or a job, not to touch all rows in a batch, or in each step of one."""
         return _rows(self.runs) > self.policy.large_min_rows
 
-    @property
-    def added_up(self) -> list[str]:
-        """The measures of some rows of a change added up."""
-        merges = (f"{measure.merge} AS {measure.name}" for measure in self.measures if measure.name != TOUCHED)
-        return [*merges, *([f"{MARK} AS {TOUCHED}"] if self.marked else [])]
-
     # --- reading ------------------------------------------------------------------------------
-
-    def merged(self, parts: Sequence[Relation], *, whole: bool = True, further: bool = False) -> Relation:
-        """Rows of equal keys in one row; those that are not alive are gone, if the parts are the `whole` of the table.
-
-        In a part of the whole, a row that is not alive is a change: it takes away what the others have. In a `further`
-        step of a batch, what its steps before have touched stays marked.
-        """
-        measures = [mark_too() if further and measure.name == TOUCHED else measure for measure in self.measures]
-        merges = [f"{measure.merge} AS {measure.name}" for measure in measures]
-        rows = self._by_key(union_all(parts), merges)
-        if not self.shrinks or not whole:
-            return rows
-        # Of a total, and of what a batch has emptied, there is a row.
-        left = self.emptied(rows) if self.marked else rows
-        return left.where(f"({self.alive}) OR {TOUCHED} = 1" if self.marked else self.alive)
-
-    def emptied(self, rows: Relation) -> Relation:
-        """All rows of a table with nothing left of what there are no rows behind."""
-        if all(measure.held is None for measure in self.measures):
-            return rows
-        kept = {m.name: m.name if m.held is None else f"if({m.held}, {m.name}, 0D) AS {m.name}" for m in self.measures}
-        return rows.select(*(kept.get(name, name) for name in self.columns))
-
-    def _by_key(self, rows: Relation, merges: Sequence[str]) -> Relation:
-        """One row for each key. By a double Spark groups in two steps, because of −0.0; by its hash it does so in one.
-
-        A hash of 64 bits is another one for each number, but for 0.0 and −0.0: `xxhash64` of one can be undone.
-        """
-        if not self.numbers:
-            return rows.aggregate(self.keys, merges)
-        keys = [f"xxhash64({key}) AS {key}_hash" if key in self.numbers else key for key in self.keys]
-        values = [f"coalesce(max({number}), 0) AS {number}" for number in self.numbers]
-        return rows.aggregate(keys, [*values, *merges]).select(*self.columns)
 
     @property
     def relations(self) -> list[Relation]:
@@ -165,20 +95,16 @@ class Table:
         runs = [run.relation for run in self.runs if run is not but]
         return united(runs) if runs else None
 
+    def merged(self, parts: Sequence[Relation], *, whole: bool = True, further: bool = False) -> Relation:
+        """Rows of equal keys in one row; those that are not alive are gone, if the parts are the `whole` of the table.
+
+        In a part of the whole, a row that is not alive is a change: it takes away what the others have.
+        """
+        return self.schema.merged(parts, shrunk=self.shrinks and whole, further=further)
+
     def current(self, runs: Sequence[Relation]) -> Relation:
         """The rows of some runs, those of equal keys merged."""
         return runs[0] if len(runs) == 1 else self.merged(runs)
-
-    def lookup(self, runs: Sequence[Relation], wanted: Relation, *, with_nulls: bool = False) -> Relation | None:
-        """The rows of some runs that are where `wanted` has rows, by the columns of the partitioning; not merged.
-
-        Those must never be null, or `with_nulls` said.
-        """
-        if not runs:
-            return None
-        if with_nulls:
-            return found_with_nulls(runs, self.partition_by, wanted)
-        return found(runs, self.partition_by, wanted, self.columns)
 
     # --- changing -----------------------------------------------------------------------------
 
@@ -188,7 +114,7 @@ class Table:
         Whatever its rows were partitioned by before would do to merge them by themselves, and then the state would be
         moved to where they are. Where they are in place already, Spark leaves out the exchange.
         """
-        return self.plans.moved(changes, self.partition_by) if self.partition_by else changes
+        return self.plans.moved(changes, self.schema.partition_by) if self.schema.partition_by else changes
 
     def update(self, changes: Relation, *, by_key: bool = False) -> None:
         """Adds a partitioned change: to a small table by merging all of it, to a large one as a run of its own. All
@@ -233,18 +159,13 @@ class Table:
             merged = Run.of(self.plans, self._compacted(self.batch.added), self.batch.added)
             self._replace(self.batch.added, merged)
             self.batch.added[:] = [merged]
-        rows = self._as_it_is(changes) if as_it_is and self.runs else self.merged([changes], whole=not self.runs)
+        rows = self.schema.as_it_is(changes) if as_it_is and self.runs else self.merged([changes], whole=not self.runs)
         run = Run.of(self.plans, rows)
         self.runs.append(run)
         self.batch.added.append(run)
         self.appended = run
         self.log.note(run)
         return run
-
-    def _as_it_is(self, changes: Relation) -> Relation:
-        """A change as the rows of a run, marked as those are that a merge has touched."""
-        columns = (f"1 AS {name}" if name == TOUCHED else name for name in self.columns)
-        return changes.select(*columns) if self.marked else changes
 
     def _compact(self) -> None:
         """Merges the last runs, where that is due and does not take long."""
@@ -278,26 +199,18 @@ class Table:
             return merged
         return packing.compute(tasks)
 
-    @property
-    def gathering(self) -> Gathering | None:
-        """How large runs may be gathered: by what they lie by, where a row has more of a key than that."""
-        if not self.gathers or not self.partition_by or not {*self.partition_by} < {*self.keys}:
-            return None
-        others = tuple(name for name in self.columns if name not in self.partition_by)
-        return Gathering(self.partition_by, others, tuple(self.columns))
-
     def _packing(self, run: Run, rows: int) -> Packing | None:
         """How a run of about so many rows is packed, if there is a better way to keep it."""
         match better_way(run, rows, self.policy):
             case Way.BLOCKS:
                 blocks = Blocks.of(
-                    run.df, self.partition_by, run.rdd.getNumPartitions(), rows, self.policy.rows_per_block
+                    run.df, self.schema.partition_by, run.rdd.getNumPartitions(), rows, self.policy.rows_per_block
                 )
-                return Packing.of(run, Indexed.of(self.plans, run.relation, blocks), self.gathering)
+                return Packing.of(run, Indexed.of(self.plans, run.relation, blocks), self.schema.gathering)
             case Way.ROWS:
                 return Packing.of(run, self.plans.checkpoint(run.relation, small=False), None)
             case Way.COLUMNS:
-                return Packing.of(run, jvm.ColumnarRows.of(run.df, in_one=run.relation.in_one), self.gathering)
+                return Packing.of(run, jvm.ColumnarRows.of(run.df, in_one=run.relation.in_one), self.schema.gathering)
             case None:
                 return None
 
@@ -350,7 +263,7 @@ class Table:
         self.batch.replaced += [*self.runs, *self._log_only()]
         self.log.forget()
         self.runs, self.batch.added, self.changed_in = [run], [], NEVER
-        self.appended = None if self.marked else run
+        self.appended = None if self.schema.marked else run
 
     # --- upkeep -------------------------------------------------------------------------------
 

@@ -184,7 +184,7 @@ def test_what_is_restored_lies_where_it_lay(
     change = groups.partitioned(Relation.of(rows))
     state = groups.runs[0].relation
     with settings(spark, view.view.settings):
-        found = groups.lookup([state], change)
+        found = groups.schema.lookup([state], change)
         assert found is not None
         plans = [executed_plan(r.dataframe(spark)) for r in (groups.merged([state, change]), groups.merged([found]))]
     assert [plan.count(scan) for plan in plans] == [1, 1]
@@ -212,11 +212,11 @@ def test_what_was_written_by_partition_is_read_so(
     written = next(iter(view.saved.states.values())).tables["groups"]
     assert len(written.runs) > 1
     reader = CheckpointReader(view.view.plans, view.saved.store.root)
-    columns = [name for name in groups.columns if name != TOUCHED]
+    columns = [name for name in groups.schema.columns if name != TOUCHED]
     with settings(spark, {**view.view.settings, **BY_PARTITION, "spark.sql.shuffle.partitions": str(partitions)}):
         rows = reader.merged(written)
         assert executed_plan(rows).count("Exchange") == moved
         found = {*map(tuple, rows.select(columns).collect())}
     state = groups.merged([run.relation for run in groups.runs]).dataframe(spark)
-    assert found == {*map(tuple, state.where(groups.alive).select(columns).collect())}
+    assert found == {*map(tuple, state.where(groups.schema.alive).select(columns).collect())}
     view.close()

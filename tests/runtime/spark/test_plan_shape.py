@@ -119,7 +119,7 @@ def test_a_lookup_moves_only_the_keys(spark: SparkSession, grouped: tuple[mrql.V
     table = groups(view._view)
     with settings(spark, view._view.settings):
         run = table.append(table.partitioned(change_of(rows)))
-        found = table.lookup([table.runs[0].relation, run.relation], table.partitioned(change_of(rows)))
+        found = table.schema.lookup([table.runs[0].relation, run.relation], table.partitioned(change_of(rows)))
         assert found is not None
         plan = planned(spark, table.merged([found, run.relation], whole=False))
     assert plan.count("ShuffledHashJoin") == 1
@@ -182,7 +182,7 @@ def test_keys_that_are_never_missing(spark: SparkSession) -> None:
         with settings(spark, view._view.settings):
             change = table.partitioned(change_of(rows))
             merged = planned(spark, table.merged([table.runs[0].relation, change]))
-            found = table.lookup([table.runs[0].relation], change)
+            found = table.schema.lookup([table.runs[0].relation], change)
             assert found is not None
             looked_up = planned(spark, found)
     assert exchanged_states(merged) == 0
@@ -203,7 +203,7 @@ def test_rows_kept_by_columns_stay_where_they_are(
         table.merging.made.result()
         table.take_merged()
         change = table.partitioned(change_of(rows))
-        found = table.lookup([table.runs[0].relation], change)
+        found = table.schema.lookup([table.runs[0].relation], change)
         assert found is not None
         plans = [planned(spark, found), planned(spark, table.merged([table.runs[0].relation, change]))]
     for plan in plans:

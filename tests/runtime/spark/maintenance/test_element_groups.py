@@ -14,7 +14,8 @@ from mrql.runtime.spark.relation.keys import Keys
 from mrql.runtime.spark.relation.plan_cache import Plans
 from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.session import step_settings
-from mrql.runtime.spark.state.table import weighted
+from mrql.runtime.spark.state.table import Table
+from mrql.runtime.spark.state.table_schema import TableSchema
 
 NUMBERED = ty.TupleType((ty.LONG, ty.DOUBLE, ty.FLOAT))
 
@@ -79,7 +80,7 @@ def test_numbers_are_merged_by_their_hashes(spark: SparkSession) -> None:
     rows = [(page, x, y, 0, 0, w) for page, x, y in product((1, 2), NUMBERS, NUMBERS) for w in (1, 2)]
     rows.append((1, 1.5, 1.5, 0, 0, -3))
     given = relation(spark, list(rows))
-    by_hash, by_number = ALIKE.table(plans), weighted(plans, ALIKE.keys.names, ALIKE.lie_by)
+    by_hash, by_number = ALIKE.table(plans), Table(plans, TableSchema.weighted(ALIKE.keys.names, ALIKE.lie_by))
     assert ALIKE.numbers == ("r1", "r2")
     for table in (by_hash, by_number):
         table.shrinks = True

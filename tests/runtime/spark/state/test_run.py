@@ -29,7 +29,8 @@ from mrql.runtime.spark.state import compaction, packing
 from mrql.runtime.spark.state.block_index import Blocks, PartitionedRows
 from mrql.runtime.spark.state.lookup import narrowed
 from mrql.runtime.spark.state.run import Gathered, Indexed, Run
-from mrql.runtime.spark.state.table import weighted
+from mrql.runtime.spark.state.table import Table
+from mrql.runtime.spark.state.table_schema import TableSchema
 from mrql.runtime.spark.view import SparkView
 from tests.support.partitions import SEVERAL
 
@@ -147,7 +148,7 @@ def test_what_is_looked_up_has_the_columns_of_the_table(spark: SparkSession) -> 
     """Where it lies by a column that is not the first one, in gathered rows and in others."""
     held = step_settings(spark)
     with settings(spark, held):
-        table = weighted(Plans(spark, held), ("a", "b"), ("b",))
+        table = Table(Plans(spark, held), TableSchema.weighted(("a", "b"), ("b",)))
         for rows in ("(1L, 10.0D, 1L), (2L, 10.0D, 1L), (3L, 30.0D, 1L)", "(4L, 10.0D, 1L)"):
             change = Relation.of(spark.sql(f"SELECT * FROM VALUES {rows} AS rows (a, b, w)"))
             run = table.append(table.partitioned(change))
@@ -157,7 +158,7 @@ def test_what_is_looked_up_has_the_columns_of_the_table(spark: SparkSession) -> 
                 table.take_merged()
         assert [type(run.kept) for run in table.runs] == [Gathered, Checkpoint]
         wanted = table.partitioned(Relation.of(spark.sql("SELECT 10.0D AS b")))
-        found = table.lookup([run.relation for run in table.runs], wanted)
+        found = table.schema.lookup([run.relation for run in table.runs], wanted)
         assert found is not None
         assert {*map(tuple, found.dataframe(spark).collect())} == {(1, 10.0, 1), (2, 10.0, 1), (4, 10.0, 1)}
         table.close()
@@ -214,7 +215,7 @@ def test_blocks_have_all_that_is_wanted(
     monkeypatch.setattr(packing, "GATHERED_MIN_ROWS_PER_KEY", 1_000_000)
     monkeypatch.setattr(compaction, "ROWS_PER_BLOCK", 4)
     with settings(spark, held):
-        table = weighted(Plans(spark, held), ("a", "b"), ("b",), access=Access.STEPS)
+        table = Table(Plans(spark, held), TableSchema.weighted(("a", "b"), ("b",)), access=Access.STEPS)
         for start, end in ((0, 1000), (1000, 1010)):
             change = Relation.of(spark.range(start, end).selectExpr("id AS a", f"{keys} AS b", "1L AS w"))
             run = table.append(table.partitioned(change))
@@ -226,7 +227,7 @@ def test_blocks_have_all_that_is_wanted(
         assert collected(table.runs[0].df.union(table.runs[1].df)) == collected(rows)
         for _ in range(3):
             run = Run.of(table.plans, table.partitioned(Relation.of(spark.range(9).selectExpr(f"{wanted} AS b"))))
-            here = table.lookup([run.relation for run in table.runs], run.relation)
+            here = table.schema.lookup([run.relation for run in table.runs], run.relation)
             assert here is not None
             expected = rows.join(spark.range(9).selectExpr(f"{wanted} AS b"), "b", "left_semi").select("a", "b", "w")
             assert collected(table.plans.dataframe(here)) == collected(expected)
