@@ -68,6 +68,11 @@ HINTS = {
     "->": "the body of a function follows a `.`: `\\x. e`",
     "=>": "the body of a function follows a `.`: `\\x. e`",
     "#": "comments begin with `//`",
+    **dict.fromkeys("“”„‘’‚«»", 'a text is in straight quotes: "…"'),
+    **dict.fromkeys("–−", "a minus is written `-`"),
+    "≤": "write `<=`",
+    "≥": "write `>=`",
+    "≠": "write `<>`",
     "descending": "write `desc`",
     "ascending": "write `asc`",
     "limit": "`limit` follows the keys of an `order by`, or the step of a `repeat`",
@@ -216,9 +221,21 @@ def _construct_hint(source: Source, at: int, state: Any, open_tokens: list[Token
         return head_hint(here)
     if "_THEN" in accepted and here[:1] != "":
         return IF
-    if "_COLON" in accepted and opened[-2:-1] in (["_RECORD_START"], ["_COMMA"]) and here[:1] in {".", ",", ">"}:
-        return "a field has a name: `<A: x.A, B: x.B>`"
+    brackets = [kind for kind in opened if kind in BRACKETS]
+    if "_COLON" in accepted and brackets[-1:] == ["_RECORD_START"]:
+        return _field_hint(open_tokens[-1], here)
     return None
+
+
+def _field_hint(name: Token, here: str) -> str | None:
+    """The hint for a field of a record that has a name and no `:` behind it."""
+    match here[:1]:
+        case "." | "," | ">":
+            return "a field has a name: `<A: x.A, B: x.B>`"
+        case "=":
+            return f"a field is written with a `:`: `<{name}: …>`"
+        case _:
+            return None
 
 
 def _hint(source: Source, begin: int, at: int, token: Token, state: Any, open_tokens: list[Token]) -> str | None:

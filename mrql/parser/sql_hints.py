@@ -1,4 +1,4 @@
-"""What is written in SQL, and what to write here instead.
+"""What is written in SQL or in Python, and what to write here instead.
 
 A hint is looked for where the parser cannot go on: by what stands there, and by what stands before it.
 """
@@ -15,6 +15,10 @@ IF = "write `if c then a else b`"
 ROUND = "a `,` behind a `from` goes on with it: put the select in round brackets"
 COUNT = "`count(x)` counts the elements of a collection, or of a group by a variable of its `from`"
 GENERATOR = "a `from` names the elements of each collection: `from x in X`"
+FUNCTION = "a function says its types: `function f(x: long): long { … }`; a macro has none: `macro f(x) { … }`"
+BODY = "the body stands in braces, without `=`: `{ … }`"
+SELECT = "write `(select e from x in X where c)`"
+PART = "a part of a list is written with both of its ends, from 0 on: `xs[1:3]` are the elements 1, 2 and 3"
 TYPES = r"bool|int|long|float|double|string|binary|date|timestamp|decimal(\([\d\s,]+\))?"
 
 
@@ -33,8 +37,8 @@ class Habit:
 
 
 HABITS: tuple[Habit, ...] = (
-    Habit("write `not is_null(e)`", r"is\s+not\s+null\b"),
-    Habit("write `is_null(e)`", r"is\s+null\b"),
+    Habit("write `not is_null(e)`", r"is\s+not\s+(null|none)\b"),
+    Habit("write `is_null(e)`", r"is\s+(null|none)\b"),
     Habit("write `a = b or is_null(a) and is_null(b)`", r"is\s+(not\s+)?distinct\b"),
     Habit("write `e < low or e > high`", r"not\s+between\b"),
     Habit("write `e >= low and e <= high`", r"between\b"),
@@ -74,7 +78,24 @@ HABITS: tuple[Habit, ...] = (
     Habit("write `add_days(d, 1)`, `add_months`, or `add_hours` of a timestamp", before=r"\binterval\s+"),
     Habit("any value may be missing: leave it out", r"\?|(not\s+)?null\b", rf":\s*({TYPES})\s*"),
     Habit(IF, r"\?"),
+    Habit(IF, r"if\b(?:(?!\bthen\b)[^;])*\belse\b"),
+    Habit(SELECT, r"for\s[^;]*?\bin\b"),
+    Habit("a function without a name is `\\x. e`", before=r"\blambda\s+"),
+    Habit("write `pow(x, y)`", r"\*", r"\w\)?\s*\*"),
+    Habit("write `pow(x, y)`", r"\^"),
+    Habit(PART, ":", r"[\w)\]]\[\s*"),
+    Habit(PART, r"\]", r"[\w)\]]\[[^\[\]]*:\s*"),
+    Habit("write `select x from x in X order by x.A limit 3`", r"\d", r"\bselect\s+(distinct\s+)?top\s+"),
+    Habit(FUNCTION, r"[,)]", r"\bfunction\s+\w+\s*\([^()]*"),
+    Habit(FUNCTION, r"[={]", r"\bfunction\s+\w+\s*\([^()]*\)\s*"),
+    Habit(BODY, "=", r"\b(function|macro)\s+\w+\s*\([^;{}=]*\)[^;{}=]*"),
     Habit("what has names is a record: `<a: …, b: …>`", ":", r"(?<!\w)\(\s*\w+\s*"),
+    Habit("what has names is a record: `<a: …, b: …>`", ":", r"\{\s*[^\W\d]\w*\s*"),
+    Habit(
+        'what has names is a record: `<a: …, b: …>`; keys that are values stand in pairs: `{("a", 1), ("b", 2)}`',
+        ":",
+        r"\{\s*(\d+|\"[^\"]*\"|'[^']*')\s*",
+    ),
     Habit("arguments have no names, and stand in the order of the parameters", ":", r"\w\(\s*\w+\s*"),
     Habit("`where` stands before `group by` and `order by`; a `having` chooses groups", r"where\b"),
     Habit(
