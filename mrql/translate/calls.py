@@ -28,7 +28,7 @@ from mrql.translate.python_imports import call as call_imported
 from mrql.translate.recursive_functions import call as call_recursive
 from mrql.translate.recursive_functions import group_of
 from mrql.translate.scalar_functions import apply
-from mrql.translate.scope import Scope, Thunk, names_in
+from mrql.translate.scope import GroupedVariables, Scope, Thunk, names_in
 from mrql.translate.user_aggregates import aggregated
 
 LIBRARY: dict[str, Function] = {
@@ -99,7 +99,9 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
     ]
     params = ", ".join(chr(ord("a") + place) for place, _ in enumerate(expr.args[:4]))
     own = f"one of your own is defined before: `macro {expr.function}({params}) {{ … }};`"
-    raise scope.unknown("function", expr.function, candidates, expr.span, HERE.get(expr.function.lower()), own)
+    further_down = f"`{expr.function}` is defined further down: move it before this"
+    elsewhere = further_down if expr.function in known.calls else HERE.get(expr.function.lower())
+    raise scope.unknown("function", expr.function, candidates, expr.span, elsewhere, own)
 
 
 def _expand_function(function: syntax.FunctionDef, expr: syntax.Call, scope: Scope) -> Term:
@@ -223,10 +225,21 @@ def _row_hint(arg: syntax.Expr, scope: Scope, function: str) -> str | None:
     """The hint for an aggregation of what is one row, since there is no `group by`."""
     if function == "count" and isinstance(arg, syntax.IntLit):
         return COUNT
-    if scope.group is not None or not names_in(arg) & set(scope.variables):
+    if not names_in(arg) & set(scope.variables):
         return None
+    if scope.group is not None:
+        return _key_hint(arg, scope.group, function)
     written = arg.span.text
     return f"without a `group by` that is one value; of all rows it is `{function}(select {written} from …)`"
+
+
+def _key_hint(arg: syntax.Expr, group: GroupedVariables, function: str) -> str | None:
+    """The hint for an aggregation of what is one value in each group, since it is made of the keys."""
+    if not group.names or names_in(arg) & group.names:
+        return None
+    variable = min(group.names)
+    of = variable if function == "count" else f"{variable}.A"
+    return f"`{arg.span.text}` is one value in each group; of its rows it is `{function}({of})`"
 
 
 def _order_hint(expr: syntax.Call, args: Sequence[Term]) -> str | None:

@@ -38,6 +38,7 @@ from mrql.translate.inlining import call, is_function, with_function
 from mrql.translate.json_values import as_collection
 from mrql.translate.literals import literal
 from mrql.translate.operators import binary, unary
+from mrql.translate.other_names import NAMES_HERE
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.quantifiers import quantified
 from mrql.translate.repeat import repeat
@@ -153,7 +154,8 @@ def _name(expr: syntax.Name, scope: Scope) -> Term:
                 return construct(scope.globals.constructors[expr.name], (), expr.span)
             candidates = [*scope.variables, *scope.globals.values]
             quoted = f'a text is in quotes: "{expr.name}"' if len(expr.name) > 2 else None
-            raise scope.unknown("name", expr.name, candidates, expr.span, _field_hint(expr.name, scope), quoted)
+            elsewhere = _field_hint(expr.name, scope) or NAMES_HERE.get(expr.name.lower())
+            raise scope.unknown("name", expr.name, candidates, expr.span, elsewhere, quoted)
         case Thunk(argument, outer):
             return outer.translate(argument)
         case Closure():

@@ -15,6 +15,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.terms import CMap, Get, Lambda, Nth, PVar, Single, Term, Var
 from mrql.translate import xml
 from mrql.translate.json_values import member
+from mrql.translate.method_calls import method_hint
 from mrql.translate.scope import Scope, foreign_field
 
 
@@ -43,7 +44,8 @@ def field(expr: syntax.Field, scope: Scope) -> Term:
             x = PVar(scope.globals.names.fresh("x"), record)
             return CMap(Lambda(x, Single(Get(Var(x.name, record), expr.name))), term)
         case other:
-            raise UserError(f"`.{expr.name}` takes a record, not {other}", expr.span, _part_hint(expr, other))
+            hint = _part_hint(expr, other) or method_hint(expr.name, expr.expr, (), scope)
+            raise UserError(f"`.{expr.name}` takes a record, not {other}", expr.span, hint)
 
 
 def _part_hint(expr: syntax.Field, t: ty.Type) -> str | None:

@@ -16,8 +16,11 @@ from mrql.algebra import types as ty
 from mrql.algebra.analysis.variables import Names
 from mrql.algebra.errors import UserError
 from mrql.algebra.functions import AT, EQ, IS_NULL, ONLY, RANGE, SLICE
+from mrql.algebra.showable import written_name
 from mrql.algebra.terms import CMap, Empty, If, Lambda, ListOf, Lit, Prim, PTuple, PVar, Single, Term, Var
 from mrql.algebra.types import Type
+
+NO_ORDER = "a bag has no order: `order by` makes a list of it"
 
 
 def integers(low: Term, high: Term, expr: syntax.RangeExpr) -> Term:
@@ -48,8 +51,23 @@ def index(collection: Term, key: Term, expr: syntax.Index, names: Names) -> Term
                 raise UserError(f"a key of this bag must be of type {key_type}, not {key.type}", expr.index.span)
             return _lookup(collection, key, (key_type, value_type), expr, names)
         case other:
-            hint = "a bag has no order: `order by` makes a list of it" if isinstance(other, ty.BagType) else None
-            raise UserError(f"`[…]` takes a list or a bag of pairs, not {other}", expr.span, hint)
+            raise UserError(f"`[…]` takes a list or a bag of pairs, not {other}", expr.span, _index_hint(expr, other))
+
+
+def _index_hint(expr: syntax.Index, t: Type) -> str | None:
+    """The hint for what has parts, but none that are looked up so."""
+    written, key = expr.expr.span.text, expr.index
+    match t:
+        case ty.BagType():
+            return NO_ORDER
+        case ty.RecordType() if isinstance(key, syntax.StringLit) and t.field(key.value) is not None:
+            return f"a field is written behind what it is of: `{written}.{written_name(key.value)}`"
+        case ty.TupleType(items) if isinstance(key, syntax.IntLit) and key.value < len(items):
+            return f"a part of a tuple is `{written}#{key.value}`"
+        case ty.STRING:
+            return f"characters of a text are `substring({written}, from, to)`, without the one at `to`"
+        case _:
+            return None
 
 
 def _lookup(collection: Term, key: Term, pair: tuple[Type, Type], expr: syntax.Index, names: Names) -> Term:
@@ -67,12 +85,18 @@ def part(collection: Term, low: Term, high: Term, expr: syntax.Slice) -> Term:
     Raises: UserError where this is not a list, or an end is no integer.
     """
     if not isinstance(collection.type, ty.ListType):
-        hint = "a bag has no order: `order by` makes a list of it" if isinstance(collection.type, ty.BagType) else None
-        raise UserError(f"`[… : …]` takes a list, not {collection.type}", expr.span, hint)
+        raise UserError(f"`[… : …]` takes a list, not {collection.type}", expr.span, _part_hint(expr, collection.type))
     for end, written in ((low, expr.low), (high, expr.high)):
         if not _is_integer(end.type):
             raise UserError(f"the ends of a part of a list must be integers, not {end.type}", written.span)
     return Prim(SLICE, (collection, low, high), span=expr.span)
+
+
+def _part_hint(expr: syntax.Slice, t: Type) -> str | None:
+    """The hint for a part of what is no list."""
+    if t == ty.STRING:
+        return f"characters of a text are `substring({expr.expr.span.text}, from, to)`, without the one at `to`"
+    return NO_ORDER if isinstance(t, ty.BagType) else None
 
 
 def _is_integer(t: Type) -> bool:

@@ -18,11 +18,14 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
 from mrql.algebra.terms import Let, Term
 from mrql.translate.coercion import coerce, resolve
+from mrql.translate.method_calls import method_hint
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.recursive_functions import group_of
 from mrql.translate.scope import Closure, Scope, Thunk
 
 NOWHERE = Span(Source("", ""), 0, 0)
+
+NO_FUNCTION = "this is called, and is no function"
 
 Use = Callable[[Closure, Scope], Term]
 """What is made of a function's body in the scope of a call."""
@@ -56,7 +59,7 @@ def with_function(expr: syntax.Expr, scope: Scope, use: Callable[[Closure], Term
         case syntax.Call() | syntax.Apply() if is_function(expr, scope):
             return _called(expr, scope, lambda called, inner: with_function(called.body, inner, use))
         case _:
-            return use(closure_of(expr, scope, "this is called, and is no function"))
+            return use(closure_of(expr, scope, NO_FUNCTION))
 
 
 def named(name: str, scope: Scope) -> Closure | None:
@@ -132,6 +135,8 @@ def _returned(body: syntax.Expr | None) -> syntax.Expr | None:
 
 def _called(expr: syntax.Call | syntax.Apply, scope: Scope, use: Use) -> Term:
     callee = syntax.Name(expr.function, expr.span) if isinstance(expr, syntax.Call) else expr.function
+    if isinstance(callee, syntax.Field):
+        raise UserError(NO_FUNCTION, callee.span, method_hint(callee.name, callee.expr, expr.args, scope))
 
     def with_arguments(closure: Closure) -> Term:
         _check_arity(closure, len(expr.args), expr.span)

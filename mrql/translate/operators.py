@@ -82,7 +82,7 @@ def binary(expr: syntax.Binary, scope: Scope) -> Term:
             written = expr.right.span.text[1:-1]
             message = f"`in` takes a collection on its right, not {right.type}"
             raise UserError(message, expr.span, f"write `{{{written}}}`")
-        return member(left, right, scope.globals, expr.span)
+        return member(left, right, scope.globals, expr.span, _within_hint(expr, [left, right]))
     return except_or_intersect(left, right, expr, scope.globals.names)
 
 
@@ -103,6 +103,13 @@ def _digits_of_its_own(side: Term, other: Term) -> Term:
     if isinstance(other.type, ty.DecimalType) and isinstance(side, Lit) and isinstance(side.value, int):
         return decimal(Decimal(side.value), side.span) if side.type in (ty.INT, ty.LONG) and side.span else side
     return side
+
+
+def _within_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
+    """The hint for a text that is looked for in another one."""
+    if [side.type for side in sides] != [ty.STRING, ty.STRING]:
+        return None
+    return f"of texts it is `contains({expr.right.span.text}, {expr.left.span.text})`"
 
 
 def _text_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
@@ -132,6 +139,9 @@ def _time_hint(expr: syntax.Binary, sides: Sequence[Term]) -> str | None:
     a, b = expr.left.span.text, expr.right.span.text
     if not times:
         return None
+    if BINARY[expr.op].name in COMPARISONS and any(map(ty.is_numeric, types)):
+        time = a if types[0] in times else b
+        return f'`year({time})` is a number, and `date("2026-01-31")` a day'
     if expr.op in (syntax.BinaryOp.ADD, syntax.BinaryOp.SUBTRACT):
         if len(times) == 1:
             return "`add_days(d, n)` is n days later, `add_hours(t, n)` n hours; a negative n is earlier"

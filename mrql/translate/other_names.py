@@ -1,4 +1,4 @@
-"""Functions and types by the names that they have in SQL, in Spark or in Python, and what to write here."""
+"""Functions, values and types by the names that they have in SQL, in Spark or in Python, and what to write here."""
 
 from __future__ import annotations
 
@@ -71,7 +71,16 @@ HERE = _here(
     ("sort_array array_sort list_sort sorted", "`sort(e)`"),
     ("ceiling", "`ceil(x)`"),
     ("truncate trunc", "`floor(x)`, or `date_trunc(unit, d)`"),
+    ("map filter flatmap", "`select e from x in X where c`"),
+    ("isin includes", "`x in e`"),
     ("print", "`trace(e)`"),
+)
+
+NAMES_HERE = _here(
+    ("none nil undefined nullptr", "`null`; `is_null(e)` asks whether a value is missing"),
+    ("nan", '`"NaN" as double`'),
+    ("inf infinity", '`"Infinity" as double`'),
+    ("current_date current_timestamp now today sysdate", _CLOCK),
 )
 
 TYPES_HERE = _here(

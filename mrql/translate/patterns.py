@@ -23,7 +23,7 @@ from mrql.algebra.values.data import TAG
 from mrql.translate.coercion import resolve
 from mrql.translate.data_types import compared, is_constant, record_of
 from mrql.translate.literals import literal
-from mrql.translate.scope import Globals, Scope, foreign_field
+from mrql.translate.scope import Globals, Scope, foreign_field, nearest
 from mrql.translate.time_constants import beside
 
 
@@ -108,7 +108,9 @@ def _record(pattern: syntax.RecordPattern, t: Type, known: Globals, match: Match
     for name, inner in pattern.fields:
         found = t.field(name)
         if found is None:
-            missing = UserError(f"there is no field `{name}` in {t}", pattern.span)
+            near = nearest(name, t.names)
+            hint = None if near is None else f"did you mean `{near}`?"
+            missing = UserError(f"there is no field `{name}` in {t}", pattern.span, hint)
             raise foreign_field(name, t, pattern.span) or missing
         _project(inner, Get(Var(whole.name, t), name), known, match)
     return whole

@@ -64,13 +64,13 @@ def none(collection: Term, names: Names, span: Span) -> Term:
     return is_none(CMap(Lambda(_element(collection, names), ONE), collection), span)
 
 
-def member(item: Term, collection: Term, known: Globals, span: Span) -> Term:
-    """`x in e`.
+def member(item: Term, collection: Term, known: Globals, span: Span, hint: str | None = None) -> Term:
+    """`x in e`; the hint is for an `e` that is no collection.
 
     Raises: UserError where `e` is no collection, or one whose elements cannot be equal to `x`.
     """
     if not ty.is_collection(collection.type):
-        raise UserError(f"`in` takes a collection on its right, not {collection.type}", span)
+        raise UserError(f"`in` takes a collection on its right, not {collection.type}", span, hint)
     v = _element(collection, known.names)
     if ty.join_types(item.type, v.type) is None:
         raise UserError(f"`in` looks for a value of type {item.type} among values of type {v.type}", span)

@@ -152,7 +152,8 @@ def aggregated(aggregation: Aggregation, collection: Term, scope: Scope, span: S
         of_one = f"the unit of `{fold.name}`"
         element = coerce(_of(unit, element, span), fold.type, span, of_one)
     elif not ty.fits(v.type, fold.type):
-        raise UserError(f"`{fold.name}` takes a collection of {fold.type}, not of {v.type}", span)
+        hint = f"a third part makes one of an element: `aggregation {fold.name}(…, …, \\x. …): {fold.type}`"
+        raise UserError(f"`{fold.name}` takes a collection of {fold.type}, not of {v.type}", span, hint)
     whole = coerce(element, fold.type, span, f"an element of `{fold.name}`")
     if aggregation.sums:
         return summed(collection, v, whole, span)

@@ -9,7 +9,7 @@ import pytest
 from mrql.translate.builtin_aggregates import AGGREGATIONS
 from mrql.translate.calls import LIBRARY
 from mrql.translate.collection_functions import DERIVED
-from mrql.translate.other_names import HERE
+from mrql.translate.other_names import HERE, NAMES_HERE
 
 KNOWN = {*AGGREGATIONS, *DERIVED, *LIBRARY, "distinct", "trace"}
 
@@ -19,3 +19,9 @@ def test_what_is_advised_is_there(name: str) -> None:
     """A name that is none of ours stands for calls that are."""
     assert name not in KNOWN
     assert set(re.findall(r"(\w+)\(", HERE[name])) <= KNOWN
+
+
+@pytest.mark.parametrize("name", NAMES_HERE)
+def test_what_is_advised_of_a_value_is_there(name: str) -> None:
+    """So does the name of a value."""
+    assert set(re.findall(r"(\w+)\(", NAMES_HERE[name])) <= KNOWN
