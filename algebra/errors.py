@@ -121,6 +121,17 @@ class EvaluationError(Exception):
     """A function met a value for which it has no result; the evaluator adds the place."""
 
 
+OF_INTS = "an int has 32 bits, and a long 64: `e as long`"
+"""The hint for an overflow of what is computed of ints alone."""
+
+
+class IntegerOverflow(EvaluationError):
+    """A value that its type of integers does not hold."""
+
+    def __init__(self) -> None:
+        super().__init__("integer overflow")
+
+
 class EngineError(MrqlError):
     """Spark, Java or a database server is missing or failed, through no fault of the query."""
 

@@ -14,7 +14,7 @@ from typing import assert_never
 
 from mrql.algebra import monoids
 from mrql.algebra.analysis.variables import free_vars
-from mrql.algebra.errors import EvaluationError, UserError
+from mrql.algebra.errors import OF_INTS, EvaluationError, IntegerOverflow, UserError
 from mrql.algebra.evaluation import merge
 from mrql.algebra.evaluation.recursive_functions import Definition, Recursive
 from mrql.algebra.evaluation.trace import print_trace
@@ -52,7 +52,7 @@ from mrql.algebra.terms import (
     element_type,
     pair_type,
 )
-from mrql.algebra.types import DOUBLE, BagType, ListType, TupleType, Type, has_collection
+from mrql.algebra.types import DOUBLE, INT, BagType, ListType, TupleType, Type, has_collection
 from mrql.algebra.values.exact_sums import total
 from mrql.algebra.values.measured import measured
 from mrql.algebra.values.values import Bag, Canonical, Record, Value, canonical, same
@@ -143,13 +143,14 @@ class _Evaluator:
 
     def called(self, term: Prim, definition: Definition, env: Environment) -> Value:
         """The value of a function that calls itself."""
-        if self.level == LEVELS:
-            message = f"`{definition.name}` calls itself without end: {LEVELS:,} calls are nested in each other"
-            raise UserError(message, term.span, "a comparison with a missing value is false")
         inner: dict[str, Value] = {}
         for param, arg in zip(definition.params, term.args, strict=True):
             value = self.value(arg, env)
             inner[param.name] = value if arg.type == param.type else convert(value, param.type)
+        if self.level == LEVELS:
+            message = f"`{definition.name}` calls itself without end: {LEVELS:,} calls are nested in each other"
+            hint = "a comparison with a missing value is false" if any(map(_lacks, inner.values())) else None
+            raise UserError(message, term.span, hint)
         level, room = self.level, self.room
         self.level, self.room = level + 1, room - definition.calls
         try:
@@ -369,8 +370,24 @@ def _cogrouped(left: Iterable[Value], right: Iterable[Value]) -> Bag:
     return Bag((k, (Bag(xs), Bag(ys))) for k, xs, ys in groups.values())
 
 
+def _lacks(value: Value) -> bool:
+    """Whether a value, or a part of it, is missing."""
+    match value:
+        case tuple():
+            return any(map(_lacks, value))
+        case Record():
+            return any(map(_lacks, value.fields.values()))
+        case _:
+            return value is None
+
+
 def _with_place(term: Term, compute: Callable[[], Value]) -> Value:
     try:
         return compute()
     except EvaluationError as error:
-        raise UserError(str(error), term.span) from error.__cause__  # what a callable of Python has raised
+        hint = OF_INTS if isinstance(error, IntegerOverflow) and _is_of_ints(term) else None
+        raise UserError(str(error), term.span, hint) from error.__cause__  # what a callable of Python has raised
+
+
+def _is_of_ints(term: Term) -> bool:
+    return isinstance(term, Prim) and all(arg.type == INT for arg in term.args)

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
 from mrql.algebra import types as ty
-from mrql.algebra.errors import EvaluationError
+from mrql.algebra.errors import EvaluationError, IntegerOverflow
 from mrql.algebra.types import Type
 from mrql.algebra.values.atom_text import show_atom, single_from_text, to_single, unsigned
 from mrql.algebra.values.decimals import from_text, of_type, out_of_range
@@ -40,7 +40,7 @@ def check_range(value: int, t: Type) -> int:
     """
     low, high = INT_RANGES[t]  # type: ignore[index]
     if not low <= value <= high:
-        raise EvaluationError("integer overflow")
+        raise IntegerOverflow
     return value
 
 
@@ -78,7 +78,7 @@ def _to_decimal(value: Value, t: ty.DecimalType) -> Value:
 
 def _to_integer(value: Value, t: ty.Basic) -> int:
     if isinstance(value, float) and (math.isnan(value) or math.isinf(value)):
-        raise EvaluationError("integer overflow")
+        raise IntegerOverflow
     return check_range(int(value), t)
 
 

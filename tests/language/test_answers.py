@@ -136,6 +136,8 @@ def test_answer(text: str, expected: str | None, expected_type: str | None) -> N
         assert same(value, wanted), show_value(value)
 
 
+MISSING = "a comparison with a missing value is false"
+
 ERRORS = [
     ("select x from x in", "query:1:19"),
     ("1 + true", "`+` takes two numbers or two strings, not int and bool"),
@@ -187,6 +189,22 @@ def test_error_shows_the_line_and_a_caret() -> None:
     )
     rendered = str(caught.value)
     assert rendered.startswith(expected.split("\n   = hint")[0])
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        ("function f(n: long): long { if n = 0 then 0 else f(n + 1) }; f(1)", None),
+        ("function f(n: long): long { if n > 0 then 0 else f(n) }; f(null)", MISSING),
+        ("function f(p: (long, long)): long { if p#1 > 0 then 0 else f(p) }; f((1, null))", MISSING),
+        ("function f(r: <a: long>): long { if r.a > 0 then 0 else f(r) }; f(<a: null>)", MISSING),
+    ],
+)
+def test_calls_without_end(call: str, hint: str | None) -> None:
+    """Missing values are named where there are some: a function that counts upwards has none."""
+    with pytest.raises(UserError, match="calls itself without end") as caught:
+        answer(call)
+    assert caught.value.hint == hint
 
 
 RUNTIME_ERRORS = [

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from mrql.algebra.errors import EngineError, MrqlError, UserError
+from mrql.algebra.errors import OF_INTS, EngineError, MrqlError, UserError
 from mrql.algebra.span import Source, Span
 from mrql.algebra.types import DecimalType
 from mrql.algebra.values.decimals import TOO_MANY_DIGITS, out_of_range
@@ -33,6 +33,8 @@ MESSAGES: dict[str, str] = {
     "DIVIDE_BY_ZERO": "division by zero",
     "REMAINDER_BY_ZERO": "remainder of a division by zero",
 }
+INT_OVERFLOW = "[ARITHMETIC_OVERFLOW] integer overflow"
+"""What Spark says of ints; of longs it is a long overflow."""
 DIVISION_IMPOSSIBLE = "Division impossible"
 """What Java says of a remainder, the quotient of which has more digits than Spark has of one; it tells no place."""
 READING = ("FAILED_READ_FILE", "MALFORMED_RECORD", "CANNOT_READ_FILE", "MALFORMED_CSV_RECORD", "MALFORMED_ROW")
@@ -68,7 +70,7 @@ def _translate(text: str, source: Source | None, find_malformed: Callable[[], No
     message = _message(text)
     if message is None:
         return EngineError(f"Spark failed: {_first_line(text)}")
-    return UserError(message, _span(text, source))
+    return UserError(message, _span(text, source), OF_INTS if INT_OVERFLOW in text else None)
 
 
 def _message(text: str) -> str | None:

@@ -424,7 +424,7 @@ def test_run_time_errors(spark: SparkSession, text: str, message: str, place: st
         assert close(collect_value(view.answer(), query.type), before)
         with pytest.raises(mrql.UserError) as reference:
             evaluate(query.term, {"V": bad})
-        assert reference.value.message == message
+        assert (reference.value.message, reference.value.hint) == (message, caught.value.hint)
 
 
 def test_a_key_without_parts_however_it_is_held() -> None:
