@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from decimal import Decimal
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
+from mrql.algebra.showable import written_name
 from mrql.algebra.types import RecordType, Type
 from mrql.algebra.values.atom_conversion import convert_atom, parse_atom
-from mrql.algebra.values.atom_text import to_single
+from mrql.algebra.values.atom_text import show_atom, to_single
 from mrql.algebra.values.data import TAG, Data, Element
 from mrql.algebra.values.decimals import exactly
 from mrql.algebra.values.json_text import Json, content, document, read, write
@@ -27,7 +28,7 @@ def taken_as(value: Document, t: Type) -> Value:
         if isinstance(found, str) or (_is_number(found) and ty.is_numeric(basic)):
             with suppress(EvaluationError):
                 return convert_atom(found, basic)
-        raise _unfit(found, basic)
+        raise _Unfit(found, basic)
 
     try:
         return _fitted(content(value), t, atom)
@@ -63,15 +64,15 @@ def _fitted(value: Json, t: Type, atom: Callable[[Json, ty.Basic], Value]) -> Va
             return [_fitted(part, item, atom) for part in value]
         case ty.BagType(item) if isinstance(value, list):
             return Bag(_fitted(part, item, atom) for part in value)
-    raise _unfit(value, t)
+    raise _Unfit(value, t)
 
 
 class _Unfit(ValueError):
     """A JSON value that is none of a type."""
 
-
-def _unfit(value: Json, t: Type) -> _Unfit:
-    return _Unfit(f"{write(value)} is not a value of type {t}")
+    def __init__(self, value: Json, t: Type) -> None:
+        super().__init__(f"{write(value)} is not a value of type {t}")
+        self.value, self.type = value, t
 
 
 def _is_number(value: Json) -> bool:
@@ -90,7 +91,44 @@ def held(value: Json, t: Type) -> Value:
 
     Raises: ValueError where it is of another type.
     """
-    return _fitted(value, t, _held_atom)
+    try:
+        return _fitted(value, t, _held_atom)
+    except _Unfit as error:
+        where = _place_of_unfit(value, t)
+        at = f" (at {where.removeprefix('.')})" if where else ""
+        raise ValueError(f"{_as_written(error.value)} is not a value of type {error.type}{at}") from None
+
+
+def _as_written(value: Json) -> str:
+    """A value as a text, in which a number with a fraction is one also where that is 0: an `int` is none."""
+    match value:
+        case float():
+            return show_atom(value)
+        case Decimal():
+            return format(value, "f")
+        case _:
+            return write(value)
+
+
+def _place_of_unfit(value: Json, t: Type) -> str:
+    """Where the first part is that is none of its type: `.a.b[2]`; nothing where it is the value itself."""
+    for step, part, item in _parts(value, t):
+        try:
+            _fitted(part, item, _held_atom)
+        except _Unfit:
+            return step + _place_of_unfit(part, item)
+    return ""
+
+
+def _parts(value: Json, t: Type) -> Iterator[tuple[str, Json, Type]]:
+    """The parts of a value that has those of its type, each with how it is written behind the value."""
+    match t:
+        case ty.RecordType(fields) if isinstance(value, dict):
+            yield from ((f".{written_name(name)}", value.get(name), item) for name, item in fields)
+        case ty.TupleType(items) if isinstance(value, list) and len(value) == len(items):
+            yield from ((f"#{i}", part, item) for i, (part, item) in enumerate(zip(value, items, strict=True)))
+        case ty.ListType(item) | ty.BagType(item) if isinstance(value, list):
+            yield from ((f"[{i}]", part, item) for i, part in enumerate(value))
 
 
 def _held_atom(value: Json, t: ty.Basic) -> Value:
@@ -110,7 +148,7 @@ def _held_atom(value: Json, t: ty.Basic) -> Value:
         case ty.Basic(ty.Kind.DATE | ty.Kind.TIMESTAMP | ty.Kind.DECIMAL) if isinstance(value, str):
             with suppress(EvaluationError):
                 return parse_atom(value, t)
-    raise _unfit(value, t)
+    raise _Unfit(value, t)
 
 
 def opened(value: Data, t: RecordType) -> Record:

@@ -15,10 +15,10 @@ from mrql.algebra.types import RecordType, Type
 from mrql.algebra.values.value_text import show_value
 from mrql.algebra.values.values import Bag, Value
 from mrql.algebra.values.zset import ZSet
-from mrql.runtime.files.compression import lines
 from mrql.runtime.files.quarantine import Malformed, Reject, fail
 from mrql.runtime.sources.current_rows import CurrentRows
 from mrql.runtime.sources.formats.file_format import file_format
+from mrql.runtime.sources.formats.json import first_fault
 from mrql.runtime.sources.partitions import apart, completed, is_partition, must_agree, with_partitions
 from mrql.runtime.sources.path_patterns import fits
 from mrql.runtime.sources.places_of_rows import placed
@@ -253,14 +253,12 @@ def row_type(spec: SourceSpec) -> Type:
     if found is None:
         what = "row" if files else "file"
         hint = "add type(<A: long>), say"
-        if spec.format.name == "json" and not spec.multiline and any(map(_has_text, files[:1])):
+        fault = first_fault(files, spec.multiline) if spec.format.name == "json" else None
+        why = "" if fault is None else f": {fault.file}:{fault.line}: {fault.reason}"
+        if fault is not None and not spec.multiline:
             hint = f"a line is a row: where a document goes over several, add `multiline`; else {hint}"
-        raise UserError(f"no {what} in {spec.path} to take the type of the rows from", hint=hint)
+        raise UserError(f"no {what} in {spec.path} to take the type of the rows from{why}", hint=hint)
     return found
-
-
-def _has_text(file: Path) -> bool:
-    return any(line.strip() for _, line in lines(file))
 
 
 def count_rows(spec: SourceSpec, file: Path) -> int:

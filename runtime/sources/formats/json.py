@@ -207,6 +207,23 @@ def _must_be_lines(files: Sequence[Path]) -> None:
         raise UserError(f'the first line is no JSON, but "{first}"', hint=hint)
 
 
+def first_fault(files: Iterable[Path], multiline: bool) -> Malformed | None:
+    """The first line that is no JSON, or what is wrong with the first document that is none."""
+    for file in files:
+        if multiline:
+            document = document_in(file)
+            if isinstance(document, Malformed):
+                return document
+            continue
+        for number, line in lines(file):
+            try:
+                if line.strip():
+                    _json_of(line)
+            except ValueError as error:
+                return Malformed(file, number, str(error), decoded(line))
+    return None
+
+
 def _sample(files: Iterable[Path], multiline: bool) -> Iterator[Json]:
     size = 0
     for file in files:

@@ -98,10 +98,12 @@ BAD: dict[str, Bad] = {
         "1.50\n1.505\n", f'2:1: {ROW}"1.505" is not a value of type decimal(5, 2) (column P)', "<P: decimal(5, 2)>"
     ),
     "json, too many digits": lines(
-        '{"A": 1.500}\n{"A": 1000}\n', f"2:1: {ROW}1000 is not a value of type decimal(5, 2)", "<A: decimal(5, 2)>"
+        '{"A": 1.500}\n{"A": 1000}\n',
+        f"2:1: {ROW}1000 is not a value of type decimal(5, 2) (at A)",
+        "<A: decimal(5, 2)>",
     ),
     "json, an exponent": lines(
-        '{"A": "1.5"}\n{"A": 1e0}\n', f"2:1: {ROW}1 is not a value of type decimal(5, 2)", "<A: decimal(5, 2)>"
+        '{"A": "1.5"}\n{"A": 1e0}\n', f"2:1: {ROW}1.0 is not a value of type decimal(5, 2) (at A)", "<A: decimal(5, 2)>"
     ),
     "csv, no bool": csv("TRUE\nyes\n", f'2:1: {ROW}"yes" is not a value of type bool (column B)', "<B: bool>"),
     "csv, no date": csv(
@@ -161,31 +163,37 @@ BAD: dict[str, Bad] = {
     "json, a key twice": lines('{"A": 1}\n{"A": 1, "A": 2}\n', f'2:1: {ROW}the key "A" is there twice'),
     "json, half a character": lines('{"A": 1}\n{"A": 1, "B": "\\ud800"}\n', f"2:1: {ROW}half of a pair of surrogates"),
     "json, not UTF-8": lines(b'{"A": 1}\n{"A": 2, "B": "\xff"}\n', f"2:1: {ROW}not text in UTF-8"),
-    "json, a text for a number": lines('{"A": 1}\n{"A": "1"}\n', f'2:1: {ROW}"1" is not a value of type int'),
-    "json, a fraction for an integer": lines('{"A": 1}\n{"A": 1.0}\n', f"2:1: {ROW}1 is not a value of type int"),
-    "json, out of range": lines('{"A": 1}\n{"A": 3000000000}\n', f"2:1: {ROW}3000000000 is not a value of type int"),
+    "json, a text for a number": lines('{"A": 1}\n{"A": "1"}\n', f'2:1: {ROW}"1" is not a value of type int (at A)'),
+    "json, a fraction for an integer": lines(
+        '{"A": 1}\n{"A": 1.0}\n', f"2:1: {ROW}1.0 is not a value of type int (at A)"
+    ),
+    "json, out of range": lines(
+        '{"A": 1}\n{"A": 3000000000}\n', f"2:1: {ROW}3000000000 is not a value of type int (at A)"
+    ),
     "json, null for a record": lines('{"A": 1}\nnull\n', f"2:1: {ROW}null is not a value of type <A: int>"),
     "json, an array for a record": lines(
         '[{"A": 1}]\n{"A": 1}\n', f'1:1: {ROW}[{{"A":1}}] is not a value of type <A: int>'
     ),
     "json, no date": lines(
         '{"D": ["2026-01-31", null]}\n{"D": ["31.1.2026"]}\n',
-        f'2:1: {ROW}"31.1.2026" is not a value of type date',
+        f'2:1: {ROW}"31.1.2026" is not a value of type date (at D[0])',
         "<D: [date]>",
     ),
     "json, a number for a timestamp": lines(
-        '{"T": 5}\n{"T": "2026-01-31T10:20Z"}\n', f"1:1: {ROW}5 is not a value of type timestamp", "<T: timestamp>"
+        '{"T": 5}\n{"T": "2026-01-31T10:20Z"}\n',
+        f"1:1: {ROW}5 is not a value of type timestamp (at T)",
+        "<T: timestamp>",
     ),
     "json, a text for a double": lines(
-        '{"A": "NaN"}\n{"A": "nan"}\n', f'2:1: {ROW}"nan" is not a value of type double', "<A: double>"
+        '{"A": "NaN"}\n{"A": "nan"}\n', f'2:1: {ROW}"nan" is not a value of type double (at A)', "<A: double>"
     ),
     "json, wrong inside": lines(
         '{"T": [{"U": true}, {"U": 1}]}\n{"T": null}\n',
-        f"1:1: {ROW}1 is not a value of type bool",
+        f"1:1: {ROW}1 is not a value of type bool (at T[1].U)",
         "<T: {<U: bool>}>",
     ),
     "json, a value for a collection": lines(
-        '{"T": 1}\n{"T": []}\n', f"1:1: {ROW}1 is not a value of type [int]", "<T: [int]>"
+        '{"T": 1}\n{"T": []}\n', f"1:1: {ROW}1 is not a value of type [int] (at T)", "<T: [int]>"
     ),
     "json, a document without multiline": lines(
         '[\n{"A": 1}\n]\n',
@@ -194,7 +202,7 @@ BAD: dict[str, Bad] = {
     ),
     "json, an element of another type": document(
         '[{"A": 1},\n{"A": "x"}\n, {"A": 2}, null]',
-        f'2:1: {ROW}"x" is not a value of type int (element 2)',
+        f'2:1: {ROW}"x" is not a value of type int (at A) (element 2)',
         rows=2,
         kept=2,
     ),
@@ -371,6 +379,11 @@ SOURCES: list[tuple[str, str, str]] = [
         'the first line is no JSON, but "{"',
         "add multiline, which reads files that are one document each",
     ),
+    (
+        'json, "two.json", multiline',
+        "no row in two.json to take the type of the rows from: two.json:2: something behind the value (column 1)",
+        ADD,
+    ),
     ('json, "nothing.json", multiline', "no row in nothing.json to take the type of the rows from", ADD),
     ('json, "f.csv", header, type(<A: int>)', "a json source has no option `header`", "it is for csv"),
     ('json, "f.csv", type((int, int))', "rows of json are records, not (int, int)", ""),
@@ -379,7 +392,7 @@ SOURCES: list[tuple[str, str, str]] = [
     ('json, "nothing"', "no file in nothing to take the type of the rows from", "add type(<A: long>), say"),
     (
         'json, "lines.json"',
-        "no row in lines.json to take the type of the rows from",
+        "no row in lines.json to take the type of the rows from: lines.json:1: not JSON",
         "a line is a row: where a document goes over several, add `multiline`; else add type(<A: long>), say",
     ),
     ('parquet, "nothing"', "no file in nothing to take the type of the rows from", "add type(<A: long>), say"),
@@ -413,6 +426,7 @@ def test_a_wrong_source(tmp_path: Path, source: str, message: str, hint: str) ->
     (tmp_path / "d.json").write_text('\n{\n"A": 1}')
     (tmp_path / "nothing.json").write_text("[]")
     (tmp_path / "lines.json").write_text('[{"A": 1},\n{"A": 2}]')
+    (tmp_path / "two.json").write_text('{"A": 1}\n{"A": 2}')
     (tmp_path / "f.zst").write_text("no")
     (tmp_path / "f.lz4").write_text("no")
     (tmp_path / "cut.zst").write_bytes(pa.compress(b"a\n" * 1000, "zstd", asbytes=True)[:-2])
