@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import mmap
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -68,6 +69,26 @@ def opened(file: Path) -> Iterator[IO[bytes]]:
         reason = error.strerror or str(error)
         kind = f"is not a whole {suffix} file" if suffix in _READERS and not error.strerror else "cannot be read"
         raise UserError(f"{file} {kind}: {reason}") from None
+
+
+_BEGINNINGS = {
+    ".gz": re.compile(rb"\x1f\x8b\x08"),
+    ".bz2": re.compile(rb"BZh[1-9]1AY&SY"),
+    ".zst": re.compile(rb"\x28\xb5\x2f\xfd"),
+}
+"""How compressed files begin, by the extensions that they are read by."""
+
+
+def packed_as(file: Path) -> str | None:
+    """The extension that is missing from the name of a file that is compressed and not read so, if it is one."""
+    if file.suffix.lower() in UNPACKED:
+        return None
+    try:
+        with file.open("rb") as stream:
+            beginning = stream.read(10)
+    except OSError:
+        return None
+    return next((suffix for suffix, begins in _BEGINNINGS.items() if begins.match(beginning)), None)
 
 
 UNPACKED_ARE = "gzip (.gz), bzip2 (.bz2) and Zstandard (.zst) are"

@@ -12,6 +12,7 @@ import attrs
 from mrql.algebra.errors import UserError
 from mrql.algebra.span import Source, Span
 from mrql.algebra.values.file_names import as_utf8
+from mrql.runtime.files.compression import packed_as
 
 
 @attrs.frozen
@@ -32,7 +33,13 @@ class Malformed:
         shown = (self.text or "").split("\n")[0]
         source = Source(str(self.file), "\n" * (self.line - 1) + shown)
         start = self.line - 1
-        return UserError(f"malformed row: {self.reason}", Span(source, start, start + len(shown)), self.hint)
+        return UserError(f"malformed row: {self.reason}", Span(source, start, start + len(shown)), self.advice)
+
+    @property
+    def advice(self) -> str | None:
+        """The hint for it. What is wrong with a file from its first line on may be that it is compressed."""
+        packed = packed_as(self.file) if self.line == 1 else None
+        return self.hint if packed is None else f"the file is compressed, and read so if its name ends in {packed}"
 
 
 Reject: TypeAlias = Callable[[Malformed], None]

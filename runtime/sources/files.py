@@ -209,7 +209,7 @@ def read_changes(spec: SourceSpec, file: Path, weight: int = 1, reject: Reject =
     if fault is not None:
         reject(fault)
         return
-    found = file_format(spec.format).read(parts.own, file, reject)
+    found = file_format(spec.format).read(parts.own, file, parts.told(reject))
     rows: Iterator[tuple[Value, int]] = ((row, sign * weight) for row, sign in found)
     if parts.columns:
         values = parts.values(file)
@@ -257,6 +257,7 @@ def row_type(spec: SourceSpec) -> Type:
         why = "" if fault is None else f": {fault.file}:{fault.line}: {fault.reason}"
         if fault is not None and not spec.multiline:
             hint = f"a line is a row: where a document goes over several, add `multiline`; else {hint}"
+            hint = fault.advice or hint
         raise UserError(f"no {what} in {spec.path} to take the type of the rows from{why}", hint=hint)
     return found
 

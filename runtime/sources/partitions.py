@@ -19,7 +19,7 @@ from mrql.algebra.errors import UserError
 from mrql.algebra.types import Type
 from mrql.algebra.values.values import Record, Value
 from mrql.runtime.files.compression import NOT_UTF8, shown
-from mrql.runtime.files.quarantine import Malformed
+from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats.csv_values import value_of
 from mrql.runtime.sources.formats.file_format import file_format
 from mrql.runtime.sources.path_patterns import fits
@@ -114,6 +114,19 @@ class Apart:
             return {name: _value(written[name], t, name) for name, t in self.columns}
         except ValueError as error:
             return Malformed(file, None, shown(f"lies in a partition that cannot be read: {error}"))
+
+    def told(self, reject: Reject) -> Reject:
+        """What is called with a malformed record of CSV that may have columns which the path has already: only a header
+        says which they are."""
+        if not self.columns or not isinstance(self.own.format.rows, Columns) or self.own.header:
+            return reject
+        names = ", ".join(f"`{name}`" for name, _ in self.columns)
+        hint = f"the path has {names}: a record is to have the other columns, or all are found by a `header`"
+
+        def with_hint(row: Malformed) -> None:
+            reject(attrs.evolve(row, hint=row.hint or hint))
+
+        return with_hint
 
     def fault(self, file: Path) -> Malformed | None:
         """What is wrong with the path of a file."""

@@ -36,11 +36,12 @@ from mrql.runtime.files.compression import NOT_UTF8, decoded_exactly, fed_lines,
 from mrql.runtime.files.quarantine import Malformed, Reject
 from mrql.runtime.sources.formats.csv_records import Dialect, Fields, all_records, is_no_record, records
 from mrql.runtime.sources.formats.csv_types import column_types
-from mrql.runtime.sources.formats.csv_values import value_of
+from mrql.runtime.sources.formats.csv_values import UnfitField, value_of
 from mrql.runtime.sources.formats.file_format import FileFormat, count_lines
 from mrql.runtime.sources.formats.foreign_types import twice
 
 HEADER = "if the first record has the names of the columns, `header` says so"
+OPEN_QUOTE = '`multiline` reads records that go on in the next line; with `quote("")` quotes are part of the text'
 UNCLEAR_QUOTES = "quotes that are not closed, or that something stands behind"
 
 NO_CHARACTER = "\uffff"
@@ -63,8 +64,17 @@ def read_csv(spec: SourceSpec, file: Path, reject: Reject) -> Iterator[tuple[Val
                 raise ValueError(UNCLEAR_QUOTES)
             yield _weighted(spec, columns, fields)
         except ValueError as error:
-            hint = HEADER if place == 0 and not spec.header and _are_names(fields) else None
+            hint = _hint(spec, place, text, fields) or (error.hint if isinstance(error, UnfitField) else None)
             reject(Malformed(file, number, shown(str(error)), shown(text), hint))
+
+
+def _hint(spec: SourceSpec, place: int, text: str, fields: Fields) -> str | None:
+    """What may have been forgotten to say of the source of a malformed record, which so many stand before."""
+    if place == 0 and not spec.header and _are_names(fields):
+        return HEADER
+    if not spec.multiline and Dialect.of(spec).split(text)[1] is not None:
+        return OPEN_QUOTE
+    return None
 
 
 def count_csv(spec: SourceSpec, file: Path) -> int:

@@ -20,19 +20,33 @@ from mrql.runtime.files.compression import NOT_UTF8
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?")
 _HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?")
+_AS_EVER = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}.*")
+"""What is a date as it is written where no pattern says how, or one that there is not."""
+_PATTERNED = re.compile(r".*[0-9][^0-9]+[0-9].*|[0-9]{8}")
+"""What may be a date by some pattern."""
+PATTERNS = {ty.DATE: 'dateFormat("dd.MM.yyyy")', ty.TIMESTAMP: 'timestampFormat("dd.MM.yyyy HH:mm")'}
+"""An example of the option that says how dates are written."""
 NAMED = {"NaN": math.nan, "Inf": math.inf, "-Inf": -math.inf}
 NAMED |= {"Infinity": math.inf, "+Infinity": math.inf, "-Infinity": -math.inf, "+NaN": math.nan, "-NaN": math.nan}
 """What is no number, or none that is finite."""
 
 
+class UnfitField(ValueError):
+    """A field that is no value of its column's type, with what may have been forgotten to say of the source."""
+
+    def __init__(self, reason: str, hint: str | None) -> None:
+        super().__init__(reason)
+        self.hint = hint
+
+
 def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -> Value:
     """A field as a value of its column's type.
 
-    Raises: ValueError where it is none.
+    Raises: UnfitField where it is none.
     """
     if t == ty.STRING:
         if is_odd(field):
-            raise ValueError(f"{NOT_UTF8} (column {column})")
+            raise UnfitField(f"{NOT_UTF8} (column {column})", None)
         return field
     found: Value = None
     with suppress(EvaluationError):
@@ -46,8 +60,17 @@ def value_of(field: str, t: Type, column: str, options: CsvOptions = AS_USUAL) -
             found = _number_of(field, t) if options.numbers is None else _local_number_of(field, t, options.numbers)
     if found is None:
         how = f", written as {given}" if (given := options.way_of(t)) is not None else ""
-        raise ValueError(f'"{field}" is not a value of type {t}{how} (column {column})')
+        raise UnfitField(f'"{field}" is not a value of type {t}{how} (column {column})', _time_hint(field, t, options))
     return found
+
+
+def _time_hint(field: str, t: Type, options: CsvOptions) -> str | None:
+    """The hint for a date, or a timestamp, that is written in another way than dates are without a pattern."""
+    if t not in PATTERNS or options.time_pattern(t) is not None:
+        return None
+    if _AS_EVER.fullmatch(field) or not _PATTERNED.fullmatch(field):
+        return None
+    return f"an option says how it is written: `{PATTERNS[t]}`, for example"
 
 
 def _number_of(field: str, t: Type) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -20,6 +21,7 @@ from mrql.jobs.loading import compile_over_files
 from mrql.runtime.files.compression import UNPACKED_ARE
 from mrql.runtime.files.quarantine import Malformed
 from mrql.runtime.sources.files import read_file, read_source
+from mrql.runtime.sources.formats.csv import OPEN_QUOTE
 
 
 @attrs.frozen
@@ -288,6 +290,10 @@ def check_fails(home: Path, bad: Bad, engine: str) -> None:
     assert shown[0] == place
 
 
+def zstandard(data: bytes) -> bytes:
+    return pa.compress(data, "zstd", asbytes=True)  # type: ignore[no-any-return]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "type", "hint"),
     [
@@ -298,6 +304,18 @@ def check_fails(home: Path, bad: Bad, engine: str) -> None:
             "if the first record has the names of the columns, `header` says so",
         ),
         ("f.csv", "id,id\n1,2\n", "(long, long)", None),
+        ("f.csv", '1,"a\nb",2\n', "(long, string, long)", OPEN_QUOTE),
+        ("f.csv", '1,"a"\n', "(long, string, long)", None),
+        ("f.csv", "31.01.2026\n", "date", 'an option says how it is written: `dateFormat("dd.MM.yyyy")`, for example'),
+        ("f.csv", "20260131\n", "date", 'an option says how it is written: `dateFormat("dd.MM.yyyy")`, for example'),
+        (
+            "f.csv",
+            "31/01/2026 10:00\n",
+            "timestamp",
+            'an option says how it is written: `timestampFormat("dd.MM.yyyy HH:mm")`, for example',
+        ),
+        ("f.csv", "2026-02-30\n", "date", None),
+        ("f.csv", "1769817600\n", "timestamp", None),
         ("f.csv", "1,2\nid,n\n", "(long, long)", None),
         ("f.json", '[{"A": 1}, {"A": 2}]', "<A: long>", "`multiline` reads files that are one document each"),
         ("f.json", '{"A": 1}\n[{"A": 2}]', "<A: long>", None),
@@ -310,6 +328,29 @@ def test_what_may_have_been_forgotten(tmp_path: Path, name: str, text: str, type
     done = run(tmp_path, f'{name[2:]}, "{name}", {more}type({type})', "--engine", "reference")
     last = done.stderr.splitlines()[-1]
     assert last.strip() == f"= hint: {hint}" if hint else "hint" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("pack", "suffix"), [(gzip.compress, ".gz"), (bz2.compress, ".bz2"), (zstandard, ".zst")], ids=lambda _: ""
+)
+@pytest.mark.parametrize("source", ['csv, "f", ",", type((long, long))', 'json, "f", type(<A: long>)', 'json, "f"'])
+def test_a_compressed_file_without_its_extension(
+    tmp_path: Path, source: str, pack: Callable[[bytes], bytes], suffix: str
+) -> None:
+    """Its first line is malformed, and why is told by how it begins."""
+    (tmp_path / "f").write_bytes(pack(b'{"A": 1}\n' * 100))
+    done = run(tmp_path, source, "--engine", "reference")
+    assert f"hint: the file is compressed, and read so if its name ends in {suffix}\n" in done.stderr
+
+
+def test_columns_of_the_path_in_the_files_too(tmp_path: Path) -> None:
+    """A record that has the column of a partition once more has one too many."""
+    (tmp_path / "in" / "day=2026-01-31").mkdir(parents=True)
+    (tmp_path / "in" / "day=2026-01-31" / "f.csv").write_text("1,2026-01-31\n")
+    done = run(tmp_path, 'csv, "in", ",", type(<a: long, day: date>)', "--engine", "reference")
+    assert "2 fields, where 1 were expected" in done.stderr
+    hint = "the path has `day`: a record is to have the other columns, or all are found by a `header`"
+    assert f"hint: {hint}\n" in done.stderr
 
 
 def check_keeps(home: Path, bad: Bad, engine: str) -> None:
