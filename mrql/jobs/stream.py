@@ -28,7 +28,7 @@ from mrql.rewrite.plan.plan import Plan
 from mrql.runtime.checkpoint.commits import Commits
 from mrql.runtime.checkpoint.identity import identities
 from mrql.runtime.checkpoint.lock import Lock
-from mrql.runtime.checkpoint.restore import FoundRows, GoingOn, from_the_beginning
+from mrql.runtime.checkpoint.restore import FoundRows, GoingOn, from_the_beginning, reason_to_build
 from mrql.runtime.checkpoint.store import COPIES, OUTBOX, Store
 from mrql.runtime.engine.answer import AnswerFormat
 from mrql.runtime.engine.errors import StatesLost
@@ -213,7 +213,7 @@ def _loop(
     if watched is not None and kept is not None:
         kept.pass_over_known()
     elif restored is not None and commits is not None:
-        _say_restored(commits, restored.built, changed=before is None)
+        _say_restored(commits, restored.built, reason_to_build(copies) if before is None else None)
         if kept is not None:  # files were read again; where they are read otherwise, other rows may be malformed
             kept.pass_over_known()
     elif kept is not None:
@@ -308,7 +308,8 @@ def _commits(job: StreamJob, store: Store, sink: Several, copies: Copies | None)
     commits = Commits(store, job.plan, specs, job.engine, versions, sink, copies, job.quarantine)
     if commits.query_has_changed and job.changes:
         hint = "start with a new --checkpoint and a new --output, or put out snapshots"
-        raise UserError("the query has changed, and its changes do not follow on those that were put out", hint=hint)
+        message = f"{reason_to_build(copies)}, and its changes do not follow on those that were put out"
+        raise UserError(message, hint=hint)
     if commits.query_has_changed:
         sink.start_anew()
     return commits
@@ -331,10 +332,10 @@ def _clean(sink: Several, quarantine: Quarantine | None, files: DurableFiles) ->
         files.remove(path)
 
 
-def _say_restored(commits: Commits, built: tuple[str, ...], *, changed: bool) -> None:
+def _say_restored(commits: Commits, built: tuple[str, ...], because: str | None) -> None:
     said = f"going on after batch {commits.next_batch - 1}"
-    if built and changed:
-        said += f"; the query has changed, and what was built again from the data is {', '.join(built)}"
+    if built and because is not None:
+        said += f"; {because}, and what was built again from the data is {', '.join(built)}"
     logger.info("%s", said)
 
 

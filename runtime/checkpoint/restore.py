@@ -78,8 +78,18 @@ def restored(
     needed -= plan.keyed.keys() & ledgers.keys()
     needed |= plan.noted - ledgers.keys()
     directories = {name: consumed(manifest, specs[name], copies) for name in sorted(needed & plan.streams.keys())}
-    arrived = {name: [part for w in found for part in _arrived(w, built)] for name, found in directories.items()}
+    because = reason_to_build(copies)
+    arrived = {
+        name: [part for w in found for part in _arrived(w, built, because)] for name, found in directories.items()
+    }
     return Restored(root, states, ledgers, built, {name: parts for name, parts in arrived.items() if parts})
+
+
+def reason_to_build(copies: Copies | None) -> str:
+    """Why states are not those that a checkpoint has: with files that may change each stream can lose rows, and its
+    states are others; nothing was copied by a run that did not ask for it."""
+    may_be_new = copies is not None and copies.is_empty
+    return "the query has changed, or `--rewrites apply` is new" if may_be_new else "the query has changed"
 
 
 def from_the_beginning(plan: Plan, watched: Sequence[Watched]) -> Restored:
@@ -215,7 +225,7 @@ def _static(spec: SourceSpec) -> Directory:
     return Directory(spec, 1, {file: seen for file, seen in found.items() if seen is not None})
 
 
-def _arrived(watched: Watched, built: Sequence[str]) -> Iterator[Part]:
+def _arrived(watched: Watched, built: Sequence[str], because: str) -> Iterator[Part]:
     """What was read of a stream, for a state that is built again.
 
     Raises: UserError where that is not there any more, and what to do.
@@ -227,7 +237,7 @@ def _arrived(watched: Watched, built: Sequence[str]) -> Iterator[Part]:
         elif isinstance(watched, Directory) or watched.offset is not None:
             yield from watched.so_far()
     except UserError as error:
-        what = f"the query has changed, and {', '.join(built) or watched.spec.name} must be built again"
+        what = f"{because}, and {', '.join(built) or watched.spec.name} must be built again"
         is_file = isinstance(watched, Directory)
         hint = f"put the file back as it was, or {START_OVER}" if is_file else START_OVER
         raise UserError(f"{what}, but {error.message}", watched.spec.span, hint) from None

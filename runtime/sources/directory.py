@@ -317,7 +317,8 @@ def must_be(file: Path, before: Seen, spec: SourceSpec) -> None:
     except OSError:
         raise UserError(f"{file} is gone, and its rows are part of the answer", spec.span) from None
     if now != before:
-        raise UserError(f"{file} has changed since it was read", spec.span, "write new rows to a new file")
+        hint = "write new rows to a new file; a stream begun with `--rewrites apply` follows files that change"
+        raise UserError(f"{file} has changed since it was read", spec.span, hint)
 
 
 Batch = Mapping[str, Sequence[Part]]

@@ -24,6 +24,11 @@ class Copies:
     directory: Path
     files: DurableFiles = attrs.Factory(DurableFiles)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was copied so far."""
+        return not any(self.directory.glob("[!.]*"))
+
     def place(self, file: Path, size: int, modified: int, inside: Sequence[str] = ()) -> Path:
         """Where the copy of a file is, or will be; each state of a file has a place of its own.
 

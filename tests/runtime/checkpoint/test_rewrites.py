@@ -99,7 +99,7 @@ def test_without_copies(tmp_path: Path) -> None:
         stream.run()
     with pytest.raises(UserError) as caught:
         attrs.evolve(stream, rewritable=True).run()
-    assert caught.value.message.startswith("the query has changed, and ")
+    assert caught.value.message.startswith("the query has changed, or `--rewrites apply` is new, and ")
     assert caught.value.message.endswith(f"but {tmp_path / 'edges' / 'a.csv'} has changed since it was read")
 
 
@@ -113,3 +113,15 @@ def test_the_command(tmp_path: Path) -> None:
     write(tmp_path / "edges" / "a.csv", "2,6\n", 5)
     done = CliRunner().invoke(main, command)
     assert (done.exit_code, "[[2, 6, 6, 1]]" in done.stdout) == (0, True)
+
+
+def test_what_is_built_again_where_files_may_change_from_now_on(tmp_path: Path) -> None:
+    """The same query has other states then, which is no fault of whoever has not changed it."""
+    write(tmp_path / "edges" / "a.csv", "1,5\n", 0)
+    (tmp_path / "q.mrql").write_text(EXTREMES)
+    command = ["stream", str(tmp_path / "q.mrql"), "--data", str(tmp_path), "--engine", "reference", "--once"]
+    command += ["--checkpoint", str(tmp_path / "c")]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    done = CliRunner().invoke(main, [*command, "--rewrites", "apply"])
+    assert done.exit_code == 0
+    assert "the query has changed, or `--rewrites apply` is new, and what was built again" in done.stderr
