@@ -78,6 +78,8 @@ class WrongRow(UserError):
     def __init__(self, stream: str, message: str, span: Span | None = None, hint: str | None = None) -> None:
         super().__init__(message, span, hint)
         self.stream = stream
+        self.has_place = False
+        """Whether the hint says in which files such rows are, as far as they were found."""
 
 
 class MissingRow(WrongRow):
@@ -99,6 +101,7 @@ class AmbiguousRow(WrongRow):
         else:
             what = f"two different rows of `{stream}` in one batch have the key {key}"
             super().__init__(stream, what, span, "a version, a field that grows with each change, says which is later")
+        self.key, self.version = key, version
 
 
 class MissingVersion(WrongRow):
@@ -106,6 +109,7 @@ class MissingVersion(WrongRow):
 
     def __init__(self, stream: str, key: str, field: str, span: Span | None = None) -> None:
         super().__init__(stream, f"a row of `{stream}` with the key {key} has no version: `{field}` is missing", span)
+        self.key = key
 
 
 class WrongDeletion(UserError):

@@ -41,7 +41,7 @@ from mrql.runtime.sources.file_archive import Copies
 from mrql.runtime.sources.files import count_rows
 from mrql.runtime.sources.path_patterns import is_pattern
 from mrql.runtime.sources.places_of_rows import placed
-from mrql.runtime.sources.wrong_deletions import naming_files
+from mrql.runtime.sources.wrong_rows import naming_files
 from mrql.runtime.streaming.report import BatchPhase, Clock, Counting, Measurements, Report
 from mrql.runtime.streaming.widening import Wider, must_fit
 

@@ -7,13 +7,16 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from mrql.algebra.errors import UserError
+from mrql.cli.main import main
 from mrql.runtime.checkpoint.store import manifest_files
 from tests.runtime.checkpoint.crashes import is_whole
 from tests.runtime.checkpoint.streams import UPSERTS, Stream, batch_answer, fill, write
 
+AS_LATE = UPSERTS.replace("key(_1), version(_2)", "key(_1)")
 CHANGED = UPSERTS.replace("sum(x)", "max(x)")
 
 
@@ -42,13 +45,28 @@ def test_a_stream_goes_on(tmp_path: Path) -> None:
     stream = restarted(tmp_path, "reference", 8)
     committed = len(manifest_files(stream.checkpoint))
     write(tmp_path / "edges" / "wrong.csv", "1,\n", 100)
-    with pytest.raises(UserError, match="a row of `edges` with the key 1 has no version"):
+    with pytest.raises(UserError, match="a row of `edges` with the key 1 has no version") as caught:
         stream.run()
+    assert caught.value.hint == f"it is in {tmp_path / 'edges' / 'wrong.csv'}"
     assert len(manifest_files(stream.checkpoint)) == committed
     (tmp_path / "edges" / "wrong.csv").unlink()
     write(tmp_path / "edges" / "right.csv", "1,1000\n", 101)
     stream.run()
     assert (1000, 1, 1) in [*stream.answers().values()][-1]
+
+
+def test_rows_that_are_as_late_are_named_with_their_files(tmp_path: Path) -> None:
+    """Nobody can say which of two rows of a batch is later, which `mrql run` takes all files for."""
+    files = [tmp_path / "edges" / name for name in ("a.csv", "b.csv", "c.csv")]
+    for n, (file, text) in enumerate(zip(files, ("1,5\n", "2,9\n2,8\n", "2,7\n"), strict=True)):
+        write(file, text, n)
+    hint = "a version, a field that grows with each change, says which is later; see"
+    with pytest.raises(UserError, match="two different rows of `edges` in one batch have the key 2") as caught:
+        Stream(tmp_path, AS_LATE, "reference").run()
+    assert caught.value.hint == f"{hint} {files[1]}"
+    (tmp_path / "q.mrql").write_text(AS_LATE)
+    command = ["run", str(tmp_path / "q.mrql"), "--data", str(tmp_path), "--engine", "reference"]
+    assert f"{hint} {files[1]} and {files[2]}\n" in CliRunner().invoke(main, command).stderr
 
 
 @pytest.mark.spark
