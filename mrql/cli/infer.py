@@ -117,6 +117,8 @@ def infer(
         for file in files
     ]
     row = reduce(lambda a, b: _of_both(specs[0], a, b), map(row_type, specs))
+    if name == "json" and not multiline and isinstance(row, ty.ListType):
+        click.echo("each line is an array; --multiline reads files that are one document each", err=True)
     click.echo(f"type row = {type_name(row)};")
     for spec in specs:
         arguments = [_quoted(spec.path), *([_quoted(between)] if is_csv else []), "type(row)"]

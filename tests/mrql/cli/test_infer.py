@@ -113,3 +113,13 @@ def test_what_has_no_type(home: Path, files: list[str], options: list[str], said
     done = infer(*options, *(home / file for file in files))
     assert done.exit_code != 0
     assert said in done.output
+
+
+def test_a_document_in_one_line(tmp_path: Path) -> None:
+    """A line may be an array; what is meant may be its elements."""
+    (tmp_path / "d.json").write_text('[{"a": 1}]')
+    done = infer(tmp_path / "d.json")
+    assert "type row = list(<a: long>);" in done.stdout
+    assert done.stderr == "each line is an array; --multiline reads files that are one document each\n"
+    done = infer(tmp_path / "d.json", "--multiline")
+    assert ("type row = <a: long>;" in done.stdout, done.stderr) == (True, "")
