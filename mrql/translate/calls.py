@@ -239,7 +239,7 @@ def _key_hint(arg: syntax.Expr, group: GroupedVariables, function: str) -> str |
         return None
     variable = min(group.names)
     of = variable if function == "count" else f"{variable}.A"
-    return f"`{arg.span.text}` is one value in each group; of its rows it is `{function}({of})`"
+    return f"`{arg.span.text}` is one value in each group; of the rows of the group it is `{function}({of})`"
 
 
 def _order_hint(expr: syntax.Call, args: Sequence[Term]) -> str | None:

@@ -45,6 +45,13 @@ def index(collection: Term, key: Term, expr: syntax.Index, names: Names) -> Term
                 return collection.items[key.value]
             if not _is_integer(key.type):
                 raise UserError(f"the index of a list must be an integer, not {key.type}", expr.index.span)
+            if isinstance(key, Lit) and key.value is not None and key.value < 0:
+                hint = (
+                    "`last(e)` is the last one"
+                    if key.value == -1
+                    else f"from the end it is `e[size(e) - {-key.value}]`"
+                )
+                raise UserError(f"there is no element {key.value}: places count from 0 on", expr.index.span, hint)
             return Prim(AT, (collection, key), span=expr.span)
         case ty.BagType(ty.TupleType((key_type, value_type))):
             if ty.join_types(key.type, key_type) is None:
