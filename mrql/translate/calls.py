@@ -228,18 +228,20 @@ def _row_hint(arg: syntax.Expr, scope: Scope, function: str) -> str | None:
     if not names_in(arg) & set(scope.variables):
         return None
     if scope.group is not None:
-        return _key_hint(arg, scope.group, function)
+        return _key_hint(arg, scope, scope.group, function)
     written = arg.span.text
     return f"without a `group by` that is one value; of all rows it is `{function}(select {written} from …)`"
 
 
-def _key_hint(arg: syntax.Expr, group: GroupedVariables, function: str) -> str | None:
+def _key_hint(arg: syntax.Expr, scope: Scope, group: GroupedVariables, function: str) -> str | None:
     """The hint for an aggregation of what is one value in each group, since it is made of the keys."""
-    if not group.names or names_in(arg) & group.names:
+    if not group.names or not names_in(arg) & set(scope.variables) <= group.keys:
         return None
-    variable = min(group.names)
-    of = variable if function == "count" else f"{variable}.A"
-    return f"`{arg.span.text}` is one value in each group; of the rows of the group it is `{function}({of})`"
+    one = f"`{arg.span.text}` is one value in each group"
+    if function == "count":
+        return f"{one}: `count({min(group.names)})` counts its rows"
+    differing = " or ".join(f"`{name}`" for name in sorted(group.names))
+    return f"{one}; what is made of {differing} differs from row to row"
 
 
 def _order_hint(expr: syntax.Call, args: Sequence[Term]) -> str | None:

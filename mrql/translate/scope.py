@@ -95,11 +95,16 @@ class GroupedVariables:
 
     `names` are the from-variables that no inner variable covers. `over` takes the scope of a place and a function
     from that scope, with those variables standing for one element, to a term of a bag; it returns the bag over all
-    elements of the group.
+    elements of the group. `keys` are the variables of the keys.
     """
 
     names: frozenset[str]
     over: Callable[[Scope, Callable[[Scope], Term]], Term]
+    keys: frozenset[str]
+
+    def without(self, names: frozenset[str]) -> GroupedVariables:
+        """The same at a place where names mean something else."""
+        return attrs.evolve(self, names=self.names - names, keys=self.keys - names)
 
 
 @attrs.frozen
@@ -170,7 +175,7 @@ class Scope:
     def bind(self, bindings: Mapping[str, Binding]) -> Scope:
         """The scope with more variables; a group-by key that mentions a rebound name is one no longer."""
         keys = tuple((e, t) for e, t in self.keys if not (set(bindings) & names_in(e)))
-        group = self.group and attrs.evolve(self.group, names=self.group.names - set(bindings))
+        group = self.group and self.group.without(frozenset(bindings))
         return attrs.evolve(self, variables={**self.variables, **bindings}, keys=keys, group=group)
 
     def outermost(self, expanding: str, bindings: Mapping[str, Binding]) -> Scope:

@@ -176,6 +176,6 @@ def _group_scope(scope: Scope, variables: Mapping[str, Term], match: Match, s: P
 
     bags = {name: lifted(name) for name in variables if name not in match.bindings}
     records = over(lambda element: Single(Rec(tuple(element.items()))))
-    group = GroupedVariables(frozenset(variables) - frozenset(match.bindings), by_element)
+    group = GroupedVariables(frozenset(variables) - frozenset(match.bindings), by_element, frozenset(match.bindings))
     inner = scope.bind({**bags, "partition": records, **match.bindings})
     return attrs.evolve(inner, group=group)
