@@ -16,7 +16,7 @@ from mrql.runtime.checkpoint.inspect import committed, compact, faults, referenc
 from mrql.runtime.checkpoint.lock import Lock
 from mrql.runtime.checkpoint.manifest import FORMAT, Manifest, SavedRun, SavedSource
 from mrql.runtime.checkpoint.store import Store
-from mrql.runtime.postgresql.change_log import release
+from mrql.runtime.postgresql.change_streams import release
 from mrql.runtime.postgresql.slot_notes import SlotNote, slot_notes
 
 DIRECTORY = click.argument("directory", type=click.Path(file_okay=False, exists=True, path_type=Path))

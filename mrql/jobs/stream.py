@@ -35,7 +35,7 @@ from mrql.runtime.engine.errors import StatesLost
 from mrql.runtime.engines import make_engine
 from mrql.runtime.files.durable import DurableFiles
 from mrql.runtime.files.quarantine import Quarantine
-from mrql.runtime.postgresql.change_log import is_of
+from mrql.runtime.postgresql.change_streams import is_of
 from mrql.runtime.postgresql.slot_notes import slot_notes
 from mrql.runtime.sinks.places import Opening, Place
 from mrql.runtime.sinks.replacing import TargetSink

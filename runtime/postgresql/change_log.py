@@ -7,20 +7,18 @@ counted twice.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from mrql.algebra import types as ty
 from mrql.algebra.catalog import SourceSpec
 from mrql.algebra.errors import EngineError, UserError
 from mrql.algebra.values.values import Value
-from mrql.runtime.postgresql.address import LONGEST, Address, is_address, must_be_one, parse_address
+from mrql.runtime.postgresql.change_streams import published_table
 from mrql.runtime.postgresql.columns import is_basic
 from mrql.runtime.postgresql.connection import connect, translated
+from mrql.runtime.postgresql.incoming import Incoming
 from mrql.runtime.postgresql.pgoutput import lsn_text, parse_lsn
 from mrql.runtime.postgresql.published import START_OVER, Looked, Published, in_sql
 from mrql.runtime.postgresql.replication import PLUGIN, Mark, Slot, rows, snapshot
@@ -28,7 +26,7 @@ from mrql.runtime.postgresql.row_files import RowsWriter, write_copied
 from mrql.runtime.postgresql.slot_notes import SlotNote, forget_slot, new_slot_name, note_slot, slot_notes
 from mrql.runtime.postgresql.table import quoted
 from mrql.runtime.postgresql.transactions import Transactions
-from mrql.runtime.sources.rows_file import INCOMING, RowsFile, rows_of
+from mrql.runtime.sources.rows_file import RowsFile, rows_of
 from mrql.runtime.sources.source import Offset
 
 if TYPE_CHECKING:
@@ -54,15 +52,13 @@ class PostgresLog:
             raise UserError(f"rows of a table are records of basic types, not {spec.row}", spec.span)
         self.fields = spec.row.fields
         self.spec = spec
-        self.address, publication = _address(spec)
-        self.publication = publication or _publication(self.address)
+        self.address, self.publication = published_table(spec)
         self.connection: Connection | None = None
         self.found: tuple[RowsFile, ...] = ()
         """What is between the last two offsets."""
         self.looked: str | None = None
         """The transactions of which nothing is new."""
-        self.number = 0
-        self.temporary: tempfile.TemporaryDirectory[str] | None = None
+        self.incoming = Incoming(spec)
 
     # --- what adapters have -------------------------------------------------------------------
 
@@ -117,8 +113,7 @@ class PostgresLog:
         if self.connection is not None:
             self.connection.close()
         self.remove()
-        if self.temporary is not None:
-            self.temporary.cleanup()
+        self.incoming.close()
 
     # --- the beginning ------------------------------------------------------------------------
 
@@ -130,7 +125,7 @@ class PostgresLog:
         try:
             with slot.made() as place:
                 published = self._look(connection).published()
-                self.found = self._copied(connection, published, self._file("whole"))
+                self.found = self._copied(connection, published, self.incoming.file("whole"))
         except BaseException:
             self._drop(slot)
             raise
@@ -227,8 +222,8 @@ class PostgresLog:
         slot = self.slot(start)
         published = self._look(slot.connection).published()
         published.must_be(start["table"], self.address.name, self.spec.span)
-        came = RowsWriter(published.shape, self._file("came"), 1)
-        went = RowsWriter(published.shape, self._file("went"), -1)
+        came = RowsWriter(published.shape, self.incoming.file("came"), 1)
+        went = RowsWriter(published.shape, self.incoming.file("went"), -1)
         read = Transactions(came, went, published, start["rows"])
         read.read(slot.changes(self.publication, upto, most))
         # What has changed before the last of these messages shows now.
@@ -284,23 +279,6 @@ class PostgresLog:
 
     def _error(self, message: str, hint: str | None = None) -> UserError:
         return UserError(message, self.spec.span, hint)
-
-    def _file(self, what: str) -> Path:
-        """A file that is not there yet, in a directory that is empty at first."""
-        directory = self._directory()
-        self.number += 1
-        return directory / f"{what}-{self.number:06d}.parquet"
-
-    def _directory(self) -> Path:
-        checkpoint = self.spec.checkpoint
-        if checkpoint is None:
-            self.temporary = self.temporary or tempfile.TemporaryDirectory(prefix="mrql-")
-            return Path(self.temporary.name)
-        directory = checkpoint / INCOMING / quote(self.spec.name, safe="")
-        if self.number == 0:
-            shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True, exist_ok=True)
-        return directory
 
     def remove(self) -> None:
         """Removes the files of the last batch, which is committed, or of one that failed."""
@@ -359,48 +337,3 @@ def _next(readers: Sequence[tuple[PostgresLog, Any]], most: int | None) -> list[
     for reader, _ in readers:
         reader.looked = mark.alone(before) if reached == mark.place else None
     return ends
-
-
-def _address(spec: SourceSpec) -> tuple[Address, str | None]:
-    """The table that a stream names, and its publication.
-
-    Raises: UserError where it names none.
-    """
-    try:
-        must_be_one(spec.path)
-        url = urlsplit(spec.path)
-        query = dict(parse_qsl(url.query))
-        if not is_address(spec.path):
-            raise UserError("the address names a table", spec.span, "postgresql://host/db?table=orders")
-        publication = query.pop("publication", None)
-        address = parse_address(urlunsplit(url._replace(query=urlencode(query, quote_via=quote))))
-    except ValueError as error:
-        raise UserError(str(error), spec.span) from None
-    return address, publication
-
-
-def _publication(address: Address) -> str:
-    """What the publication of a table is called unless said otherwise."""
-    name = f"mrql_{address.name.replace('.', '_')}"
-    return name.encode()[:LONGEST].decode(errors="ignore")
-
-
-def is_of(note: SlotNote, spec: SourceSpec) -> bool:
-    """Whether a slot is one of a stream."""
-    return spec.is_log and not spec.versioned and note.matches(spec.name, _address(spec)[0].shown)
-
-
-def release(note: SlotNote, checkpoint: Path, address: str | None = None) -> None:
-    """Drops a slot that is noted in a checkpoint, and forgets it. The address may say more than is noted of it, such as
-    a password.
-
-    Raises: UserError where another process reads it, EngineError where the server is not reached.
-    """
-    connection = connect(address or parse_address(note.place).conninfo, note.place)
-    try:
-        with translated(note.place):
-            connection.autocommit = True
-            Slot(connection, note.slot, lasting=True).drop()
-    finally:
-        connection.close()
-    forget_slot(checkpoint, note.slot)

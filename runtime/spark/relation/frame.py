@@ -30,7 +30,8 @@ from mrql.runtime.spark.expressions.layout import (
     to_sql,
     with_columns,
 )
-from mrql.runtime.spark.relation.relation import ROWS, Relation, union_all
+from mrql.runtime.spark.relation.persisted_rows import ROWS
+from mrql.runtime.spark.relation.relation import Relation, union_all
 
 
 @attrs.frozen

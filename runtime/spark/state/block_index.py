@@ -23,8 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import AtomicType, StructType
 
 from mrql.runtime.spark import jvm
+from mrql.runtime.spark.relation.persisted_rows import ROWS
 from mrql.runtime.spark.relation.plan_cache import Plans
-from mrql.runtime.spark.relation.relation import ROWS, Relation
+from mrql.runtime.spark.relation.relation import Relation
 
 PLACE, BLOCK = "place", "block"
 """The columns by which blocks are found."""

@@ -8,7 +8,8 @@ import attrs
 
 from mrql.runtime.spark.expressions.layout import Layout, atoms, quote
 from mrql.runtime.spark.relation.frame import Frame
-from mrql.runtime.spark.relation.relation import Beside, Relation, RelationOp, side_by_side, union_all
+from mrql.runtime.spark.relation.persisted_rows import Beside
+from mrql.runtime.spark.relation.relation import Relation, RelationOp, side_by_side, union_all
 from mrql.runtime.spark.state.run import Indexed
 
 BY_ROW = (RelationOp.SELECT, RelationOp.WHERE, RelationOp.OPEN, RelationOp.UNION, RelationOp.COALESCE)

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 
 from mrql.runtime.spark import jvm
+from mrql.runtime.spark.relation.persisted_rows import Gathering
 from mrql.runtime.spark.relation.plan_cache import Checkpoint
-from mrql.runtime.spark.relation.relation import Gathering
 from mrql.runtime.spark.state.compaction import Policy
 from mrql.runtime.spark.state.run import Gathered, Indexed, Run
 

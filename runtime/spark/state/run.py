@@ -16,8 +16,9 @@ import attrs
 from pyspark.sql import DataFrame, SparkSession
 
 from mrql.runtime.spark import jvm
+from mrql.runtime.spark.relation.persisted_rows import Gathering
 from mrql.runtime.spark.relation.plan_cache import Checkpoint, Plans
-from mrql.runtime.spark.relation.relation import Gathering, Relation
+from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.state import compaction
 from mrql.runtime.spark.state.block_index import BLOCK, PLACE, Blocks, PartitionedRows, are_flat
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from mrql.runtime.spark.relation.relation import Gathering, Relation, union_all
+from mrql.runtime.spark.relation.persisted_rows import Gathering
+from mrql.runtime.spark.relation.relation import Relation, union_all
 from mrql.runtime.spark.state.lookup import found, found_with_nulls
 from mrql.runtime.spark.state.measures import MARK, TOUCHED, Measure, mark_too
 

@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from mrql.runtime.spark import jvm
 from mrql.runtime.spark.jvm import PreparedPlan
 from mrql.runtime.spark.jvm.handles import nothing
+from mrql.runtime.spark.relation.persisted_rows import Gathering
 from mrql.runtime.spark.relation.plan_cache import Plans
-from mrql.runtime.spark.relation.relation import Gathering, Relation
+from mrql.runtime.spark.relation.relation import Relation
 from mrql.runtime.spark.session.session import settings, step_settings
 from mrql.runtime.spark.state.run import Run
 from tests.support.spark_settings import compiled
