@@ -18,7 +18,7 @@ from mrql.algebra.errors import OF_INTS, EvaluationError, IntegerOverflow, UserE
 from mrql.algebra.evaluation import merge
 from mrql.algebra.evaluation.recursive_functions import Definition, Recursive
 from mrql.algebra.evaluation.trace import print_trace
-from mrql.algebra.functions import AND, COALESCE, OR, TRACE, apply, convert, convert_from
+from mrql.algebra.functions import AND, COALESCE, OR, TRACE, apply, convert, convert_from, widened
 from mrql.algebra.stack import CALLS, LEVELS, deep, on_a_stack_of_its_own
 from mrql.algebra.terms import (
     Cast,
@@ -121,7 +121,7 @@ class _Evaluator:
                 return _with_place(term, lambda: convert_from(self.value(inner, env), inner.type, t))
             case If(condition, then, otherwise):
                 taken = then if self.holds(condition, env) else otherwise
-                return convert(self.value(taken, env), term.type)
+                return widened(self.value(taken, env), taken.type, term.type)
             case Let(pattern, value, body):
                 return self.value(body, {**env, **bind(pattern, self.value(value, env))})
             case _:
@@ -146,7 +146,7 @@ class _Evaluator:
         inner: dict[str, Value] = {}
         for param, arg in zip(definition.params, term.args, strict=True):
             value = self.value(arg, env)
-            inner[param.name] = value if arg.type == param.type else convert(value, param.type)
+            inner[param.name] = widened(value, arg.type, param.type)
         if self.level == LEVELS:
             message = f"`{definition.name}` calls itself without end: {LEVELS:,} calls are nested in each other"
             hint = "a comparison with a missing value is false" if any(map(_lacks, inner.values())) else None
@@ -196,9 +196,9 @@ class _Evaluator:
             case Single(item):
                 return Bag([self.value(item, env)])
             case ListOf(items):
-                return [convert(self.value(item, env), element_type(term)) for item in items]
+                return [widened(self.value(item, env), item.type, element_type(term)) for item in items]
             case Union(left, right):
-                parts = [convert(self.collected(side, env), term.type) for side in (left, right)]
+                parts = [widened(self.collected(side, env), side.type, term.type) for side in (left, right)]
                 return parts[0] + parts[1]
             case Stream(name, _):
                 return self.streams[name]
@@ -235,9 +235,10 @@ class _Evaluator:
 
     def keyed(self, term: Term, key: Type, env: Environment) -> Iterable[tuple[Value, Value]]:
         """The pairs of a collection, their keys in the type that they are compared in."""
+        own = pair_type(term)[0]
         for pair in self.elements(term, env):
             k, v = (None, None) if pair is None else pair
-            yield convert(k, key), v
+            yield widened(k, own, key), v
 
     def repeat(self, term: Repeat, env: Environment) -> Value:
         """The steps of a loop, one after the other."""

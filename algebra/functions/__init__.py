@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from mrql.algebra import types as ty
 from mrql.algebra.errors import EvaluationError
-from mrql.algebra.functions.conversion import convert, convert_from
+from mrql.algebra.functions.conversion import convert, convert_from, widened
 from mrql.algebra.functions.function import FUNCTIONS, Function, Version, resolved
 from mrql.algebra.functions.lists import AT, LISTS, RANGE, SIZE, SLICE
 from mrql.algebra.functions.nulls import COALESCE, IS_NULL, NULLS
@@ -158,6 +158,7 @@ __all__ = [
     "show_atom",
     "single_from_text",
     "to_single",
+    "widened",
 ]  # fmt: skip
 
 LIBRARY: Mapping[str, tuple[Function, ...]] = {
@@ -190,9 +191,9 @@ def apply(function: Function, args: Sequence[Value], types: Sequence[Type], resu
         return None
     found = resolved(function, tuple(types))
     assert found is not None, f"{function.name} does not apply"
-    version, widened, _ = found
-    given = [convert(a, t) for a, t in zip(args, widened, strict=True)]
-    value = version.apply(widened, *given) if version.of_types else version.apply(*given)
+    version, taken, _ = found
+    given = list(map(widened, args, types, taken))
+    value = version.apply(taken, *given) if version.of_types else version.apply(*given)
     if isinstance(result, ty.DecimalType) and isinstance(value, Decimal):
         return of_type(value, result)
     if isinstance(value, int) and not isinstance(value, bool) and result in INT_RANGES:

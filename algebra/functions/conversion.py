@@ -46,6 +46,11 @@ def convert(value: Value, t: Type) -> Value:
             return value
 
 
+def widened(value: Value, source: Type, t: Type) -> Value:
+    """A value of type `source` in a type `t` that has all of its values: nothing is done where they are one."""
+    return value if source == t else convert(value, t)
+
+
 def convert_from(value: Value, source: Type, t: Type) -> Value:
     """A value of type `source` cast to `t`: a `float` as a string or decimal has the digits of a 32-bit number.
 
