@@ -6,14 +6,17 @@ leads to less or to a worse one.
 
 *Requires*: the step reads what it had in no condition, no aggregation and no other loop; and where a value is kept by
 key, whether there is a row and of which key does not depend on that value, and a better one leads to no worse ones:
-sums of numbers do (but for ∞ - ∞), products and strings do not. The value is no tuple and no document: of two of them
-with missing parts the order says which is less, and no comparison does.
+sums of numbers do, products and strings do not. A sum that may be -∞ + ∞ is no number then, which is more than all, and
+does so only where each value is followed that the step reads: where it reads one fact for a row, and of the values that
+the loop begins with all of a key. The value is no tuple and no document: of two of them with missing parts the order
+says which is less, and no comparison does.
 
 *Source*: [DBSP] §5 (recursion is monotone where it is to be exact).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import attrs
@@ -220,6 +223,33 @@ def grows_with(term: Term, values: Sequence[Term]) -> bool:
             return ty.is_numeric(t) and ty.is_numeric(inner.type) and grows_with(inner, values)
         case _:
             return False
+
+
+def may_be_no_number(term: Term, values: Sequence[Term]) -> bool:
+    """Whether a term, which grows with some values, may be -∞ + ∞ for one of them."""
+    if term in values or not any(_reads(term, value) for value in values):
+        return False
+    match term:
+        case Prim(_, (left, right)) if term.type in FRACTIONS:
+            finite = is_finite(left) or is_finite(right)
+            return not finite or may_be_no_number(left, values) or may_be_no_number(right, values)
+        case _:
+            return any(may_be_no_number(child, values) for child in children(term))
+
+
+FRACTIONS = (ty.DOUBLE, ty.FLOAT)
+"""The types of numbers of which some are infinite."""
+
+
+def is_finite(term: Term) -> bool:
+    """Whether a number is neither infinite nor none, whatever the data."""
+    match term:
+        case Lit(float() as value):
+            return math.isfinite(value)
+        case Cast(inner, t) if t in FRACTIONS:
+            return is_finite(inner)
+        case _:
+            return ty.is_numeric(term.type) and term.type not in FRACTIONS
 
 
 def _same(made: Term, whole: Term) -> bool:

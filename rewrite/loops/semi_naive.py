@@ -34,7 +34,7 @@ from mrql.algebra.analysis.variables import (
     substitute,
     var_of,
 )
-from mrql.algebra.functions import AND, GE, GT, IS_NULL, LE, LT, NOT, PLUS
+from mrql.algebra.functions import AND, EQ, GE, GT, IS_NULL, LE, LT, NOT, PLUS
 from mrql.algebra.monoids import AND as ALL
 from mrql.algebra.monoids import MIN
 from mrql.algebra.terms import (
@@ -47,6 +47,7 @@ from mrql.algebra.terms import (
     Let,
     Lit,
     Nth,
+    PAny,
     Pattern,
     Prim,
     PTuple,
@@ -62,7 +63,7 @@ from mrql.algebra.terms import (
     Var,
     pair_type,
 )
-from mrql.rewrite.loops.monotone import AddingStep, NotAdding, Read, grows_with, limit_of
+from mrql.rewrite.loops.monotone import AddingStep, NotAdding, Read, grows_with, limit_of, may_be_no_number
 from mrql.rewrite.normalize.normalize import normalize
 
 ZERO, ONE = Lit(0, ty.LONG), Lit(1, ty.LONG)
@@ -113,6 +114,8 @@ class _Facts:
         self.loop, self.step, self.limit = loop, step, limit
         self.x, self.names = step.x, step.names
         self.stream = Stream(self.names.fresh("F"), ty.BagType(ty.TupleType((step.item, ty.LONG))))
+        self.follows_all = False
+        """Whether of the values of a key that the loop begins with each is followed, and not the best alone."""
 
     def fixpoint(self) -> Fixpoint:
         rows = self._timed(substitute(self.step.carried, {self.x.name: self.loop.source}), None)
@@ -171,8 +174,13 @@ class _Facts:
             self.step.independent(element, ())
             return time
         value = self.step.value(element)
-        if not grows_with(value, [fact.value for fact in read or () if fact.value is not None]):
+        carried = [fact.value for fact in read or () if fact.value is not None]
+        if not grows_with(value, carried):
             raise NotAdding("a better value does not always lead to better ones")
+        if may_be_no_number(value, carried):
+            if read is not None and len(read) > 1:
+                raise NotAdding("a sum of doubles is made of two of its facts, and -∞ + ∞ is no number")
+            self.follows_all = True
         return Tup((value, time))
 
     # --- facts --------------------------------------------------------------------------------
@@ -211,7 +219,11 @@ class _Facts:
         if self.limit is not None:
             is_fact = Prim(AND, (Prim(LE, (var_of(at), Lit(self.limit, ty.LONG))), is_fact))
         fact: Term = Single(Tup((self.step.made(key, var_of(m)), var_of(at))))
-        body = Let(m, Reduce(self.step.monoid, var_of(vs)), If(is_fact, fact, Empty(fact.type)))
+        body: Term = Let(m, Reduce(self.step.monoid, var_of(vs)), If(is_fact, fact, Empty(fact.type)))
+        if self.follows_all:
+            different = GroupBy(CMap(Lambda(u, Single(Tup((var_of(u), Tup(()))))), var_of(vs)))
+            each = Lambda(PTuple((m, PAny(ty.BagType(ty.TupleType(()))))), fact)
+            body = If(Prim(EQ, (var_of(at), ZERO)), CMap(each, different), body)
         return CMap(Lambda(PTuple((at, vs)), body), GroupBy(by_time))
 
     # --- the value ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Generated loops whose steps only add, over edges `E` and weighted edges `W`, and histories of those."""
+"""Generated loops whose steps only add, over edges `E`, weighted edges `W` and such with doubles `D`, and histories."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mrql.algebra.values.zset import ZSet
 
-STREAMS = {"E": "bag((long, long))", "W": "bag((long, long, long))"}
+STREAMS = {"E": "bag((long, long))", "W": "bag((long, long, long))", "D": "bag((long, long, double))"}
 NODES = 5
 
 STARTS = ("E", "select distinct e from e in E", "select (a, b) from (a, b) in E where a < 3", "{(1, 2)}")
@@ -29,6 +29,18 @@ SPREAD = (
     "select (b, v + w) from (a, v) in x, (c, b, w) in W where a = c",
     "select (a, v - b) from (a, v) in x, (c, b) in E where a = c and b < 3",
 )
+DISTANCES = (
+    "select (a, w) from (a, b, w) in D",
+    "select (a, min(w)) from (a, b, w) in D group by a",
+    "select (a, b * 1.0) from (a, b) in E",
+)
+FARTHER = (
+    "select (b, v) from (a, v) in x, (c, b) in E where a = c",
+    "select (b, v + 1) from (a, v) in x, (c, b) in E where a = c",
+    "select (b, v + w) from (a, v) in x, (c, b, w) in D where a = c",
+    "select (b, w - 1 + v) from (a, v) in x, (c, b, w) in D where a = c",
+    "select (a, v - w) from (a, v) in x, (c, b, w) in D where a = b",
+)
 
 
 @st.composite
@@ -41,16 +53,17 @@ def adding_loops(draw: st.DrawFn) -> str:
         loop = f"repeat x = ({draw(st.sampled_from(STARTS))}) step select distinct z from z in ({rows})"
     else:
         monoid = draw(st.sampled_from(("min", "max")))
-        parts = draw(st.lists(st.sampled_from(SPREAD), min_size=1, max_size=2, unique=True))
-        steps = 3 if steps is None and parts != [SPREAD[0]] else steps
+        starts, found = draw(st.sampled_from(((LABELS, SPREAD), (DISTANCES, FARTHER))))
+        parts = draw(st.lists(st.sampled_from(found), min_size=1, max_size=2, unique=True))
+        steps = 3 if steps is None and parts != [found[0]] else steps
         rows = " union ".join(["x", *(f"({part})" for part in parts)])
         loop = (
-            f"repeat x = ({draw(st.sampled_from(LABELS))}) "
+            f"repeat x = ({draw(st.sampled_from(starts))}) "
             f"step select (n, {monoid}(v)) from (n, v) in ({rows}) group by n"
         )
     loop = loop if steps is None else f"{loop} limit {steps}"
     above = draw(st.sampled_from(("", "", "select (n, count(v)) from (n, v) in ({}) group by n", "count({})")))
-    assume("E" in loop or "W" in loop)  # else it is a constant
+    assume(any(name in loop for name in STREAMS))  # else it is a constant
     return above.format(loop) if above else loop
 
 
@@ -62,6 +75,12 @@ def weighted_edge(nodes: int) -> st.SearchStrategy[tuple[int, int, int]]:
     return st.tuples(st.integers(1, nodes), st.integers(1, nodes), st.integers(-2, 3))
 
 
+def far_edge(nodes: int) -> st.SearchStrategy[tuple[int, int, float]]:
+    """Between few nodes, with infinities of both signs: their sum is no number, and more than all."""
+    weights = st.sampled_from((0.0, 1.5, float("inf"), float("-inf")))
+    return st.tuples(st.integers(1, min(nodes, 2)), st.integers(1, min(nodes, 3)), weights)
+
+
 @st.composite
 def edge_histories(draw: st.DrawFn, most: int = 5, nodes: int = NODES) -> list[dict[str, ZSet]]:
     """Batches of insertions and of deletions of what is there."""
@@ -69,7 +88,7 @@ def edge_histories(draw: st.DrawFn, most: int = 5, nodes: int = NODES) -> list[d
     batches = []
     for _ in range(draw(st.integers(1, most))):
         batch = {}
-        for name, row in (("E", edge(nodes)), ("W", weighted_edge(nodes))):
+        for name, row in (("E", edge(nodes)), ("W", weighted_edge(nodes)), ("D", far_edge(nodes))):
             present = [item for item, weight in held[name] for _ in range(weight)]
             gone = draw(st.lists(st.sampled_from(present), max_size=3, unique=True)) if present else []
             batch[name] = ZSet.of(draw(st.lists(row, max_size=4))) - ZSet.of(gone)

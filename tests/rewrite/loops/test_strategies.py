@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -184,6 +185,35 @@ def test_what_is_not_known_to_only_add(step: str, reason: str) -> None:
         fixpoint(next(part for part in subterms(term) if isinstance(part, Repeat)), Names())
     with pytest.raises(UserError, match="this loop cannot be kept up to date as a fixpoint"):
         traced(text, LoopStrategy.FIXPOINT)
+
+
+BEST = """
+repeat x = X step select (n, {best}(v)) from (n, v) in (x union (select {found})) group by n limit 2
+"""
+INFINITE = {"X": "bag((long, double))", "Y": "bag((long, long, double))"}
+
+
+@pytest.mark.parametrize("best", ["min", "max"])
+@pytest.mark.parametrize("found", ["v + w", "w + 1 + v", "v - (0.0 - w)"])
+def test_the_worse_of_two_values_may_have_no_sum(best: str, found: str) -> None:
+    """-∞ + ∞ is no number, and that is more than all: each value that a loop begins with is followed, not the best."""
+    text = BEST.format(best=best, found=f"(c, {found}) from (a, v) in x, (b, c, w) in Y where a = b")
+    begins = ZSet.of([(1, 0.0), (1, -math.inf), (1, -math.inf)])
+    history = [{"X": begins}, {"Y": ZSet.of([(1, 2, math.inf)])}, {"X": -ZSet.of([(1, -math.inf)] * 2)}]
+    view = assert_kept(text, history[:2], LoopStrategy.FIXPOINT, INFINITE)
+    assert same(dict(view.answer())[2], math.nan if best == "max" else math.inf)  # type: ignore[call-overload]
+    assert_kept(text, history, LoopStrategy.FIXPOINT, INFINITE)
+
+
+def test_a_sum_of_two_facts_may_have_no_value() -> None:
+    """A value that has become better is followed together with what comes later: that is right of numbers alone."""
+    text = BEST.format(best="max", found="(a, v + u) from (a, v) in x, (b, u) in x where a = b")
+    history = [{"X": ZSet.of([(1, 0.0), (1, -math.inf), (1, math.inf)])}]
+    assert_kept(text, history, LoopStrategy.RECOMPUTE, INFINITE)
+    _, trace = traced(text, LoopStrategy.AUTO, INFINITE)
+    assert "is made of two of its facts" in trace.plan.ways[0].reason
+    whole = {"X": "bag((long, long))", "Y": INFINITE["Y"]}
+    assert traced(text, LoopStrategy.AUTO, whole)[1].plan.ways[0].way is LoopStrategy.FIXPOINT
 
 
 PAIRED = "bag((long, (long, long)))"
