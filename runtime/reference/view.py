@@ -326,7 +326,9 @@ class ReferenceView:
     def _merge_rows(self, state: StageState, index: int, rows: ZSet) -> None:
         feed = state.stage.feeds[index]
         # What comes and goes by one key is there in between.
-        for (key, element), weight in sorted(rows, key=lambda row: row[1] < 0):
+        for row, weight in sorted(rows, key=lambda row: row[1] < 0):
+            # Of a pair that is missing the parts are.
+            key, element = (None, None) if row is None else row
             env = bind(feed.key, key) | bind(feed.element, element)
             stands_for = weight * (1 if feed.weight is None else evaluate(feed.weight, self.tables, env))
             share = {}

@@ -112,6 +112,12 @@ CASES = {
     "a group of them": Case(
         "select (k, (select x from v in p.V, x in v)) from p in P group by k: p.K mod 2", Bag([(0, SOME), (1, SOME)])
     ),
+    "pairs by their first part": Case(
+        "select (x, y) from p in P, (x, y) in p.W group by x", Bag([(None, Bag([None] * 3)), (1, Bag([2, 2]))])
+    ),
+    "totals of pairs by their first part": Case(
+        "select (x, max(y), count(y)) from p in P, (x, y) in p.W group by x", Bag([(None, None, 3), (1, 2, 2)])
+    ),
     "an answer": Case("first(select p.V from p in P order by p.K)", Bag()),
     "an answer of a list": Case("first(select p.L from p in P order by p.K)", []),
     "a part of an answer": Case("(first(select p.V from p in P order by p.K), 1)", (None, 1)),
@@ -178,6 +184,8 @@ def test_the_reference(case: Case) -> None:
 
 
 TOGETHER = [
+    "pairs by their first part",
+    "totals of pairs by their first part",
     "a key",
     "a key that is a select",
     "a join on selects",

@@ -86,7 +86,7 @@ SHAPES: dict[str, Shape] = {
     "X": record_of(A=LONG, B=INT, D=DOUBLE, S=STRING),
     "Y": tuple_of(INT, LONG, DOUBLE, BOOL),
     "P": record_of(K=LONG, V=DOUBLE, I=Many(record_of(U=INT, W=STRING))),
-    "Q": record_of(E=DATE, T=tuple_of(INT, STRING), B=Many(INT)),
+    "Q": record_of(E=DATE, T=tuple_of(INT, STRING), B=Many(INT), W=Many(tuple_of(INT, LONG))),
 }
 """The rows of the streams."""
 

@@ -54,9 +54,9 @@ def features(text: str) -> Iterator[str]:
     program = parse_program(text)
     yield f"{min(group_depth(program), 3)} group-bys"
     yield from (["a date"] if re.search(r"\.E\b", text) else [])
-    yield from (["a tuple or bag as a key"] if re.search(r"group by (\w+: )?\w+\.[TBI]\b(?!#)", text) else [])
+    yield from (["a tuple or bag as a key"] if re.search(r"group by (\w+: )?\w+\.[TBIW]\b(?!#)", text) else [])
     yield from (["one group"] if re.search(r"group by \w+: \(\)", text) else [])
-    yield from (["a join by tuples or bags"] if re.search(r"\.([TBI]) = \w+\.\1\b(?!#)", text) else [])
+    yield from (["a join by tuples or bags"] if re.search(r"\.([TBIW]) = \w+\.\1\b(?!#)", text) else [])
     for node in nodes(program):
         match node:
             case syntax.Call(function) if function in AGGREGATIONS:

@@ -268,8 +268,9 @@ def _value(value: Any, t: Type) -> Value:
     match t:
         case ty.RecordType(fields):
             return Record({name: _value(value[name], item) for name, item in fields})
-        case ty.TupleType(items):  # of a map
-            return tuple(_value(part, item) for part, item in zip(value, items, strict=True))
+        case ty.TupleType(items):  # a struct, by the places of its fields, or a pair of a map
+            parts = value.values() if isinstance(value, Mapping) else value
+            return tuple(_value(part, item) for part, item in zip(parts, items, strict=True))
         case ty.BagType(item):
             return Bag(_value(part, item) for part in value)
         case ty.ListType(item):
