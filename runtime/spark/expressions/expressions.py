@@ -224,7 +224,7 @@ class Expressions:
             return Atom(running.running_sql(function, types[0], args[0], self.fresh, place(term.span)), term.type)
         if version.sql is None:
             raise InternalError("expressions", f"{function.name} has no Catalyst form")
-        made = version.sql(*args, place(term.span))
+        made = version.sql(*args, place(term.span, of_ints=all(arg.type == ty.INT for arg in term.args)))
         if isinstance(term.type, ty.DecimalType):
             made = f"CAST({made} AS {place(term.span)}{sql_type(term.type)})"  # which it is, but for roundings
         return Atom(made, term.type)

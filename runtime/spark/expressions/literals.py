@@ -15,12 +15,15 @@ from mrql.algebra.values.values import Document, Value
 from mrql.runtime.spark.expressions.layout import Atom, Struct, labels, sql_type, to_sql
 
 
-def place(span: Span | None) -> str:
-    """A comment that carries a place of the query into Spark's errors; of an included file, with the file's name."""
+def place(span: Span | None, *, of_ints: bool = False) -> str:
+    """A comment that carries a place of the query into Spark's errors; of an included file, with the file's name.
+
+    It also carries whether all is computed of ints there: Spark says of their overflow what it says of longs.
+    """
     if span is None:
         return ""
     file = f"@{urlquote(span.source.name)}" if span.source.included else ""
-    return f"/*@{span.start}:{span.end}{file}*/ "
+    return f"/*@{span.start}:{span.end}{file}{';int' if of_ints else ''}*/ "
 
 
 def literal_sql(value: object, t: Type) -> str:

@@ -23,18 +23,17 @@ from mrql.runtime.files.durable import DiskFull
 from mrql.runtime.spark.expressions.arrow import received
 from mrql.runtime.spark.session.jvm_exit import ended, text_of
 
-PLACE = re.compile(r"/\*@(\d+):(\d+)(?:@([^*]*))?\*/")
+PLACE = re.compile(r"/\*@(\d+):(\d+)(?:@([^*;]*))?(;int)?\*/")
+OVERFLOW = "integer overflow"
 MESSAGES: dict[str, str] = {
-    "ARITHMETIC_OVERFLOW": "integer overflow",
-    "BINARY_ARITHMETIC_OVERFLOW": "integer overflow",
-    "CAST_OVERFLOW": "integer overflow",
+    "ARITHMETIC_OVERFLOW": OVERFLOW,
+    "BINARY_ARITHMETIC_OVERFLOW": OVERFLOW,
+    "CAST_OVERFLOW": OVERFLOW,
     # Products of sums of longs are computed as decimals, and cast.
-    "NUMERIC_VALUE_OUT_OF_RANGE": "integer overflow",
+    "NUMERIC_VALUE_OUT_OF_RANGE": OVERFLOW,
     "DIVIDE_BY_ZERO": "division by zero",
     "REMAINDER_BY_ZERO": "remainder of a division by zero",
 }
-INT_OVERFLOW = "[ARITHMETIC_OVERFLOW] integer overflow"
-"""What Spark says of ints; of longs it is a long overflow."""
 DIVISION_IMPOSSIBLE = "Division impossible"
 """What Java says of a remainder, the quotient of which has more digits than Spark has of one; it tells no place."""
 READING = ("FAILED_READ_FILE", "MALFORMED_RECORD", "CANNOT_READ_FILE", "MALFORMED_CSV_RECORD", "MALFORMED_ROW")
@@ -70,7 +69,13 @@ def _translate(text: str, source: Source | None, find_malformed: Callable[[], No
     message = _message(text)
     if message is None:
         return EngineError(f"Spark failed: {_first_line(text)}")
-    return UserError(message, _span(text, source), OF_INTS if INT_OVERFLOW in text else None)
+    places = PLACE.findall(text)
+    if source is None or not places:
+        return UserError(message)
+    # The comments of the quoted text begin with that of the outermost operator, which has failed.
+    start, end, file, of_ints = places[0]
+    span = Span(_included(unquote(file)) if file else source, int(start), int(end))
+    return UserError(message, span, OF_INTS if of_ints and message == OVERFLOW else None)
 
 
 def _message(text: str) -> str | None:
@@ -89,15 +94,6 @@ def _message(text: str) -> str | None:
         return f'"{invalid[1]}" is not a value of type {names.get(invalid[2], invalid[2].lower())}'
     raised = re.search(r"\[USER_RAISED_EXCEPTION\] (?:/\*@[^*]*\*/ )?(.*?)(?: SQLSTATE.*)?$", text, re.MULTILINE)
     return raised[1] if raised else None
-
-
-def _span(text: str, source: Source | None) -> Span | None:
-    """The place that the last comment in the quoted text names: that of the outermost failing operator."""
-    places = PLACE.findall(text)
-    if source is None or not places:
-        return None
-    start, end, file = places[0]
-    return Span(_included(unquote(file)) if file else source, int(start), int(end))
 
 
 def _included(name: str) -> Source:

@@ -190,9 +190,8 @@ def test_tables_of_one_database(postgresql: Server, table: str, tmp_path: Path) 
     writers = [threading.Thread(target=write, args=(who,)) for who in range(2)]
     for writer in writers:
         writer.start()
-    readers = [Reader(spec(postgresql, name, tmp_path, "<k: int>")) for name in (table, f"{table}_2")]
-    for number, reader in enumerate(readers):
-        reader.spec = reader.log.spec = attrs.evolve(reader.spec, name=f"t{number}")
+    specs = [spec(postgresql, name, tmp_path, "<k: int>") for name in (table, f"{table}_2")]
+    readers = [Reader(attrs.evolve(one, name=f"t{number}")) for number, one in enumerate(specs)]
     try:
         for most in (None, 1, 3, 20, None, 50, None, None):
             if most is None:
