@@ -64,7 +64,7 @@ def check_bound(view: ReferenceView, expected: Value) -> None:
     assert sum(abs(one[page] - other[page]) for page in one) <= view.residual.distance + 1e-9
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from((0.3, 0.85)), st.sampled_from((1, 2, 5)), st.sampled_from(THRESHOLDS), edge_histories())
 def test_any_history(damping: float, steps: int, threshold: Threshold, history: list[dict[str, ZSet]]) -> None:
     """Pages come, vanish and return; a step of ranks makes no relative difference larger, nor all differences."""

@@ -136,7 +136,7 @@ GUARDED = (
 
 
 @pytest.mark.parametrize("text", GUARDED)
-@settings(max_examples=16, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_guarded_does_not_fail(text: str, data: st.DataObject) -> None:
     """Where a single evaluation over what is there does not fail, the view does not."""

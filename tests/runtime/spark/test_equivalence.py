@@ -206,7 +206,7 @@ def delta_of(spark: SparkSession, numbers: Sequence[int], name: str) -> mrql.Del
     return mrql.Delta(*frames)
 
 
-IN_A_VIEW = 4
+IN_A_VIEW = 6
 """How many constructs make one view, which costs less than a view for each."""
 
 
