@@ -147,7 +147,9 @@ def memory_ends(home: Path, number: int) -> None:
         texts = pa.array(f"{number} some text that is not short {n}" for n in range(rows))
         (home / "s").mkdir(exist_ok=True)
         pq.write_table(pa.table({"A": pa.array(range(rows)), "B": texts}), home / "s" / f"{age}.parquet")
-    must_say(started(home, "--memory", "512m"), "Spark has run out of memory", "batch 0 is committed")
+    # Where a thread of Spark's own finds none first, the process may go on, and the memory is named as what it may be.
+    no_memory = r"Spark has run out of memory|Spark has stopped(?=\n  hint: .* run out of memory)"
+    must_say(started(home, "--memory", "512m"), f"(?:{no_memory})", "batch 0 is committed")
     assert [path.name for path in sorted((home / "out").glob("batch-*"))] == ["batch-000000"]
     again = started(home, "--memory", "6g")
     _, said = again.communicate(timeout=PATIENCE)
