@@ -69,7 +69,7 @@ def _sum_type(element: Type) -> Type | None:
         return None
     if isinstance(element, ty.DecimalType):
         return ty.DecimalType(ty.MAX_PRECISION, element.scale)
-    return ty.DOUBLE if element in (ty.FLOAT, ty.DOUBLE) else ty.LONG
+    return ty.DOUBLE if element in ty.FRACTIONS else ty.LONG
 
 
 def _product_type(element: Type) -> Type | None:

@@ -155,7 +155,10 @@ BASIC: dict[str, Basic] = {kind.value: Basic(kind) for kind in Kind if kind not 
 }
 """The basic types of the language by their names; `decimal` alone is `decimal(10, 0)`, as in Spark."""
 
-BINARY: tuple[Basic, ...] = (INT, LONG, FLOAT, DOUBLE)
+FRACTIONS: tuple[Basic, ...] = (FLOAT, DOUBLE)
+"""Those of numbers of which some are infinite, and some are none."""
+
+BINARY: tuple[Basic, ...] = (INT, LONG, *FRACTIONS)
 """The numbers of so many bits, each of which widens to the next."""
 
 INTEGERS_AS_DECIMALS = {INT: DecimalType(10), LONG: DecimalType(20)}

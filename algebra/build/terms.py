@@ -202,7 +202,7 @@ def lit(value: bool | int | float | Decimal | str | date | None, type: Written |
     t = _literal_type(value) if type is None else _type(type)
     if isinstance(t, ty.DecimalType) and isinstance(value, int | Decimal) and not isinstance(value, bool):
         value = fn.convert(value, t)
-    return _made(Lit(float(value) if isinstance(value, int) and t in (ty.FLOAT, ty.DOUBLE) else value, t))
+    return _made(Lit(float(value) if isinstance(value, int) and t in ty.FRACTIONS else value, t))
 
 
 def null(type: Written) -> Expr:

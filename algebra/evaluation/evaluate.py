@@ -55,7 +55,7 @@ from mrql.algebra.terms import (
 from mrql.algebra.types import DOUBLE, INT, BagType, ListType, TupleType, Type, has_collection
 from mrql.algebra.values.exact_sums import total
 from mrql.algebra.values.measured import measured
-from mrql.algebra.values.values import Bag, Canonical, Record, Value, canonical, same
+from mrql.algebra.values.values import Bag, Canonical, Record, Value, canonical, parts_of_pair, same
 
 Environment = Mapping[str, Value]
 
@@ -237,7 +237,7 @@ class _Evaluator:
         """The pairs of a collection, their keys in the type that they are compared in."""
         own = pair_type(term)[0]
         for pair in self.elements(term, env):
-            k, v = (None, None) if pair is None else pair
+            k, v = parts_of_pair(pair)
             yield widened(k, own, key), v
 
     def repeat(self, term: Repeat, env: Environment) -> Value:
@@ -347,8 +347,7 @@ def bind(pattern: Pattern, value: Value) -> dict[str, Value]:
 
 def sort_pairs(pairs: Iterable[Value], descending: tuple[bool, ...]) -> list[Value]:
     """Pairs `(k, v)` in the order of the parts of `k`, then of `v`; what is missing has missing parts."""
-    there = ((None, None) if pair is None else pair for pair in pairs)
-    ordered = sorted(there, key=lambda pair: canonical(pair[1]))
+    ordered = sorted(map(parts_of_pair, pairs), key=lambda pair: canonical(pair[1]))
     # Python's sort is stable: sorting by the last part first gives the order by all parts.
     for i in reversed(range(len(descending))):
         ordered.sort(key=lambda pair: canonical(None if pair[0] is None else pair[0][i]), reverse=descending[i])

@@ -176,7 +176,7 @@ def _function_fails(function: Function, args: tuple[Type, ...]) -> bool:
 
 
 def _cast_fails(source: Type, t: Type) -> bool:
-    rounds = ty.is_numeric(source) and (t in (ty.FLOAT, ty.DOUBLE) or _has_room(ty.as_decimal(source), t))
+    rounds = ty.is_numeric(source) and (t in ty.FRACTIONS or _has_room(ty.as_decimal(source), t))
     return not rounds and not ty.fits(source, t) and (source == ty.ANY or t not in (ty.STRING, ty.ANY))
 
 

@@ -13,7 +13,7 @@ from mrql.algebra.monoids import (
     Monoid,
     ProductMonoid,
 )
-from mrql.algebra.values.values import Bag, Value, canonical, same
+from mrql.algebra.values.values import Bag, Value, canonical, parts_of_pair, same
 
 
 def zero(m: Monoid) -> Value:
@@ -54,7 +54,7 @@ def unit(m: Monoid, element: Value) -> Value:
 
 def _pair(value: Monoid, element: Value) -> Value:
     """A key with what it carries; of a pair that is missing both parts are, and what is missing carries the zero."""
-    key, carried = (None, None) if element is None else element
+    key, carried = parts_of_pair(element)
     return key, zero(value) if carried is None and not isinstance(value, Invariant) else carried
 
 

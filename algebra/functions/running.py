@@ -21,7 +21,7 @@ from mrql.algebra.types import ListType, TupleType, Type
 from mrql.algebra.values.atom_conversion import check_range
 from mrql.algebra.values.decimals import added, of_type, quotient
 from mrql.algebra.values.exact_sums import Total
-from mrql.algebra.values.values import Value
+from mrql.algebra.values.values import Value, parts_of_pair
 
 Running = Callable[[tuple[Type, ...], list[Value]], list[Value]]
 
@@ -30,7 +30,7 @@ def _running(values: Callable[[list[Any], Type], Iterator[Value]]) -> Running:
     """What adds up on the way; `values` is given the numbers and their type."""
 
     def value(types: tuple[Type, ...], pairs: list[Value]) -> list[Value]:
-        rows = [(None, None) if pair is None else pair for pair in pairs]
+        rows = [parts_of_pair(pair) for pair in pairs]
         made = values([x for _, x in rows], beside(types[0]))
         return [(row, x) for (row, _), x in zip(rows, made, strict=True)]
 

@@ -17,7 +17,7 @@ from mrql.algebra.errors import EvaluationError
 from mrql.algebra.functions.function import Function, fails, version
 from mrql.algebra.functions.running import RUNNING
 from mrql.algebra.functions.sql_text import begins_sql, let_sql
-from mrql.algebra.values.values import Value, canonical
+from mrql.algebra.values.values import Value, canonical, parts_of_pair
 
 # --- in Python --------------------------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ def _ranked(rank: Callable[[Peers], Value]) -> Callable[[list[Value]], list[Valu
     """A rank, which is the same for all peers."""
 
     def value(pairs: list[Value]) -> list[Value]:
-        rows = [(None, None) if pair is None else pair for pair in pairs]
+        rows = [parts_of_pair(pair) for pair in pairs]
         ranks = ((peers, rank(peers)) for peers in _peers([key for _, key in rows]))
         return [(row, made) for peers, made in ranks for row, _ in rows[peers.first : peers.end]]
 

@@ -102,7 +102,7 @@ def _parsed(text: str, t: ty.Basic) -> Value:
         low, high = INT_RANGES[t]
         number = int(text) if len(text) < 100 else high + 1
         return number if low <= number <= high else None
-    if t in (ty.FLOAT, ty.DOUBLE) and re.fullmatch(NUMBER_TEXT, text):
+    if t in ty.FRACTIONS and re.fullmatch(NUMBER_TEXT, text):
         return single_from_text(text) if t == ty.FLOAT else float(text)
     if t == ty.DATE and re.fullmatch(DATE_TEXT, text):
         return _of_calendar(date.fromisoformat, text)

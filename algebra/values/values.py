@@ -64,6 +64,11 @@ class Document:
         return self.text
 
 
+def parts_of_pair(pair: Value) -> tuple[Value, Value]:
+    """The parts of a pair; of one that is missing both are."""
+    return (None, None) if pair is None else pair
+
+
 class Bag:
     """A bag: a collection without order, in which equal elements may occur more than once."""
 

@@ -213,7 +213,7 @@ def _loop(
     if watched is not None and kept is not None:
         kept.pass_over_known()
     elif restored is not None and commits is not None:
-        _say_restored(commits, restored.built, reason_to_build(copies) if before is None else None)
+        _say_restored(commits, restored.built, copies, changed=before is None)
         if kept is not None:  # files were read again; where they are read otherwise, other rows may be malformed
             kept.pass_over_known()
     elif kept is not None:
@@ -332,10 +332,10 @@ def _clean(sink: Several, quarantine: Quarantine | None, files: DurableFiles) ->
         files.remove(path)
 
 
-def _say_restored(commits: Commits, built: tuple[str, ...], because: str | None) -> None:
+def _say_restored(commits: Commits, built: tuple[str, ...], copies: Copies | None, *, changed: bool) -> None:
     said = f"going on after batch {commits.next_batch - 1}"
-    if built and because is not None:
-        said += f"; {because}, and what was built again from the data is {', '.join(built)}"
+    if built and changed:
+        said += f"; {reason_to_build(copies)}, and what was built again from the data is {', '.join(built)}"
     logger.info("%s", said)
 
 

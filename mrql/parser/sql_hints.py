@@ -19,6 +19,7 @@ FUNCTION = "a function says its types: `function f(x: long): long { … }`; a ma
 BODY = "the body stands in braces, without `=`: `{ … }`"
 SELECT = "write `(select e from x in X where c)`"
 PART = "a part of a list is written with both of its ends, from 0 on: `xs[1:3]` are the elements 1, 2 and 3"
+RECORD = "what has names is a record: `<a: …, b: …>`"
 TYPES = r"bool|int|long|float|double|string|binary|date|timestamp|decimal(\([\d\s,]+\))?"
 
 
@@ -89,10 +90,10 @@ HABITS: tuple[Habit, ...] = (
     Habit(FUNCTION, r"[,)]", r"\bfunction\s+\w+\s*\([^()]*"),
     Habit(FUNCTION, r"[={]", r"\bfunction\s+\w+\s*\([^()]*\)\s*"),
     Habit(BODY, "=", r"\b(function|macro)\s+\w+\s*\([^;{}=]*\)[^;{}=]*"),
-    Habit("what has names is a record: `<a: …, b: …>`", ":", r"(?<!\w)\(\s*\w+\s*"),
-    Habit("what has names is a record: `<a: …, b: …>`", ":", r"\{\s*[^\W\d]\w*\s*"),
+    Habit(RECORD, ":", r"(?<!\w)\(\s*\w+\s*"),
+    Habit(RECORD, ":", r"\{\s*[^\W\d]\w*\s*"),
     Habit(
-        'what has names is a record: `<a: …, b: …>`; keys that are values stand in pairs: `{("a", 1), ("b", 2)}`',
+        f'{RECORD}; keys that are values stand in pairs: `{{("a", 1), ("b", 2)}}`',
         ":",
         r"\{\s*(\d+|\"[^\"]*\"|'[^']*')\s*",
     ),

@@ -24,11 +24,9 @@ from mrql.shell.cursor_context import CursorContext, place_at
 from mrql.shell.definitions import Definitions
 from mrql.shell.interpreter import COMMANDS
 from mrql.shell.statement_reader import COMMAND, TAKES_EXPRESSION
-from mrql.translate.builtin_aggregates import AGGREGATIONS
-from mrql.translate.calls import LIBRARY
 from mrql.translate.coercion import BASIC, resolve
-from mrql.translate.collection_functions import DERIVED
 from mrql.translate.json_values import as_collection
+from mrql.translate.library import BUILT_IN
 from mrql.translate.patterns import Match, match_pattern
 from mrql.translate.scope import Globals, Scope
 
@@ -130,9 +128,7 @@ def _commands() -> Iterator[Candidate]:
 
 
 def _library() -> Iterator[Candidate]:
-    yield from (
-        Candidate(name, "function") for name in sorted({*AGGREGATIONS, *DERIVED, *LIBRARY, "distinct", "trace"})
-    )
+    yield from (Candidate(name, "function") for name in sorted({*BUILT_IN, "trace"}))
 
 
 def _candidates(place: CursorContext, known: Globals) -> list[Candidate]:

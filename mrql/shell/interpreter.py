@@ -19,8 +19,8 @@ from mrql.jobs.kept_aside import keep_aside
 from mrql.output.tables import json_line, print_table, type_name
 from mrql.shell.session import Session
 from mrql.shell.statement_reader import COMMAND
-from mrql.translate.calls import LIBRARY
 from mrql.translate.collection_functions import DERIVED
+from mrql.translate.library import LIBRARY
 from mrql.translate.program import CompiledExpression
 from mrql.translate.scope import PREDEFINED
 

@@ -12,7 +12,7 @@ from mrql.algebra import functions as fn
 from mrql.algebra import types as ty
 from mrql.algebra.analysis.missing import there
 from mrql.algebra.errors import UserError
-from mrql.algebra.functions import TRACE, Function
+from mrql.algebra.functions import TRACE
 from mrql.algebra.terms import Let, PVar, Single, Term, Var, element_type
 from mrql.parser.sql_hints import COUNT
 from mrql.translate.builtin_aggregates import AGGREGATIONS, aggregate
@@ -22,6 +22,7 @@ from mrql.translate.collection_terms import distinct, flattened, is_bag_of_colle
 from mrql.translate.data_types import construct
 from mrql.translate.inlining import call, named
 from mrql.translate.json_values import as_collection
+from mrql.translate.library import BUILT_IN, LIBRARY
 from mrql.translate.lifted import lifted_hint
 from mrql.translate.other_names import HERE
 from mrql.translate.python_imports import call as call_imported
@@ -30,11 +31,6 @@ from mrql.translate.recursive_functions import group_of
 from mrql.translate.scalar_functions import apply
 from mrql.translate.scope import GroupedVariables, Scope, Thunk, names_in
 from mrql.translate.user_aggregates import aggregated
-
-LIBRARY: dict[str, Function] = {
-    name: function for kind in fn.LIBRARY.values() for function in kind for name in (function.name, *function.also)
-}
-"""The functions of the library by all their names."""
 
 WINDOWS = {function.name: function for function in fn.LIBRARY["Window functions"]}
 LIST, PAIRS = "a list", "a list of pairs"
@@ -91,11 +87,8 @@ def call_named(expr: syntax.Call, scope: Scope) -> Term:
         *known.closures,
         *known.macros,
         *known.aggregations,
-        *AGGREGATIONS,
-        *LIBRARY,
-        *DERIVED,
+        *BUILT_IN,
         *CASTS,
-        "distinct",
     ]
     params = ", ".join(chr(ord("a") + place) for place, _ in enumerate(expr.args[:4]))
     own = f"one of your own is defined before: `macro {expr.function}({params}) {{ … }};`"

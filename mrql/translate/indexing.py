@@ -20,8 +20,6 @@ from mrql.algebra.showable import written_name
 from mrql.algebra.terms import CMap, Empty, If, Lambda, ListOf, Lit, Prim, PTuple, PVar, Single, Term, Var
 from mrql.algebra.types import Type
 
-NO_ORDER = "a bag has no order: `order by` makes a list of it"
-
 
 def integers(low: Term, high: Term, expr: syntax.RangeExpr) -> Term:
     """`a..b`: a list of longs.
@@ -46,11 +44,8 @@ def index(collection: Term, key: Term, expr: syntax.Index, names: Names) -> Term
             if not _is_integer(key.type):
                 raise UserError(f"the index of a list must be an integer, not {key.type}", expr.index.span)
             if isinstance(key, Lit) and key.value is not None and key.value < 0:
-                hint = (
-                    "`last(e)` is the last one"
-                    if key.value == -1
-                    else f"from the end it is `e[size(e) - {-key.value}]`"
-                )
+                from_the_end = f"from the end it is `e[size(e) - {-key.value}]`"
+                hint = "`last(e)` is the last one" if key.value == -1 else from_the_end
                 raise UserError(f"there is no element {key.value}: places count from 0 on", expr.index.span, hint)
             return Prim(AT, (collection, key), span=expr.span)
         case ty.BagType(ty.TupleType((key_type, value_type))):
@@ -65,12 +60,19 @@ def _index_hint(expr: syntax.Index, t: Type) -> str | None:
     """The hint for what has parts, but none that are looked up so."""
     written, key = expr.expr.span.text, expr.index
     match t:
-        case ty.BagType():
-            return NO_ORDER
         case ty.RecordType() if isinstance(key, syntax.StringLit) and t.field(key.value) is not None:
             return f"a field is written behind what it is of: `{written}.{written_name(key.value)}`"
         case ty.TupleType(items) if isinstance(key, syntax.IntLit) and key.value < len(items):
             return f"a part of a tuple is `{written}#{key.value}`"
+        case _:
+            return _list_hint(written, t)
+
+
+def _list_hint(written: str, t: Type) -> str | None:
+    """The hint for what is taken for a list."""
+    match t:
+        case ty.BagType():
+            return "a bag has no order: `order by` makes a list of it"
         case ty.STRING:
             return f"characters of a text are `substring({written}, from, to)`, without the one at `to`"
         case _:
@@ -92,18 +94,12 @@ def part(collection: Term, low: Term, high: Term, expr: syntax.Slice) -> Term:
     Raises: UserError where this is not a list, or an end is no integer.
     """
     if not isinstance(collection.type, ty.ListType):
-        raise UserError(f"`[… : …]` takes a list, not {collection.type}", expr.span, _part_hint(expr, collection.type))
+        hint = _list_hint(expr.expr.span.text, collection.type)
+        raise UserError(f"`[… : …]` takes a list, not {collection.type}", expr.span, hint)
     for end, written in ((low, expr.low), (high, expr.high)):
         if not _is_integer(end.type):
             raise UserError(f"the ends of a part of a list must be integers, not {end.type}", written.span)
     return Prim(SLICE, (collection, low, high), span=expr.span)
-
-
-def _part_hint(expr: syntax.Slice, t: Type) -> str | None:
-    """The hint for a part of what is no list."""
-    if t == ty.STRING:
-        return f"characters of a text are `substring({expr.expr.span.text}, from, to)`, without the one at `to`"
-    return NO_ORDER if isinstance(t, ty.BagType) else None
 
 
 def _is_integer(t: Type) -> bool:

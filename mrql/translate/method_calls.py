@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mrql import syntax
-from mrql.algebra import functions as fn
-from mrql.translate.builtin_aggregates import AGGREGATIONS
-from mrql.translate.collection_functions import DERIVED
+from mrql.translate.library import BUILT_IN
 from mrql.translate.other_names import HERE
 from mrql.translate.scope import Scope
-
-BUILT_IN = {
-    *(name for kind in fn.LIBRARY.values() for function in kind for name in (function.name, *function.also)),
-    *AGGREGATIONS,
-    *DERIVED,
-    "distinct",
-}
-"""The functions that there are without a program's own."""
 
 
 def method_hint(name: str, of: syntax.Expr, args: Sequence[syntax.Expr], scope: Scope) -> str | None:

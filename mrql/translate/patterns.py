@@ -23,7 +23,7 @@ from mrql.algebra.values.data import TAG
 from mrql.translate.coercion import resolve
 from mrql.translate.data_types import compared, is_constant, record_of
 from mrql.translate.literals import literal
-from mrql.translate.scope import Globals, Scope, foreign_field, nearest
+from mrql.translate.scope import Globals, Scope, did_you_mean, foreign_field
 from mrql.translate.time_constants import beside
 
 
@@ -108,9 +108,7 @@ def _record(pattern: syntax.RecordPattern, t: Type, known: Globals, match: Match
     for name, inner in pattern.fields:
         found = t.field(name)
         if found is None:
-            near = nearest(name, t.names)
-            hint = None if near is None else f"did you mean `{near}`?"
-            missing = UserError(f"there is no field `{name}` in {t}", pattern.span, hint)
+            missing = UserError(f"there is no field `{name}` in {t}", pattern.span, did_you_mean(name, t.names))
             raise foreign_field(name, t, pattern.span) or missing
         _project(inner, Get(Var(whole.name, t), name), known, match)
     return whole

@@ -203,8 +203,7 @@ class Scope:
         """The error for a name that nothing has, with what is called so `elsewhere`, or the nearest name that something
         has, or what it may be `otherwise`, if it is not too long to be a name."""
         known = list(candidates)
-        near = nearest(name, known)
-        guess = f"did you mean `{near}`?" if near is not None else None
+        near = guess = did_you_mean(name, known)
         if what == "field" and near is None and len(known) <= SHOWN:
             guess = f"there are {', '.join(f'`{field}`' for field in known)}"
         if near is None and len(name) <= LONGEST_NAME:
@@ -224,6 +223,12 @@ def nearest(name: str, known: Sequence[str], cutoff: float = 0.6) -> str | None:
     """The one of some names that a name is likely to be a mistake for."""
     alike = (other for other in known if other.lower() == name.lower())
     return next(alike, None) or next(iter(difflib.get_close_matches(name, known, n=1, cutoff=cutoff)), None)
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str | None:
+    """The hint with that name."""
+    near = nearest(name, known)
+    return None if near is None else f"did you mean `{near}`?"
 
 
 def foreign_field(name: str, record: ty.RecordType, span: Span) -> UserError | None:

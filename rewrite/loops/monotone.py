@@ -230,15 +230,11 @@ def may_be_no_number(term: Term, values: Sequence[Term]) -> bool:
     if term in values or not any(_reads(term, value) for value in values):
         return False
     match term:
-        case Prim(_, (left, right)) if term.type in FRACTIONS:
+        case Prim(_, (left, right)) if term.type in ty.FRACTIONS:
             finite = is_finite(left) or is_finite(right)
             return not finite or may_be_no_number(left, values) or may_be_no_number(right, values)
         case _:
             return any(may_be_no_number(child, values) for child in children(term))
-
-
-FRACTIONS = (ty.DOUBLE, ty.FLOAT)
-"""The types of numbers of which some are infinite."""
 
 
 def is_finite(term: Term) -> bool:
@@ -246,10 +242,10 @@ def is_finite(term: Term) -> bool:
     match term:
         case Lit(float() as value):
             return math.isfinite(value)
-        case Cast(inner, t) if t in FRACTIONS:
+        case Cast(inner, t) if t in ty.FRACTIONS:
             return is_finite(inner)
         case _:
-            return ty.is_numeric(term.type) and term.type not in FRACTIONS
+            return ty.is_numeric(term.type) and term.type not in ty.FRACTIONS
 
 
 def _same(made: Term, whole: Term) -> bool:

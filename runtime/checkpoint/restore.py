@@ -78,9 +78,8 @@ def restored(
     needed -= plan.keyed.keys() & ledgers.keys()
     needed |= plan.noted - ledgers.keys()
     directories = {name: consumed(manifest, specs[name], copies) for name in sorted(needed & plan.streams.keys())}
-    because = reason_to_build(copies)
     arrived = {
-        name: [part for w in found for part in _arrived(w, built, because)] for name, found in directories.items()
+        name: [part for w in found for part in _arrived(w, built, copies)] for name, found in directories.items()
     }
     return Restored(root, states, ledgers, built, {name: parts for name, parts in arrived.items() if parts})
 
@@ -225,7 +224,7 @@ def _static(spec: SourceSpec) -> Directory:
     return Directory(spec, 1, {file: seen for file, seen in found.items() if seen is not None})
 
 
-def _arrived(watched: Watched, built: Sequence[str], because: str) -> Iterator[Part]:
+def _arrived(watched: Watched, built: Sequence[str], copies: Copies | None) -> Iterator[Part]:
     """What was read of a stream, for a state that is built again.
 
     Raises: UserError where that is not there any more, and what to do.
@@ -237,7 +236,7 @@ def _arrived(watched: Watched, built: Sequence[str], because: str) -> Iterator[P
         elif isinstance(watched, Directory) or watched.offset is not None:
             yield from watched.so_far()
     except UserError as error:
-        what = f"{because}, and {', '.join(built) or watched.spec.name} must be built again"
+        what = f"{reason_to_build(copies)}, and {', '.join(built) or watched.spec.name} must be built again"
         is_file = isinstance(watched, Directory)
         hint = f"put the file back as it was, or {START_OVER}" if is_file else START_OVER
         raise UserError(f"{what}, but {error.message}", watched.spec.span, hint) from None

@@ -60,7 +60,7 @@ def columns_of(t: Type) -> tuple[TableColumn, ...]:
 
 def has_fractions(t: Type) -> bool:
     """Whether there are numbers with a fraction anywhere in an answer."""
-    return any(part in (ty.FLOAT, ty.DOUBLE) or ty.is_document(part) for part in ty.walk(t))
+    return any(part in ty.FRACTIONS or ty.is_document(part) for part in ty.walk(t))
 
 
 def shown(columns: tuple[TableColumn, ...]) -> str:

@@ -14,7 +14,7 @@ from mrql.algebra.errors import MissingRow, WrongDeletion
 from mrql.algebra.evaluation.evaluate import bind, endless, evaluate
 from mrql.algebra.terms import Term, element_type
 from mrql.algebra.values.value_text import show_value
-from mrql.algebra.values.values import Bag, Value
+from mrql.algebra.values.values import Bag, Value, parts_of_pair
 from mrql.algebra.values.zset import ZSet
 from mrql.rewrite.analysis.multilinear import Input, choices_that_are_there
 from mrql.rewrite.incremental.diminish import TakenTooOften
@@ -327,8 +327,7 @@ class ReferenceView:
         feed = state.stage.feeds[index]
         # What comes and goes by one key is there in between.
         for row, weight in sorted(rows, key=lambda row: row[1] < 0):
-            # Of a pair that is missing the parts are.
-            key, element = (None, None) if row is None else row
+            key, element = parts_of_pair(row)
             env = bind(feed.key, key) | bind(feed.element, element)
             stands_for = weight * (1 if feed.weight is None else evaluate(feed.weight, self.tables, env))
             share = {}

@@ -8,9 +8,9 @@ from mrql.algebra import functions as fn
 from mrql.algebra.evaluation.evaluate import evaluate
 from mrql.algebra.values.values import same
 from mrql.output.tables import show_value
-from mrql.translate.calls import LIBRARY
 from mrql.translate.collection_functions import DERIVED
 from mrql.translate.compile_program import compile_program
+from mrql.translate.library import LIBRARY
 from tests.support.cases import cases
 from tests.support.function_document import DOCUMENT, document, examples
 

@@ -78,7 +78,7 @@ def _number_of(field: str, t: Type) -> Value:
     if t in INT_RANGES and _INTEGER.fullmatch(field):
         low, high = INT_RANGES[t]
         return int(field) if len(field) < 30 and low <= int(field) <= high else None
-    if t in (ty.FLOAT, ty.DOUBLE):
+    if t in ty.FRACTIONS:
         if number := _NUMBER.fullmatch(field):
             return single_from_text(number[1]) if t == ty.FLOAT else float(number[1])
         return _from_hexadecimal(field, t) if _HEXADECIMAL.fullmatch(field) else NAMED.get(field)
@@ -90,7 +90,7 @@ def _local_number_of(field: str, t: Type, locale: NumberLocale) -> Value:
     written = locale.canonical(field)
     if written is not None:
         return _number_of(written, t)
-    return NAMED.get(field) if t in (ty.FLOAT, ty.DOUBLE) else None
+    return NAMED.get(field) if t in ty.FRACTIONS else None
 
 
 def _from_hexadecimal(field: str, t: Type) -> float:

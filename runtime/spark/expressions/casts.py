@@ -57,7 +57,7 @@ def converted(value: str, source: Type, target: Type, at: str) -> str:
         return from_text(value, target, at)
     if isinstance(target, ty.DecimalType):
         return to_decimal(value, source, target, at)
-    if target == ty.STRING and source in (ty.DOUBLE, ty.FLOAT):
+    if target == ty.STRING and source in ty.FRACTIONS:
         return number_text(value, source, numbered("t"))
     made = f"CAST({value} AS {sql_type(target)})"
     if not isinstance(target, ty.Basic) or not ty.is_integral(target) or not ty.is_numeric(source):
@@ -79,7 +79,7 @@ def converted(value: str, source: Type, target: Type, at: str) -> str:
 
 def to_decimal(value: str, source: Type, target: ty.DecimalType, at: str) -> str:
     """A number as a decimal: Spark has an error for one out of range, which quotes this text with the place."""
-    if source not in (ty.DOUBLE, ty.FLOAT):
+    if source not in ty.FRACTIONS:
         return f"CAST({value} AS {at}{sql_type(target)})"
     # By its digits: those that Spark has of a double depend on the version of Java.
     digits = f"CAST({number_text(value, source, numbered('t'))} AS {at}{sql_type(target)})"
@@ -165,7 +165,7 @@ def unsigned(expressions: Expressions, value: Layout) -> Layout:
 
 
 def _unsigned(expressions: Expressions, sql: str, t: Type) -> str:
-    if not any(inner in (ty.DOUBLE, ty.FLOAT) for inner in ty.walk(t)):
+    if not any(inner in ty.FRACTIONS for inner in ty.walk(t)):
         return sql
     x = expressions.fresh()
     match t:

@@ -48,7 +48,7 @@ def patterned(text: str, pattern: FieldPattern, t: Type, encoding: str) -> str:
 def local_number(text: str, locale: NumberLocale, t: Type, encoding: str) -> str:
     """The number of a text that is written as in a locale, missing where it is none; an `encoding` says as which the
     text was read."""
-    is_fraction = t in (ty.FLOAT, ty.DOUBLE)
+    is_fraction = t in ty.FRACTIONS
     regex = text_sql(f"^{locale.regex(encoding, whole=not is_fraction and not isinstance(t, ty.DecimalType))}\\z")
     written = f"regexp_replace({text}, {text_sql(locale.separator(encoding))}, '')"
     written = f"replace({written}, {text_sql(locale.point)}, '.')"

@@ -100,7 +100,7 @@ def _taken(v: str, t: Type, at: str, fresh: Fresh) -> str:
         case ty.Basic():
             number = f"try_variant_get({v}, '$', '{sql_type(t).lower()}')"
             wrong = f"schema_of_variant({v}) = 'BOOLEAN'"
-            if t in (ty.FLOAT, ty.DOUBLE):
+            if t in ty.FRACTIONS:
                 # Spark takes more texts for a number than the language does.
                 string = f"try_variant_get({v}, '$', 'string')"
                 wrong += f" OR (schema_of_variant({v}) = 'STRING' AND NOT {is_number_sql(string)})"

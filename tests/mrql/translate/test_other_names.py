@@ -7,8 +7,8 @@ import re
 import pytest
 
 from mrql.translate.builtin_aggregates import AGGREGATIONS
-from mrql.translate.calls import LIBRARY
 from mrql.translate.collection_functions import DERIVED
+from mrql.translate.library import LIBRARY
 from mrql.translate.other_names import HERE, NAMES_HERE
 
 KNOWN = {*AGGREGATIONS, *DERIVED, *LIBRARY, "distinct", "trace"}
