@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import TypeAlias
 
@@ -12,9 +12,13 @@ from mrql.algebra.functions import (
     COALESCE,
     DIVIDE,
     FUNCTIONS,
+    GE,
+    GT,
     HIGH,
     INT_RANGES,
+    LE,
     LOW,
+    LT,
     MINUS,
     MODULO,
     NEGATE,
@@ -24,32 +28,64 @@ from mrql.algebra.functions import (
 )
 from mrql.algebra.functions.decimals import LOW_DIGITS
 from mrql.algebra.monoids import PRODUCT, SUM, Fold
-from mrql.algebra.terms import Cast, Empty, If, Lit, Prim, Reduce, Single, Term, Union, element_type
+from mrql.algebra.terms import Cast, Empty, If, Lit, Prim, Reduce, Single, Term, Tup, Union, element_type
 from mrql.algebra.types import Type
 
 Interval: TypeAlias = tuple[int, int]
+
+Known: TypeAlias = Mapping[Term, Interval]
+"""Between which bounds values lie where a term is evaluated."""
+NOTHING_KNOWN: Known = {}
 
 NARROW: Interval = (-(2**32), 2**32)
 _COMPUTED = (PLUS, MINUS, TIMES, DIVIDE, MODULO)
 _HALVES: dict[Function, Interval] = {HIGH: (-(2**31), 2**31 - 1), LOW: (0, 2**32 - 1)}
 _ABS = FUNCTIONS["abs"]
+_COMPARED = {LT: (-1, False), LE: (-1, True), GT: (1, False), GE: (1, True)}
+"""Of which sign what a comparison holds for is beyond the constant on its right, and whether that is included."""
 
 
-def may_overflow(term: Term) -> bool:
+def may_overflow(term: Term, known: Known = NOTHING_KNOWN) -> bool:
     """Whether the integers that a term is computed from may leave the range of their type on the way.
 
     >>> from mrql.algebra.notation.parser import parse
-    >>> [may_overflow(parse(text, {}, {"x": ty.LONG, "y": ty.INT})) for text in ("x + 1L", "(y as long) * 8L", "x")]
-    [True, False, False]
+    >>> texts = ("x + 1L", "(y as long) * 8L", "x", "if x < 9L then x + 1L else 9L")
+    >>> [may_overflow(parse(text, {}, {"x": ty.LONG, "y": ty.INT})) for text in texts]
+    [True, False, False, False]
     """
-    return leaves_its_range(term) or any(map(may_overflow, children(term)))
+    match term:
+        case If(condition, then, otherwise):
+            return (
+                may_overflow(condition, known)
+                or may_overflow(then, _where(condition, known, holds=True))
+                or may_overflow(otherwise, _where(condition, known, holds=False))
+            )
+        case Prim() | Cast() | Single() | Tup():
+            return leaves_its_range(term, known) or any(may_overflow(child, known) for child in children(term))
+        case _:  # a name that is bound in it may be that of a value that is known
+            return leaves_its_range(term) or any(map(may_overflow, children(term)))
 
 
-def leaves_its_range(term: Term) -> bool:
+def _where(condition: Term, known: Known, *, holds: bool) -> Known:
+    """What is known of the values where a comparison with a constant holds, or where it does not."""
+    match condition:
+        case Prim(function, (value, Lit(int() as bound))) if function in _COMPARED and value.type in INT_RANGES:
+            beyond, including = _COMPARED[function]
+            least, greatest = interval(value, known)
+            if (beyond > 0) == holds:
+                least = max(least, bound if including == holds else bound + 1)
+            else:
+                greatest = min(greatest, bound if including == holds else bound - 1)
+            return {**known, value: (least, greatest)} if least <= greatest else known
+        case _:
+            return known
+
+
+def leaves_its_range(term: Term, known: Known = NOTHING_KNOWN) -> bool:
     """Whether an operation, or a sum, may leave the range of its type, whatever it is over."""
     match term:
         case Prim(function, _) if function in (PLUS, MINUS, TIMES, NEGATE, _ABS) and term.type in INT_RANGES:
-            return not _within(_computed(term), _of_type(term.type))
+            return not _within(_computed(term, known), _of_type(term.type))
         case Prim(function, _) if function in _COMPUTED and isinstance(term.type, ty.DecimalType):
             return term.type.precision == ty.MAX_PRECISION  # any other result has all digits that it needs
         case Reduce(monoid, bag) if monoid == SUM and (term.type == ty.LONG or isinstance(term.type, ty.DecimalType)):
@@ -136,23 +172,25 @@ def has_halves(term: Term) -> bool:
     return _within(_computed(term), (-(2**95), 2**95 - 1))
 
 
-def interval(term: Term) -> Interval:
+def interval(term: Term, known: Known = NOTHING_KNOWN) -> Interval:
     """The least and the greatest value of an integer, if it has one."""
-    found = _computed(term)
+    if known and term in known:
+        return known[term]
+    found = _computed(term, known)
     return found if _within(found, _of_type(term.type)) else _of_type(term.type)
 
 
-def _computed(term: Term) -> Interval:
+def _computed(term: Term, known: Known = NOTHING_KNOWN) -> Interval:
     match term:
         case Lit(int() as value):
             return value, value
         case Cast(inner, _) if inner.type in INT_RANGES:
-            return interval(inner)
+            return interval(inner, known)
         case Prim(function, (a,)) if function in (NEGATE, _ABS):
-            low, high = interval(a)
+            low, high = interval(a, known)
             return (-high, -low) if function == NEGATE else (0, max(abs(low), abs(high)))
         case Prim(function, (a, b)) if function in (PLUS, MINUS, TIMES):
-            (a_low, a_high), (b_low, b_high) = interval(a), interval(b)
+            (a_low, a_high), (b_low, b_high) = interval(a, known), interval(b, known)
             if function == PLUS:
                 return a_low + b_low, a_high + b_high
             if function == MINUS:

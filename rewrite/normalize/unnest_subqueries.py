@@ -36,6 +36,7 @@ from itertools import chain
 import attrs
 
 from mrql.algebra import types as ty
+from mrql.algebra.analysis.integer_ranges import may_overflow
 from mrql.algebra.analysis.traversal import children, map_children, with_children
 from mrql.algebra.analysis.variables import (
     Names,
@@ -109,11 +110,13 @@ class Nested:
         """A key, and under its own conditions where it may fail, where it is computed for all outer elements; None if
         what it is evaluated under is not known there."""
         under = (*self.under, *(Guard(condition, True) for condition in own))
-        if not may_fail(key):
+        if not _may_end_in_an_error(key):
             return key
         # Variables on the way are those of a collection, too, which may be empty.
         known = not self.local and not any(reads_sources(guard.condition) for guard in under)
-        return guarded(key, under, Lit(None, key.type)) if known else None
+        if known:
+            return guarded(key, under, Lit(None, key.type))
+        return None if may_fail(key) else key
 
     def inside(self, key: Term) -> Term | None:
         """A key that is computed for all elements of Y; None if it may fail, and a source says whether it is."""
@@ -175,6 +178,11 @@ def _correlated(nested: Nested, outer: frozenset[str], names: Names) -> Correlat
     return next((attempt for attempt in attempts if attempt is not None), None)
 
 
+def _may_end_in_an_error(term: Term) -> bool:
+    """Whether it may, by what leaves its range, too: to ask for a condition first gives up no join."""
+    return may_fail(term) or may_overflow(term)
+
+
 def _is_closed(source: Term) -> bool:
     """Whether a source may be computed for all outer elements at once."""
     return not free_vars(source) and not may_fail(source)
@@ -188,7 +196,7 @@ def _linked(nested: Nested, outer: frozenset[str], names: Names) -> Correlated |
     inner, source = bound_names(param), nested.term.source
     pattern, element = pattern_term(param, names)
     own: tuple[Term, ...] = ()
-    if any(map(may_fail, conditions)):
+    if any(map(_may_end_in_an_error, conditions)):
         # What may fail is evaluated after the conditions on one side that stand before it.
         inside, conditions = apart(conditions, inner)
         own, conditions = apart(conditions, outer - nested.local)

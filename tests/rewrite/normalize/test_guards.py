@@ -5,6 +5,8 @@ Wherever a rewrite moves an expression that may end in an error, it is evaluated
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -143,13 +145,36 @@ def test_what_is_guarded_does_not_fail(text: str, data: st.DataObject) -> None:
     assert_guarded(text, data)
 
 
-def assert_guarded(text: str, data: st.DataObject) -> None:
+LARGE: Mapping[str, st.SearchStrategy[Value]] = dict.fromkeys(
+    "ST", st.tuples(*[st.sampled_from([0, 1, 2, 9223372036854775807])] * 2)
+)
+OUT_OF_RANGE = (
+    "select (a, d) from (a, b) in S, (c, d) in T where a < 3 and c = a + 1",
+    "select (a, d) from (a, b) in S, (c, d) in T where b > 0 and a < 3 and d < 3 and d + 1 = a + 1",
+    "select a from (a, b) in S where a < 3 and exists(select d from (c, d) in T where c = a + 1)",
+    "select a from (a, b) in S where exists(select d from (c, d) in T where a < 3 and c = a + 1)",
+    "select a from (a, b) in S where exists(select d from (c, d) in T where c < 3 and a = c + 1)",
+    "select a from (a, b) in S where a < 3 and (a + 1) in (select d from (c, d) in T)",
+    "select (a, if a > 2 then 0 else count(select d from (c, d) in T where c = a + 1)) from (a, b) in S",
+    "select (a, (select d from (c, d) in T where c = -2 - a)) from (a, b) in S where a < 3",
+)
+"""Sums that leave the range of their type, as keys behind a condition that keeps them in it."""
+
+
+@pytest.mark.parametrize("text", OUT_OF_RANGE)
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_what_is_kept_in_its_range_does_not_leave_it(text: str, data: st.DataObject) -> None:
+    assert_guarded(text, data, LARGE)
+
+
+def assert_guarded(text: str, data: st.DataObject, rows: Mapping[str, st.SearchStrategy[Value]] = ROWS) -> None:
     """It is so of a query in a history that is drawn."""
     term = mrql.compile(text, **STREAMS).term
     view = ReferenceView(planned(term, shrinking=frozenset(STREAMS)).plan)
     streams = [name for name in STREAMS if name in view.plan.streams]
     arrived = []
-    for batch in data.draw(histories({name: ROWS[name] for name in streams}, deletions=True, most=3)):
+    for batch in data.draw(histories({name: rows[name] for name in streams}, deletions=True, most=3)):
         arrived.append(batch)
         try:
             expected = evaluate(term, net(arrived, streams))

@@ -40,6 +40,20 @@ def test_what_is_guarded_does_not_fail_on_spark(spark: SparkSession, text: str) 
     assert_on_spark(spark, text, CONTENTS, TYPES)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select (a, d) from (a, b) in S, (c, d) in T where a < 3 and c = a + 1",
+        "select a from (a, b) in S where exists(select d from (c, d) in T where a < 3 and c < 3 and c + 1 = a + 1)",
+        "select (a, if a > 2 then 0 else count(select d from (c, d) in T where c = a + 1)) from (a, b) in S",
+    ],
+)
+def test_what_is_kept_in_its_range_does_not_leave_it_on_spark(spark: SparkSession, text: str) -> None:
+    """Each of them adds one to the greatest long for rows that its conditions keep out."""
+    greatest = Bag([(1, 2), (2, 3), (9223372036854775807, 3)])
+    assert_on_spark(spark, text, {"S": greatest, "T": greatest}, TYPES)
+
+
 def test_what_cannot_fail_is_moved_by_spark(spark: SparkSession) -> None:
     """A condition on one side of a join is evaluated before it, unless it may fail."""
     text = "select (a, d) from (a, b) in S, (c, d) in T where a = c and {}"
