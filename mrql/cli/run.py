@@ -13,6 +13,7 @@ from mrql.cli.options import malformed_options, opened
 from mrql.cli.planning import load
 from mrql.jobs.batch import BatchJob, ReferenceBatchJob, SparkBatchJob
 from mrql.jobs.kept_aside import keep_aside
+from mrql.output.activity import Activity
 from mrql.output.tables import Printer, json_line, print_table
 from mrql.runtime.files.quarantine import Quarantine
 from mrql.translate.program import Program
@@ -29,21 +30,25 @@ def run(file: Path, args: tuple[str, ...], quarantine: Path | None, common: Comm
     program = load(file, common.data, args, common.max_steps, may_import=common.may_import)
     kept = opened(quarantine)
     console = Printer()
-    with contextlib.closing(_job(program, common, kept)) as job:
+    shown = Activity.on_terminal()
+    with contextlib.closing(_job(program, common, kept, shown)) as job:
         for query in program.queries:
-            if query.target is not None:
-                job.write(query)
-            elif common.as_json:
-                click.echo(json_line(query.span.line, query.type, job.answer(query)))
+            with shown.during(f"computing line {query.span.line}"):
+                if query.target is not None:
+                    job.write(query)
+                    continue
+                answer = job.answer(query)
+            if common.as_json:
+                click.echo(json_line(query.span.line, query.type, answer))
             else:
-                print_table(job.answer(query), query.type, console, limit=None)
+                print_table(answer, query.type, console, limit=None)
     if not program.queries:
         click.echo(f"{file} has nothing to evaluate: only definitions, if anything", err=True)
     if (said := keep_aside(kept, "run")) is not None:
         click.echo(said, err=True)
 
 
-def _job(program: Program, common: Common, quarantine: Quarantine | None) -> BatchJob:
+def _job(program: Program, common: Common, quarantine: Quarantine | None, shown: Activity) -> BatchJob:
     if common.engine == "reference":
         return ReferenceBatchJob(program, quarantine)
-    return SparkBatchJob(program, common.session, quarantine)
+    return SparkBatchJob(program, lambda: shown.started(common.session), quarantine)

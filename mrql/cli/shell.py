@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,11 +11,15 @@ from mrql.cli.common import ARGS, Common, common_options
 from mrql.cli.exit_codes import reports_errors
 from mrql.cli.options import TRUSTED, malformed_options, opened
 from mrql.jobs.batch import BatchJob, ReferenceBatchJob
+from mrql.output.activity import Activity
 from mrql.output.tables import SHOWN_ROWS
 from mrql.shell.interruptible import InterruptibleBatchJob
 from mrql.shell.session import Session
 from mrql.shell.start import start
 from mrql.translate.program import Program
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @click.command()
@@ -35,7 +40,11 @@ def shell(args: tuple[str, ...], rows: int, trusted: bool, quarantine: Path | No
 
     def new_job(program: Program) -> BatchJob:
         reference = common.engine == "reference"
-        return ReferenceBatchJob(program, kept) if reference else InterruptibleBatchJob(program, common.session, kept)
+        return ReferenceBatchJob(program, kept) if reference else InterruptibleBatchJob(program, start_spark, kept)
+
+    def start_spark() -> SparkSession:
+        with Activity.on_terminal().during("starting Spark"):
+            return common.session()
 
     kept = opened(quarantine)
     session = Session(

@@ -15,6 +15,7 @@ from mrql.cli.output_option import places
 from mrql.cli.planning import planned
 from mrql.jobs.stream import CutOff, StreamJob
 from mrql.monitoring.watch import Operation, operation_options
+from mrql.output.activity import Activity
 from mrql.rewrite.normalize.drop_traces import is_trace
 from mrql.rewrite.plan.loop_strategy import LoopStrategy
 from mrql.rewrite.plan.threshold import Threshold
@@ -119,12 +120,13 @@ def stream(
     for traced in filter(is_trace, subterms(query.term)):
         click.echo(f"{traced.span}: a query that is kept up to date prints no traces", err=True)
     options = Options(once, interval, max_files, max_rows, Emit(emit))
+    shown = Activity.on_terminal(plain=operation.log_level is not None)
     job = StreamJob(
         program,
         query,
         plan,
         common.engine,
-        common.session,
+        lambda: shown.started(common.session),
         options,
         typed,
         rows,
@@ -138,6 +140,7 @@ def stream(
         partitions=partitions,
     )
     try:
-        job.run()
+        with shown.during("first batch"):
+            job.run(begun=shown.end)
     except CutOff:
         sys.exit(INTERRUPTED)

@@ -97,8 +97,8 @@ class StreamJob:
     def changes(self) -> bool:
         return self.options.emit is Emit.CHANGES
 
-    def run(self, files: DurableFiles | None = None) -> None:
-        """Runs it to its end, or until it is stopped.
+    def run(self, files: DurableFiles | None = None, begun: Callable[[], None] = lambda: None) -> None:
+        """Runs it to its end, or until it is stopped; `begun` is called when a batch is over, before that is shown.
 
         Raises: UserError, EngineError; CutOff where it is stopped twice, and does not end its batch.
         """
@@ -108,14 +108,14 @@ class StreamJob:
             store = None
             if self.checkpoint is not None:
                 store = opened.enter_context(contextlib.closing(Store.open(self.checkpoint, files)))
-            _run(self, store, opened)
+            _run(self, store, opened, begun)
 
 
 LOSSES = 3
 """So many times in a row a batch is done again when executors were lost in it."""
 
 
-def _run(job: StreamJob, store: Store | None, opened: ExitStack) -> None:
+def _run(job: StreamJob, store: Store | None, opened: ExitStack, begun: Callable[[], None]) -> None:
     """Runs a stream; what it opens is closed by whoever has called.
 
     With a checkpoint, a stream whose states were lost goes back to its last commit, and on from there.
@@ -133,6 +133,7 @@ def _run(job: StreamJob, store: Store | None, opened: ExitStack) -> None:
                     opened.enter_context(_stopped_by_signals(stop))
                 loop.measuring = watch.needs_sizes
                 for report in loop.run():
+                    begun()
                     watch.tell(report)
             break
         except Wider as wider:

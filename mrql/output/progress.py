@@ -54,7 +54,7 @@ class Lines:
 
 
 class ProgressTable:
-    """A table on a terminal, whose last row is the last batch."""
+    """A table on a terminal, whose last row is the last batch; it begins with the first one."""
 
     needs_sizes = True
 
@@ -69,6 +69,7 @@ class ProgressTable:
             table.add_column(name, justify="right")
         for row in self.rows:
             table.add_row(*row)
+        self.live.start()
         self.live.update(table, refresh=True)
 
 
@@ -96,5 +97,8 @@ def display(*, plain: bool) -> Iterator[Display]:
         yield Lines()
         return
     # What goes to a file stays what it is; what goes to the same terminal is put above the table.
-    with Live(console=console, auto_refresh=False, redirect_stdout=sys.stdout.isatty()) as live:
+    live = Live(console=console, auto_refresh=False, redirect_stdout=sys.stdout.isatty())
+    try:
         yield ProgressTable(live)
+    finally:
+        live.stop()

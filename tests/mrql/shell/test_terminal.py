@@ -163,7 +163,8 @@ def test_an_interrupt_on_spark(terminal: Open) -> None:
     """Ctrl-C ends the jobs of a query, and the session goes on with the same Spark."""
     person = terminal("--engine", "spark", "--conf", "spark.sql.shuffle.partitions=2")
     person.types("store n := count(select x from x in 1...3);", ENTER, "n + 40;", ENTER)
-    person.prints("43")
+    person.sees("starting Spark (")
+    person.sees("43\r\n")
     person.sees("mrql>")
     person.types("count(select x from x in 1...3000000, y in 1...3000000 where x * 2 = y * y + 1);", ENTER)
     person.sees(TAKEN)

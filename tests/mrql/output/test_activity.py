@@ -1,0 +1,58 @@
+"""What is going on while there is nothing to show."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from mrql.output.activity import Activity
+
+# From Python 3.12 on, to open a terminal in a process with threads is warned of; what is run in it is another program.
+pytestmark = pytest.mark.filterwarnings("ignore:.*forkpty:DeprecationWarning")
+
+CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Path:
+    file = tmp_path / "q.mrql"
+    file.write_text("count(select a from a in 1..3000);\n")
+    return file
+
+
+def test_on_a_terminal(query: Path) -> None:
+    """Spark starts while it is said so, though what it writes itself is kept back; then the answer stands alone."""
+    environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = ["-m", "mrql", "run", str(query)]
+    with pexpect.spawn(
+        sys.executable, command, encoding="utf-8", dimensions=(40, 100), timeout=180, env=environment
+    ) as p:
+        p.expect_exact("starting Spark (")
+        p.expect_exact("computing line 1 (")
+        p.expect(pexpect.EOF)
+        left = str(p.before)[str(p.before).rindex("\x1b[2K") :]
+    assert p.exitstatus == 0
+    assert CONTROLS.sub("", left).split() == ["3000"]
+
+
+def test_elsewhere(query: Path) -> None:
+    """Nothing is said in a file or a pipe."""
+    command = [sys.executable, "-m", "mrql", "run", "--engine", "reference", str(query)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=True)
+    assert (done.stdout, done.stderr) == ("3000\n", "")
+
+
+def test_what_is_said() -> None:
+    """The line says what is done, and what Spark does."""
+    shown = Activity(is_shown=False)
+    with shown.during("computing line 1"):
+        assert "computing line 1 (0 s)" in str(shown._line().text)
+        shown.look = lambda: "stage 2 of 3, 1 of 4 tasks"
+        assert "computing line 1, stage 2 of 3, 1 of 4 tasks (0 s)" in str(shown._line().text)
