@@ -21,8 +21,8 @@ CHARACTER, LINE = 7.3, 17
 PADDING, GAP, BETWEEN = 10, 24, 90
 """Inside a box, between boxes of a column, between columns."""
 MARGIN = 20
-LONGEST = 60
-"""Lines in a box are cut after so many characters."""
+LINE_MAX_CHARACTERS, BOX_MAX_LINES = 60, 12
+"""Lines in a box, and boxes, are cut after so many; a box that is cut says all of it where the pointer rests on it."""
 
 STYLE = (
     "text { font: 12px monospace; fill: #1c2430; } .title { font-weight: bold; } .cost { fill: #8a4b08; } "
@@ -34,11 +34,15 @@ STYLE = (
 
 @attrs.frozen
 class Box:
-    """A box with a title and lines; `kind` decides its colour, a line of kind `cost` its own."""
+    """A box with a title and lines; `kind` decides its colour, a line of kind `cost` its own.
+
+    `whole` is its text where that is not all shown.
+    """
 
     name: str
     kind: str
     lines: tuple[tuple[str, str], ...]
+    whole: str | None = None
 
     @property
     def width(self) -> float:
@@ -113,7 +117,7 @@ def _box(operator: Operator, facts: Facts) -> Box:
             lines = [show_type(facts.plan.tables[operator.id])] if operator.id in facts.plan.tables else []
         case OperatorKind.ANSWER:
             title = f"answer a({', '.join(facts.read)})"
-            lines = pretty(facts.answer, LONGEST, types=False).split("\n")
+            lines = pretty(facts.answer, LINE_MAX_CHARACTERS, types=False).split("\n")
         case _ if operator.id in stages:
             title, lines = f"{operator.id}: {stages[operator.id].head}", list(_stage_lines(stages[operator.id]))
         case _:
@@ -126,8 +130,10 @@ def _box(operator: Operator, facts: Facts) -> Box:
         operator.kind, "operator"
     )
     kind = "stage" if operator.id in stages else kind
-    shown = (("title", title), *(("", line) for line in lines), *(("cost", line) for line in costs))
-    return Box(operator.id, kind, tuple((style, _cut(line)) for style, line in shown))
+    parts = (("title", title), *(("", line) for line in _first(lines)), *(("cost", line) for line in costs))
+    shown = tuple((style, _cut(line)) for style, line in parts)
+    whole = [title, *lines, *costs]
+    return Box(operator.id, kind, shown, None if [line for _, line in shown] == whole else "\n".join(whole))
 
 
 def _stage_lines(facts: StageFacts) -> Iterator[str]:
@@ -138,8 +144,13 @@ def _stage_lines(facts: StageFacts) -> Iterator[str]:
     yield f"⊗ = {stage.merge}"
 
 
+def _first(lines: list[str]) -> list[str]:
+    left = len(lines) - BOX_MAX_LINES
+    return lines if left <= 0 else [*lines[:BOX_MAX_LINES], f"… and {left} more lines"]
+
+
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= LINE_MAX_CHARACTERS else f"{text[: LINE_MAX_CHARACTERS - 1]}…"
 
 
 # --- layout -------------------------------------------------------------------------------------
@@ -169,6 +180,9 @@ def _edges(facts: Facts) -> Iterator[tuple[str, str]]:
 
 def _drawn(placed: PlacedBox) -> Iterator[str]:
     box = placed.box
+    yield "<g>"
+    if box.whole is not None:
+        yield f"<title>{escape(box.whole)}</title>"
     yield (
         f'<rect class={quoteattr(box.kind)} x="{placed.x:.1f}" y="{placed.y:.1f}" '
         f'width="{box.width:.1f}" height="{box.height:.1f}"/>'
@@ -177,6 +191,7 @@ def _drawn(placed: PlacedBox) -> Iterator[str]:
         named = f" class={quoteattr(kind)}" if kind else ""
         y = placed.y + PADDING + LINE * i + 9
         yield f'<text{named} x="{placed.x + PADDING:.1f}" y="{y:.1f}" xml:space="preserve">{escape(text)}</text>'
+    yield "</g>"
 
 
 def _arrow(start: PlacedBox, end: PlacedBox) -> str:

@@ -657,6 +657,34 @@ def test_boxes_lie_apart_and_inside(trace: Trace) -> None:
         assert any(left < x and end < right and top < y < bottom for left, top, right, bottom in found)
 
 
+@each_trace
+def test_nothing_is_cut_without_a_tooltip(trace: Trace) -> None:
+    """What a box leaves out is in its title: of a long type, or of an answer of many lines."""
+    svg = ElementTree.fromstring(explain_graph(trace))
+    for box in svg.iter(f"{SVG}g"):
+        lines = [text.text or "" for text in box.iter(f"{SVG}text")]
+        assert len(lines) <= 16
+        assert all(len(line) <= 60 for line in lines)
+        whole = box.findtext(f"{SVG}title")
+        if any(line.endswith("…") or line.startswith("… and ") for line in lines):
+            assert whole is not None
+            assert [line for line in whole.split("\n") if line not in lines]
+        else:
+            assert whole is None
+
+
+def test_a_long_answer_and_a_long_type_are_cut() -> None:
+    """Both in one picture, so that what is held of each is held of something."""
+    columns = ", ".join(f"column_{i}: long" for i in range(9))
+    averages = ", ".join(f"sum(s.column_{i}) / (1 + count(s.column_{i}))" for i in range(9))
+    text = f"select (k, {averages}) from s in S group by k: s.column_0"
+    trace = planned(compile_program(text, "q", {"S": parse_type(f"{{<{columns}>}}")}).queries[-1].term)
+    test_nothing_is_cut_without_a_tooltip(trace)
+    said = explain_graph(trace)
+    assert "… and " in said
+    assert f"<title>stream S\n{{&lt;{columns}&gt;}}</title>" in said
+
+
 def test_the_picture_of_the_paper_s_query() -> None:
     """Two sources are kept by key and joined; what is joined goes to the stage, and that to the answer."""
     svg = ElementTree.fromstring(explain_graph(traces()["paper"]))
