@@ -123,6 +123,67 @@ def sales(rng: random.Random, part: Part) -> Iterator[str]:
         yield f"{rng.choice(part.all_ids(CUSTOMER_SHARE))},{rng.randint(1_000, 9_000) * 100}"
 
 
+DISTRICT_SHARE, CITY_SHARE, REGION_SHARE = 50, 200, 1000
+ANNULLED = 10
+"""One in so many sales is annulled in the file after its own."""
+
+
+def regions(rng: random.Random, part: Part) -> Iterator[str]:
+    """Regions with a name."""
+    for i in part.ids(REGION_SHARE):
+        yield f"+,{i},region {i}"
+
+
+def cities(rng: random.Random, part: Part) -> Iterator[str]:
+    """Cities of regions of which some arrive later."""
+    for i in part.ids(CITY_SHARE):
+        yield f"+,{i},{rng.choice(part.all_ids(REGION_SHARE))}"
+
+
+def districts(rng: random.Random, part: Part) -> Iterator[str]:
+    """Districts of cities of which some arrive later, with an income in thousands."""
+    for i in part.ids(DISTRICT_SHARE):
+        yield f"+,{i},{rng.choice(part.all_ids(CITY_SHARE))},{_income(i)}"
+
+
+def houses_in_districts(rng: random.Random, part: Part) -> Iterator[str]:
+    """Houses with a district and an area."""
+    for i in part.ids(CUSTOMER_SHARE):
+        yield f"+,{i},{_district(i, part)},{_area(i)}"
+
+
+def annulled_sales(rng: random.Random, part: Part) -> Iterator[str]:
+    """Sales of houses, for 3,000 by the square metre and 2,000 by a thousand of income, about; some are annulled."""
+    for i in part.ids():
+        yield f"+,{_sale(i, part)}"
+    if part.number:
+        before = Part(part.number - 1, part.files, part.rows)
+        for i in (i for i in before.ids() if i % ANNULLED == 0):
+            yield f"-,{_sale(i, before)}"
+
+
+def _sale(number: int, part: Part) -> str:
+    """A sale of one of the houses that are there, the same however many files follow."""
+    rng = random.Random(number)
+    house = number % part.ids(CUSTOMER_SHARE).stop
+    price = 3_000 * _area(house) + 2_000 * _income(_district(house, part)) + rng.randint(-20_000, 20_000)
+    return f"{house},{price}"
+
+
+def _area(house: int) -> int:
+    return 40 + house * 37 % 211
+
+
+def _district(house: int, part: Part) -> int:
+    """One of the districts that are there when the house is."""
+    file = house // len(part.ids(CUSTOMER_SHARE))
+    return house * 13 % Part(file, part.files, part.rows).ids(DISTRICT_SHARE).stop
+
+
+def _income(district: int) -> int:
+    return 18 + district * 17 % 45
+
+
 STREAMS: dict[str, tuple[Stream, ...]] = {
     "groupby": (Stream("points", "csv", pairs),),
     "join_groupby": (Stream("left", "csv", pairs), Stream("right", "csv", pairs)),
@@ -132,6 +193,13 @@ STREAMS: dict[str, tuple[Stream, ...]] = {
         Stream("items", "csv", items),
     ),
     "least_squares": (Stream("houses", "csv", houses), Stream("sales", "csv", sales)),
+    "price_model": (
+        Stream("regions", "csv", regions),
+        Stream("cities", "csv", cities),
+        Stream("districts", "csv", districts),
+        Stream("houses", "csv", houses_in_districts),
+        Stream("sales", "csv", annulled_sales),
+    ),
     "nested": (Stream("customers", "csv", customers_with_limits), Stream("orders", "json", nested_orders)),
 }
 """The streams of each query, in the order in which their files take turns."""
